@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Shows metamcp at work on real child servers: discover, call, trace. It needs
+# nothing but the built binary; where Node.js and npm are there, servers from
+# npm take part as well. Everything happens in a folder of its own.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+bin="$PWD/bin/metamcp"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+run() {
+	local shown='$ metamcp' arg
+	for arg in "$@"; do
+		case $arg in *[!A-Za-z0-9._/-]*) shown+=" '$arg'" ;; *) shown+=" $arg" ;; esac
+	done
+	printf '%s\n' "$shown"
+	"$bin" --config "$work/mcp.json" --state-dir "$work/state" "$@"
+}
+
+servers="\"demo\": {\"command\": \"$bin\", \"args\": [\"demo-server\"], \"description\": \"small tools for trying things out\"}"
+servers+=", \"broken\": {\"command\": \"no-such-command\"}"
+npm=no
+if command -v node >/dev/null && command -v npm >/dev/null; then
+	say "Installing MCP servers from npm (pinned in integration/npmservers)"
+	if (cd integration/npmservers && npm ci --silent --no-audit --no-fund); then
+		npm=yes
+		modules="$PWD/integration/npmservers/node_modules/@modelcontextprotocol"
+		mkdir -p "$work/files" && echo 'Actors never block their mailbox.' >"$work/files/note.txt"
+		servers+=", \"everything\": {\"command\": \"node\", \"args\": [\"$modules/server-everything/dist/index.js\", \"stdio\"]}"
+		servers+=", \"filesystem\": {\"command\": \"node\", \"args\": [\"$modules/server-filesystem/dist/index.js\", \"$work/files\"]}"
+	else
+		echo "npm could not install them; the built-in server stands in."
+	fi
+fi
+printf '{"mcpServers": {%s}}\n' "$servers" >"$work/mcp.json"
+
+say "The configured servers. None runs yet."
+run discover
+
+say "Find a tool by what it does. Servers never seen are started and asked, the broken one delays nobody."
+run discover "read the text of a file"
+
+say "Call one. Its server is started, its process tree is ended afterwards."
+run call demo add '{"a": 19, "b": 23}'
+if [ "$npm" = yes ]; then
+	run call filesystem read_text_file "{\"path\": \"$work/files/note.txt\"}"
+	run call everything get-sum '{"a": 19, "b": 23}'
+fi
+
+say "Errors say what to do next."
+run call demo ad '{"a": 1}' || true
+run call broken anything || true
+
+say "The same over MCP, as an LLM client speaks it."
+printf '%s\n' \
+	'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"demo","version":"1"}}}' \
+	'{"jsonrpc":"2.0","method":"notifications/initialized"}' \
+	'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"demo","tool":"echo","args":{"text":"hello"}}}}' |
+	"$bin" --config "$work/mcp.json" --state-dir "$work/state"
+
+say "What the actors said to each other during one call (--trace)."
+"$bin" --config "$work/mcp.json" --state-dir "$work/state" --trace call demo echo '{"text": "hello"}' 2>&1 | sed -n '1,40p'

@@ -1,0 +1,105 @@
+# metamcp. `make help` lists what there is. It works with GNU make 3.81 and newer
+# (macOS has that one), as root too, and needs Go; the tests need Node.js as well.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+GO ?= go
+FUZZTIME ?= 30s
+BENCH ?= .
+# The gateway benchmark; a folder beside this one, and optional.
+BENCH_DIR ?= ../shared/bench
+BENCH_ARGS ?= -rounds 5 -rotate
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# The version comes from git describe, so Go need not ask git itself, which fails
+# in a checkout that belongs to another user.
+export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
+
+# The race detector needs a C compiler, except on macOS. Who has none may test
+# without it; .ci/run insists.
+CC_FOUND := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
+ifeq ($(shell uname -s),Darwin)
+RACE ?= -race
+else
+RACE ?= $(if $(CC_FOUND),-race,)
+endif
+
+LINT := $(GO) tool -modfile=.ci/tools.mod golangci-lint
+TEST := $(GO) test $(RACE)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: build
+build: ## build bin/metamcp
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/metamcp
+
+.PHONY: demo
+demo: build ## build it and show it at work
+	./.ci/demo.sh
+
+# Cheap failures first. Everything that CI runs is here, and nothing more.
+.PHONY: test
+test: fmt-check tidy-check vet lint npm unit ## run everything that CI runs
+
+.PHONY: unit
+unit:
+	@$(if $(RACE),:,echo 'WARNING: there is no C compiler, so the tests run without the race detector' >&2)
+	$(TEST) -timeout 15m ./...
+
+.PHONY: test-20
+test-20: npm ## run all tests 20 times in a row
+	$(TEST) -count=20 -timeout 4h ./...
+
+.PHONY: fmt-check
+fmt-check:
+	@files=$$(find . -name node_modules -prune -o -name '*.go' -print | xargs gofmt -l) && \
+	if [ -n "$$files" ]; then echo "gofmt -w would change:"; echo "$$files"; exit 1; fi
+
+.PHONY: tidy-check
+tidy-check:
+	$(GO) mod tidy -diff
+
+# The tests run on this system only; the others have to compile at least, their
+# tests included.
+.PHONY: vet
+vet:
+	$(GO) vet ./...
+	GOOS=linux CGO_ENABLED=0 $(GO) vet ./...
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
+	GOOS=windows CGO_ENABLED=0 $(GO) vet ./...
+
+.PHONY: lint
+lint: ## run golangci-lint in the version that .ci/tools.mod pins
+	$(LINT) run
+
+# One installer for make and for the tests that need the servers: this runs its tests.
+.PHONY: npm
+npm: ## install the MCP servers from npm that the tests use
+	$(GO) test -timeout 20m ./integration/npmservers
+
+.PHONY: bench
+bench: build ## run the benchmarks, and the gateway benchmark where it is there
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	@if [ -d '$(BENCH_DIR)' ]; then \
+		set -e; root=$$(pwd); cd '$(BENCH_DIR)'; \
+		$(GO) build -o "$$root/bin/bench/" ./cmd/...; \
+		METAMCP_BIN="$$root/bin/metamcp" "$$root/bin/bench/gwbench" compare -targets targets/metamcp.json,direct $(BENCH_ARGS); \
+	else echo 'no gateway benchmark at $(BENCH_DIR)'; fi
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (30s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
+			echo "fuzz $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		done; \
+	done
+
+.PHONY: clean
+clean: ## remove what was built and installed here
+	rm -rf bin integration/npmservers/node_modules integration/npmservers/modern/node_modules \
+		integration/npmservers/.install.lock integration/npmservers/modern/.install.lock

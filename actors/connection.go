@@ -1,0 +1,249 @@
+package actors
+
+import (
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Bounds of one connection.
+const (
+	// maxConnWaiters bounds the calls that wait for a connection to be ready.
+	maxConnWaiters = 4096
+	// maxInFlight bounds the calls that a child has been given and has not
+	// answered.
+	maxInFlight = 65536
+	// pingTimeout is how long a child that let a request time out has to
+	// answer a ping before it counts as lost.
+	pingTimeout = 5 * time.Second
+	// exitGrace is how long a run that ended its stdout has to exit, and one
+	// that exited to end its stdout, before the other is taken for granted.
+	exitGrace = 500 * time.Millisecond
+)
+
+// connection is the actor of one live session with one child. Its mailbox
+// enforces the five-state machine: what the state does not allow never
+// reaches the handler. It owns the process, the requests in flight and those
+// that wait for the handshake.
+//
+// It runs on its senders' goroutines (kernel.Inline) and so never blocks:
+// starting, signalling and looking at processes happen in workers.
+type connection struct {
+	deps     *connectionDeps
+	spec     *messages.ServerSpec
+	instance uint64
+	load     *atomic.Int64 // calls held, for the breaker to compare
+
+	sys    *kernel.System
+	self   *kernel.PID
+	parent *kernel.PID
+
+	state messages.State
+	ready bool // handshake over, requests may be sent
+	// closing is the error that calls get once the connection is CLOSED.
+	closing *messages.Close
+
+	waiters  []*messages.Call // FIFO
+	inflight map[uint64]*pending
+	internal map[uint64]func(c *kernel.Context, f *messages.Frame)
+	listing  *listing
+	nextID   uint64
+	handled  uint64 // calls that left this connection, answered or handed back
+	answered uint64 // calls that the child answered
+	proven   bool   // a request was answered since the last Connect
+
+	runs  uint64
+	run   *run
+	hs    handshake
+	wake  time.Time // when the deadline timer goes off; zero: not armed
+	timer *kernel.Timer
+	gen   uint64 // of the deadline timer
+	ping  *kernel.Timer
+
+	broke   string // what the last message panicked with, until it is dealt with
+	refused uint64 // messages that the state did not allow
+	late    uint64 // answers to nobody
+}
+
+// connectionDeps is what all connections of a host share.
+type connectionDeps struct {
+	launcher Launcher
+	identity *identity
+	index    *kernel.PID
+	starts   chan struct{} // bounds concurrent starts
+	launches atomic.Uint64 // processes ever started: their number marks their trees
+}
+
+// pending is a call that the child has.
+type pending struct {
+	call     *messages.Call
+	timeout  time.Duration
+	since    time.Time
+	deadline time.Time // moves with progress
+	limit    time.Time // does not
+}
+
+// deadlineDue is the connection's own alarm; pingDue tells that a ping found
+// no answer.
+type (
+	deadlineDue struct{ gen uint64 }
+	pingDue     struct{ run uint64 }
+	startupDue  struct{ run uint64 }
+	probeDue    struct{ run uint64 }
+	// brokeDue makes sure that a panic is dealt with though nothing else comes.
+	brokeDue struct{}
+)
+
+func newConnection(deps *connectionDeps, spec *messages.ServerSpec, instance uint64, load *atomic.Int64) *connection {
+	return &connection{
+		deps: deps, spec: spec, instance: instance, load: load,
+		inflight: make(map[uint64]*pending),
+		internal: make(map[uint64]func(*kernel.Context, *messages.Frame)),
+		nextID:   internalID,
+	}
+}
+
+// StateName implements kernel.Stater.
+func (c *connection) StateName() string { return supervision.StateName(c.state) }
+
+// Receive implements kernel.Actor. After a panic the supervisor resumes the
+// connection, which then gives its calls back and ends its child like one that
+// was lost: it alone knows both.
+func (c *connection) Receive(ctx *kernel.Context, msg any) {
+	returned := false
+	defer func() {
+		if !returned {
+			c.broke = fmt.Sprintf("the connection broke inside metamcp (%T)", msg)
+			ctx.Send(ctx.Self(), &brokeDue{})
+		}
+	}()
+	if c.broke != "" {
+		why := c.broke
+		c.broke = ""
+		c.fail(ctx, messages.Evidence{Text: why})
+	}
+	c.receive(ctx, msg)
+	returned = true
+	c.load.Store(int64(len(c.inflight) + len(c.waiters)))
+}
+
+func (c *connection) receive(ctx *kernel.Context, msg any) {
+	switch m := msg.(type) {
+	case *messages.Call:
+		c.onCall(ctx, m)
+	case *messages.Frame:
+		if c.run != nil && m.Instance == c.run.n {
+			c.onFrame(ctx, m)
+		}
+	case *messages.Cancel:
+		c.onCancel(ctx, m)
+	case *messages.Connect:
+		c.onConnect(ctx, m)
+	case *messages.Close:
+		c.onClose(ctx, m)
+	case *messages.Relist:
+		c.list(ctx)
+	case *deadlineDue:
+		if m.gen == c.gen {
+			c.onDeadline(ctx)
+		}
+	case *pingDue:
+		if c.run != nil && m.run == c.run.n && c.ping != nil {
+			c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server stopped answering: a request timed out and a ping after it found no answer within " + pingTimeout.String()})
+		}
+	case *startupDue:
+		c.onStartupDue(ctx, m)
+	case *probeDue:
+		c.onProbeDue(ctx, m)
+	case *listDue:
+		c.onListDue(ctx, m)
+	case *runLaunched:
+		c.onLaunched(ctx, m)
+	case *runEOF:
+		c.onEOF(ctx, m)
+	case *runExited:
+		c.onExited(ctx, m)
+	case *exitDue:
+		c.onExitDue(ctx, m)
+	case *runTooLarge:
+		c.onTooLarge(ctx, m)
+	case *runNoise:
+		ctx.Event("noise", m.line, 0)
+	case *ladderDue:
+		c.onLadderDue(ctx, m)
+	case *runStep:
+		c.onStep(ctx, m)
+	case *runGone:
+		c.onGone(ctx, m)
+	case kernel.Started:
+		c.sys, c.self, c.parent = ctx.System(), ctx.Self(), ctx.Parent()
+	case kernel.Stopping:
+		c.onStopping(ctx)
+	}
+}
+
+// to moves the machine. It reports false, counts and traces where the table
+// refuses; the caller then leaves everything as it is.
+func (c *connection) to(ctx *kernel.Context, e supervision.Event) bool {
+	next, ok := supervision.Next(c.state, e)
+	if !ok {
+		c.refused++
+		ctx.Event("refused", e.String()+" while "+supervision.StateName(c.state), 0)
+		return false
+	}
+	if next != c.state {
+		if ctx.Tracing() {
+			ctx.Event("transition", supervision.StateName(c.state)+" → "+supervision.StateName(next)+" ("+e.String()+")", 0)
+		}
+		c.state = next
+	}
+	return true
+}
+
+// idleIfDone takes an ACTIVE connection to IDLE when nothing is in flight.
+func (c *connection) idleIfDone(ctx *kernel.Context) {
+	if c.state != messages.StateActive || len(c.inflight) > 0 || c.listing != nil {
+		return
+	}
+	if c.to(ctx, supervision.EventLastRequestDone) {
+		c.tellIdle(ctx)
+	}
+}
+
+func (c *connection) tellIdle(ctx *kernel.Context) {
+	ctx.Send(c.parent, &messages.ConnectionIdle{Instance: c.instance, Handled: c.handled, Answered: c.answered})
+}
+
+func (c *connection) onStopping(*kernel.Context) {
+	// Only a panic or a host that skips its shutdown comes here with a run:
+	// nothing of it may survive, and nobody may wait for an answer for ever.
+	gone := &messages.Error{
+		Code: messages.CodeConnection, Server: c.spec.Name, Class: messages.ClassOther,
+		Message: "the connection to " + strconv.Quote(c.spec.Name) + " was stopped; whether the call took effect is unknown",
+		Hint:    "Check what the call may have done before you repeat it.",
+	}
+	for _, p := range c.inflight {
+		p.call.Reply.Answer(&messages.Answer{Call: p.call.ID, Err: gone, Server: c.spec.Name, Instance: c.instance})
+	}
+	for _, w := range c.waiters {
+		w.Reply.Answer(&messages.Answer{Call: w.ID, Err: gone, Server: c.spec.Name, Instance: c.instance})
+	}
+	c.inflight, c.waiters = nil, nil
+	c.timer.Stop()
+	c.ping.Stop()
+	if r := c.run; r != nil && r.link != nil && !r.gone {
+		link := r.link
+		c.sys.Go(func(ctx contextT) {
+			link.Signal(messages.SignalKill)
+			for link.TreeAlive() && ctx.Err() == nil {
+				waitALittle(ctx)
+			}
+			link.Release()
+		}, nil)
+	}
+}

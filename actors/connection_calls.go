@@ -1,0 +1,392 @@
+package actors
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// onCall takes a call, lets it wait, or hands it back.
+func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
+	if call.Cancelled != nil && call.Cancelled.Load() {
+		c.handled++
+		c.answer(call, &messages.Answer{Err: cancelledError(call)})
+		if c.state == messages.StateIdle && c.ready {
+			c.tellIdle(ctx) // the breaker has counted the call
+		}
+		return
+	}
+	switch c.state {
+	case messages.StateIdle, messages.StateActive:
+		if c.ready {
+			c.send(ctx, call)
+			return
+		}
+	case messages.StateConnecting:
+	case messages.StateFailed, messages.StateClosed:
+		c.handled++
+		ctx.Send(c.parent, &messages.CallReturned{Instance: c.instance, Call: call})
+		return
+	}
+	if len(c.waiters) >= maxConnWaiters {
+		c.handled++
+		c.answer(call, &messages.Answer{Err: &messages.Error{
+			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
+			Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + " to start",
+			Hint:    "Wait until the server is connected, then call again.",
+		}})
+		return
+	}
+	c.waiters = append(c.waiters, call)
+	if !call.Deadline.IsZero() {
+		c.arm(ctx, call.Deadline)
+	}
+}
+
+// send gives a call to the child.
+func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
+	if len(c.inflight) >= maxInFlight {
+		c.handled++
+		c.answer(call, &messages.Answer{Err: &messages.Error{
+			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
+			Message: strconv.Itoa(maxInFlight) + " calls are in flight at " + strconv.Quote(c.spec.Name),
+			Hint:    "Wait for some of them to be answered.",
+		}})
+		return
+	}
+	if !c.to(ctx, supervision.EventRequestStarted) {
+		c.handled++
+		ctx.Send(c.parent, &messages.CallReturned{Instance: c.instance, Call: call})
+		return
+	}
+	timeout := call.Timeout
+	if timeout <= 0 {
+		timeout = c.spec.Timeout
+	}
+	now := time.Now()
+	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout))}
+	if !call.Deadline.IsZero() && call.Deadline.Before(p.limit) {
+		p.limit = call.Deadline
+	}
+	if p.deadline.After(p.limit) {
+		p.deadline = p.limit
+	}
+	c.inflight[call.ID] = p // before the write, which may be answered or panic
+	switch err := c.write(call); {
+	case errors.Is(err, ErrBacklog):
+		delete(c.inflight, call.ID)
+		c.handled++
+		c.answer(call, &messages.Answer{Err: &messages.Error{
+			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true, Cause: err,
+			Message: strconv.Quote(c.spec.Name) + " does not take the call: " + err.Error(),
+			Hint:    "The server is busy or has stopped reading; try again later.",
+		}})
+		c.idleIfDone(ctx)
+		return
+	case err != nil:
+		// The link has failed and will say so: until then the call waits,
+		// unwritten, and then goes where the others go.
+		delete(c.inflight, call.ID)
+		c.waiters = append(c.waiters, call)
+		if !call.Deadline.IsZero() {
+			c.arm(ctx, call.Deadline)
+		}
+		return
+	}
+	c.arm(ctx, p.deadline)
+}
+
+func (c *connection) write(call *messages.Call) error {
+	id := c.deps.identity
+	if call.Method != "" && call.Method != methodToolsCall {
+		return c.run.link.Send(id.requestLine(c.hs.era, call.ID, call.Method, call.Params))
+	}
+	args := []byte(call.Args)
+	if len(args) == 0 {
+		args = []byte("{}")
+	}
+	if len(args) <= inlineArgs {
+		line := make([]byte, 0, 160+len(call.Tool)+len(args)+len(id.modernMeta))
+		line = append(id.callHead(line, call.ID, call.Tool), args...)
+		return c.run.link.Send(id.callTail(line, call.ID, c.hs.era))
+	}
+	return c.run.link.Sendv(id.callHead(nil, call.ID, call.Tool), args, id.callTail(nil, call.ID, c.hs.era))
+}
+
+// onFrame takes one message of the child's.
+func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
+	if c.ping != nil {
+		c.ping.Stop() // it lives
+		c.ping = nil
+	}
+	switch {
+	case f.Method == "":
+		c.onResponse(ctx, f)
+	case len(f.ID) > 0:
+		c.onChildRequest(ctx, f)
+	case f.Method == methodProgress:
+		c.onProgress(f)
+	case f.Method == methodListChanged:
+		c.list(ctx)
+	}
+}
+
+func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
+	id, ok := parseID(f.ID)
+	if !ok {
+		c.late++
+		ctx.Event("stray", "a response with an id that nobody gave out", 0)
+		return
+	}
+	p, ok := c.inflight[id]
+	if !ok {
+		if handle, ok := c.internal[id]; ok {
+			delete(c.internal, id)
+			handle(ctx, f)
+			return
+		}
+		c.late++
+		ctx.Event("late", "an answer to a request that is over", id)
+		return
+	}
+	delete(c.inflight, id)
+	c.handled++
+	c.answered++
+	a := &messages.Answer{Result: f.Result, RPCError: f.Error}
+	if f.Result == nil && f.Error == nil {
+		a.Err = &messages.Error{
+			Code: messages.CodeToolExecution, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOther,
+			Message: strconv.Quote(c.spec.Name) + " answered without result and without error",
+			Hint:    "This is a fault of the server. Check what the call may have done before you repeat it.",
+		}
+	}
+	if !c.proven {
+		c.proven = true
+		ctx.Send(c.parent, &messages.FirstSuccess{Instance: c.instance})
+	}
+	c.answer(p.call, a)
+	c.idleIfDone(ctx)
+}
+
+// answer gives a call its one answer.
+func (c *connection) answer(call *messages.Call, a *messages.Answer) {
+	a.Call, a.Server, a.Instance = call.ID, c.spec.Name, c.instance
+	call.Reply.Answer(a)
+}
+
+// onProgress passes a child's progress on and gives the call new time.
+func (c *connection) onProgress(f *messages.Frame) {
+	var params struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	if json.Unmarshal(f.Params, &params) != nil {
+		return
+	}
+	id, ok := parseID(params.Token)
+	if !ok {
+		return
+	}
+	p, ok := c.inflight[id]
+	if !ok {
+		c.late++ // clients break on progress after the answer
+		return
+	}
+	p.deadline = time.Now().Add(p.timeout)
+	if p.deadline.After(p.limit) {
+		p.deadline = p.limit
+	}
+	if p.call.Progress != nil {
+		p.call.Progress.Progress(p.call.ID, f.Params)
+	}
+}
+
+// onChildRequest answers what a child asks of its client.
+func (c *connection) onChildRequest(ctx *kernel.Context, f *messages.Frame) {
+	body := `"result":{}`
+	if f.Method != methodPing {
+		msg, _ := json.Marshal("metamcp does not pass " + f.Method + " on to its client") // a string always marshals
+		body = `"error":{"code":-32601,"message":` + string(msg) + `}`
+		ctx.Event("child-request", f.Method+" refused", 0)
+	}
+	if c.run.link != nil {
+		c.sendInternal(ctx, responseLine(f.ID, body))
+	}
+}
+
+// sendInternal writes a line of the connection's own. One that the child does
+// not take means that it has not read for a long time; the write deadline will
+// end it, so the loss is only traced.
+func (c *connection) sendInternal(ctx *kernel.Context, line []byte) {
+	if err := c.run.link.Send(line); err != nil {
+		ctx.Event("unsent", err.Error(), 0)
+	}
+}
+
+// onCancel gives up a call and tells the child.
+func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
+	if p, ok := c.inflight[m.Call]; ok {
+		delete(c.inflight, m.Call)
+		c.handled++
+		c.answer(p.call, &messages.Answer{Err: cancelledError(p.call)})
+		c.sendInternal(ctx, cancelledLine(m.Call, m.Reason))
+		c.idleIfDone(ctx)
+		return
+	}
+	for i, w := range c.waiters {
+		if w.ID == m.Call {
+			c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
+			c.handled++
+			c.answer(w, &messages.Answer{Err: cancelledError(w)})
+			return
+		}
+	}
+}
+
+// arm makes sure that the alarm goes off at t or before.
+func (c *connection) arm(ctx *kernel.Context, t time.Time) {
+	if !c.wake.IsZero() && !c.wake.After(t) {
+		return
+	}
+	c.timer.Stop()
+	c.gen++
+	c.wake = t
+	c.timer = ctx.After(time.Until(t), &deadlineDue{c.gen})
+}
+
+// onDeadline times out what is due and sets the alarm for what is left.
+func (c *connection) onDeadline(ctx *kernel.Context) {
+	c.wake = time.Time{}
+	now := time.Now()
+	var next time.Time
+	later := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	timedOut := false
+	for id, p := range c.inflight {
+		if p.deadline.After(now) {
+			later(p.deadline)
+			continue
+		}
+		timedOut = true
+		delete(c.inflight, id)
+		c.handled++
+		c.answer(p.call, &messages.Answer{Err: c.timeoutError(p)})
+		c.sendInternal(ctx, cancelledLine(id, "timed out"))
+	}
+	kept := c.waiters[:0]
+	for _, w := range c.waiters {
+		switch {
+		case w.Deadline.IsZero():
+			kept = append(kept, w)
+		case w.Deadline.After(now):
+			later(w.Deadline)
+			kept = append(kept, w)
+		default:
+			c.handled++
+			c.answer(w, &messages.Answer{Err: &messages.Error{
+				Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
+				Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",
+				Hint:    "Call again with a longer timeoutMs, or raise startupTimeoutMs if the server is slow to start.",
+			}})
+		}
+	}
+	clear(c.waiters[len(kept):])
+	c.waiters = kept
+	if timedOut && c.ping == nil && c.ready {
+		c.sendPing(ctx)
+	}
+	if !next.IsZero() {
+		c.arm(ctx, next)
+	}
+	c.idleIfDone(ctx)
+}
+
+// sendPing asks a child that let a request time out whether it lives. Any
+// message from it is an answer. Modern children have no ping and are asked to
+// introduce themselves.
+func (c *connection) sendPing(ctx *kernel.Context) {
+	method := methodPing
+	if c.hs.era == messages.EraModern {
+		method = methodDiscover
+	}
+	c.request(ctx, method, nil, func(*kernel.Context, *messages.Frame) {})
+	c.ping = ctx.After(pingTimeout, &pingDue{c.run.n})
+}
+
+// request sends a request of the connection's own.
+func (c *connection) request(ctx *kernel.Context, method string, params []byte, handle func(*kernel.Context, *messages.Frame)) uint64 {
+	c.nextID++
+	id := c.nextID
+	c.internal[id] = handle
+	c.sendInternal(ctx, c.deps.identity.requestLine(c.hs.era, id, method, params))
+	return id
+}
+
+// onTooLarge fails the request whose answer was over the size cap.
+func (c *connection) onTooLarge(ctx *kernel.Context, m *runTooLarge) {
+	if c.run == nil || m.run != c.run.n {
+		return
+	}
+	id, ok := idInPrefix(m.prefix)
+	p := c.inflight[id]
+	if !ok || p == nil {
+		ctx.Event("too-large", "a message over the size cap that answers nothing that is in flight", 0)
+		return
+	}
+	delete(c.inflight, id)
+	c.handled++
+	c.answer(p.call, &messages.Answer{Err: &messages.Error{
+		Code: messages.CodeToolExecution, Server: c.spec.Name, Tool: p.call.Tool,
+		Message: "the answer of " + strconv.Quote(c.spec.Name) + " is larger than 64 MiB and was dropped; the call itself was carried out",
+		Hint:    "Ask for less: a page, a range or a filter.",
+	}})
+	c.idleIfDone(ctx)
+}
+
+// idInPrefix finds the id in the beginning of a message that was cut. It
+// stands there in all known servers, before the result.
+func idInPrefix(prefix []byte) (uint64, bool) {
+	dec := json.NewDecoder(bytesReader(prefix))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return 0, false
+	}
+	for {
+		key, err := dec.Token()
+		if err != nil {
+			return 0, false
+		}
+		var val json.RawMessage
+		if err := dec.Decode(&val); err != nil {
+			return 0, false
+		}
+		if key == "id" {
+			return parseID(val)
+		}
+	}
+}
+
+func (c *connection) timeoutError(p *pending) *messages.Error {
+	after := p.timeout
+	if !p.deadline.Before(p.limit) {
+		after = p.limit.Sub(p.since).Round(time.Millisecond)
+	}
+	return &messages.Error{
+		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOffline,
+		Message: strconv.Quote(c.spec.Name) + " did not answer within " + after.String() + "; the request was cancelled, whether it took effect is unknown",
+		Hint:    "Check what the call may have done before you repeat it. A longer timeoutMs gives it more time.",
+	}
+}
+
+func cancelledError(call *messages.Call) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeCancelled, Server: call.Server, Tool: call.Tool,
+		Message: "the call was cancelled by its caller",
+	}
+}

@@ -1,0 +1,126 @@
+package actors
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Bounds of a tools/list.
+const (
+	maxPages     = 1000
+	maxListBytes = 256 << 20
+)
+
+// listing is a tools/list under way. It counts as a request in flight.
+type listing struct {
+	id      uint64
+	pages   [][]byte
+	bytes   int
+	cursors map[string]bool
+	again   bool // the list changed while it was being read
+	due     *kernel.Timer
+}
+
+type listDue struct {
+	run, id uint64
+}
+
+// list reads all pages of the child's tools, once at a time.
+func (c *connection) list(ctx *kernel.Context) {
+	if !c.ready {
+		return
+	}
+	if c.listing != nil {
+		c.listing.again = true
+		return
+	}
+	if !c.to(ctx, supervision.EventRequestStarted) {
+		return
+	}
+	c.listing = &listing{cursors: map[string]bool{}}
+	c.listPage(ctx, nil)
+}
+
+func (c *connection) listPage(ctx *kernel.Context, params []byte) {
+	l := c.listing
+	l.due.Stop()
+	l.id = c.request(ctx, methodToolsList, params, c.onPage)
+	l.due = ctx.After(c.spec.Timeout, &listDue{c.run.n, l.id})
+}
+
+func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
+	l := c.listing
+	if l == nil {
+		return
+	}
+	if f.Error != nil {
+		c.endListing(ctx, "", rpcErrorText(f.Error))
+		return
+	}
+	l.pages = append(l.pages, f.Result)
+	l.bytes += len(f.Result)
+	var page struct {
+		Next *string `json:"nextCursor"`
+	}
+	if err := json.Unmarshal(f.Result, &page); err != nil {
+		c.endListing(ctx, "", "its tools/list answer is not understood: "+err.Error())
+		return
+	}
+	switch {
+	case page.Next == nil:
+		c.endListing(ctx, "", "")
+	case l.cursors[*page.Next]:
+		c.endListing(ctx, "the cursor "+strconv.Quote(*page.Next)+" came twice", "")
+	case len(l.pages) >= maxPages:
+		c.endListing(ctx, "more than "+strconv.Itoa(maxPages)+" pages", "")
+	case l.bytes >= maxListBytes:
+		c.endListing(ctx, "more than "+strconv.Itoa(maxListBytes>>20)+" MiB", "")
+	default:
+		l.cursors[*page.Next] = true
+		params := append([]byte(`{"cursor":`), appendString(nil, *page.Next)...)
+		c.listPage(ctx, append(params, '}'))
+	}
+}
+
+func (c *connection) onListDue(ctx *kernel.Context, m *listDue) {
+	if c.run == nil || m.run != c.run.n || c.listing == nil || c.listing.id != m.id {
+		return
+	}
+	delete(c.internal, m.id)
+	c.sendInternal(ctx, cancelledLine(m.id, "timed out"))
+	c.endListing(ctx, "", "it did not answer tools/list within "+c.spec.Timeout.Round(time.Millisecond).String())
+	if c.ping == nil && c.ready {
+		c.sendPing(ctx)
+	}
+}
+
+// endListing hands the pages to the index, or tells the breaker that there
+// are none.
+func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) {
+	l := c.listing
+	l.due.Stop()
+	c.listing = nil
+	if failure != "" {
+		ctx.Send(c.parent, &messages.ListingFailed{Instance: c.instance, Err: &messages.Error{
+			Code: messages.CodeConnection, Server: c.spec.Name, Class: messages.ClassOther, Retryable: true,
+			Message: strconv.Quote(c.spec.Name) + " is connected but did not list its tools: " + failure,
+			Hint:    "This is a fault of the server; its log may say more.",
+		}})
+	} else {
+		c.sys.Send(c.deps.index, &messages.Listing{
+			Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
+			Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
+			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr,
+		})
+	}
+	if l.again {
+		c.list(ctx)
+		return
+	}
+	c.idleIfDone(ctx)
+}

@@ -1,0 +1,269 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+type contextT = context.Context
+
+// run is one process of a connection, from its start to the end of its tree.
+// A connection has one at a time and numbers them, so that what a dead one
+// says late is told apart.
+type run struct {
+	n        uint64
+	link     Link // nil until launched
+	eof      bool
+	eofErr   error
+	exit     *messages.Exit
+	ending   bool // the ladder runs
+	step     int  // of the ladder
+	looking  bool // a worker is at the tree
+	exitSeen bool // the leader was gone before that worker began
+	gone     bool
+	since    time.Time // end of the handshake
+	startup  *kernel.Timer
+	probe    *kernel.Timer
+	rung     *kernel.Timer
+	after    *kernel.Timer // exitGrace
+}
+
+// handshake is how a run and its connection get to know each other.
+//
+// Legacy children open with initialize, modern ones with server/discover.
+// Every child understands its own era's first message, but some legacy ones
+// die of a discover, hang on it, or count it as a fault; so a child of unknown
+// era is greeted with initialize, and asked to discover when it refuses that
+// or stays silent. What was learned is kept with the catalog entry.
+type handshake struct {
+	era      messages.Era // what requests are written in
+	learned  messages.Era // what the catalog knew
+	asked    map[string]bool
+	version  string
+	name     string
+	childVer string
+	instr    string
+	listen   bool // the child announces changes of its tools by subscription
+	refusal  string
+}
+
+// firstGreeting is the message that opens a run.
+func (c *connection) firstGreeting() string {
+	if c.hs.learned == messages.EraModern {
+		return methodDiscover
+	}
+	return methodInitialize
+}
+
+func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
+	e := supervision.EventConnect
+	if c.state == messages.StateFailed {
+		e = supervision.EventRetry
+	}
+	if c.run != nil && !c.run.gone {
+		c.refused++
+		return
+	}
+	if !c.to(ctx, e) {
+		return
+	}
+	c.proven = false
+	c.hs = handshake{learned: m.Era}
+	c.startRun(ctx)
+}
+
+func (c *connection) startRun(ctx *kernel.Context) {
+	c.runs++
+	r := &run{n: c.runs}
+	c.run = r
+	c.hs.asked = map[string]bool{}
+	r.startup = ctx.After(c.spec.StartupTimeout, &startupDue{r.n})
+	sys, self, spec, deps := c.sys, c.self, c.spec, c.deps
+	ear := &earOf{c: c, run: r.n}
+	n := r.n
+	c.sys.Go(func(wctx contextT) {
+		select {
+		case deps.starts <- struct{}{}:
+			defer func() { <-deps.starts }()
+		case <-wctx.Done():
+			sys.Send(self, &runLaunched{run: n, err: errors.New("the host is shutting down")})
+			return
+		}
+		link, err := deps.launcher.Launch(spec, deps.launches.Add(1), ear)
+		sys.Send(self, &runLaunched{run: n, link: link, err: err})
+	}, func(reason any) {
+		sys.Send(self, &runLaunched{run: n, err: errors.New("starting the server panicked; see the log")})
+	})
+}
+
+func (c *connection) onLaunched(ctx *kernel.Context, m *runLaunched) {
+	r := c.run
+	if r == nil || m.run != r.n {
+		return
+	}
+	if m.err != nil {
+		r.gone = true
+		r.startup.Stop()
+		if r.ending {
+			c.afterGone(ctx)
+			return
+		}
+		c.fail(ctx, messages.Evidence{Err: m.err})
+		return
+	}
+	r.link = m.link
+	if ctx.Tracing() {
+		ctx.Event("spawn", "pid "+strconv.Itoa(m.link.Pid()), 0)
+	}
+	if r.ending {
+		c.climb(ctx)
+		return
+	}
+	if c.state != messages.StateConnecting {
+		return
+	}
+	r.probe = ctx.After(c.spec.StartupTimeout*2/3, &probeDue{r.n})
+	c.greet(ctx, c.firstGreeting())
+}
+
+// greet opens the conversation in one era.
+func (c *connection) greet(ctx *kernel.Context, method string) {
+	if c.hs.asked[method] {
+		return
+	}
+	c.hs.asked[method] = true
+	if method == methodDiscover {
+		was := c.hs.era
+		c.hs.era = messages.EraModern
+		c.request(ctx, methodDiscover, nil, c.onDiscovered)
+		c.hs.era = was
+		return
+	}
+	c.request(ctx, methodInitialize, c.deps.identity.initializeParams(), c.onInitialized)
+}
+
+func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
+	if c.ready || c.state != messages.StateConnecting {
+		return
+	}
+	var res struct {
+		Version string `json:"protocolVersion"`
+		Info    struct {
+			Name    string `json:"name"`
+			Version string `json:"version"`
+		} `json:"serverInfo"`
+		Instructions string `json:"instructions"`
+	}
+	if f.Error != nil || json.Unmarshal(f.Result, &res) != nil || res.Version == "" {
+		c.greetingRefused(ctx, methodInitialize, methodDiscover, f)
+		return
+	}
+	c.hs.era, c.hs.version = messages.EraLegacy, res.Version
+	c.hs.name, c.hs.childVer, c.hs.instr = res.Info.Name, res.Info.Version, res.Instructions
+	c.sendInternal(ctx, notificationLine(methodInitialized, nil))
+	c.becomeReady(ctx)
+}
+
+func (c *connection) onDiscovered(ctx *kernel.Context, f *messages.Frame) {
+	if c.ready || c.state != messages.StateConnecting {
+		return
+	}
+	var res struct {
+		Versions     []string `json:"supportedVersions"`
+		Instructions string   `json:"instructions"`
+		Capabilities struct {
+			Tools *struct {
+				ListChanged bool `json:"listChanged"`
+			} `json:"tools"`
+		} `json:"capabilities"`
+		Meta struct {
+			Info struct {
+				Name    string `json:"name"`
+				Version string `json:"version"`
+			} `json:"io.modelcontextprotocol/serverInfo"`
+		} `json:"_meta"`
+	}
+	if f.Error != nil || json.Unmarshal(f.Result, &res) != nil || len(res.Versions) == 0 {
+		c.greetingRefused(ctx, methodDiscover, methodInitialize, f)
+		return
+	}
+	c.hs.era, c.hs.version = messages.EraModern, mcp.LATEST_PROTOCOL_VERSION
+	c.hs.name, c.hs.childVer, c.hs.instr = res.Meta.Info.Name, res.Meta.Info.Version, res.Instructions
+	c.hs.listen = res.Capabilities.Tools != nil && res.Capabilities.Tools.ListChanged
+	c.becomeReady(ctx)
+}
+
+// greetingRefused tries the other era, or fails the start where both refused.
+func (c *connection) greetingRefused(ctx *kernel.Context, method, other string, f *messages.Frame) {
+	said := "an answer without a protocol version"
+	if f.Error != nil {
+		said = rpcErrorText(f.Error)
+	}
+	if c.hs.refusal != "" {
+		c.hs.refusal += "; "
+	}
+	c.hs.refusal += method + " was refused: " + said
+	if !c.hs.asked[other] {
+		c.greet(ctx, other)
+		return
+	}
+	c.fail(ctx, messages.Evidence{Text: c.hs.refusal})
+}
+
+func (c *connection) onProbeDue(ctx *kernel.Context, m *probeDue) {
+	if c.run == nil || m.run != c.run.n || c.run.link == nil || c.ready || c.state != messages.StateConnecting {
+		return
+	}
+	c.greet(ctx, methodDiscover)
+	c.greet(ctx, methodInitialize)
+}
+
+func (c *connection) onStartupDue(ctx *kernel.Context, m *startupDue) {
+	if c.run == nil || m.run != c.run.n || c.ready || c.state != messages.StateConnecting {
+		return
+	}
+	c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server did not complete the handshake within " + c.spec.StartupTimeout.String() +
+		" (startupTimeoutMs)"})
+}
+
+// becomeReady passes through ACTIVE: tools/list is the first request.
+func (c *connection) becomeReady(ctx *kernel.Context) {
+	c.run.startup.Stop()
+	c.run.probe.Stop()
+	if !c.to(ctx, supervision.EventHandshakeDone) {
+		return
+	}
+	c.ready = true
+	c.run.since = time.Now()
+	ctx.Send(c.parent, &messages.ConnectionReady{Instance: c.instance})
+	c.list(ctx)
+	for range len(c.waiters) { // one by one, since a call may go back to wait
+		w := c.waiters[0]
+		c.waiters = c.waiters[1:]
+		c.onCall(ctx, w)
+	}
+	if c.hs.listen {
+		c.request(ctx, methodListen, []byte(`{"notifications":{"toolsListChanged":true}}`), func(*kernel.Context, *messages.Frame) {})
+	}
+}
+
+// rpcErrorText is a JSON-RPC error in one line.
+func rpcErrorText(raw json.RawMessage) string {
+	var e struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(raw, &e) != nil {
+		return string(raw)
+	}
+	return e.Message + " (" + strconv.Itoa(e.Code) + ")"
+}

@@ -1,0 +1,221 @@
+// Package actors holds who does the work: the root, the sessions of clients
+// and the connections to children, and the [Engine] through which everything
+// outside speaks to them.
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Options are what an engine is made of.
+type Options struct {
+	Launcher Launcher
+	Cache    *index.Cache // nil: no schema cache
+	Settings supervision.PoolSettings
+	// CatalogTTL is the age from which a listing is refreshed at its next use.
+	CatalogTTL time.Duration
+	// CatalogSweep is the distance between two looks for what belongs to
+	// servers that are no longer configured.
+	CatalogSweep time.Duration
+	// MaxStarts bounds how many children are started at the same moment.
+	MaxStarts int
+	// Name and Version are what children are told about their client.
+	Name, Version string
+	Log           *slog.Logger
+	// Scrub returns an error without secrets; nil: errors stay as they are.
+	Scrub func(err *messages.Error) *messages.Error
+	// GaveUp is called, once, when an actor that the host cannot do without
+	// failed again and again; the host should end.
+	GaveUp func(reason any)
+}
+
+// Engine is the runtime as everything outside the actors sees it. Its methods
+// are safe for any goroutine.
+type Engine struct {
+	opts Options
+	sys  *kernel.System
+	dir  *supervision.Directory
+	view *index.View
+
+	root     *kernel.PID
+	rootDone <-chan struct{}
+	index    *kernel.PID
+	pool     *kernel.PID
+
+	contacts atomic.Uint64
+	first    sync.Map // call id → *firstCall, while it waits for a listing
+	closed   atomic.Bool
+
+	closeOnce sync.Once
+}
+
+// NewEngine starts the actors. No child is started before somebody needs it.
+func NewEngine(opts Options) (*Engine, error) {
+	if opts.MaxStarts <= 0 {
+		opts.MaxStarts = 8
+	}
+	if opts.Scrub == nil {
+		opts.Scrub = func(err *messages.Error) *messages.Error { return err }
+	}
+	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}}
+	e.sys.OnUndelivered(e.undelivered)
+	deps := &connectionDeps{
+		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
+		starts: make(chan struct{}, opts.MaxStarts),
+	}
+	ready := make(chan struct{})
+	root := &rootActor{
+		sweepEvery: opts.CatalogSweep,
+		strategy:   supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume }),
+		produceIndex: index.NewActor(&index.ActorDeps{
+			View: e.view, Cache: opts.Cache, Warn: opts.Log.Warn,
+			Notify: func(server string, msg any) {
+				if entry, ok := e.dir.Lookup(server); ok {
+					e.sys.Send(entry.Breaker, msg)
+				}
+			},
+		}),
+		producePool: supervision.NewPoolActor(&supervision.PoolDeps{Directory: e.dir, Breakers: &supervision.BreakerDeps{
+			Random: rand.Float64,
+			Scrub:  opts.Scrub,
+			Era:    e.era,
+			SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, load *atomic.Int64) (*kernel.PID, error) {
+				return ctx.Spawn("conn#"+fmt.Sprint(instance), func() kernel.Actor {
+					return newConnection(deps, spec, instance, load)
+				}, kernel.Inline())
+			},
+		}}, opts.Settings),
+		spawned: func(idx, pool *kernel.PID) {
+			e.index, e.pool = idx, pool
+			deps.index = idx
+			close(ready)
+		},
+	}
+	var err error
+	e.root, e.rootDone, err = e.sys.SpawnRoot("metamcp", func() kernel.Actor { return root }, opts.GaveUp,
+		kernel.Supervise(func(child string, reason any) kernel.Directive {
+			return kernel.Directive(root.strategy.Decide(child, reason, time.Now()))
+		}))
+	if err != nil {
+		return nil, err
+	}
+	<-ready
+	return e, nil
+}
+
+// era is what the catalog knows of how a server speaks.
+func (e *Engine) era(spec *messages.ServerSpec) messages.Era {
+	if s := e.view.Load().Server(spec.Name); s != nil && s.Toolset.SpecHash == spec.Hash {
+		return s.Toolset.Era
+	}
+	return messages.EraUnknown
+}
+
+// System is the actor system, for tracing.
+func (e *Engine) System() *kernel.System { return e.sys }
+
+// Directory says which servers there are and how they do.
+func (e *Engine) Directory() *supervision.Directory { return e.dir }
+
+// Catalog is the newest snapshot of all tools.
+func (e *Engine) Catalog() *index.Catalog { return e.view.Load() }
+
+// Apply makes the engine know the servers in all, of which added are new,
+// changed have another configuration (their children are ended when idle),
+// updated differ only in what a running child does not feel, and removed are
+// gone. It returns once the catalog has read what the cache knows of the new
+// ones, or when ctx ends.
+func (e *Engine) Apply(ctx context.Context, change Change) error {
+	done := make(chan struct{})
+	e.sys.Send(e.index, &index.Known{Specs: change.All, Done: done})
+	if len(change.Added) > 0 {
+		e.sys.Send(e.pool, &supervision.AddServers{Specs: change.Added})
+	}
+	for _, s := range change.Changed {
+		e.sys.Send(e.pool, &supervision.ChangeServer{Spec: s, Restart: true})
+	}
+	for _, s := range change.Updated {
+		e.sys.Send(e.pool, &supervision.ChangeServer{Spec: s})
+	}
+	for _, name := range change.Removed {
+		e.sys.Send(e.pool, &supervision.RemoveServer{Name: name, Drain: change.Drain})
+	}
+	if change.Settings != nil {
+		e.sys.Send(e.pool, &supervision.Configure{Settings: *change.Settings})
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Change is the difference between two configurations.
+type Change struct {
+	All      []*messages.ServerSpec
+	Added    []*messages.ServerSpec
+	Changed  []*messages.ServerSpec
+	Updated  []*messages.ServerSpec
+	Removed  []string
+	Drain    time.Duration // what calls in flight at removed servers get
+	Settings *supervision.PoolSettings
+}
+
+// PoolStats asks the pool for its numbers.
+func (e *Engine) PoolStats(ctx context.Context) (supervision.PoolStats, error) {
+	reply := make(chan supervision.PoolStats, 1)
+	e.sys.Send(e.pool, &supervision.InspectPool{Reply: reply})
+	select {
+	case s := <-reply:
+		return s, nil
+	case <-ctx.Done():
+		return supervision.PoolStats{}, ctx.Err()
+	}
+}
+
+// Drain refuses new calls, gives those in flight until deadline, and ends all
+// children in parallel. The channel is closed when no process is left. It may
+// be called again with an earlier deadline.
+func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
+	done := make(chan struct{})
+	e.sys.Send(e.pool, &supervision.Shutdown{Deadline: deadline, Done: done})
+	return done
+}
+
+// Close ends everything: it drains until deadline, waits for the children and
+// stops the actors. The error, if any, says what did not stop before ctx
+// ended.
+func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
+	var err error
+	drained := e.Drain(deadline)
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		err = fmt.Errorf("not all children have ended: %w", ctx.Err())
+	}
+	e.closeOnce.Do(func() {
+		e.closed.Store(true)
+		e.sys.Stop(e.root)
+		select {
+		case <-e.rootDone:
+		case <-ctx.Done():
+			err = fmt.Errorf("not all actors have stopped: %w", ctx.Err())
+		}
+		if werr := e.sys.Shutdown(ctx); werr != nil && err == nil {
+			err = werr
+		}
+	})
+	return err
+}

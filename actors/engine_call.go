@@ -1,0 +1,248 @@
+package actors
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// Call checks one tools/call and hands it to the server's breaker. The call's
+// id must be unique in this process and below 2^52. It returns
+// at once; the call's port gets exactly one answer, possibly before Call
+// returns and on the caller's goroutine. Args must be one valid JSON object,
+// or empty.
+//
+// The checks are here and nowhere else, for every way into the runtime: the
+// server exists, the tool exists and is enabled, and the arguments fit its
+// input schema. A listing from the schema cache may confirm all of that, but
+// only one from a running child may deny it.
+func (e *Engine) Call(call *messages.Call) {
+	entry, ok := e.dir.Lookup(call.Server)
+	if !ok {
+		e.refuse(call, e.ServerNotFound(call.Server))
+		return
+	}
+	known := e.view.Load().Server(call.Server)
+	if known != nil {
+		err, final := e.check(call, known)
+		if err == nil {
+			e.sys.Send(entry.Breaker, call)
+			if known.Toolset.Live && e.stale(known.Toolset) {
+				e.contact(entry, call.Meta, true, nobody{})
+			}
+			return
+		}
+		if final {
+			e.refuse(call, err)
+			return
+		}
+	}
+	e.callAfterContact(entry, call)
+}
+
+// check holds a call against what is known of its server. final says that the
+// verdict stands even though a fresh listing might say otherwise.
+func (e *Engine) check(call *messages.Call, known *index.ServerEntry) (err *messages.Error, final bool) {
+	tool := known.Tool(call.Tool)
+	fresh := known.Toolset.Live && !e.stale(known.Toolset)
+	if tool == nil {
+		return toolNotFound(known, call), fresh
+	}
+	if !tool.Enabled {
+		return toolDisabled(call), true
+	}
+	if problems := tool.Validator.Validate(call.Args); len(problems) > 0 {
+		return validationError(call, problems), fresh
+	}
+	call.Idempotent = tool.Tool.ReadOnly || tool.Tool.Idempotent
+	return nil, true
+}
+
+func (e *Engine) stale(ts *messages.Toolset) bool {
+	return e.opts.CatalogTTL > 0 && time.Since(ts.Fetched) > e.opts.CatalogTTL
+}
+
+// callAfterContact gets the server's listing first. The call's deadline, where
+// it has one, covers that too.
+func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call) {
+	once := &firstCall{e: e, entry: entry, call: call}
+	e.first.Store(call.ID, once)
+	if call.Cancelled != nil && call.Cancelled.Load() { // perhaps before it was on record
+		once.Contacted(0, cancelledError(call))
+		return
+	}
+	if !call.Deadline.IsZero() {
+		timer := time.AfterFunc(time.Until(call.Deadline), func() {
+			once.Contacted(0, &messages.Error{
+				Code: messages.CodeExecutionTimeout, Server: call.Server, Tool: call.Tool, Class: messages.ClassOffline, Retryable: true,
+				Message: strconv.Quote(call.Server) + " was not ready in the time that the call allowed; the call was not sent",
+				Hint:    "Call again with a longer timeoutMs.",
+			})
+		})
+		once.timer.Store(timer)
+	}
+	e.contact(entry, call.Meta, true, once)
+}
+
+// firstCall is a call that waits for its server's listing.
+type firstCall struct {
+	e     *Engine
+	entry *supervision.Entry
+	call  *messages.Call
+	timer atomic.Pointer[time.Timer] // nil: none, or not set yet
+	done  atomic.Bool
+}
+
+// Contacted implements messages.ContactPort.
+func (f *firstCall) Contacted(_ uint64, err *messages.Error) {
+	if !f.done.CompareAndSwap(false, true) {
+		return
+	}
+	f.e.first.Delete(f.call.ID)
+	if timer := f.timer.Load(); timer != nil {
+		timer.Stop()
+	}
+	if err != nil {
+		f.e.refuse(f.call, err)
+		return
+	}
+	// Compiling a schema takes its time, and this is the breaker's goroutine.
+	f.e.sys.Go(func(context.Context) {
+		known := f.e.view.Load().Server(f.call.Server)
+		if known == nil {
+			f.e.refuse(f.call, supervision.NotFound(f.call.Server, "it was removed while it was being started"))
+			return
+		}
+		if err, _ := f.e.check(f.call, known); err != nil {
+			f.e.refuse(f.call, err)
+			return
+		}
+		f.e.sys.Send(f.entry.Breaker, f.call)
+	}, func(reason any) {
+		f.e.refuse(f.call, &messages.Error{
+			Code: messages.CodeToolExecution, Message: "checking the call broke inside metamcp; it was not sent",
+			Hint: "Please report this with the log of the host.",
+		})
+	})
+}
+
+// Contact makes sure that the catalog has a listing of the server from a
+// running child: it connects where nobody has. The port hears exactly once.
+// refresh lists anew even where there is one.
+func (e *Engine) Contact(server string, refresh bool, port messages.ContactPort) {
+	entry, ok := e.dir.Lookup(server)
+	if !ok {
+		port.Contacted(0, e.ServerNotFound(server))
+		return
+	}
+	e.contact(entry, messages.Meta{}, refresh, port)
+}
+
+func (e *Engine) contact(entry *supervision.Entry, meta messages.Meta, refresh bool, port messages.ContactPort) {
+	e.sys.Send(entry.Breaker, &messages.Contact{Meta: meta, ID: e.contacts.Add(1), Refresh: refresh, Reply: port})
+}
+
+// Cancel gives up a call. Unless it was answered already its port gets
+// CANCELLED, and the child is told.
+func (e *Engine) Cancel(call *messages.Call, reason string) {
+	call.Cancelled.Store(true)
+	if first, ok := e.first.Load(call.ID); ok {
+		first.(*firstCall).Contacted(0, cancelledError(call))
+		return
+	}
+	if entry, ok := e.dir.Lookup(call.Server); ok {
+		e.sys.Send(entry.Breaker, &messages.Cancel{Meta: call.Meta, Call: call.ID, Reason: reason})
+	}
+}
+
+func (e *Engine) refuse(call *messages.Call, err *messages.Error) {
+	own := *err
+	own.Server, own.Tool = call.Server, call.Tool
+	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: call.Server})
+}
+
+// nobody hears of a contact that nobody waits for.
+type nobody struct{}
+
+func (nobody) Contacted(uint64, *messages.Error) {}
+
+// nearestNames is how many names an error suggests.
+const nearestNames = 3
+
+// ServerNotFound is the error for a server that is not configured, with the
+// nearest names.
+func (e *Engine) ServerNotFound(server string) *messages.Error {
+	err := supervision.NotFound(server, "no such name in the configuration")
+	if near := index.Nearest(server, slices.Values(e.dir.Names()), nearestNames); len(near) > 0 {
+		err.Message += "; nearest: " + quoted(near)
+		err.Details = near
+	}
+	return err
+}
+
+// ToolNotFound is the error for a tool that a server does not have, with the
+// nearest names.
+func (e *Engine) ToolNotFound(server, tool string) *messages.Error {
+	known := e.view.Load().Server(server)
+	if known == nil {
+		known = &index.ServerEntry{}
+	}
+	return toolNotFound(known, &messages.Call{Server: server, Tool: tool})
+}
+
+func toolNotFound(known *index.ServerEntry, call *messages.Call) *messages.Error {
+	names := make([]string, 0, len(known.Entries))
+	for _, t := range known.Entries {
+		if t.Enabled {
+			names = append(names, t.Tool.Name)
+		}
+	}
+	err := &messages.Error{
+		Code: messages.CodeToolNotFound, Server: call.Server, Tool: call.Tool,
+		Message: strconv.Quote(call.Server) + " has no tool " + strconv.Quote(call.Tool),
+		Hint:    "Call mcp_discover with this server for the list of its tools.",
+	}
+	if near := index.Nearest(call.Tool, slices.Values(names), nearestNames); len(near) > 0 {
+		err.Message += "; nearest: " + quoted(near)
+		err.Details = near
+	}
+	return err
+}
+
+func toolDisabled(call *messages.Call) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeToolDisabled, Server: call.Server, Tool: call.Tool,
+		Message: strconv.Quote(call.Tool) + " of " + strconv.Quote(call.Server) + " is disabled by a tool rule",
+		Hint:    "Use another tool, or ask the user to change metamcp.toolRules.",
+	}
+}
+
+func validationError(call *messages.Call, problems []index.Problem) *messages.Error {
+	err := &messages.Error{
+		Code: messages.CodeValidation, Server: call.Server, Tool: call.Tool,
+		Message: "the arguments do not fit the input schema of " + strconv.Quote(call.Tool) + "; nothing was sent: " + problems[0].String(),
+		Hint:    "Correct the arguments; mcp_discover with server and tool shows the schema.",
+	}
+	for _, p := range problems {
+		err.Details = append(err.Details, p.String())
+	}
+	return err
+}
+
+func quoted(names []string) string {
+	out := slices.Clone(names)
+	for i := range out {
+		out[i] = strconv.Quote(out[i])
+	}
+	s := out[0]
+	for _, n := range out[1:] {
+		s += ", " + n
+	}
+	return s
+}

@@ -1,0 +1,46 @@
+package actors
+
+import (
+	"strconv"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// undelivered answers for an actor that was gone when a message came: a
+// removed server's breaker, or any once the engine is closed. Whoever waits
+// for an answer must not wait for ever.
+func (e *Engine) undelivered(msg any) {
+	switch m := msg.(type) {
+	case *messages.Call:
+		e.refuse(m, e.gone(m.Server))
+	case *messages.CallReturned:
+		e.refuse(m.Call, e.gone(m.Call.Server))
+	case *messages.ConnectionFailed:
+		for _, rc := range m.Returned {
+			e.refuse(rc.Call, e.gone(rc.Call.Server))
+		}
+	case *messages.Contact:
+		m.Reply.Contacted(m.ID, e.gone(""))
+	case *sessionCall:
+		m.call.Reply.Answer(&messages.Answer{Call: m.call.ID, Err: cancelledError(m.call), Server: m.call.Server})
+	case *openSession:
+		m.reply <- nil
+	case *supervision.Shutdown:
+		close(m.Done)
+	}
+}
+
+func (e *Engine) gone(server string) *messages.Error {
+	if e.closed.Load() {
+		return &messages.Error{
+			Code: messages.CodeShuttingDown, Server: server,
+			Message: "metamcp is shutting down and takes no more calls", Hint: "Start metamcp again.",
+		}
+	}
+	return &messages.Error{
+		Code: messages.CodeServerNotFound, Server: server, Retryable: true,
+		Message: "the server " + strconv.Quote(server) + " was removed or changed while the call was on its way; it was not sent",
+		Hint:    "Call mcp_discover without arguments for the list of servers.",
+	}
+}

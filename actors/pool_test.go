@@ -1,0 +1,209 @@
+package actors
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+func places(n int) func(*supervision.PoolSettings) {
+	return func(s *supervision.PoolSettings) { s.Pool.Size = n }
+}
+
+func (r *rig) addMany(n int) []string {
+	r.t.Helper()
+	var names []string
+	for i := range n {
+		name := "s" + strconv.Itoa(i)
+		r.add(name, nil, nil)
+		names = append(names, name)
+	}
+	return names
+}
+
+func (r *rig) most() int {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	return r.f.most
+}
+
+func TestPoolHoldsItsLimit(t *testing.T) {
+	r := newRig(t, places(2))
+	names := r.addMany(8)
+	for range 2 {
+		for _, n := range names {
+			r.ok(n)
+		}
+	}
+	var all []*pendingCall
+	for range 3 {
+		for _, n := range names {
+			all = append(all, r.start(n, "do", doArgs{Do: "delay", Ms: 3}))
+		}
+	}
+	for _, p := range all {
+		r.wantResult(r.wait(p))
+	}
+	if got := r.most(); got > 2 {
+		t.Errorf("%d children were alive at the same time", got)
+	}
+}
+
+func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
+	r := newRig(t, places(3))
+	r.addMany(4)
+	for i, n := range []string{"s0", "s1", "s2"} {
+		r.ok(n)
+		r.settled(i + 1)
+	}
+	r.ok("s0") // used again: s1 is now the oldest
+	r.settled(3)
+	r.ok("s3")
+	for server, want := range map[string]int{"s0": 1, "s1": 0, "s2": 1, "s3": 1} {
+		if got := len(r.f.living(server)); got != want {
+			t.Errorf("%s: %d alive, want %d", server, got, want)
+		}
+	}
+	if r.e.Catalog().Server("s1") == nil {
+		t.Error("the evicted server's tools are forgotten")
+	}
+}
+
+func TestBusyIsNeverEvicted(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.Pool.Size, s.Pool.AcquireTimeout = 1, 50*time.Millisecond })
+	r.addMany(2)
+	busy := r.start("s0", "do", doArgs{Do: "silent"})
+	r.got("s0", methodToolsCall, 1)
+	err := r.wantCode(r.do("s1", "do", doArgs{}), messages.CodePoolSaturated)
+	if !err.Retryable {
+		t.Errorf("refusal %+v", err)
+	}
+	if busy.answered() {
+		t.Error("the busy connection lost its call")
+	}
+	r.e.Cancel(busy.call, "enough")
+	r.ok("s1")
+}
+
+func TestWaitersAreServedInOrder(t *testing.T) {
+	r := newRig(t, places(1))
+	names := r.addMany(5)
+	for _, n := range names {
+		r.ok(n) // the tools are known
+	}
+	busy := r.start("s0", "do", doArgs{Do: "silent"})
+	r.got("s0", methodToolsCall, 2)
+	r.f.mu.Lock()
+	from := len(r.f.links)
+	r.f.mu.Unlock()
+	var waiting []*pendingCall
+	for i, n := range names[1:] {
+		waiting = append(waiting, r.start(n, "do", doArgs{}))
+		r.f.eventually(t, n+" waits", func() bool { return r.stats().Waiting == i+1 })
+	}
+	r.e.Cancel(busy.call, "enough")
+	for _, p := range waiting {
+		r.wantResult(r.wait(p))
+	}
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	for i, l := range r.f.links[from:] {
+		if l.server != names[i+1] {
+			t.Errorf("place %d went to %s, want %s", i, l.server, names[i+1])
+		}
+	}
+}
+
+func TestTooManyWaitersAreRefused(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.Pool.Size, s.Pool.MaxWaiters = 1, 1 })
+	r.addMany(3)
+	busy := r.start("s0", "do", doArgs{Do: "silent"})
+	r.got("s0", methodToolsCall, 1)
+	waits := r.start("s1", "do", doArgs{})
+	r.f.eventually(t, "s1 waits", func() bool { return r.stats().Waiting == 1 })
+	r.wantCode(r.do("s2", "do", doArgs{}), messages.CodePoolSaturated)
+	r.e.Cancel(busy.call, "enough")
+	r.wantResult(r.wait(waits))
+}
+
+func TestReserveServesTheOldestWaiter(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) {
+		s.Pool.Size, s.Pool.Reserve, s.Pool.ReserveAfter = 1, 1, 30*time.Millisecond
+	})
+	r.addMany(2)
+	busy := r.start("s0", "do", doArgs{Do: "silent"})
+	r.got("s0", methodToolsCall, 1)
+	r.ok("s1")
+	if got := r.most(); got != 2 {
+		t.Errorf("%d children, want 2", got)
+	}
+	r.f.eventually(t, "the reserve place closes when idle", func() bool { return r.f.aliveNow() == 1 })
+	r.e.Cancel(busy.call, "enough")
+}
+
+func TestLifecycles(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.Pool.Size = 2 })
+	r.add("kept", nil, func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleKeepAlive })
+	r.add("brief", nil, func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleEphemeral })
+	r.add("plain", nil, nil)
+	r.add("other", nil, nil)
+	r.ok("kept")
+	r.settled(1)
+	r.ok("brief")
+	r.f.eventually(t, "the ephemeral one ends", func() bool { return len(r.f.living("brief")) == 0 })
+	r.ok("plain")
+	r.settled(2)
+	r.ok("other") // takes plain's place, though kept is the older one
+	if len(r.f.living("kept")) != 1 || len(r.f.living("plain")) != 0 {
+		t.Errorf("kept %d, plain %d", len(r.f.living("kept")), len(r.f.living("plain")))
+	}
+}
+
+func TestIdleSweepLeavesTheMinimum(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.Pool.IdleTimeout, s.Pool.Min = 40*time.Millisecond, 1 })
+	for _, n := range r.addMany(3) {
+		r.ok(n)
+	}
+	r.add("kept", nil, func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleKeepAlive })
+	r.ok("kept")
+	r.f.eventually(t, "the idle ones are swept", func() bool { return r.f.aliveNow() == 1 })
+	if len(r.f.living("kept")) != 1 {
+		t.Error("the keep-alive server was swept")
+	}
+	r.settled(1)
+}
+
+func TestSecondInstanceForABusyServer(t *testing.T) {
+	r := newRig(t, places(2))
+	r.add("a", nil, func(s *messages.ServerSpec) { s.MaxInstances = 2 })
+	r.ok("a")
+	r.settled(1)
+	var calls []*pendingCall
+	for range 4 {
+		calls = append(calls, r.start("a", "do", doArgs{Do: "silent"}))
+	}
+	r.got("a", methodToolsCall, 5)
+	if got := r.f.started("a"); got != 2 {
+		t.Errorf("%d instances, want 2", got)
+	}
+	for _, l := range r.f.living("a") {
+		l.mu.Lock()
+		n := 0
+		for _, m := range l.got {
+			if m.Method == methodToolsCall {
+				n++
+			}
+		}
+		l.mu.Unlock()
+		if n < 2 {
+			t.Errorf("instance %d got %d calls; the load is not shared", l.n, n)
+		}
+	}
+	for _, c := range calls {
+		r.e.Cancel(c.call, "enough")
+	}
+	r.settled(2)
+}

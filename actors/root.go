@@ -1,0 +1,64 @@
+package actors
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// rootActor is the parent of all others. It resumes pool and index after a
+// panic, since their state is worth more than one message, and gives up where
+// one of them fails again and again: the host then ends in order.
+type rootActor struct {
+	produceIndex func() kernel.Actor
+	producePool  func() kernel.Actor
+	spawned      func(index, pool *kernel.PID)
+	strategy     supervision.Strategy
+	sessions     uint64
+	sweepEvery   time.Duration
+	index        *kernel.PID
+}
+
+type (
+	// openSession starts the actor of a client connection; the PID comes on
+	// Reply, nil where it could not be started.
+	openSession struct {
+		produce func(id uint64) kernel.Actor
+		reply   chan<- *kernel.PID
+	}
+	sweepDue struct{}
+)
+
+// Receive implements kernel.Actor.
+func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
+	switch m := msg.(type) {
+	case kernel.Started:
+		idx, err := ctx.Spawn("index", r.produceIndex)
+		if err != nil {
+			panic(err) // a fresh system has no second actor of that name
+		}
+		pool, err := ctx.Spawn("pool", r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
+			return kernel.Directive(r.strategy.Decide(child, reason, time.Now()))
+		}))
+		if err != nil {
+			panic(err)
+		}
+		r.index = idx
+		r.spawned(idx, pool)
+		ctx.After(r.sweepEvery, &sweepDue{})
+	case *openSession:
+		r.sessions++
+		id := r.sessions
+		pid, err := ctx.Spawn("session/"+strconv.FormatUint(id, 10), func() kernel.Actor { return m.produce(id) }, kernel.Inline())
+		if err != nil {
+			ctx.Event("spawn-failed", err.Error(), 0)
+		}
+		m.reply <- pid
+	case *sweepDue:
+		ctx.Send(r.index, &index.Sweep{})
+		ctx.After(r.sweepEvery, &sweepDue{})
+	}
+}

@@ -1,0 +1,129 @@
+package actors
+
+import (
+	"errors"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// ErrBacklog is what a link returns while too much is queued for its child.
+var ErrBacklog = errors.New("it does not read its input fast enough")
+
+// Launcher starts the transport of a connection. Launch may take as long as a
+// fork and an exec; a connection calls it from a worker. The number is unique
+// in this host and marks the process tree. The ear hears of the transport until
+// it said both EOF and Exited.
+type Launcher interface {
+	Launch(spec *messages.ServerSpec, number uint64, ear Ear) (Link, error)
+}
+
+// Ear hears what a child says. All methods but Exited are called in order from
+// one goroutine, and none of them blocks.
+type Ear interface {
+	Frame(f *messages.Frame)
+	// Flush follows the last frame of what was read at once.
+	Flush()
+	// Noise is a line that was no JSON-RPC.
+	Noise(line []byte)
+	// TooLarge is the beginning of a message over the size cap; the rest of
+	// it was thrown away.
+	TooLarge(prefix []byte)
+	// Drained says that lines had been queued for the child and none are now.
+	Drained()
+	// EOF says that no frame follows; exactly once.
+	EOF(err error)
+	// Exited says that the process was reaped; exactly once.
+	Exited(exit *messages.Exit)
+}
+
+// Link is the way to a running child. Its methods may be called from any
+// goroutine; only TreeAlive, Signal and Release take longer than a moment.
+type Link interface {
+	// Send hands over one whole line and never blocks. ErrBacklog says that
+	// nothing of it was taken; any other error that the link has failed, which
+	// EOF will tell.
+	Send(line []byte) error
+	// Sendv is Send for a line in parts, none of which is copied if it can be
+	// written at once.
+	Sendv(head, body, tail []byte) error
+	// CloseInput ends the child's stdin once what was sent is written.
+	CloseInput()
+	// Signal reaches every process of the child's tree.
+	Signal(s messages.Signal)
+	// TreeAlive looks whether any process of the tree is left.
+	TreeAlive() bool
+	// Release frees what the link holds. The tree must be gone.
+	Release()
+	Pid() int
+	// Stderr returns the last lines that the child wrote there.
+	Stderr() []string
+}
+
+// earOf sends what one run of a child says to its connection.
+type earOf struct {
+	c   *connection
+	run uint64
+}
+
+// What a run says to its connection. Frames come as *messages.Frame with the
+// run as their instance.
+type (
+	runNoise struct {
+		run  uint64
+		line string
+	}
+	runTooLarge struct {
+		run    uint64
+		prefix []byte
+	}
+	runEOF struct {
+		run uint64
+		err error
+	}
+	runExited struct {
+		run  uint64
+		exit *messages.Exit
+	}
+	runLaunched struct {
+		run  uint64
+		link Link
+		err  error
+	}
+	runGone struct{ run uint64 }
+	// runStep says that a step of the termination ladder was taken.
+	runStep struct {
+		run   uint64
+		step  int
+		alive bool
+	}
+	ladderDue struct {
+		run  uint64
+		step int
+	}
+)
+
+func (e *earOf) Frame(f *messages.Frame) {
+	f.Instance = e.run
+	e.c.sys.Send(e.c.self, f)
+}
+
+// Flush has nothing to do: an answer is on its way when Frame returns.
+func (e *earOf) Flush() {}
+
+// Drained has nothing to do: a refused call was answered at once.
+func (e *earOf) Drained() {}
+
+func (e *earOf) Noise(line []byte) {
+	const enough = 300
+	if len(line) > enough {
+		line = line[:enough]
+	}
+	e.c.sys.Send(e.c.self, &runNoise{e.run, string(line)})
+}
+
+func (e *earOf) TooLarge(prefix []byte) {
+	e.c.sys.Send(e.c.self, &runTooLarge{e.run, append([]byte(nil), prefix...)})
+}
+
+func (e *earOf) EOF(err error)              { e.c.sys.Send(e.c.self, &runEOF{e.run, err}) }
+func (e *earOf) Exited(exit *messages.Exit) { e.c.sys.Send(e.c.self, &runExited{e.run, exit}) }

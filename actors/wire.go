@@ -1,0 +1,188 @@
+package actors
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// JSON-RPC methods that a connection itself uses.
+const (
+	methodInitialize  = string(mcp.MethodInitialize)
+	methodInitialized = "notifications/initialized"
+	methodDiscover    = "server/discover"
+	methodListen      = "subscriptions/listen"
+	methodPing        = string(mcp.MethodPing)
+	methodToolsList   = string(mcp.MethodToolsList)
+	methodToolsCall   = string(mcp.MethodToolsCall)
+	methodCancelled   = "notifications/cancelled"
+	methodProgress    = "notifications/progress"
+	methodListChanged = mcp.MethodNotificationToolsListChanged
+)
+
+// internalID is the first of the request ids that a connection uses for
+// itself; calls use their own id, which stays below. Both stay below 2^53, so
+// that a child which reads numbers as doubles gives them back unharmed.
+const internalID = uint64(1) << 52
+
+// inlineArgs is the size up to which a call's arguments are copied into one
+// line; longer ones are written from where they are.
+const inlineArgs = 16 << 10
+
+// identity is what a connection tells children about the host.
+type identity struct {
+	name, version string
+	// modernMeta is the _meta members that every request to a modern child
+	// carries, without the braces.
+	modernMeta []byte
+}
+
+func newIdentity(name, version string) *identity {
+	info, _ := json.Marshal(map[string]string{"name": name, "version": version}) // two strings always marshal
+	meta := `"io.modelcontextprotocol/protocolVersion":"` + mcp.LATEST_PROTOCOL_VERSION +
+		`","io.modelcontextprotocol/clientInfo":` + string(info) +
+		`,"io.modelcontextprotocol/clientCapabilities":{}`
+	return &identity{name: name, version: version, modernMeta: []byte(meta)}
+}
+
+func (id *identity) initializeParams() []byte {
+	p, _ := json.Marshal(map[string]any{ // strings and maps always marshal
+		"protocolVersion": mcp.LATEST_LEGACY_PROTOCOL_VERSION,
+		"capabilities":    map[string]any{},
+		"clientInfo":      map[string]string{"name": id.name, "version": id.version},
+	})
+	return p
+}
+
+// requestLine builds a request. params is one JSON object or nil; for a modern
+// child it gets the identity spliced in, into the _meta it may have already.
+func (id *identity) requestLine(era messages.Era, wireID uint64, method string, params []byte) []byte {
+	line := make([]byte, 0, 96+len(method)+len(params)+len(id.modernMeta))
+	line = append(line, `{"jsonrpc":"2.0","id":`...)
+	line = strconv.AppendUint(line, wireID, 10)
+	line = append(line, `,"method":`...)
+	line = appendString(line, method)
+	switch {
+	case era == messages.EraModern:
+		line = append(line, `,"params":`...)
+		line = append(line, id.withModernMeta(params)...)
+	case params != nil:
+		line = append(line, `,"params":`...)
+		line = append(line, params...)
+	}
+	return append(line, '}', '\n')
+}
+
+func (id *identity) withModernMeta(params []byte) []byte {
+	members := map[string]json.RawMessage{}
+	if params != nil {
+		if err := json.Unmarshal(params, &members); err != nil {
+			return params // not an object: the child says what it thinks of it
+		}
+	}
+	var meta map[string]json.RawMessage
+	if raw, ok := members["_meta"]; ok {
+		if json.Unmarshal(raw, &meta) != nil {
+			return params
+		}
+	}
+	own := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte("{"+string(id.modernMeta)+"}"), &own) // built above, always valid
+	for k, v := range meta {
+		if _, ours := own[k]; !ours {
+			own[k] = v
+		}
+	}
+	rawMeta, err := json.Marshal(own)
+	if err != nil {
+		return params
+	}
+	members["_meta"] = rawMeta
+	out, err := json.Marshal(members)
+	if err != nil {
+		return params
+	}
+	return out
+}
+
+// callHead and callTail enclose the arguments of a tools/call. The progress
+// token is the call's id: the child's progress keeps a call alive, and finds
+// its way to the client, whether the client asked for it or not.
+func (id *identity) callHead(dst []byte, wireID uint64, tool string) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = strconv.AppendUint(dst, wireID, 10)
+	dst = append(dst, `,"method":"tools/call","params":{"name":`...)
+	dst = appendString(dst, tool)
+	return append(dst, `,"arguments":`...)
+}
+
+func (id *identity) callTail(dst []byte, wireID uint64, era messages.Era) []byte {
+	dst = append(dst, `,"_meta":{"progressToken":`...)
+	dst = strconv.AppendUint(dst, wireID, 10)
+	if era == messages.EraModern {
+		dst = append(dst, ',')
+		dst = append(dst, id.modernMeta...)
+	}
+	return append(dst, "}}}\n"...)
+}
+
+// notificationLine builds a notification; params is one JSON object or nil.
+func notificationLine(method string, params []byte) []byte {
+	line := append([]byte(`{"jsonrpc":"2.0","method":`), appendString(nil, method)...)
+	if params != nil {
+		line = append(line, `,"params":`...)
+		line = append(line, params...)
+	}
+	return append(line, '}', '\n')
+}
+
+func cancelledLine(wireID uint64, reason string) []byte {
+	p := append([]byte(`{"requestId":`), strconv.FormatUint(wireID, 10)...)
+	p = append(p, `,"reason":`...)
+	p = append(appendString(p, reason), '}')
+	return notificationLine(methodCancelled, p)
+}
+
+// responseLine answers a request of the child's; body is `"result":…` or
+// `"error":…`.
+func responseLine(id json.RawMessage, body string) []byte {
+	line := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	line = append(line, ',')
+	line = append(line, body...)
+	return append(line, '}', '\n')
+}
+
+// appendString appends s as a JSON string.
+func appendString(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= 0x7f {
+			q, _ := json.Marshal(s) // a string always marshals
+			return append(dst, q...)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, s...)
+	return append(dst, '"')
+}
+
+// parseID reads an id that we gave out. Children that turn numbers into
+// strings are forgiven.
+func parseID(raw json.RawMessage) (uint64, bool) {
+	if n := len(raw); n >= 2 && raw[0] == '"' && raw[n-1] == '"' {
+		raw = raw[1 : n-1]
+	}
+	if len(raw) == 0 || len(raw) > 16 {
+		return 0, false
+	}
+	var id uint64
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		id = id*10 + uint64(c-'0')
+	}
+	return id, true
+}

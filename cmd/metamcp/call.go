@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+)
+
+func newCall(c *common) *cobra.Command {
+	var timeout time.Duration
+	var raw, progress bool
+	cmd := &cobra.Command{
+		Use:   "call SERVER TOOL [JSON]",
+		Short: "Call one tool and print its result",
+		Long: `Call one tool of a configured server. The arguments are one JSON object; "-"
+reads it from standard input. Text content is printed as it is; --json prints
+the whole result.
+
+Exit status: 0 done, 1 the call could not be made, 2 wrong usage, 3 the tool
+itself reports a failure.`,
+		Example: `  metamcp call everything echo '{"message": "hello"}'
+  metamcp call github list_issues - --json < arguments.json`,
+		Args: cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var input json.RawMessage
+			if len(args) == 3 {
+				input = json.RawMessage(args[2])
+				if args[2] == "-" {
+					text, err := io.ReadAll(cmd.InOrStdin())
+					if err != nil {
+						return fmt.Errorf("read the arguments from standard input: %w", err)
+					}
+					input = text
+				}
+			}
+			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
+				return call(ctx, cmd, e, args[0], args[1], input, timeout, raw, progress)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long the call may take (default: the server's)")
+	cmd.Flags().BoolVar(&raw, "json", false, "print the whole result object")
+	cmd.Flags().BoolVar(&progress, "progress", false, "print the tool's progress to stderr")
+	return cmd
+}
+
+func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, tool string, args json.RawMessage, timeout time.Duration, raw, progress bool) error {
+	var result *metamcp.Result
+	for u, err := range e.Stream(ctx, server, tool, args, metamcp.ExecuteOptions{Timeout: timeout}) {
+		if err != nil {
+			return err
+		}
+		if u.Progress != nil && progress {
+			fmt.Fprintln(cmd.ErrOrStderr(), "progress:", string(u.Progress))
+		}
+		result = u.Result
+	}
+	if err := printResult(cmd.OutOrStdout(), result, raw); err != nil {
+		return err
+	}
+	if result.IsError {
+		return exitCode(exitToolError)
+	}
+	return nil
+}
+
+func printResult(w io.Writer, r *metamcp.Result, raw bool) error {
+	var res struct {
+		Content []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	onlyText := json.Unmarshal(r.Raw, &res) == nil && len(res.Content) > 0
+	for _, c := range res.Content {
+		onlyText = onlyText && c.Type == "text"
+	}
+	if raw || !onlyText {
+		_, err := fmt.Fprintln(w, string(r.Raw))
+		return err
+	}
+	for _, c := range res.Content {
+		if _, err := fmt.Fprintln(w, c.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withEngine opens an engine for one command and ends it, with all its
+// children, whatever happens. A signal cancels the command.
+func withEngine(parent context.Context, c *common, do func(ctx context.Context, e *metamcp.Engine) error) error {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	e, err := c.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	err = do(ctx, e)
+	const enough = 10 * time.Second
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
+	defer cancel()
+	return errors.Join(err, e.Close(closing))
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp/integration/demoserver"
+	"github.com/metamcp/metamcp/integration/front"
+)
+
+// newDemoServer is a child server that needs nothing but this binary. Its
+// flags are its own package's, since it misbehaves in many ways for tests.
+func newDemoServer() *cobra.Command {
+	return &cobra.Command{
+		Use: "demo-server [FLAGS]", Short: "Be a small MCP server, for trying metamcp out", DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := demoserver.ParseArgs(args, os.Stderr)
+			if err != nil {
+				return err
+			}
+			out, err := front.TakeStdout()
+			if err != nil {
+				return err
+			}
+			return demoserver.Run(cmd.Context(), os.Stdin, out, opts)
+		},
+	}
+}

@@ -1,0 +1,133 @@
+// Command metamcp is one MCP server in front of very many.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
+)
+
+// version is set by the build.
+var version = "dev"
+
+// Exit codes. What a tool itself reports as failed is told apart from a call
+// that could not be made.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+	exitToolError
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	cmd := newRoot()
+	err := cmd.ExecuteContext(context.Background())
+	var code exitCode
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintln(os.Stderr, "metamcp:", err)
+	var e *metamcp.Error
+	if errors.As(err, &e) {
+		for _, d := range e.Details {
+			fmt.Fprintln(os.Stderr, "  "+d)
+		}
+		if e.Hint != "" {
+			fmt.Fprintln(os.Stderr, "hint:", e.Hint)
+		}
+		return exitFailed
+	}
+	return exitUsage
+}
+
+// exitCode ends the program with a status after everything was said.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
+
+// common are the flags of all commands that open an engine.
+type common struct {
+	files    []string
+	logLevel string
+	overlay  *config.Overlay
+}
+
+func newRoot() *cobra.Command {
+	c := &common{}
+	root := &cobra.Command{
+		Use:   "metamcp",
+		Short: "One MCP server in front of very many",
+		Long: `metamcp is one MCP server in front of very many: an LLM client sees a few tools
+instead of hundreds of schemas, and the servers behind are started when needed.
+
+Without a command it speaks MCP over standard input and output.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       buildVersion(),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	pf := root.PersistentFlags()
+	pf.StringArrayVarP(&c.files, "config", "c", nil, "configuration `file`; may be repeated, later files win")
+	pf.StringVar(&c.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
+	c.overlay = config.RegisterFlags(pf)
+	root.AddCommand(newServe(c), newCall(c), newDiscover(c), newVersion(), newDemoServer())
+	return root
+}
+
+// logger logs to stderr, since stdout belongs to MCP or to a command's answer.
+func (c *common) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", c.logLevel)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
+}
+
+func (c *common) sources() config.Sources {
+	return config.Sources{Files: c.files, Overlay: c.overlay}
+}
+
+func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) {
+	log, err := c.logger()
+	if err != nil {
+		return nil, err
+	}
+	return metamcp.Open(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: watch})
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "metamcp", buildVersion())
+			return err
+		},
+	}
+}
+
+// buildVersion is the version of the build, or of the module that a plain
+// `go install` built.
+func buildVersion() string {
+	if version != "dev" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return version
+}

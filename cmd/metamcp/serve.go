@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/front"
+)
+
+// endTimeout bounds the end of the host after its drain: a child's ladder
+// takes at most what its stopGraceMs says, and none is waited for longer.
+const endTimeout = 60 * time.Second
+
+func newServe(c *common) *cobra.Command {
+	return &cobra.Command{
+		Use: "serve", Short: "Speak MCP over standard input and output (the default)", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
+	}
+}
+
+// serve is the host. It ends when its input ends or at a signal: no new
+// requests, those in flight drain, all children end. A second signal skips the
+// drain.
+func serve(parent context.Context, c *common) error {
+	if isTerminal(os.Stdin) {
+		fmt.Fprint(os.Stderr, terminalHint)
+	}
+	out, err := front.TakeStdout()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	e, err := c.open(parent, true)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(parent)
+	defer stop()
+	served := make(chan struct{})
+	go watch(e, signals, stop, served)
+	err = e.ServeStdio(ctx, os.Stdin, out)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
+	defer cancel()
+	err = errors.Join(err, e.Close(ending))
+	close(served)
+	select {
+	case <-e.GaveUp():
+		err = errors.Join(err, errors.New("an actor that the host cannot do without failed again and again; see the log"))
+	default:
+	}
+	return err
+}
+
+// watch ends the session at the first signal, and the calls in flight at the
+// second. It returns when over is closed.
+func watch(e *metamcp.Engine, signals <-chan os.Signal, stop context.CancelFunc, over <-chan struct{}) {
+	asked := false
+	for {
+		select {
+		case s := <-signals:
+			if asked {
+				fmt.Fprintln(os.Stderr, "metamcp: second signal,", s, "- not waiting for calls in flight")
+				e.Drain(time.Now())
+			}
+			asked = true
+			stop()
+		case <-e.GaveUp():
+			stop()
+			return
+		case <-over:
+			return
+		}
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeNamedPipe == 0 && f.Name() != os.DevNull && !isNull(info)
+}
+
+func isNull(info os.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(info, null)
+}
+
+const terminalHint = `metamcp speaks MCP over standard input and output: a client starts it, not a person.
+To add it to a client, put this where the client keeps its servers
+(Claude Code: "claude mcp add metamcp -- metamcp"; Cursor: ~/.cursor/mcp.json):
+
+  {"mcpServers": {"metamcp": {"command": "metamcp", "args": []}}}
+
+The servers behind it stand in .mcp.json here, or in ~/.metamcp/mcp.json.
+To try it from the shell: metamcp discover, metamcp call SERVER TOOL JSON.
+Reading MCP from this terminal now; Ctrl-D ends it.
+`

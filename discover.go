@@ -1,0 +1,274 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// schemasShown is how many of the best matches come with their input schema.
+const schemasShown = 5
+
+// DiscoverRequest is what mcp_discover takes.
+type DiscoverRequest struct {
+	Query  string `json:"query,omitempty"`
+	Server string `json:"server,omitempty"`
+	Tool   string `json:"tool,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
+	Detail string `json:"detail,omitempty"` // "brief" or "full"
+}
+
+// DiscoverAnswer is what mcp_discover says. One of Servers, Tools, Tool and
+// Matches is set. It keeps to the configured token budget and says what it
+// left out.
+type DiscoverAnswer struct {
+	Servers []ServerLine `json:"servers,omitempty"`
+	Server  string       `json:"server,omitempty"`
+	Tools   []ToolLine   `json:"tools,omitempty"`
+	Tool    *ToolWhole   `json:"tool,omitempty"`
+	Matches []MatchLine  `json:"matches,omitempty"`
+	Pending []string     `json:"pending,omitempty"`
+	Failed  []FailedLine `json:"failed,omitempty"`
+	Omitted int          `json:"omitted,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
+}
+
+// ServerLine is one server in a list. Tools and Enabled are nil while its
+// tools are not known.
+type ServerLine struct {
+	Name        string `json:"name"`
+	State       string `json:"state"`
+	Connected   bool   `json:"connected"`
+	Tools       *int   `json:"tools,omitempty"`
+	Enabled     *int   `json:"enabled,omitempty"`
+	Description string `json:"description,omitempty"`
+	Class       string `json:"class,omitempty"`
+	Error       string `json:"error,omitempty"`
+	RetryInMs   int64  `json:"retryInMs,omitempty"`
+	Disabled    bool   `json:"disabled,omitempty"`
+}
+
+// ToolLine is one tool in a server's list.
+type ToolLine struct {
+	Name    string          `json:"name"`
+	Summary string          `json:"summary,omitempty"`
+	Tags    []string        `json:"tags,omitempty"`
+	Schema  json.RawMessage `json:"inputSchema,omitempty"`
+}
+
+// ToolWhole is one tool with the child's own definition.
+type ToolWhole struct {
+	Enabled    bool            `json:"enabled"`
+	Tags       []string        `json:"tags,omitempty"`
+	Definition json.RawMessage `json:"definition"`
+}
+
+// MatchLine is one match of a query.
+type MatchLine struct {
+	Server    string          `json:"server"`
+	Tool      string          `json:"tool"`
+	Summary   string          `json:"summary,omitempty"`
+	Score     float64         `json:"score"`
+	Connected bool            `json:"connected"`
+	Tags      []string        `json:"tags,omitempty"`
+	Schema    json.RawMessage `json:"inputSchema,omitempty"`
+}
+
+// FailedLine is one server that could not be asked.
+type FailedLine struct {
+	Server string `json:"server"`
+	Class  string `json:"class,omitempty"`
+	Error  string `json:"error"`
+}
+
+// Discover answers mcp_discover. The error is an *[Error].
+func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	switch {
+	case ask.Detail != "" && ask.Detail != "brief" && ask.Detail != "full":
+		return nil, &Error{Code: messages.CodeValidation, Message: "detail is " + strconv.Quote(ask.Detail), Hint: `Use "brief" or "full".`}
+	case ask.Limit < 0 || ask.Limit > 100:
+		return nil, &Error{Code: messages.CodeValidation, Message: "limit is " + strconv.Itoa(ask.Limit), Hint: "Use a number from 1 to 100."}
+	case ask.Tool != "" && ask.Server == "":
+		return nil, &Error{Code: messages.CodeValidation, Message: "tool was given without server", Hint: "Name the server too, or use query."}
+	case ask.Tool != "":
+		return e.discoverTool(ctx, ask)
+	case ask.Query != "":
+		return e.discoverQuery(ctx, ask)
+	case ask.Server != "":
+		return e.discoverServer(ctx, ask)
+	default:
+		return e.discoverAll(ask), nil
+	}
+}
+
+func (e *Engine) budget() *index.Budget {
+	return index.NewBudget(e.Config().Settings.Search.BudgetTokens)
+}
+
+func (e *Engine) discoverAll(ask DiscoverRequest) *DiscoverAnswer {
+	servers := e.ListServers()
+	// What needs attention comes first, so that a cut list does not hide it.
+	slices.SortStableFunc(servers, func(a, b Server) int {
+		return rank(a) - rank(b)
+	})
+	lines := make([]ServerLine, 0, len(servers))
+	for _, s := range servers {
+		l := ServerLine{Name: s.Name, State: s.State, Connected: s.Connected, Description: summary(s.Description), Disabled: s.Disabled}
+		if s.Known {
+			l.Tools, l.Enabled = &s.Tools, &s.Enabled
+		}
+		if s.Error != nil {
+			l.Class, l.Error = string(s.Error.Class), s.Error.Message
+			if in := time.Until(s.RetryAt); in > 0 {
+				l.RetryInMs = in.Milliseconds()
+			}
+		}
+		lines = append(lines, l)
+	}
+	a := &DiscoverAnswer{}
+	if ask.Limit > 0 && len(lines) > ask.Limit {
+		a.Omitted = len(lines) - ask.Limit
+		lines = lines[:ask.Limit]
+	}
+	var cut int
+	a.Servers, cut = index.Cut(e.budget(), lines, tokens)
+	a.Omitted += cut
+	if a.Omitted > 0 {
+		a.Notes = append(a.Notes, "The list is cut; find tools of the others with a query.")
+	}
+	if len(servers) == 0 {
+		a.Notes = append(a.Notes, "No server is configured. The user can add some to .mcp.json under mcpServers.")
+	}
+	return a
+}
+
+func rank(s Server) int {
+	switch {
+	case s.Connected:
+		return 0
+	case s.Error != nil:
+		return 1
+	case s.Disabled:
+		return 3
+	}
+	return 2
+}
+
+func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Config().Settings.DiscoverTimeout)
+	defer cancel()
+	known, err := e.known(ctx, ask.Server)
+	if err != nil {
+		return nil, err
+	}
+	a := &DiscoverAnswer{Server: ask.Server}
+	var lines []ToolLine
+	disabled := 0
+	for _, t := range known.Entries {
+		if !t.Enabled {
+			disabled++
+			continue
+		}
+		l := ToolLine{Name: t.Tool.Name, Summary: summary(t.Tool.Description), Tags: t.Tags}
+		if ask.Detail == "full" {
+			l.Summary, l.Schema = t.Tool.Description, t.Tool.InputSchema
+		}
+		lines = append(lines, l)
+	}
+	if ask.Limit > 0 && len(lines) > ask.Limit {
+		a.Omitted = len(lines) - ask.Limit
+		lines = lines[:ask.Limit]
+	}
+	var cut int
+	a.Tools, cut = index.Cut(e.budget(), lines, tokens)
+	a.Omitted += cut
+	if a.Omitted > 0 {
+		a.Notes = append(a.Notes, "The list is cut; narrow it with query, or ask for one tool by name.")
+	}
+	if disabled > 0 {
+		a.Notes = append(a.Notes, strconv.Itoa(disabled)+" more tools are disabled by tool rules.")
+	}
+	if len(known.Entries) == 0 {
+		a.Notes = append(a.Notes, "The server lists no tools.")
+	}
+	return a, nil
+}
+
+func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Config().Settings.DiscoverTimeout)
+	defer cancel()
+	t, err := e.ToolDetails(ctx, ask.Server, ask.Tool)
+	if err != nil {
+		return nil, err
+	}
+	// Asked for by name, it is shown whole even where it exceeds the budget:
+	// half a schema is of no use.
+	return &DiscoverAnswer{Server: ask.Server, Tool: &ToolWhole{Enabled: t.Enabled, Tags: t.Tags, Definition: t.Definition}}, nil
+}
+
+func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	found, err := e.Search(ctx, ask.Query, SearchOptions{Server: ask.Server, Limit: ask.Limit})
+	if err != nil {
+		return nil, err
+	}
+	a := &DiscoverAnswer{Server: ask.Server, Matches: []MatchLine{}, Pending: found.Pending}
+	schemas := schemasShown
+	if ask.Detail == "full" {
+		schemas = len(found.Matches)
+	}
+	budget := e.budget()
+	for i, m := range found.Matches {
+		l := MatchLine{
+			Server: m.Server, Tool: m.Name, Summary: m.Summary, Score: math.Round(m.Score*1000) / 1000,
+			Connected: m.Connected, Tags: m.Tags,
+		}
+		if i < schemas {
+			l.Schema = m.InputSchema
+			if tokens(l) > budget.Left() {
+				l.Schema = nil
+			}
+		}
+		if !budget.Spend(tokens(l)) {
+			a.Omitted = len(found.Matches) - i
+			a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
+			break
+		}
+		a.Matches = append(a.Matches, l)
+	}
+	for _, name := range sortedKeys(found.Failed) {
+		err := found.Failed[name]
+		a.Failed = append(a.Failed, FailedLine{Server: name, Class: string(err.Class), Error: err.Message})
+	}
+	var cut int
+	if a.Failed, cut = index.Cut(budget, a.Failed, tokens); cut > 0 {
+		a.Notes = append(a.Notes, strconv.Itoa(cut)+" more servers could not be reached; mcp_discover without arguments lists them.")
+	}
+	if len(a.Pending) > 0 {
+		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
+	}
+	return a, nil
+}
+
+func sortedKeys(m map[string]*Error) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// tokens estimates what an item costs in an answer.
+func tokens[T any](item T) int {
+	raw, err := json.Marshal(item)
+	if err != nil {
+		return 0
+	}
+	return index.EstimateTokens(string(raw))
+}

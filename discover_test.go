@@ -1,0 +1,166 @@
+package metamcp_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/messages"
+)
+
+func TestDiscoverShapes(t *testing.T) {
+	e := open(t, map[string][]string{"one": nil, "two": {"--tools", "30"}, "dead": {"--exit-at-start", "3"}}, nil)
+
+	a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Servers) != 3 || a.Servers[0].Tools != nil {
+		t.Errorf("without arguments: %+v; want three servers whose tools are not known", a.Servers)
+	}
+
+	a, err = e.Discover(t.Context(), metamcp.DiscoverRequest{Query: "add two numbers"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Matches) == 0 || a.Matches[0].Tool != "add" {
+		t.Fatalf("query: %+v; want add first", a.Matches)
+	}
+	if len(a.Matches[0].Schema) == 0 || !a.Matches[0].Connected {
+		t.Errorf("the best match has schema %s, connected %v", a.Matches[0].Schema, a.Matches[0].Connected)
+	}
+	if len(a.Failed) != 1 || a.Failed[0].Server != "dead" || a.Failed[0].Class != string(messages.ClassStdioExit) {
+		t.Errorf("failed: %+v; want the dead server with its class", a.Failed)
+	}
+
+	a, err = e.Discover(t.Context(), metamcp.DiscoverRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range a.Servers {
+		if s.Name == "dead" && (s.State != "FAILED" || s.Error == "") || s.Name != "dead" && (s.Tools == nil || *s.Tools == 0) {
+			t.Errorf("after a query: %+v", s)
+		}
+	}
+
+	a, err = e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "two", Limit: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Tools) != 5 || a.Omitted < 25 || len(a.Notes) == 0 {
+		t.Errorf("five of two's tools: %d, omitted %d, notes %q", len(a.Tools), a.Omitted, a.Notes)
+	}
+
+	a, err = e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "one", Tool: "add"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var def struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"inputSchema"`
+	}
+	if err := json.Unmarshal(a.Tool.Definition, &def); err != nil || def.Name != "add" || len(def.Schema) == 0 {
+		t.Errorf("one tool whole: %s (%v)", a.Tool.Definition, err)
+	}
+}
+
+func TestDiscoverKeepsToItsBudget(t *testing.T) {
+	const budget = 500
+	e := open(t, map[string][]string{"big": {"--tools", "500"}}, map[string]any{"search": map[string]any{"budgetTokens": budget}})
+	for _, ask := range []metamcp.DiscoverRequest{
+		{Server: "big"},
+		{Server: "big", Detail: "full"},
+		{Query: "tool", Limit: 100, Detail: "full"},
+	} {
+		a, err := e.Discover(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The frame around the items, with its notes, is not counted.
+		if most := 4*budget + 600; len(raw) > most {
+			t.Errorf("%+v: %d bytes for %d tokens; want at most %d", ask, len(raw), budget, most)
+		}
+		if a.Omitted == 0 || len(a.Notes) == 0 {
+			t.Errorf("%+v: what was left out is not said: %s", ask, raw)
+		}
+	}
+}
+
+func TestDiscoverRefusesBadInput(t *testing.T) {
+	e := open(t, map[string][]string{"one": nil}, nil)
+	for _, c := range []struct {
+		ask  metamcp.DiscoverRequest
+		code messages.Code
+		says string
+	}{
+		{metamcp.DiscoverRequest{Tool: "add"}, messages.CodeValidation, "without server"},
+		{metamcp.DiscoverRequest{Limit: 101}, messages.CodeValidation, "101"},
+		{metamcp.DiscoverRequest{Detail: "most"}, messages.CodeValidation, "most"},
+		{metamcp.DiscoverRequest{Server: "on"}, messages.CodeServerNotFound, `"one"`},
+		{metamcp.DiscoverRequest{Server: "on", Query: "x"}, messages.CodeServerNotFound, `"one"`},
+		{metamcp.DiscoverRequest{Server: "one", Tool: "ad"}, messages.CodeToolNotFound, `"add"`},
+	} {
+		_, err := e.Discover(t.Context(), c.ask)
+		var failure *metamcp.Error
+		if !errors.As(err, &failure) || failure.Code != c.code || !strings.Contains(failure.Message, c.says) {
+			t.Errorf("%+v: %v; want %s with %s", c.ask, err, c.code, c.says)
+		}
+	}
+}
+
+func TestExecuteRefusesBadInput(t *testing.T) {
+	e := open(t, map[string][]string{"one": nil}, nil)
+	for _, c := range []struct {
+		server, tool, args string
+		code               messages.Code
+	}{
+		{"", "add", `{}`, messages.CodeValidation},
+		{"one", "", `{}`, messages.CodeValidation},
+		{"one", "add", `{"a":`, messages.CodeValidation},
+		{"one", "add", `[1]`, messages.CodeValidation},
+		{"one", "add", `{"a":"x","b":1}`, messages.CodeValidation},
+		{"two", "add", `{}`, messages.CodeServerNotFound},
+	} {
+		_, err := e.Execute(t.Context(), c.server, c.tool, json.RawMessage(c.args), metamcp.ExecuteOptions{})
+		var failure *metamcp.Error
+		if !errors.As(err, &failure) || failure.Code != c.code || failure.Hint == "" {
+			t.Errorf("%+v: %v (%+v); want %s with a hint", c, err, failure, c.code)
+		}
+	}
+}
+
+func TestReloadTakesTheDifferenceOver(t *testing.T) {
+	dir := t.TempDir()
+	e := openIn(t, dir, map[string][]string{"stays": nil, "goes": nil})
+	if _, err := e.Execute(t.Context(), "goes", "echo", json.RawMessage(`{"text":"x"}`), metamcp.ExecuteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writeConfig(dir, children(map[string][]string{"stays": nil, "comes": nil}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Execute(t.Context(), "comes", "echo", json.RawMessage(`{"text":"x"}`), metamcp.ExecuteOptions{}); err != nil {
+		t.Errorf("the new server: %v", err)
+	}
+	_, err := e.Execute(t.Context(), "goes", "echo", json.RawMessage(`{"text":"x"}`), metamcp.ExecuteOptions{})
+	var failure *metamcp.Error
+	if !errors.As(err, &failure) || failure.Code != messages.CodeServerNotFound {
+		t.Errorf("the removed server: %v", err)
+	}
+	names := ""
+	for _, s := range e.ListServers() {
+		names += fmt.Sprint(s.Name, " ")
+	}
+	if names != "comes stays " {
+		t.Errorf("servers after the reload: %s", names)
+	}
+}

@@ -1,0 +1,290 @@
+package metamcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/childlog"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/safename"
+	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/integration/watchdog"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// Error is the error type of everything here.
+type Error = messages.Error
+
+// Options say what an engine is made from. The zero value reads the
+// configuration that the command would read.
+type Options struct {
+	// Sources are the configuration files and what overrides them.
+	Sources config.Sources
+	// Log takes what people should know; nil: slog's default logger. It must
+	// not write to stdout where that speaks MCP.
+	Log *slog.Logger
+	// Version is what children are told; "": "dev".
+	Version string
+	// Watch takes changes of the files over as they happen.
+	Watch bool
+	// Watchdog is the program that ends the children if this one is killed: a
+	// binary that imports this package, as the present one does. "": this
+	// program's own file. Children of a program that is killed without a
+	// watchdog are found by the next one.
+	Watchdog string
+	// NoWatchdog does without; children may outlive a program that is killed.
+	NoWatchdog bool
+}
+
+// Engine is a running runtime.
+type Engine struct {
+	opts  Options
+	log   *slog.Logger
+	core  *actors.Engine
+	guard *watchdog.Host
+	logs  *childlog.Folder
+
+	// config is the configuration in force. reload serialises those who
+	// replace it; readers need no lock.
+	config atomic.Pointer[config.Config]
+	reload sync.Mutex
+
+	secrets atomic.Pointer[scrub.Set]
+
+	watcher *config.Watcher
+	trace   *actors.Trace
+	traceTo *os.File // nil for stderr
+	gaveUp  chan struct{}
+}
+
+// Open reads the configuration and starts the runtime. A configuration with
+// broken entries opens; those servers refuse with the reason. The error is an
+// *[Error].
+func Open(ctx context.Context, opts Options) (*Engine, error) {
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	if opts.Version == "" {
+		opts.Version = "dev"
+	}
+	cfg, err := config.Load(opts.Sources)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{})}
+	if err := e.start(ctx, cfg); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
+	st := cfg.Settings
+	e.learnSecrets(cfg)
+	var cache *index.Cache
+	if st.StateDir != "" {
+		e.logs = childlog.NewFolder(filepath.Join(st.StateDir, "logs"), childlog.Options{
+			Scrub: func(line []byte) []byte { return e.secrets.Load().Bytes(line) },
+		})
+		if st.CacheEnabled {
+			cache = index.NewCache(st.StateDir, safename.SafeName)
+		}
+	}
+	launcher, err := e.launcher(cfg)
+	if err != nil {
+		return err
+	}
+	e.core, err = actors.NewEngine(actors.Options{
+		Launcher: launcher, Cache: cache, Settings: poolSettings(st.Pool),
+		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
+		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
+		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
+		Scrub: func(err *Error) *Error { return e.secrets.Load().Error(err) },
+		GaveUp: func(reason any) {
+			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
+			close(e.gaveUp)
+		},
+	})
+	if err != nil {
+		return &Error{Code: messages.CodeConfiguration, Message: "the runtime did not start: " + err.Error(), Cause: err}
+	}
+	e.config.Store(cfg)
+	if err := e.startTrace(st.Trace); err != nil {
+		return err
+	}
+	e.report(cfg)
+	if err := e.core.Apply(ctx, actors.Change{All: cfg.Servers, Added: cfg.Servers}); err != nil {
+		return err
+	}
+	if e.opts.Watch {
+		e.watcher = config.Watch(e.opts.Sources, cfg, e.changed)
+	}
+	if st.StateDir != "" {
+		// Nobody waits for it: it may take seconds, and ends by itself.
+		go e.endLeftovers(st.StateDir)
+	}
+	return nil
+}
+
+func (e *Engine) learnSecrets(cfg *config.Config) {
+	if cfg.Settings.Scrub {
+		e.secrets.Store(scrub.New(cfg.Servers))
+		return
+	}
+	e.secrets.Store(nil)
+}
+
+// startTrace makes every message between actors visible where that was asked
+// for: "stderr", or the path of a JSONL file.
+func (e *Engine) startTrace(to string) error {
+	switch to {
+	case "":
+		return nil
+	case "stderr":
+		e.trace = actors.NewTrace(os.Stderr, actors.TraceText)
+	default:
+		f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return &Error{Code: messages.CodeConfiguration, Cause: err, Message: "the trace cannot be written: " + err.Error(), Hint: "Choose another file with --trace=FILE."}
+		}
+		e.traceTo = f
+		e.trace = actors.NewTrace(f, actors.TraceJSONL)
+	}
+	e.core.System().SetTracer(e.trace)
+	return nil
+}
+
+// stopTrace writes the rest of the trace; the actors have stopped.
+func (e *Engine) stopTrace() error {
+	if e.trace == nil {
+		return nil
+	}
+	e.core.System().SetTracer(nil)
+	err := e.trace.Close()
+	if e.traceTo != nil {
+		err = errors.Join(err, e.traceTo.Close())
+	}
+	return err
+}
+
+// endLeftovers ends what a host that was killed together with its watchdog
+// left running.
+func (e *Engine) endLeftovers(stateDir string) {
+	ended, err := watchdog.EndLeftovers(stateDir)
+	if err != nil {
+		e.log.Warn("looking for processes that an earlier host left failed", "error", err)
+	}
+	for _, p := range ended {
+		e.log.Warn("ended a process that an earlier host left running", "pid", p.PID, "name", p.Name)
+	}
+}
+
+func (e *Engine) report(cfg *config.Config) {
+	for _, p := range cfg.Problems {
+		e.log.Error(p.Message, "at", p.Position(), "server", p.Server, "hint", p.Hint)
+	}
+	for _, w := range cfg.Warnings {
+		e.log.Warn(w.Message, "at", w.Position(), "server", w.Server, "hint", w.Hint)
+	}
+}
+
+func poolSettings(p config.PoolSettings) supervision.PoolSettings {
+	return supervision.PoolSettings{
+		Pool: supervision.PoolConfig{
+			Size: p.PoolSize, Reserve: p.ResPoolSize, ReserveAfter: p.ResPoolTimeout, Min: p.MinPoolSize,
+			IdleTimeout: p.IdleTimeout, AcquireTimeout: p.AcquireTimeout, MaxWaiters: p.MaxWaiters,
+		},
+		FailureThreshold: p.FailureThreshold, Cooldown: p.Cooldown,
+	}
+}
+
+// Config is the configuration in force.
+func (e *Engine) Config() *config.Config { return e.config.Load() }
+
+// GaveUp is closed when an actor that the runtime cannot do without failed
+// again and again. The program should then call Close and end.
+func (e *Engine) GaveUp() <-chan struct{} { return e.gaveUp }
+
+// Reload reads the configuration again and takes over what differs. A broken
+// file changes nothing and is returned as error.
+func (e *Engine) Reload(ctx context.Context) error {
+	cfg, err := config.Load(e.opts.Sources)
+	if err != nil {
+		return err
+	}
+	return e.take(ctx, cfg)
+}
+
+func (e *Engine) changed(cfg *config.Config, err error) {
+	if err != nil {
+		e.log.Error("the changed configuration is not usable; the last good one stays in force", "error", err)
+		return
+	}
+	const enough = 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	defer cancel()
+	if err := e.take(ctx, cfg); err != nil {
+		e.log.Error("the changed configuration was not taken over", "error", err)
+	}
+}
+
+func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
+	e.reload.Lock()
+	defer e.reload.Unlock()
+	old := e.config.Load()
+	change := actors.Change{All: cfg.Servers, Drain: cfg.Settings.DrainTimeout}
+	for _, a := range config.Diff(old, cfg) {
+		switch a := a.(type) {
+		case config.ServerAdded:
+			change.Added = append(change.Added, a.Server)
+		case config.ServerRemoved:
+			change.Removed = append(change.Removed, a.Server.Name)
+		case config.ServerChanged:
+			change.Changed = append(change.Changed, a.New)
+		case config.ServerUpdated:
+			change.Updated = append(change.Updated, a.New)
+		case config.PoolChanged:
+			p := poolSettings(a.New)
+			change.Settings = &p
+		case config.SettingsChanged:
+			if len(a.Restart) > 0 {
+				e.log.Warn("some changed settings take effect only after a restart of metamcp", "settings", a.Restart)
+			}
+		}
+	}
+	e.learnSecrets(cfg)
+	e.config.Store(cfg)
+	e.report(cfg)
+	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed))
+	return e.core.Apply(ctx, change)
+}
+
+// Drain refuses new calls and gives those in flight until deadline; then all
+// children end. The channel is closed when no process is left. A later Drain
+// or Close may shorten the time.
+func (e *Engine) Drain(deadline time.Time) <-chan struct{} { return e.core.Drain(deadline) }
+
+// Close ends the runtime: calls in flight get the configured drain timeout,
+// then every child is ended and reaped. ctx bounds the whole; the error says
+// what did not stop in time.
+func (e *Engine) Close(ctx context.Context) error {
+	if e.watcher != nil {
+		e.watcher.Close()
+	}
+	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
+	if e.guard != nil {
+		e.guard.Close()
+	}
+	return errors.Join(err, e.stopTrace())
+}

@@ -1,0 +1,218 @@
+package index
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// maxCacheFile is the largest schema.json that is read or written, in bytes.
+const maxCacheFile = 64 << 20
+
+// cacheFile is the name of the file in a server's folder.
+const cacheFile = "schema.json"
+
+// A Cache keeps what each server listed last, in one file per server, so that
+// tools are known before any child runs. It is never authoritative, and
+// deleting its folder is safe.
+//
+// It has no state but its folder. Methods may be called from any goroutine;
+// writers of one server's file should be one at a time, though the worst that
+// can come of two is that the older listing stays.
+type Cache struct {
+	root string
+	safe func(string) string
+}
+
+// NewCache returns the cache in stateDir/cache. safe turns a server's name
+// into one that is safe as a folder name, without collisions. Nothing is
+// touched on disk before the first Save.
+func NewCache(stateDir string, safe func(string) string) *Cache {
+	return &Cache{root: filepath.Join(stateDir, "cache"), safe: safe}
+}
+
+// A SkippedFile says which server's file could not be used, and why.
+type SkippedFile struct {
+	Server string
+	Err    error
+}
+
+// Save writes the toolset's file, atomically, where it is not there yet or
+// anything but the time of the listing changed. It reports whether it wrote.
+// Every definition keeps its exact bytes.
+func (c *Cache) Save(ts *messages.Toolset) (wrote bool, err error) {
+	path, err := c.path(ts.Server)
+	if err != nil {
+		return false, err
+	}
+	data, err := encodeToolset(ts)
+	if err != nil {
+		return false, fmt.Errorf("schema cache of %q: %w", ts.Server, err)
+	}
+	if len(data) > maxCacheFile {
+		return false, fmt.Errorf("schema cache of %q: the listing is over 64 MiB and is not kept", ts.Server)
+	}
+	if old, err := readBounded(path); err == nil && sameBody(old, data) {
+		return false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return false, fmt.Errorf("schema cache of %q: %w", ts.Server, err)
+	}
+	if err := writeFileAtomic(path, data, 0o600); err != nil {
+		return false, fmt.Errorf("schema cache of %q: %w", ts.Server, err)
+	}
+	return true, nil
+}
+
+// Load reads one server's file. The error is fs.ErrNotExist where there is
+// none; any other says why the file cannot be used, and that the server's next
+// start will replace it.
+func (c *Cache) Load(server string) (*messages.Toolset, error) {
+	path, err := c.path(server)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readBounded(path)
+	if err != nil {
+		return nil, fmt.Errorf("schema cache of %q: %w", server, err)
+	}
+	ts, err := decodeToolset(server, data)
+	if err != nil {
+		return nil, fmt.Errorf("schema cache of %q is ignored until the server's next start: %w", server, err)
+	}
+	return ts, nil
+}
+
+// LoadAll reads the files of many servers, at most parallel at a time (1 or
+// less: one). The toolsets come in the order of names; a server without a file
+// is in neither result. It returns when every file has been read.
+func (c *Cache) LoadAll(names []string, parallel int) ([]*messages.Toolset, []SkippedFile) {
+	sets := make([]*messages.Toolset, len(names))
+	errs := make([]error, len(names))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(max(parallel, 1), len(names)) {
+		workers.Go(func() {
+			for i := range next {
+				sets[i], errs[i] = c.Load(names[i])
+			}
+		})
+	}
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	var skipped []SkippedFile
+	loaded := sets[:0]
+	for i, ts := range sets {
+		switch {
+		case ts != nil:
+			loaded = append(loaded, ts)
+		case !errors.Is(errs[i], fs.ErrNotExist):
+			skipped = append(skipped, SkippedFile{names[i], errs[i]})
+		}
+	}
+	return loaded, skipped
+}
+
+// Remove deletes one server's file; a missing one is no error.
+func (c *Cache) Remove(server string) error {
+	path, err := c.path(server)
+	if err != nil {
+		return err
+	}
+	if err := removeCached(path); err != nil {
+		return fmt.Errorf("schema cache of %q: %w", server, err)
+	}
+	return nil
+}
+
+// Prune deletes the files of servers that keep refuses, and files that name no
+// server at all or are not where their server's file belongs. It returns how
+// many it deleted and the first thing that went wrong; it goes on after that.
+// Nothing but schema.json files and the folders that they leave empty is ever
+// deleted.
+func (c *Cache) Prune(keep func(server string) bool) (removed int, err error) {
+	folders, err := os.ReadDir(c.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue
+		}
+		path := filepath.Join(c.root, folder.Name(), cacheFile)
+		if info, statErr := os.Lstat(path); statErr != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if server, ok := namedIn(path); ok && keep(server) && c.safe(server) == folder.Name() {
+			continue
+		}
+		if removeErr := removeCached(path); removeErr != nil {
+			err = cmp.Or(err, removeErr)
+			continue
+		}
+		removed++
+	}
+	if err != nil {
+		err = fmt.Errorf("schema cache: %w", err)
+	}
+	return removed, err
+}
+
+// path returns the place of a server's file, and refuses a folder name that is
+// not one plain element.
+func (c *Cache) path(server string) (string, error) {
+	folder := c.safe(server)
+	if folder == "" || folder != filepath.Base(folder) || !filepath.IsLocal(folder) || folder == "." {
+		return "", fmt.Errorf("schema cache: the name %q is not safe for a folder", server)
+	}
+	return filepath.Join(c.root, folder, cacheFile), nil
+}
+
+func removeCached(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// Other files may live there; a folder that is not empty stays.
+	_ = os.Remove(filepath.Dir(path))
+	return nil
+}
+
+// readBounded reads a regular file of bounded size; anything else, a pipe that
+// would block for ever say, is refused unopened.
+func readBounded(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("schema.json is not a regular file")
+	}
+	if info.Size() > maxCacheFile {
+		return nil, errors.New("schema.json is over 64 MiB")
+	}
+	f, err := os.Open(path) //nolint:gosec // the path is made of our folder and a checked name
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	var b bytes.Buffer
+	b.Grow(int(info.Size()) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(f, maxCacheFile+1)); err != nil {
+		return nil, err
+	}
+	if b.Len() > maxCacheFile {
+		return nil, errors.New("schema.json is over 64 MiB")
+	}
+	return b.Bytes(), nil
+}

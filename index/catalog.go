@@ -1,0 +1,157 @@
+package index
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// pageSize is how many servers a page of the catalog holds at most. An update
+// copies one page and the list of pages: at 10,000 servers some 3 KB, whatever
+// number of tools there are.
+const pageSize = 128
+
+// A Catalog is an immutable snapshot of every server's tools. Updates return
+// a new snapshot that shares all that did not change; the owner keeps the
+// newest one, usually behind an atomic pointer. All methods are safe for any
+// goroutine, on a nil catalog too, which is empty.
+//
+// It is a sorted list of sorted pages rather than a map: a look-up is two
+// binary searches, walking it needs no sorting, and an update costs the square
+// root of the number of servers rather than all of it.
+type Catalog struct {
+	pages   [][]*ServerEntry // none empty; sorted by server name throughout
+	servers int
+	tools   int
+}
+
+// With returns a catalog in which ts is what its server has, in place of
+// whatever it had. tags are the server's own and go to each of its tools.
+// Entries of tools whose definition did not change keep their validator.
+// ts and tags must not change afterwards.
+func (c *Catalog) With(ts *messages.Toolset, tags ...string) *Catalog {
+	page, at, found := c.locate(ts.Server)
+	var old *ServerEntry
+	if found {
+		old = c.pages[page][at]
+	}
+	fresh := newServerEntry(ts, tags, old)
+	next := &Catalog{servers: c.Servers(), tools: c.Tools() + len(fresh.Entries)}
+	if found {
+		next.tools -= len(old.Entries)
+		changed := slices.Clone(c.pages[page])
+		changed[at] = fresh
+		next.pages = slices.Clone(c.pages)
+		next.pages[page] = changed
+		return next
+	}
+	next.servers++
+	if next.servers == 1 {
+		next.pages = [][]*ServerEntry{{fresh}}
+		return next
+	}
+	changed := make([]*ServerEntry, 0, len(c.pages[page])+1)
+	changed = append(changed, c.pages[page][:at]...)
+	changed = append(changed, fresh)
+	changed = append(changed, c.pages[page][at:]...)
+	if len(changed) <= pageSize {
+		next.pages = slices.Clone(c.pages)
+		next.pages[page] = changed
+		return next
+	}
+	half := len(changed) / 2
+	next.pages = make([][]*ServerEntry, 0, len(c.pages)+1)
+	next.pages = append(next.pages, c.pages[:page]...)
+	next.pages = append(next.pages, changed[:half:half], changed[half:])
+	next.pages = append(next.pages, c.pages[page+1:]...)
+	return next
+}
+
+// Without returns a catalog that does not know the server; the same catalog
+// where it never did.
+func (c *Catalog) Without(server string) *Catalog {
+	page, at, found := c.locate(server)
+	if !found {
+		return c
+	}
+	next := &Catalog{servers: c.servers - 1, tools: c.tools - len(c.pages[page][at].Entries)}
+	if len(c.pages[page]) == 1 {
+		next.pages = slices.Concat(c.pages[:page], c.pages[page+1:])
+		return next
+	}
+	next.pages = slices.Clone(c.pages)
+	next.pages[page] = slices.Concat(c.pages[page][:at], c.pages[page][at+1:])
+	return next
+}
+
+// locate returns where the server is, or where it would be inserted.
+func (c *Catalog) locate(server string) (page, at int, found bool) {
+	if c == nil || len(c.pages) == 0 {
+		return 0, 0, false
+	}
+	// The last page whose first server is not after the one sought.
+	page, found = slices.BinarySearchFunc(c.pages, server, func(p []*ServerEntry, s string) int {
+		return cmp.Compare(p[0].Toolset.Server, s)
+	})
+	if found {
+		return page, 0, true
+	}
+	page = max(page-1, 0)
+	at, found = slices.BinarySearchFunc(c.pages[page], server, func(e *ServerEntry, s string) int {
+		return strings.Compare(e.Toolset.Server, s)
+	})
+	return page, at, found
+}
+
+// Server returns what is known of the server, or nil.
+func (c *Catalog) Server(name string) *ServerEntry {
+	page, at, found := c.locate(name)
+	if !found {
+		return nil
+	}
+	return c.pages[page][at]
+}
+
+// Tool returns the entry of one tool, or nil. The name is matched exactly.
+func (c *Catalog) Tool(server, tool string) *Entry {
+	s := c.Server(server)
+	if s == nil {
+		return nil
+	}
+	return s.Tool(tool)
+}
+
+// All walks the servers by name; each one's Entries are in the child's order.
+func (c *Catalog) All() iter.Seq[*ServerEntry] {
+	return func(yield func(*ServerEntry) bool) {
+		if c == nil {
+			return
+		}
+		for _, page := range c.pages {
+			for _, s := range page {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Servers is the number of servers.
+func (c *Catalog) Servers() int {
+	if c == nil {
+		return 0
+	}
+	return c.servers
+}
+
+// Tools is the number of tools of all servers, disabled ones included.
+func (c *Catalog) Tools() int {
+	if c == nil {
+		return 0
+	}
+	return c.tools
+}

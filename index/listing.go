@@ -1,0 +1,127 @@
+package index
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// maxToolName is the longest tool name, in bytes, that is taken from a child.
+const maxToolName = 256
+
+// ParseTools reads one page of a tools/list result, {"tools":[…],
+// "nextCursor":…}. The tools come in the child's order; their byte slices
+// alias page, which must not be written to afterwards.
+//
+// One odd definition never fails the page: a tool with a usable name is kept
+// whatever its schema is; anything without one (no object, no name, a name
+// over 256 bytes, with control characters or invalid UTF-8) and the second
+// and further tools of the same name are counted in skipped.
+//
+// next and hasNext are the cursor of the following page; an empty cursor is a
+// cursor, a missing or null one is not. err is set only where the page as a
+// whole is no tool listing. Safe for any goroutine.
+func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, skipped int, next string, hasNext bool, err error) {
+	if !json.Valid(page) {
+		return nil, 0, "", false, fmt.Errorf("tools/list of %q: the result is not valid JSON", server)
+	}
+	var list []byte
+	isObject := members(page, func(key, value []byte) {
+		switch name, _ := text(key); name {
+		case "tools":
+			list = value
+		case "nextCursor":
+			next, hasNext = text(value)
+		}
+	})
+	switch {
+	case !isObject:
+		return nil, 0, "", false, fmt.Errorf("tools/list of %q: the result is not an object", server)
+	case list == nil:
+		return nil, 0, "", false, fmt.Errorf("tools/list of %q: the result has no member \"tools\"", server)
+	case bytes.Equal(list, []byte("null")):
+		return nil, 0, next, hasNext, nil // some children write an empty list so
+	}
+	seen := map[string]struct{}{}
+	isArray := elements(list, func(raw []byte) {
+		t := parseTool(server, raw)
+		if t == nil {
+			skipped++
+			return
+		}
+		if _, double := seen[t.Name]; double {
+			skipped++
+			return
+		}
+		seen[t.Name] = struct{}{}
+		tools = append(tools, t)
+	})
+	if !isArray {
+		return nil, 0, "", false, fmt.Errorf("tools/list of %q: \"tools\" is not an array", server)
+	}
+	return tools, skipped, next, hasNext, nil
+}
+
+// parseTool reads one definition, or returns nil where it has no usable name.
+// raw is valid JSON. Of a repeated member the last one counts, as it does in
+// the decoders that children and clients use.
+func parseTool(server string, raw []byte) *messages.Tool {
+	t := &messages.Tool{Server: server, Raw: raw}
+	isObject := members(raw, func(key, value []byte) {
+		name, _ := text(key)
+		switch name {
+		case "name":
+			t.Name, _ = text(value)
+		case "title":
+			t.Title, _ = text(value)
+		case "description":
+			t.Description, _ = text(value)
+		case "inputSchema":
+			t.InputSchema = unlessNull(value)
+		case "outputSchema":
+			t.OutputSchema = unlessNull(value)
+		case "annotations":
+			t.Annotations = unlessNull(value)
+		}
+	})
+	if !isObject || !usableName(t.Name) {
+		return nil
+	}
+	members(t.Annotations, func(key, value []byte) {
+		name, _ := text(key)
+		switch name {
+		case "title":
+			if t.Title == "" {
+				t.Title, _ = text(value)
+			}
+		case "readOnlyHint":
+			t.ReadOnly = string(value) == "true"
+		case "idempotentHint":
+			t.Idempotent = string(value) == "true"
+		}
+	})
+	return t
+}
+
+func unlessNull(value []byte) json.RawMessage {
+	if string(value) == "null" {
+		return nil
+	}
+	return value
+}
+
+func usableName(name string) bool {
+	if name == "" || len(name) > maxToolName || !utf8.ValidString(name) {
+		return false
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,114 @@
+package index
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestParseToolsKeepsDefinitionsByteForByte(t *testing.T) {
+	raw := "{ \"name\" : \"take_screenshot\",\n  \"title\":\"Take a screenshot\", \"description\":\"caf\\u00e9 \\\"now\\\"\", \"inputSchema\":{\"type\":\"object\",\"x-n\":1.0e2}, \"outputSchema\":{\"type\":\"object\"}, \"annotations\":{\"readOnlyHint\":true,\"idempotentHint\":true}, \"_meta\":{\"a\":12345678901234567890} }"
+	page := json.RawMessage(`{"tools":[` + raw + `, {"name":"b","inputSchema":null}],"nextCursor":"p2"}`)
+	tools, skipped, next, hasNext, err := ParseTools("browser", page)
+	if err != nil || skipped != 0 || next != "p2" || !hasNext || len(tools) != 2 {
+		t.Fatalf("got %d tools, %d skipped, %q %v, %v", len(tools), skipped, next, hasNext, err)
+	}
+	tool := tools[0]
+	if string(tool.Raw) != raw {
+		t.Errorf("raw definition changed:\n%s\n%s", tool.Raw, raw)
+	}
+	if tool.Server != "browser" || tool.Name != "take_screenshot" || tool.Title != "Take a screenshot" || tool.Description != `café "now"` {
+		t.Errorf("wrong fields: %+v", tool)
+	}
+	if string(tool.InputSchema) != `{"type":"object","x-n":1.0e2}` || string(tool.OutputSchema) != `{"type":"object"}` {
+		t.Errorf("wrong schemas: %s %s", tool.InputSchema, tool.OutputSchema)
+	}
+	if !tool.ReadOnly || !tool.Idempotent {
+		t.Error("hints are lost")
+	}
+	if tools[1].InputSchema != nil {
+		t.Error("a null schema is no schema")
+	}
+}
+
+func TestParseToolsOddDefinitions(t *testing.T) {
+	long := strings.Repeat("n", 257)
+	tests := []struct {
+		name, page string
+		want       string // names, joined
+		skipped    int
+		next       string
+		hasNext    bool
+		fails      string
+	}{
+		{name: "empty", page: `{"tools":[]}`},
+		{name: "null list", page: `{"tools":null}`},
+		{name: "not objects", page: `{"tools":[1,"x",null,[],true,{"name":"a"}]}`, want: "a", skipped: 5},
+		{name: "no usable name", page: `{"tools":[{},{"name":""},{"name":7},{"name":"a\nb"},{"name":"` + long + `"},{"Name":"case"},{"name":"a"}]}`, want: "a", skipped: 6},
+		{name: "longest name", page: `{"tools":[{"name":"` + long[:256] + `"}]}`, want: long[:256]},
+		{name: "odd schemas are kept", page: `{"tools":[{"name":"a","inputSchema":true},{"name":"b","inputSchema":[]},{"name":"c","inputSchema":"x"},{"name":"d","inputSchema":{"type":["object","null"]}},{"name":"e","annotations":[],"description":{},"title":4}]}`, want: "a b c d e"},
+		{name: "doubles", page: `{"tools":[{"name":"a","description":"first"},{"name":"b"},{"name":"a"},{"name":"a"}]}`, want: "a b", skipped: 2},
+		{name: "escaped key", page: `{"\u0074ools":[{"n\u0061me":"a"}]}`, want: "a"},
+		{name: "last member counts", page: `{"tools":[{"name":"x","name":"a"}]}`, want: "a"},
+		{name: "empty cursor", page: `{"tools":[],"nextCursor":""}`, hasNext: true},
+		{name: "null cursor", page: `{"tools":[],"nextCursor":null}`},
+		{name: "odd cursor", page: `{"tools":[],"nextCursor":3}`},
+		{name: "white space", page: " {\n\"tools\" :\t[ {\"name\" : \"a\" } ,\r{ \"name\":\"b\"} ] } ", want: "a b"},
+		{name: "no list", page: `{}`, fails: "no member"},
+		{name: "list is object", page: `{"tools":{}}`, fails: "not an array"},
+		{name: "array", page: `[]`, fails: "not an object"},
+		{name: "nothing", page: ``, fails: "not valid JSON"},
+		{name: "broken", page: `{"tools":[{"name":"a"}`, fails: "not valid JSON"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tools, skipped, next, hasNext, err := ParseTools("s", json.RawMessage(tt.page))
+			if tt.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.fails) || !strings.Contains(err.Error(), `"s"`) {
+					t.Fatalf("error %v, want one with %q and the server's name", err, tt.fails)
+				}
+				return
+			}
+			var names []string
+			for _, tool := range tools {
+				names = append(names, tool.Name)
+			}
+			if err != nil || strings.Join(names, " ") != tt.want || skipped != tt.skipped || next != tt.next || hasNext != tt.hasNext {
+				t.Errorf("got %q, skipped %d, next %q %v, error %v", names, skipped, next, hasNext, err)
+			}
+		})
+	}
+}
+
+// FuzzParseTools checks that slicing agrees with a JSON decoder.
+func FuzzParseTools(f *testing.F) {
+	f.Add([]byte(`{"tools":[{"name":"a\\\"","inputSchema":{"type":"object"}},{"name":"b"},3],"nextCursor":"x"}`))
+	f.Add([]byte(`{"tools":[ {"name":"\\\\"} , [[{}]] ]}`))
+	f.Add([]byte(`{"tools":[`))
+	f.Fuzz(func(t *testing.T, page []byte) {
+		tools, skipped, _, _, err := ParseTools("s", page)
+		if err != nil {
+			return
+		}
+		var want struct {
+			Tools []json.RawMessage `json:"tools"`
+		}
+		if json.Unmarshal(page, &want) != nil {
+			return // the decoder also takes "TOOLS", which is none of ours
+		}
+		var kept []json.RawMessage
+		for _, raw := range want.Tools {
+			if len(kept) < len(tools) && string(raw) == string(tools[len(kept)].Raw) {
+				kept = append(kept, raw)
+			}
+		}
+		if len(kept) != len(tools) && len(want.Tools) == len(tools)+skipped {
+			t.Errorf("%d tools are no elements of the list", len(tools)-len(kept))
+		}
+		for _, tool := range tools {
+			if !json.Valid(tool.Raw) || (tool.InputSchema != nil && !json.Valid(tool.InputSchema)) {
+				t.Errorf("sliced wrongly: %s", tool.Raw)
+			}
+		}
+	})
+}

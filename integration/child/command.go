@@ -1,0 +1,102 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Why a process could not be started.
+var (
+	ErrNoCommand = errors.New("the command was not found")
+	ErrNoCwd     = errors.New("the working directory cannot be used")
+)
+
+// launchError says for people why a process did not start and keeps the
+// evidence for programs.
+type launchError struct {
+	text   string
+	causes []error
+}
+
+func (e *launchError) Error() string   { return e.text }
+func (e *launchError) Unwrap() []error { return e.causes }
+
+// checkCwd tells a missing folder apart from a missing command: the system
+// reports both with the same errno.
+func checkCwd(spec *messages.ServerSpec) error {
+	if spec.Cwd == "" {
+		return nil
+	}
+	info, err := os.Stat(spec.Cwd)
+	switch {
+	case err != nil:
+		return &launchError{
+			text:   fmt.Sprintf("cannot start %q: its working directory %q cannot be used (%v); correct \"cwd\" or make the folder", spec.Name, spec.Cwd, reason(err)),
+			causes: []error{ErrNoCwd, err},
+		}
+	case !info.IsDir():
+		return &launchError{
+			text:   fmt.Sprintf("cannot start %q: its working directory %q is not a folder; correct \"cwd\"", spec.Name, spec.Cwd),
+			causes: []error{ErrNoCwd},
+		}
+	}
+	return nil
+}
+
+// startError explains an error of the system for a file that was there a
+// moment ago.
+func startError(spec *messages.ServerSpec, path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if line := interpreter(path); line != "" {
+			return &launchError{
+				text:   fmt.Sprintf("cannot start %q: %s exists, but the interpreter that its first line names (%s) does not; install it or correct the line", spec.Name, path, line),
+				causes: []error{ErrNoCommand, err},
+			}
+		}
+		return &launchError{
+			text:   fmt.Sprintf("cannot start %q: %s was not found or needs a loader that this system lacks", spec.Name, path),
+			causes: []error{ErrNoCommand, err},
+		}
+	case errors.Is(err, fs.ErrPermission):
+		return &launchError{
+			text:   fmt.Sprintf("cannot start %q: %s may not be executed by this user; check its permissions (chmod +x) and those of its folder", spec.Name, path),
+			causes: []error{err},
+		}
+	}
+	return &launchError{
+		text:   fmt.Sprintf("cannot start %q (%s): %v", spec.Name, path, reason(err)),
+		causes: []error{err},
+	}
+}
+
+// interpreter returns the "#!" line of a script, "" for anything else.
+func interpreter(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, 128)
+	n, _ := f.Read(head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	if !strings.HasPrefix(line, "#!") {
+		return ""
+	}
+	return strings.TrimSpace(line)
+}
+
+// reason is the innermost text of a path error, since the path is named
+// already.
+func reason(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}

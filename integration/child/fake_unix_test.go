@@ -1,0 +1,122 @@
+//go:build unix
+
+package child
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fakeVar names the behaviour of a fake server.
+const fakeVar = "METAMCP_TEST_FAKE"
+
+// lifetime ends fakes that a failed test forgot.
+const lifetime = 2 * time.Minute
+
+func fake(mode string) {
+	time.AfterFunc(lifetime, func() { os.Exit(99) })
+	switch mode {
+	case "echo":
+		_, _ = io.Copy(os.Stdout, bufio.NewReaderSize(os.Stdin, 1<<20))
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+		say("ready")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		select {}
+	case "grandchild": // shares stdout with a grandchild and exits at EOF
+		start("deaf", os.Stdout, nil, os.Environ())
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "setsid": // a grandchild in a session of its own that keeps the marker
+		start("deaf", nil, &syscall.SysProcAttr{Setsid: true}, os.Environ())
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "setsid-bare": // the same without the marker, found by its parent
+		var env []string
+		for _, e := range os.Environ() {
+			if !strings.HasPrefix(e, "METAMCP_TREE=") {
+				env = append(env, e)
+			}
+		}
+		start("deaf", nil, &syscall.SysProcAttr{Setsid: true}, env)
+		signal.Ignore(syscall.SIGTERM)
+		select {}
+	case "flood":
+		line := append(bytes.Repeat([]byte("x"), 99), '\n')
+		for range 300_000 {
+			_, _ = os.Stderr.Write(line)
+		}
+		fmt.Fprintln(os.Stderr, "the last words")
+		say("ready")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "noise":
+		_, _ = os.Stdout.WriteString("\xef\xbb\xbf" + `{"method":"one"}` + "\r\n\n  \nhello\n" + `{"level":"info"}` + "\n{broken\n" +
+			strings.Repeat("n", 10_000) + "\n" + `[{"method":"two"},{"method":"three","params":["]",","]}]` + "\n[]\n" + `{"method":"four"}`)
+	case "close-stdout":
+		_ = os.Stdout.Close()
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "huge":
+		out := bufio.NewWriterSize(os.Stdout, 1<<20)
+		_, _ = out.WriteString(`{"id":"7","result":"`)
+		block := bytes.Repeat([]byte("x"), 1<<20)
+		for range 70 {
+			_, _ = out.Write(block)
+		}
+		_, _ = out.WriteString("\"}\n" + `{"method":"after"}` + "\n")
+		_ = out.Flush()
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "no-read":
+		say("ready")
+		select {}
+	case "late-read": // reads when it is told to by SIGUSR1
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGUSR1)
+		say("ready")
+		<-c
+		_, _ = io.Copy(os.Stdout, os.Stdin)
+	case "exit3":
+		fmt.Fprintln(os.Stderr, "boom: no key")
+		os.Exit(3)
+	case "abort":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "pwd":
+		dir, _ := os.Getwd()
+		say(dir)
+	}
+}
+
+func say(method string) {
+	_, _ = fmt.Fprintf(os.Stdout, "{\"method\":%q,\"params\":{\"pid\":%d}}\n", method, os.Getpid())
+}
+
+// start starts another fake and says its pid once it is ready.
+func start(mode string, stdout *os.File, attr *syscall.SysProcAttr, env []string) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(env, fakeVar+"="+mode)
+	cmd.SysProcAttr = attr
+	if stdout != nil {
+		cmd.Stdout = stdout
+		if err := cmd.Start(); err != nil {
+			panic(err)
+		}
+		return
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		panic(err)
+	}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		panic(err)
+	}
+	_, _ = fmt.Fprintf(os.Stdout, "{\"method\":\"ready\",\"params\":{\"pid\":%d}}\n", cmd.Process.Pid)
+}

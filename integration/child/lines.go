@@ -1,0 +1,208 @@
+package child
+
+import (
+	"bytes"
+	"sync"
+)
+
+const (
+	// readSize is the size of the pooled buffers that stdout is read into.
+	readSize = 64 << 10
+	// smallLine is up to where a line is copied out of the read buffer; from
+	// there on the buffer itself is handed over.
+	smallLine = 32 << 10
+	// prefixSize is how much of a line that is skipped is shown.
+	prefixSize = 4 << 10
+)
+
+var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+
+// lineSink takes what a [splitter] finds. The slices are the sink's own.
+type lineSink interface {
+	// line is one line that begins with '{' or '['.
+	line(line []byte)
+	// noise is the beginning of another line; cut says that it went on.
+	noise(prefix []byte, cut bool)
+	// tooLarge is the beginning of a message over the cap.
+	tooLarge(prefix []byte)
+	// grown says that a message of more than one read buffer is coming.
+	grown()
+}
+
+// splitter cuts a stream into lines. No byte is searched twice, and between
+// two messages it holds no buffer. It is for one goroutine.
+type splitter struct {
+	sink lineSink
+	max  int // bytes of the longest line that passes
+
+	buf    []byte
+	pooled *[]byte // buf's box where it came from the pool
+	given  bool    // a part of buf was handed over: it must not be written again
+	start  int     // of the current line
+	seen   int     // searched for a line feed up to here
+	end    int     // of the data
+
+	skipping bool // until the next line feed
+	begun    bool // the first line has passed: no byte order mark any more
+}
+
+// room returns where the next bytes of the stream go; it is never empty.
+func (s *splitter) room() []byte {
+	if s.buf == nil {
+		s.pooled = readBuffers.Get().(*[]byte)
+		s.buf = *s.pooled
+	}
+	if s.end == len(s.buf) {
+		// settle leaves the current line at the front, so the buffer is full
+		// of one line.
+		larger := make([]byte, min(2*len(s.buf), max(s.max+readSize, 2*readSize)))
+		copy(larger, s.buf[:s.end])
+		s.drop()
+		s.buf = larger
+		s.sink.grown()
+	}
+	return s.buf[s.end:]
+}
+
+// idle gives the buffer back while there is nothing in it.
+func (s *splitter) idle() {
+	if s.end == 0 {
+		s.drop()
+	}
+}
+
+func (s *splitter) drop() {
+	if s.pooled != nil && !s.given {
+		readBuffers.Put(s.pooled)
+	}
+	s.buf, s.pooled, s.given = nil, nil, false
+}
+
+// took says that n bytes were read into room, and hands on the lines that they
+// complete.
+func (s *splitter) took(n int) {
+	s.end += n
+	for {
+		i := bytes.IndexByte(s.buf[s.seen:s.end], '\n')
+		if i < 0 {
+			s.seen = s.end
+			break
+		}
+		line := s.buf[s.start : s.seen+i]
+		s.seen += i + 1
+		s.start = s.seen
+		if s.skipping {
+			s.skipping = false
+			continue
+		}
+		s.emit(line)
+	}
+	s.bound()
+	s.settle()
+}
+
+// finish hands on a last line that had no end.
+func (s *splitter) finish() {
+	if !s.skipping && s.end > s.start {
+		s.emit(s.buf[s.start:s.end])
+	}
+	s.start, s.seen, s.end = 0, 0, 0
+	s.drop()
+}
+
+// emit classifies one complete line and hands it on as the sink's own.
+func (s *splitter) emit(line []byte) {
+	line = s.trim(line)
+	s.begun = true
+	switch {
+	case len(line) == 0:
+	case !opensMessage(line):
+		s.sink.noise(prefix(line), len(line) > prefixSize)
+	case len(line) > s.max:
+		s.sink.tooLarge(prefix(line))
+	case len(line) < smallLine:
+		s.sink.line(append(make([]byte, 0, len(line)), line...))
+	default:
+		s.given = true
+		s.sink.line(line[:len(line):len(line)])
+	}
+}
+
+// bound looks at the incomplete line: one that is no message is not collected
+// at all, and one that is too long no further.
+func (s *splitter) bound() {
+	n := s.end - s.start
+	if s.skipping || n <= prefixSize {
+		return
+	}
+	line := s.trim(s.buf[s.start:s.end])
+	switch {
+	case !opensMessage(line):
+		if len(line) > 0 {
+			s.sink.noise(prefix(line), true)
+		}
+	case n > s.max:
+		s.sink.tooLarge(prefix(line))
+	default:
+		return
+	}
+	s.skipping, s.begun = true, true
+}
+
+// settle brings the incomplete line to the front of a buffer that may be
+// written to.
+func (s *splitter) settle() {
+	if s.skipping {
+		s.start, s.seen = s.end, s.end
+	}
+	rest := s.buf[s.start:s.end]
+	if len(rest) == 0 {
+		if s.given || s.pooled == nil {
+			s.drop()
+		}
+		s.start, s.seen, s.end = 0, 0, 0
+		return
+	}
+	if s.given || s.pooled == nil && s.start > 0 && len(rest) < readSize/2 {
+		s.replace(rest)
+	} else if s.start > 0 {
+		copy(s.buf, rest)
+	}
+	s.start, s.seen, s.end = 0, len(rest), len(rest)
+}
+
+// replace puts rest into a fresh buffer and lets go of the old one.
+func (s *splitter) replace(rest []byte) {
+	var fresh []byte
+	var pooled *[]byte
+	if len(rest) < readSize {
+		pooled = readBuffers.Get().(*[]byte)
+		fresh = *pooled
+	} else {
+		fresh = make([]byte, 2*len(rest))
+	}
+	copy(fresh, rest)
+	s.drop()
+	s.buf, s.pooled = fresh, pooled
+}
+
+// trim cuts off what may surround a message: blanks, a carriage return and, in
+// front of the first line, a byte order mark.
+func (s *splitter) trim(line []byte) []byte {
+	if !s.begun {
+		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+	}
+	for len(line) > 0 && isBlank(line[0]) {
+		line = line[1:]
+	}
+	for len(line) > 0 && isBlank(line[len(line)-1]) {
+		line = line[:len(line)-1]
+	}
+	return line
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
+
+func opensMessage(line []byte) bool { return len(line) > 0 && (line[0] == '{' || line[0] == '[') }
+
+func prefix(line []byte) []byte { return bytes.Clone(line[:min(len(line), prefixSize)]) }

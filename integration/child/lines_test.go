@@ -1,0 +1,143 @@
+package child
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func itoa(i int) string { return strconv.Itoa(i) }
+
+// found is a sink that keeps copies and the originals, to see that no
+// original is written to later.
+type found struct {
+	lines, copies [][]byte
+	noises        []string
+	larges        []string
+	grew          int
+}
+
+func (f *found) line(l []byte) {
+	f.lines = append(f.lines, l)
+	f.copies = append(f.copies, bytes.Clone(l))
+}
+func (f *found) noise(p []byte, cut bool) {
+	f.noises = append(f.noises, string(p)+strconv.FormatBool(cut))
+}
+func (f *found) tooLarge(p []byte) { f.larges = append(f.larges, string(p)) }
+func (f *found) grown()            { f.grew++ }
+
+func feed(s *splitter, stream []byte, chunk func() int) {
+	for len(stream) > 0 {
+		s.idle()
+		n := copy(s.room(), stream[:min(len(stream), max(1, chunk()))])
+		stream = stream[n:]
+		s.took(n)
+	}
+	s.finish()
+}
+
+func TestSplitterProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var want []string
+		var stream []byte
+		larges := 0
+		const maxLine = 300_000
+		for range rapid.IntRange(0, 12).Draw(t, "lines") {
+			size := rapid.OneOf(rapid.IntRange(2, 200), rapid.IntRange(30_000, 70_000), rapid.IntRange(100_000, maxLine+50_000)).Draw(t, "size")
+			line := "{" + strings.Repeat(string(rapid.ByteRange('a', 'z').Draw(t, "fill")), size-2) + "}"
+			if size > maxLine {
+				larges++
+			} else {
+				want = append(want, line)
+			}
+			stream = append(stream, line...)
+			stream = append(stream, rapid.SampledFrom([]string{"\n", "\r\n", "\n\n", " \n"}).Draw(t, "end")...)
+		}
+		f := new(found)
+		s := &splitter{sink: f, max: maxLine}
+		feed(s, stream, rapid.SampledFrom([]func() int{
+			func() int { return 1 << 20 },
+			func() int { return 4096 },
+			func() int { return 65_536 },
+		}).Draw(t, "chunk"))
+		if len(f.lines) != len(want) || len(f.larges) != larges {
+			t.Fatalf("%d lines and %d too large, want %d and %d", len(f.lines), len(f.larges), len(want), larges)
+		}
+		for i := range want {
+			if string(f.copies[i]) != want[i] || string(f.lines[i]) != want[i] {
+				t.Fatalf("line %d of %d bytes is wrong or was written to", i, len(want[i]))
+			}
+		}
+		if s.buf != nil {
+			t.Fatal("a buffer is kept after the end")
+		}
+	})
+}
+
+func TestSplitter(t *testing.T) {
+	long := strings.Repeat("n", 9000)
+	for _, c := range []struct {
+		name, stream         string
+		lines, noise, larges int
+	}{
+		{"empty", "", 0, 0, 0},
+		{"blank lines", "\n\r\n  \n", 0, 0, 0},
+		{"byte order mark", "\xef\xbb\xbf{}\n", 1, 0, 0},
+		{"no end", "{}", 1, 0, 0},
+		{"noise", "x\n{}\ny\n", 1, 2, 0},
+		{"long noise is told once", long + long + "\n{}\n", 1, 1, 0},
+		{"too long", "{" + long + "}\n{}\n", 1, 0, 1},
+		{"too long without an end", "{" + long, 0, 0, 1},
+		{"blanks only", strings.Repeat(" ", 9000) + "\n{}\n", 1, 0, 0},
+	} {
+		for _, chunk := range []int{1, 7, 4096, 1 << 20} {
+			f := new(found)
+			feed(&splitter{sink: f, max: 8000}, []byte(c.stream), func() int { return chunk })
+			if len(f.lines) != c.lines || len(f.noises) != c.noise || len(f.larges) != c.larges {
+				t.Errorf("%s in chunks of %d: %d lines, %d noise, %d too large", c.name, chunk, len(f.lines), len(f.noises), len(f.larges))
+			}
+		}
+	}
+}
+
+// TestIdle: between messages no buffer is held, not even after large ones.
+func TestIdle(t *testing.T) {
+	f := new(found)
+	s := &splitter{sink: f, max: 1 << 20}
+	stream := []byte("{" + strings.Repeat("a", 500_000) + "}\n")
+	for len(stream) > 0 {
+		n := copy(s.room(), stream)
+		stream = stream[n:]
+		s.took(n)
+	}
+	s.idle()
+	if s.buf != nil || len(f.lines) != 1 || f.grew == 0 {
+		t.Errorf("buffer %d bytes, %d lines, grown %d times", len(s.buf), len(f.lines), f.grew)
+	}
+}
+
+func TestElements(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want string
+		ok   bool
+	}{
+		{`[]`, "", false},
+		{`[ ]`, "", false},
+		{`[{}]`, "{}", true},
+		{`[{"a":"],\"["},[1,2],3]`, `{"a":"],\"["}|[1,2]|3`, true},
+		{`[{}`, "", false},
+		{`[{}]x`, "{}", false},
+		{`["`, "", false},
+	} {
+		var got []string
+		ok := elements([]byte(c.in), func(e []byte) { got = append(got, string(e)) })
+		if ok != c.ok || strings.Join(got, "|") != c.want {
+			t.Errorf("elements(%s) = %q, %v; want %q, %v", c.in, got, ok, c.want, c.ok)
+		}
+	}
+}

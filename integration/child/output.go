@@ -1,0 +1,212 @@
+package child
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"sync"
+	"time"
+)
+
+// wideMessage is from which size on a pipe is made larger, once.
+const wideMessage = 64 << 10
+
+var lineFeed = []byte{'\n'}
+
+// output is the way to a child's stdin: a direct write while nothing waits,
+// and a queue with a goroutine of its own as long as something does.
+type output struct {
+	file    *os.File
+	write   *pipeWriter
+	limit   int
+	stall   time.Duration
+	widen   func()      // called once, before the first message over wideMessage
+	drained func()      // called without any lock
+	failed  func(error) // called without any lock, at most once
+
+	mu      sync.Mutex
+	queue   [][]byte
+	queued  int   // bytes in queue
+	err     error // why nothing is taken any more
+	running bool  // the goroutine owns the pipe and the front of the queue
+	closing bool
+	wide    bool
+	direct  [4][]byte // scratch of the direct write
+	wg      sync.WaitGroup
+}
+
+// send takes one message in up to three pieces. See [Process.Send].
+func (o *output) send(a, b, c []byte) error {
+	pieces := [4][]byte{a, b, c}
+	total, last := 0, -1
+	for i, p := range pieces[:3] {
+		total += len(p)
+		if len(p) > 0 {
+			last = i
+		}
+	}
+	if last < 0 {
+		return nil
+	}
+	for i := range last {
+		pieces[i] = blankFeeds(pieces[i], len(pieces[i]))
+	}
+	end := pieces[last]
+	if end[len(end)-1] != '\n' {
+		pieces[3] = lineFeed
+		pieces[last] = blankFeeds(end, len(end))
+	} else {
+		pieces[last] = blankFeeds(end, len(end)-1)
+	}
+
+	o.mu.Lock()
+	if err := o.refusal(); err != nil {
+		o.mu.Unlock()
+		return err
+	}
+	if total > wideMessage && !o.wide {
+		o.wide = true
+		o.widen()
+	}
+	if o.running {
+		o.enqueue(pieces[:], 0)
+		o.mu.Unlock()
+		return nil
+	}
+	o.direct = pieces
+	n, err := o.write.try(o.direct[:])
+	o.direct = [4][]byte{}
+	if err != nil {
+		o.err = err
+		o.mu.Unlock()
+		o.failed(err)
+		return err
+	}
+	o.enqueue(pieces[:], n)
+	if len(o.queue) > 0 {
+		o.running = true
+		o.wg.Add(1)
+		go o.drain()
+	}
+	o.mu.Unlock()
+	return nil
+}
+
+func (o *output) refusal() error {
+	switch {
+	case o.err != nil:
+		return o.err
+	case o.closing:
+		return ErrInputClosed
+	case o.queued > o.limit:
+		return ErrBacklog
+	}
+	return nil
+}
+
+// enqueue queues what follows the first done bytes of pieces.
+func (o *output) enqueue(pieces [][]byte, done int) {
+	for _, p := range pieces {
+		if done >= len(p) {
+			done -= len(p)
+			continue
+		}
+		o.queue = append(o.queue, p[done:])
+		o.queued += len(p) - done
+		done = 0
+	}
+}
+
+// drain writes until the queue is empty or the pipe fails.
+func (o *output) drain() {
+	defer o.wg.Done()
+	const most = 64 // pieces for one write
+	for {
+		o.mu.Lock()
+		if len(o.queue) == 0 || o.err != nil {
+			o.queue, o.queued, o.running = nil, 0, false
+			_ = o.file.SetWriteDeadline(time.Time{})
+			if o.closing {
+				_ = o.file.Close()
+			}
+			ok := o.err == nil
+			o.mu.Unlock()
+			if ok {
+				o.drained()
+			}
+			return
+		}
+		batch := o.queue[:min(len(o.queue), most)]
+		o.mu.Unlock()
+
+		_ = o.file.SetWriteDeadline(time.Now().Add(o.stall))
+		n, err := o.write.wait(batch)
+
+		o.mu.Lock()
+		o.consume(n)
+		if err != nil && o.err == nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				err = ErrWriteStalled
+			}
+			o.err = err
+			o.mu.Unlock()
+			o.failed(err)
+			continue
+		}
+		o.mu.Unlock()
+	}
+}
+
+func (o *output) consume(n int) {
+	o.queued -= n
+	for n > 0 {
+		if n < len(o.queue[0]) {
+			o.queue[0] = o.queue[0][n:]
+			return
+		}
+		n -= len(o.queue[0])
+		o.queue[0] = nil
+		o.queue = o.queue[1:]
+	}
+}
+
+// closeInput closes the pipe once what is queued was written.
+func (o *output) closeInput() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closing {
+		return
+	}
+	o.closing = true
+	if !o.running {
+		_ = o.file.Close()
+	}
+}
+
+// stop drops what is queued, closes the pipe and waits for the goroutine.
+func (o *output) stop() {
+	o.mu.Lock()
+	o.closing = true
+	if o.err == nil {
+		o.err = ErrInputClosed
+	}
+	_ = o.file.Close()
+	o.mu.Unlock()
+	o.wg.Wait()
+}
+
+// blankFeeds returns p without line feeds in its first n bytes. Where JSON is
+// valid they can only be blanks between tokens, so blanks take their place, in
+// a copy: others may read p.
+func blankFeeds(p []byte, n int) []byte {
+	if bytes.IndexByte(p[:n], '\n') < 0 {
+		return p
+	}
+	q := bytes.Clone(p)
+	for i, c := range q[:n] {
+		if c == '\n' {
+			q[i] = ' '
+		}
+	}
+	return q
+}

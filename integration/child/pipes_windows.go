@@ -1,0 +1,32 @@
+package child
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// pipeWriter writes to an anonymous pipe, which knows no waiting-free writes
+// here: everything goes through the queue.
+type pipeWriter struct{ f *os.File }
+
+func newPipeWriter(f *os.File) (*pipeWriter, error) { return &pipeWriter{f: f}, nil }
+
+func (w *pipeWriter) try([][]byte) (int, error) { return 0, nil }
+
+func (w *pipeWriter) wait(parts [][]byte) (int, error) { return w.f.Write(parts[0]) }
+
+// pipeReader returns a function that reads into room(). It returns 0 and no
+// error at the end of the stream.
+func pipeReader(f *os.File, room func() []byte, _ func()) (func() (int, error), error) {
+	return func() (int, error) {
+		n, err := f.Read(room())
+		if n > 0 || errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		return 0, err
+	}, nil
+}
+
+// isCut reports whether a read ended because we wanted it to.
+func isCut(err error) bool { return errors.Is(err, os.ErrClosed) }

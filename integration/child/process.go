@@ -1,0 +1,168 @@
+package child
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/childlog"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// cutAfter is how long the stream may go on after the process has exited or
+// its stdin has failed: what is left in the pipe is read, then we stop
+// listening to whoever else holds it.
+const cutAfter = 200 * time.Millisecond
+
+// Process is one running child and its process tree. Its methods may be called
+// from any goroutine; except for Release and TreeAlive they do not block.
+type Process struct {
+	launcher *Launcher
+	instance uint64
+	ear      Ear
+	proc     *os.Process
+	pid      int
+	start    uint64
+	marker   string
+	tree     *tree
+	log      *childlog.Log
+
+	out    *output
+	stdout *os.File
+	stderr *os.File
+
+	requested atomic.Bool // we asked for its end
+
+	mu       sync.Mutex
+	cutErr   error // why the reader was cut; nil: it was not
+	wider    int   // bytes of the launcher's budget of pipe sizes
+	killer   sync.WaitGroup
+	released bool // no more goroutines of killer
+
+	readDone chan struct{} // EOF was called
+	errDone  chan struct{} // stderr has ended
+	reaped   chan struct{} // the process was waited for
+	done     chan struct{} // Exited was called
+	release  sync.Once
+}
+
+// Pid returns the process id, which is also the id of the process group.
+func (p *Process) Pid() int { return p.pid }
+
+// Stderr returns the last lines of stderr (and of our notes in the log),
+// oldest first: at most 20 of at most 500 bytes.
+func (p *Process) Stderr() []string { return p.log.Last() }
+
+// Send writes one JSON-RPC message, with or without its final line feed. It
+// never blocks: what the pipe does not take at once is queued in order.
+//
+// The slice is handed over: it may be read until it is written, however late,
+// and must not be changed by anyone any more. Line feeds inside it become
+// blanks, which is right for JSON.
+//
+// It returns [ErrBacklog] when more than the queue's limit waits already
+// (Drained will follow), [ErrInputClosed] after CloseInput, [ErrWriteStalled]
+// and errors of the pipe when the connection has failed (EOF follows). After
+// an error of the pipe a part of the message may have been written; after the
+// others nothing was.
+func (p *Process) Send(line []byte) error { return p.out.send(line, nil, nil) }
+
+// Sendv is [Process.Send] for a message in three pieces, any of which may be
+// empty; they are written without being joined.
+func (p *Process) Sendv(head, body, tail []byte) error { return p.out.send(head, body, tail) }
+
+// CloseInput closes stdin once what is queued was written, which asks a server
+// to exit.
+func (p *Process) CloseInput() {
+	p.requested.Store(true)
+	p.out.closeInput()
+}
+
+// Signal sends a signal to the whole tree. SignalTerminate reaches the process
+// group (on Windows: Ctrl-Break). SignalKill also reaches whoever left the
+// group, where proctree can find it; it is delivered by a goroutine within
+// some milliseconds, at most 100 ms for the group. A tree that is gone is no
+// error.
+func (p *Process) Signal(s messages.Signal) {
+	p.requested.Store(true)
+	if s == messages.SignalTerminate {
+		p.tree.terminate()
+		return
+	}
+	p.kill()
+}
+
+func (p *Process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.released {
+		return
+	}
+	p.killer.Go(func() { p.tree.kill(&p.launcher.scanner, p.marker) })
+}
+
+// TreeAlive reports whether any process of the tree is left; one that was
+// reaped does not count. Once the process and its group are gone this takes
+// some milliseconds, since all processes of the machine are looked at (callers
+// at the same time share one look): poll it from a worker goroutine.
+func (p *Process) TreeAlive() bool {
+	select {
+	case <-p.reaped:
+		return p.tree.alive(&p.launcher.scanner, p.marker)
+	default:
+		return true
+	}
+}
+
+// Done is closed when Exited has returned.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Release gives everything back: descriptors, goroutines, the entry in the
+// guard's list. It is called once the tree is gone; a tree that still lives is
+// killed. It waits for all calls of the Ear to return, so it must not be called
+// from one of them. Calling it again waits for the first call.
+func (p *Process) Release() {
+	p.release.Do(func() {
+		if p.TreeAlive() {
+			p.requested.Store(true)
+			p.kill()
+		}
+		<-p.done
+		p.out.stop()
+		_ = p.stdout.Close()
+		_ = p.stderr.Close()
+		<-p.errDone
+		p.mu.Lock()
+		p.released = true
+		p.mu.Unlock()
+		p.killer.Wait()
+		if g := p.launcher.o.Guard; g != nil {
+			g.Remove(p.pid, p.start)
+		}
+		p.tree.abandon()
+		p.log.Close()
+		p.launcher.wide.giveBack(p.wider)
+	})
+}
+
+// cut ends the reading of stdout after a while. The first reason stays.
+func (p *Process) cut(why error, after time.Duration) {
+	p.mu.Lock()
+	if p.cutErr == nil {
+		p.cutErr = why
+	}
+	p.mu.Unlock()
+	if err := p.stdout.SetReadDeadline(time.Now().Add(after)); err != nil {
+		// A pipe without deadlines (Windows) ends when nobody holds it.
+		p.kill()
+	}
+}
+
+// widen makes both pipes larger for a child with large messages.
+func (p *Process) widen(f *os.File) {
+	n := p.launcher.wide.grow(f)
+	p.mu.Lock()
+	p.wider += n
+	p.mu.Unlock()
+}

@@ -1,0 +1,366 @@
+//go:build unix
+
+package child
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/childlog"
+	"github.com/metamcp/metamcp/messages"
+)
+
+func TestEcho(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "echo")
+	body := []byte(`{"big":"` + strings.Repeat("y", 1<<20) + `"}`)
+	for _, send := range []func() error{
+		func() error { return p.Send([]byte(`{"method":"a"}`)) },
+		func() error { return p.Send([]byte("{\"method\":\n\"b\"}\n")) },
+		func() error { return p.Sendv([]byte(`{"method":"c","params":`), body, []byte("}\n")) },
+		func() error { return p.Sendv([]byte("{\n"), []byte("\"method\":\"d\"\n"), []byte("\n}\n")) },
+		func() error { return p.Sendv(nil, nil, nil) },
+		func() error { return p.Sendv(nil, []byte(`{"method":"e"}`), nil) },
+	} {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"a", "b", "c", "d", "e"} {
+		if got, _ := r.method(t, i); got != want {
+			t.Errorf("frame %d is %q, want %q", i, got, want)
+		}
+	}
+	r.until(t, "flush", func() bool { return r.flushes > 0 })
+	if f := r.frames[2]; !bytes.Equal(f.Params, body) || f.Instance != 1 || f.Size != len(body)+len(`{"method":"c","params":}`) {
+		t.Errorf("frame of %d bytes, instance %d: its params differ from what was sent", f.Size, f.Instance)
+	}
+	p.CloseInput()
+	if e := r.exit(t); e.Code != 0 || e.Signal != "" || !e.Requested {
+		t.Errorf("exit %+v, want a requested one with code 0", e)
+	}
+	if !errors.Is(r.eof[0], io.EOF) {
+		t.Errorf("EOF(%v), want io.EOF", r.eof[0])
+	}
+	if err := p.Send([]byte("{}")); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("Send after CloseInput: %v, want ErrInputClosed", err)
+	}
+	eventually(t, "the tree is gone", func() bool { return !p.TreeAlive() })
+}
+
+func TestOrderUnderLoad(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "echo")
+	const n = 3000
+	pad := strings.Repeat("z", 1000)
+	for i := range n {
+		line := []byte(`{"id":` + itoa(i) + `,"method":"m","params":"` + pad + `"}`)
+		if err := p.Send(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until(t, "all frames", func() bool { return len(r.frames) == n })
+	for i, f := range r.frames {
+		if string(f.ID) != itoa(i) {
+			t.Fatalf("frame %d has id %s", i, f.ID)
+		}
+	}
+	r.until(t, "flush", func() bool { return r.flushes > 0 && r.flushes <= n })
+}
+
+func TestExits(t *testing.T) {
+	for _, c := range []struct {
+		mode, signal string
+		code         int
+		stderr       []string
+	}{
+		{"exit3", "", 3, []string{"boom: no key"}},
+		{"abort", "SIGKILL", -1, nil},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			_, r := launch(t, newLauncher(t, nil), c.mode)
+			e := r.exit(t)
+			if e.Code != c.code || e.Signal != c.signal || e.Requested || strings.Join(e.Stderr, "|") != strings.Join(c.stderr, "|") {
+				t.Errorf("exit %+v, want code %d, signal %q, stderr %q, not requested", e, c.code, c.signal, c.stderr)
+			}
+		})
+	}
+}
+
+func TestSignals(t *testing.T) {
+	t.Run("terminate", func(t *testing.T) {
+		p, r := launch(t, newLauncher(t, nil), "no-read")
+		r.method(t, 0)
+		p.Signal(messages.SignalTerminate)
+		if e := r.exit(t); e.Signal != "SIGTERM" || !e.Requested {
+			t.Errorf("exit %+v, want a requested SIGTERM", e)
+		}
+	})
+	t.Run("stopped", func(t *testing.T) {
+		p, r := launch(t, newLauncher(t, nil), "no-read")
+		r.method(t, 0)
+		if err := syscall.Kill(p.Pid(), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		p.Signal(messages.SignalTerminate)
+		if e := r.exit(t); e.Signal != "SIGTERM" {
+			t.Errorf("exit %+v, want SIGTERM although the process was stopped", e)
+		}
+	})
+	t.Run("deaf", func(t *testing.T) {
+		p, r := launch(t, newLauncher(t, nil), "deaf")
+		r.method(t, 0)
+		p.CloseInput()
+		p.Signal(messages.SignalTerminate)
+		if !p.TreeAlive() {
+			t.Fatal("the deaf process counts as gone")
+		}
+		p.Signal(messages.SignalKill)
+		if e := r.exit(t); e.Signal != "SIGKILL" {
+			t.Errorf("exit %+v, want SIGKILL", e)
+		}
+		eventually(t, "the tree is gone", func() bool { return !p.TreeAlive() })
+	})
+}
+
+// TestGrandchildHoldsOutput: the exit is reported although the pipe stays open.
+func TestGrandchildHoldsOutput(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "grandchild")
+	_, grandchild := r.method(t, 0)
+	p.CloseInput()
+	if e := r.exit(t); e.Code != 0 {
+		t.Errorf("exit %+v, want code 0", e)
+	}
+	if !errors.Is(r.eof[0], ErrOutputHeld) {
+		t.Errorf("EOF(%v), want ErrOutputHeld", r.eof[0])
+	}
+	if !p.TreeAlive() || !running(grandchild) {
+		t.Fatal("the grandchild is gone or not seen")
+	}
+	p.Signal(messages.SignalKill)
+	eventually(t, "the tree is gone", func() bool { return !p.TreeAlive() })
+	eventually(t, "the grandchild is gone", func() bool { return !running(grandchild) })
+}
+
+func TestReleaseKills(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "grandchild")
+	_, grandchild := r.method(t, 0)
+	p.Release()
+	eventually(t, "the grandchild is gone", func() bool { return !running(grandchild) })
+	p.Signal(messages.SignalKill)
+	p.Signal(messages.SignalTerminate)
+	if err := p.Send([]byte("{}")); err == nil {
+		t.Error("Send after Release succeeded")
+	}
+}
+
+func TestCloseStdoutButLive(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "close-stdout")
+	r.until(t, "EOF", func() bool { return len(r.eof) == 1 })
+	if !errors.Is(r.eof[0], io.EOF) {
+		t.Errorf("EOF(%v), want io.EOF", r.eof[0])
+	}
+	if !running(p.Pid()) || !p.TreeAlive() {
+		t.Error("the process counts as gone")
+	}
+	p.CloseInput()
+	r.exit(t)
+}
+
+func TestNoise(t *testing.T) {
+	_, r := launch(t, newLauncher(t, nil), "noise")
+	e := r.exit(t)
+	var methods []string
+	for _, f := range r.frames {
+		methods = append(methods, f.Method)
+	}
+	if got := strings.Join(methods, " "); got != "one two three four" {
+		t.Errorf("methods %q", got)
+	}
+	want := []string{"hello", `{"level":"info"}`, "{broken", strings.Repeat("n", 4096) + " … (cut)", "[]"}
+	if strings.Join(r.noise, "\n") != strings.Join(want, "\n") {
+		t.Errorf("noise %q", r.noise)
+	}
+	if len(e.Stderr) != 5 || e.Stderr[0] != "not JSON-RPC on stdout: hello" {
+		t.Errorf("log %q", e.Stderr)
+	}
+}
+
+func TestHugeLine(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "huge")
+	if m, _ := r.method(t, 0); m != "after" {
+		t.Errorf("first frame %q, want the one after the huge line", m)
+	}
+	if len(r.large) != 1 || !strings.HasPrefix(r.large[0], `{"id":"7","result":"xxx`) || len(r.large[0]) != prefixSize {
+		t.Errorf("TooLarge called %d times, or with a wrong prefix", len(r.large))
+	}
+	p.CloseInput()
+	r.exit(t)
+}
+
+func TestFloodOfStderr(t *testing.T) {
+	dir := t.TempDir()
+	p, r := launch(t, newLauncher(t, func(o *Options) { o.Logs = childlog.NewFolder(dir, childlog.Options{}) }), "flood")
+	r.method(t, 0)
+	eventually(t, "the last words", func() bool {
+		last := p.Stderr()
+		return len(last) == 20 && last[19] == "the last words"
+	})
+	var size int64
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size == 0 || size > 3<<20 {
+		t.Errorf("30 MB of stderr left %d bytes of logs, want some and at most 3 MiB", size)
+	}
+}
+
+func TestWriteStall(t *testing.T) {
+	l := newLauncher(t, func(o *Options) { o.WriteStall = 100 * time.Millisecond })
+	p, r := launch(t, l, "no-read")
+	r.method(t, 0)
+	if err := p.Send(bytes.Repeat([]byte("x"), 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, "EOF", func() bool { return len(r.eof) == 1 })
+	if !errors.Is(r.eof[0], ErrWriteStalled) {
+		t.Errorf("EOF(%v), want ErrWriteStalled", r.eof[0])
+	}
+	if err := p.Send([]byte("{}")); !errors.Is(err, ErrWriteStalled) {
+		t.Errorf("Send: %v, want ErrWriteStalled", err)
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	l := newLauncher(t, func(o *Options) { o.MaxQueue = 3 << 20 })
+	p, r := launch(t, l, "late-read")
+	r.method(t, 0)
+	line := []byte(`{"method":"x","params":"` + strings.Repeat("q", 1<<20) + `"}`)
+	sent := 0
+	for ; ; sent++ {
+		if err := p.Send(bytes.Clone(line)); err != nil {
+			if !errors.Is(err, ErrBacklog) {
+				t.Fatal(err)
+			}
+			break
+		}
+		if sent > 100 {
+			t.Fatal("the queue has no bound")
+		}
+	}
+	if err := syscall.Kill(p.Pid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, "drain", func() bool { return r.drained > 0 })
+	if err := p.Send(line); err != nil {
+		t.Errorf("Send after Drained: %v", err)
+	}
+	r.until(t, "all frames", func() bool { return len(r.frames) == 1+sent+1 })
+}
+
+func TestBrokenInput(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "exit3")
+	r.exit(t)
+	if err := p.Send([]byte("{}")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("Send to a process that is gone: %v, want EPIPE", err)
+	}
+}
+
+func TestLaunchErrors(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	plain := filepath.Join(dir, "plain")
+	for file, mode := range map[string]os.FileMode{script: 0o755, plain: 0o644} {
+		if err := os.WriteFile(file, []byte("#!/no/such/interpreter\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		spec messages.ServerSpec
+		is   []error
+		isnt []error
+		text string
+	}{
+		{"missing command", messages.ServerSpec{Command: "no-such-command", Env: []string{"PATH=/nowhere:/usr/bin"}},
+			[]error{ErrNoCommand, exec.ErrNotFound, syscall.ENOENT}, []error{ErrNoCwd}, "/nowhere:/usr/bin"},
+		{"missing path", messages.ServerSpec{Command: dir + "/none"}, []error{ErrNoCommand, syscall.ENOENT}, []error{ErrNoCwd}, dir + "/none"},
+		{"missing cwd", messages.ServerSpec{Command: "sh", Cwd: dir + "/none"}, []error{ErrNoCwd, syscall.ENOENT}, []error{ErrNoCommand}, "working directory"},
+		{"cwd is a file", messages.ServerSpec{Command: "sh", Cwd: plain}, []error{ErrNoCwd}, []error{ErrNoCommand}, "not a folder"},
+		{"interpreter", messages.ServerSpec{Command: script}, []error{ErrNoCommand, syscall.ENOENT}, []error{ErrNoCwd}, "/no/such/interpreter"},
+		{"not executable", messages.ServerSpec{Command: plain}, []error{syscall.EACCES}, []error{ErrNoCommand}, "chmod"},
+		{"not executable in PATH", messages.ServerSpec{Command: "plain", Env: []string{"PATH=" + dir}}, []error{syscall.EACCES}, []error{ErrNoCommand}, "chmod"},
+		{"folder", messages.ServerSpec{Command: dir}, []error{ErrNoCommand}, []error{ErrNoCwd}, "is a folder"},
+		{"empty", messages.ServerSpec{}, []error{ErrNoCommand}, nil, "empty"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.spec.Name = "s"
+			r := newRecorder()
+			_, err := newLauncher(t, nil).Launch(&c.spec, 1, r)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.is {
+				if !errors.Is(err, want) {
+					t.Errorf("%v is not %v", err, want)
+				}
+			}
+			for _, not := range c.isnt {
+				if errors.Is(err, not) {
+					t.Errorf("%v is %v", err, not)
+				}
+			}
+			if !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), `"s"`) {
+				t.Errorf("%q does not name %q and the server", err, c.text)
+			}
+			if len(r.eof)+len(r.exits) != 0 {
+				t.Error("the ear was called")
+			}
+		})
+	}
+}
+
+// TestRelativeCommand: PATH of the child, relative to the child's folder.
+func TestRelativeCommand(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(os.Args[0], filepath.Join(dir, "tool")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ command, path string }{{"./tool", ""}, {"tool", "."}, {"tool", dir}} {
+		s := spec("pwd")
+		s.Command, s.Cwd, s.Env = c.command, dir, append(s.Env, "PATH="+c.path)
+		r := newRecorder()
+		p, err := newLauncher(t, nil).Launch(s, 1, r)
+		if err != nil {
+			t.Errorf("%q with PATH %q: %v", c.command, c.path, err)
+			continue
+		}
+		if got, _ := r.method(t, 0); got != dir {
+			t.Errorf("%q with PATH %q ran in %q, want %q", c.command, c.path, got, dir)
+		}
+		p.Release()
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if _, err := NewLauncher(Options{}); err == nil {
+		t.Error("a launcher without Parse was made")
+	}
+}

@@ -1,0 +1,164 @@
+package proctree
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// environLimit bounds what is read of one process's environment.
+const environLimit = 1 << 20
+
+// Scan lists all processes. Markers are read for those only that started at
+// or after since. A process that ends during the scan is left out; an error
+// means that /proc itself could not be read.
+func Scan(since uint64) (Snapshot, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	names, err := dir.Readdirnames(-1)
+	_ = dir.Close()
+	if err != nil && len(names) == 0 {
+		return nil, err
+	}
+	snap := make(Snapshot, 0, len(names))
+	buf := make([]byte, 4096)
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		stat := readInto(&buf, "/proc/"+name+"/stat", 4096)
+		p, ok := parseStat(stat)
+		if !ok {
+			continue
+		}
+		if p.Start >= since {
+			p.Marker = findMarker(readInto(&buf, "/proc/"+name+"/environ", environLimit))
+		}
+		snap = append(snap, p)
+	}
+	return snap, nil
+}
+
+// StartTime returns the start time of a running process; false where there is
+// none or where it is a zombie.
+func StartTime(pid int) (uint64, bool) {
+	buf := make([]byte, 1024)
+	p, ok := parseStat(readInto(&buf, "/proc/"+strconv.Itoa(pid)+"/stat", 4096))
+	return p.Start, ok
+}
+
+// BootID tells boots apart, since start times count from the boot; "" where
+// the kernel does not say.
+func BootID() string {
+	buf := make([]byte, 64)
+	return string(bytes.TrimSpace(readInto(&buf, "/proc/sys/kernel/random/boot_id", 64)))
+}
+
+// Namespace names the PID namespace of this process: PIDs of another one mean
+// nothing here. "" where it cannot be read.
+func Namespace() string {
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return ns
+}
+
+// readInto reads a file of /proc with as few system calls as it takes. It does
+// not go through os.File, whose registration with the poller costs more than
+// the read.
+func readInto(buf *[]byte, path string, limit int) []byte {
+	fd, err := openFile(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	n := 0
+	for {
+		if n == len(*buf) {
+			if n >= limit {
+				return (*buf)[:n]
+			}
+			*buf = append(*buf, make([]byte, len(*buf))...)
+		}
+		m, err := syscall.Read(fd, (*buf)[n:])
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || m <= 0 {
+			return (*buf)[:n]
+		}
+		n += m
+	}
+}
+
+func openFile(path string) (int, error) {
+	for {
+		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if err != syscall.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// parseStat reads /proc/PID/stat. The name may hold blanks and parentheses, so
+// the fields are counted from the last closing one.
+func parseStat(stat []byte) (Process, bool) {
+	var p Process
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if open < 1 || end < open {
+		return p, false
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
+	if err != nil {
+		return p, false
+	}
+	p.PID, p.Name = pid, string(stat[open+1:end])
+	const first, start = 3, 22
+	rest := stat[end+1:]
+	for field := first; field <= start; field++ {
+		rest = bytes.TrimLeft(rest, " ")
+		word := rest
+		if i := bytes.IndexByte(rest, ' '); i >= 0 {
+			word, rest = rest[:i], rest[i:]
+		} else {
+			rest = nil
+		}
+		switch field {
+		case 3:
+			if len(word) == 0 || word[0] == 'Z' || word[0] == 'X' {
+				return p, false
+			}
+		case 4:
+			p.PPID, err = strconv.Atoi(string(word))
+		case 5:
+			p.Group, err = strconv.Atoi(string(word))
+		case 6:
+			p.Session, err = strconv.Atoi(string(word))
+		case start:
+			p.Start, err = strconv.ParseUint(string(word), 10, 64)
+		}
+		if err != nil {
+			return p, false
+		}
+	}
+	return p, true
+}
+
+func findMarker(environ []byte) string {
+	const key = MarkerVar + "="
+	for len(environ) > 0 {
+		end := bytes.IndexByte(environ, 0)
+		if end < 0 {
+			end = len(environ)
+		}
+		if entry := environ[:end]; len(entry) > len(key) && string(entry[:len(key)]) == key {
+			return string(entry[len(key):])
+		}
+		environ = environ[min(end+1, len(environ)):]
+	}
+	return ""
+}

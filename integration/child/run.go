@@ -1,0 +1,195 @@
+package child
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// newProcess puts the parts together; nothing runs yet.
+func newProcess(l *Launcher, spec *messages.ServerSpec, instance uint64, ear Ear, proc *os.Process, start uint64, marker string, t *tree, pp *pipes) *Process {
+	p := &Process{
+		launcher: l, instance: instance, ear: ear,
+		proc: proc, pid: proc.Pid, start: start, marker: marker, tree: t,
+		log:    l.o.Logs.Open(spec.Name, "#"+strconv.FormatUint(instance, 10)),
+		stdout: pp.out, stderr: pp.err,
+		readDone: make(chan struct{}), errDone: make(chan struct{}),
+		reaped: make(chan struct{}), done: make(chan struct{}),
+	}
+	p.out = &output{
+		file: pp.in, limit: l.o.MaxQueue, stall: l.o.WriteStall,
+		widen:   func() { p.widen(pp.in) },
+		drained: ear.Drained,
+		failed: func(err error) {
+			if errors.Is(err, ErrWriteStalled) {
+				p.cut(err, 0)
+			} else {
+				p.cut(err, cutAfter)
+			}
+		},
+	}
+	return p
+}
+
+// run starts the goroutines. Release waits for them.
+func (p *Process) run() {
+	var err error
+	if p.out.write, err = newPipeWriter(p.out.file); err != nil {
+		p.out.err = err
+	}
+	go p.readOutput()
+	go p.readErrors()
+	go p.reap()
+}
+
+// readOutput is the one goroutine that reads stdout.
+func (p *Process) readOutput() {
+	defer close(p.readDone)
+	in := &inbox{p: p}
+	in.lines = splitter{sink: in, max: p.launcher.o.MaxLine}
+	read, err := pipeReader(p.stdout, in.lines.room, in.lines.idle)
+	for err == nil {
+		var n int
+		n, err = read()
+		if err == nil && n == 0 {
+			err = io.EOF
+		}
+		if err == nil {
+			in.lines.took(n)
+		} else {
+			in.lines.finish()
+		}
+		in.flush()
+	}
+	if isCut(err) {
+		p.mu.Lock()
+		if p.cutErr != nil {
+			err = p.cutErr
+		}
+		p.mu.Unlock()
+		// Whoever still writes to the pipe learns that nobody listens.
+		_ = p.stdout.Close()
+	}
+	p.ear.EOF(err)
+}
+
+// inbox hands lines to the ear as frames.
+type inbox struct {
+	p      *Process
+	lines  splitter
+	wide   bool
+	frames int // since the last flush
+}
+
+func (in *inbox) flush() {
+	if in.frames > 0 {
+		in.frames = 0
+		in.p.ear.Flush()
+	}
+}
+
+func (in *inbox) line(line []byte) {
+	if line[0] == '[' {
+		ok := elements(line, func(element []byte) { in.frame(element) })
+		if !ok {
+			in.noise(prefix(line), len(line) > prefixSize)
+		}
+		return
+	}
+	in.frame(line)
+}
+
+func (in *inbox) frame(line []byte) {
+	f := new(messages.Frame)
+	err := in.p.launcher.o.Parse(line, f)
+	// A JSON object without any of these is a log line that happens to be
+	// JSON.
+	if err != nil || f.Method == "" && f.Result == nil && f.Error == nil {
+		in.noise(prefix(line), len(line) > prefixSize)
+		return
+	}
+	f.Instance, f.Size = in.p.instance, len(line)
+	in.frames++
+	in.p.ear.Frame(f)
+}
+
+func (in *inbox) noise(line []byte, cut bool) {
+	if cut {
+		line = append(line, " … (cut)"...)
+	}
+	in.p.log.Note(append([]byte("not JSON-RPC on stdout: "), line...))
+	in.p.ear.Noise(line)
+}
+
+func (in *inbox) tooLarge(prefix []byte) {
+	in.p.log.Note([]byte("a message of more than " + strconv.Itoa(in.p.launcher.o.MaxLine) + " bytes on stdout was skipped"))
+	in.p.ear.TooLarge(prefix)
+}
+
+func (in *inbox) grown() {
+	if !in.wide {
+		in.wide = true
+		in.p.widen(in.p.stdout)
+	}
+}
+
+var errorBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
+
+// readErrors drains stderr into the log until it ends or Release closes it.
+func (p *Process) readErrors() {
+	defer close(p.errDone)
+	var held *[]byte
+	give := func() {
+		if held != nil {
+			errorBuffers.Put(held)
+			held = nil
+		}
+	}
+	defer give()
+	read, err := pipeReader(p.stderr, func() []byte {
+		if held == nil {
+			held = errorBuffers.Get().(*[]byte)
+		}
+		return *held
+	}, give)
+	for err == nil {
+		var n int
+		if n, err = read(); err != nil || n == 0 {
+			break
+		}
+		_, _ = p.log.Write((*held)[:n])
+	}
+	p.log.Finish()
+}
+
+// reap waits for the process and reports its exit.
+func (p *Process) reap() {
+	defer close(p.done)
+	state := p.tree.wait(p.proc)
+	close(p.reaped)
+	ended := time.Now()
+
+	select {
+	case <-p.readDone:
+	default:
+		p.cut(ErrOutputHeld, cutAfter)
+		<-p.readDone
+	}
+	// The last words of stderr belong to the report, but not for longer than
+	// those of stdout.
+	left := time.NewTimer(max(cutAfter-time.Since(ended), time.Millisecond))
+	defer left.Stop()
+	select {
+	case <-p.errDone:
+	case <-left.C:
+	}
+	exit := exitOf(state)
+	exit.Requested = p.requested.Load()
+	exit.Stderr = p.log.Last()
+	p.ear.Exited(exit)
+}

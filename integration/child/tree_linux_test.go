@@ -1,0 +1,97 @@
+package child
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// TestRunaways: descendants that left the process group are seen and ended,
+// by their marker and by their parent.
+func TestRunaways(t *testing.T) {
+	t.Run("marker", func(t *testing.T) {
+		p, r := launch(t, newLauncher(t, nil), "setsid")
+		_, runaway := r.method(t, 0)
+		p.CloseInput()
+		r.exit(t)
+		if !p.TreeAlive() || !running(runaway) {
+			t.Fatal("the runaway is gone or not seen")
+		}
+		p.Signal(messages.SignalKill)
+		eventually(t, "the tree is gone", func() bool { return !p.TreeAlive() })
+		if running(runaway) {
+			t.Error("the runaway lives")
+		}
+	})
+	t.Run("parent", func(t *testing.T) {
+		p, r := launch(t, newLauncher(t, nil), "setsid-bare")
+		_, runaway := r.method(t, 0)
+		p.Signal(messages.SignalKill)
+		r.exit(t)
+		eventually(t, "the runaway is gone", func() bool { return !running(runaway) })
+	})
+}
+
+// TestManyChildren: a child costs no thread and, released, nothing.
+func TestManyChildren(t *testing.T) {
+	const n = 200
+	l := newLauncher(t, nil)
+	files := openFiles(t)
+	before := threads(t)
+	procs, ears := make([]*Process, n), make([]*recorder, n)
+	for i := range n {
+		ears[i] = newRecorder()
+		s := spec("")
+		s.Command, s.Env = "cat", []string{"PATH=" + os.Getenv("PATH")}
+		p, err := l.Launch(s, uint64(i), ears[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		procs[i] = p
+	}
+	for i, p := range procs {
+		if err := p.Send([]byte(`{"method":"hello"}`)); err != nil {
+			t.Fatal(err)
+		}
+		ears[i].method(t, 0)
+	}
+	if more := threads(t) - before; more > 20 {
+		t.Errorf("%d children cost %d threads", n, more)
+	}
+	var all sync.WaitGroup
+	for _, p := range procs {
+		all.Go(func() {
+			p.Signal(messages.SignalKill)
+			p.Release()
+		})
+	}
+	all.Wait()
+	for _, r := range ears {
+		r.once(t)
+	}
+	eventually(t, "no descriptor is left", func() bool { return openFiles(t) <= files+2 })
+}
+
+func threads(t testing.TB) int { return entries(t, "/proc/self/task") }
+
+func openFiles(t testing.TB) int { return entries(t, "/proc/self/fd") }
+
+func entries(t testing.TB, dir string) int {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestMarkerIsOurs: an inherited marker of an outer host is replaced.
+func TestMarkerIsOurs(t *testing.T) {
+	env := withMarker([]string{"A=1", "METAMCP_TREE=outer.1"}, "inner.2")
+	if got := strings.Join(env, " "); got != "METAMCP_TREE=inner.2 A=1" {
+		t.Errorf("environment %q", got)
+	}
+}

@@ -1,0 +1,154 @@
+//go:build unix
+
+package child
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/metamcp/metamcp/integration/child/proctree"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// tree is the process group of a child and those who left it.
+type tree struct {
+	mu    sync.Mutex // where the end can be awaited first, nobody signals the group while its leader is reaped
+	group int
+	empty bool // leader reaped and group empty: its number may be another's by now
+	// known are the members of the last look: one that is dying has lost its
+	// environment and its parent already.
+	known map[proctree.Root]bool
+}
+
+// newTree asks for a process group of its own.
+func newTree(attr *os.ProcAttr) (*tree, error) {
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
+	return new(tree), nil
+}
+
+func (t *tree) adopt(proc *os.Process) error { t.group = proc.Pid; return nil }
+
+// abandon has nothing to give back here.
+func (t *tree) abandon() {}
+
+// wait returns once the process has ended and was reaped.
+func (t *tree) wait(proc *os.Process) *os.ProcessState {
+	ended := awaitExit(proc)
+	if !ended {
+		state := reapNow(proc)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.look()
+		return state
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := reapNow(proc)
+	t.look()
+	return state
+}
+
+func reapNow(proc *os.Process) *os.ProcessState {
+	state, err := proc.Wait()
+	if err != nil {
+		return nil
+	}
+	return state
+}
+
+// look notices an empty group. The leader was reaped, so nobody can join it
+// any more.
+func (t *tree) look() {
+	t.empty = t.empty || !proctree.GroupAlive(t.group)
+}
+
+func (t *tree) signal(sig syscall.Signal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.empty {
+		_ = proctree.SignalGroup(t.group, sig)
+	}
+}
+
+// terminate also wakes those that were stopped, so that they can act on it.
+func (t *tree) terminate() {
+	t.signal(syscall.SIGTERM)
+	t.signal(syscall.SIGCONT)
+}
+
+// kill ends the group and everyone who belongs to the tree otherwise. They are
+// looked for first, since the death of their parents hides them.
+func (t *tree) kill(scanner *proctree.Scanner, marker string) {
+	const patience = 100 * time.Millisecond // the group does not wait longer for a slow look at /proc
+	done, result := scanner.Start()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+	t.signal(syscall.SIGKILL)
+	<-done
+	// Who was forking while we looked is found by the next look.
+	for range 5 {
+		snap, err := result()
+		if err != nil {
+			break
+		}
+		killed := 0
+		for _, m := range t.members(snap, marker) {
+			if proctree.Kill(m) {
+				killed++
+			}
+		}
+		if killed == 0 {
+			break
+		}
+		done, result = scanner.Start()
+		<-done
+	}
+}
+
+func (t *tree) members(snap proctree.Snapshot, marker string) []proctree.Process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := snap.Tree(func(m *proctree.Process) bool {
+		return m.Marker == marker || !t.empty && m.Group == t.group || t.known[proctree.Root{PID: m.PID, Start: m.Start}]
+	})
+	t.known = make(map[proctree.Root]bool, len(found))
+	for _, m := range found {
+		t.known[proctree.Root{PID: m.PID, Start: m.Start}] = true
+	}
+	return found
+}
+
+// alive is asked only after the leader was reaped. A group of which only
+// zombies are left, whom nobody reaps in some containers, is told apart by a
+// look at /proc, which concurrent questions share.
+func (t *tree) alive(scanner *proctree.Scanner, marker string) bool {
+	t.mu.Lock()
+	t.look()
+	group := !t.empty
+	t.mu.Unlock()
+	snap, err := scanner.Scan()
+	if err != nil {
+		return group
+	}
+	return len(t.members(snap, marker)) > 0
+}
+
+// exitOf translates how a process ended; nil is unknown.
+func exitOf(state *os.ProcessState) *messages.Exit {
+	if state == nil {
+		return &messages.Exit{Code: -1}
+	}
+	exit := &messages.Exit{Code: state.ExitCode()}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		exit.Signal = unix.SignalName(status.Signal())
+	}
+	return exit
+}

@@ -1,0 +1,150 @@
+package childlog
+
+import (
+	"container/list"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// file is the log file of one server.
+type file struct {
+	path   string
+	folder *Folder
+	users  int           // guarded by folder.mu
+	place  *list.Element // in folder.open; guarded by folder.mu
+
+	mu    sync.Mutex
+	f     *os.File // nil while closed
+	size  int64
+	quiet time.Time // no attempt to open or write before this moment
+
+	allowance    int64 // bytes that may be written now
+	counted      time.Time
+	droppedLines int
+	droppedBytes int64
+}
+
+// append writes whole lines, as far as the rate allows; lines is their number.
+// It returns nothing because nobody could do anything about a failure: what
+// cannot be written is counted and named once writing works again.
+func (w *file) append(text []byte, lines int) {
+	w.mu.Lock()
+	now := w.folder.now()
+	w.refill(now)
+	var surplus *file
+	if int64(len(text)) > w.allowance || now.Before(w.quiet) {
+		w.droppedLines += lines
+		w.droppedBytes += int64(len(text))
+	} else {
+		w.allowance -= int64(len(text))
+		surplus = w.write(text, lines, now)
+	}
+	w.mu.Unlock()
+	if surplus != nil {
+		surplus.close()
+	}
+}
+
+// flooded reports whether n bytes are more than may be written now.
+func (w *file) flooded(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.folder.now()
+	w.refill(now)
+	return int64(n) > w.allowance || now.Before(w.quiet)
+}
+
+// drop counts what was left out.
+func (w *file) drop(lines, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.droppedLines += lines
+	w.droppedBytes += int64(n)
+}
+
+func (w *file) refill(now time.Time) {
+	if d := now.Sub(w.counted); d > 0 {
+		w.allowance = min(rate, w.allowance+int64(min(d, time.Second))*rate/int64(time.Second))
+		w.counted = now
+	}
+}
+
+func (w *file) write(text []byte, lines int, now time.Time) (surplus *file) {
+	if w.droppedLines > 0 {
+		note := fmt.Sprintf("%s metamcp: %d lines (%d bytes) left out here: more than %d bytes in a second, or the file could not be written\n",
+			now.UTC().Format(stamp), w.droppedLines, w.droppedBytes, rate)
+		text = append([]byte(note), text...)
+	}
+	err := w.ready(int64(len(text)))
+	if err == nil {
+		var n int
+		n, err = w.f.Write(text)
+		w.size += int64(n)
+	}
+	if err != nil {
+		w.droppedLines += lines
+		w.droppedBytes += int64(len(text))
+		w.quiet = now.Add(retry)
+		w.closeLocked()
+		return nil
+	}
+	w.droppedLines, w.droppedBytes = 0, 0
+	return w.folder.used(w)
+}
+
+// ready opens the file and turns it over where n more bytes would not fit.
+func (w *file) ready(n int64) error {
+	if w.f == nil {
+		if err := os.MkdirAll(filepath.Dir(w.path), 0o700); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			_ = f.Close()
+			return err
+		}
+		w.f, w.size = f, info.Size()
+	}
+	if w.size == 0 || w.size+n <= maxFile {
+		return nil
+	}
+	w.closeLocked()
+	for i := keep; i > 1; i-- {
+		_ = os.Rename(w.path+"."+strconv.Itoa(i-1), w.path+"."+strconv.Itoa(i))
+	}
+	if err := os.Rename(w.path, w.path+".1"); err != nil {
+		// Whatever is in the way, the bound comes first.
+		if err := os.Truncate(w.path, 0); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	w.f, w.size = f, 0
+	return nil
+}
+
+func (w *file) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closeLocked()
+}
+
+func (w *file) closeLocked() {
+	if w.f == nil {
+		return
+	}
+	_ = w.f.Close()
+	w.f = nil
+	w.folder.closed(w)
+}

@@ -1,0 +1,201 @@
+package childlog
+
+import (
+	"bytes"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// tailLines and tailLine bound what is kept in memory.
+	tailLines = 20
+	tailLine  = 500
+	stamp     = "2006-01-02T15:04:05.000Z"
+	cutMark   = " … (cut)"
+)
+
+// Log takes the output of one instance of a server. One goroutine writes, any
+// may read.
+type Log struct {
+	folder *Folder
+	file   *file // nil: memory only
+	label  string
+
+	partial []byte // a line whose end has not come yet, at most maxLine
+	cutting bool   // the rest of the current line is over the bound
+
+	mu     sync.Mutex
+	tail   [][]byte // a ring once it is full
+	next   int
+	closed bool
+}
+
+// Write takes the next bytes of the stream. It always takes all of them and
+// never returns an error.
+func (l *Log) Write(p []byte) (int, error) {
+	taken := len(p)
+	p = l.skip(p)
+	now := l.folder.now().UTC()
+	var out []byte
+	lines := 0
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		piece := p
+		if i >= 0 {
+			piece, p = p[:i], p[i+1:]
+		} else {
+			p = nil
+		}
+		if !l.cutting {
+			if free := maxLine - len(l.partial); len(piece) > free {
+				piece, l.cutting = piece[:free], true
+			}
+			if i < 0 || len(l.partial) > 0 {
+				l.partial = append(l.partial, piece...)
+				piece = l.partial
+			}
+		} else {
+			piece = l.partial
+		}
+		if i < 0 {
+			break
+		}
+		out = l.line(out, piece, l.cutting, now)
+		lines++
+		l.partial, l.cutting = l.partial[:0], false
+	}
+	if len(l.partial) == 0 {
+		l.partial = nil
+	}
+	l.flush(out, lines)
+	return taken, nil
+}
+
+// skip leaves out, in a flood, all lines of p that neither the file will take
+// nor the memory keep: looking at each of them would cost more than the child
+// that writes them.
+func (l *Log) skip(p []byte) []byte {
+	if l.file != nil && !l.file.flooded(len(p)) {
+		return p
+	}
+	start := len(p)
+	for range tailLines + 1 {
+		i := bytes.LastIndexByte(p[:start], '\n')
+		if i < 0 {
+			return p
+		}
+		start = i
+	}
+	start++ // behind the line feed
+	if l.file != nil {
+		l.file.drop(bytes.Count(p[:start], []byte{'\n'}), start)
+	}
+	l.partial, l.cutting = l.partial[:0], false
+	return p[start:]
+}
+
+// Note writes one line of our own about the child, for example a line of its
+// stdout that was no message. It may be called from any goroutine.
+func (l *Log) Note(text []byte) {
+	cut := len(text) > maxLine
+	if cut {
+		text = text[:maxLine]
+	}
+	l.flush(l.line(nil, bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), cut, l.folder.now().UTC()), 1)
+}
+
+// line adds one complete line to the ring and to what goes to the file.
+func (l *Log) line(out, text []byte, cut bool, now time.Time) []byte {
+	text = bytes.TrimRight(text, "\r")
+	if len(text) == 0 {
+		return out
+	}
+	text = l.folder.scrub(text)
+	l.remember(text, cut)
+	if l.file == nil {
+		return out
+	}
+	out = now.AppendFormat(out, stamp)
+	out = append(out, ' ')
+	if l.label != "" {
+		out = append(out, l.label...)
+		out = append(out, ' ')
+	}
+	out = append(out, text...)
+	if cut {
+		out = append(out, cutMark...)
+	}
+	return append(out, '\n')
+}
+
+func (l *Log) flush(out []byte, lines int) {
+	if len(out) > 0 && l.file != nil {
+		l.file.append(out, lines)
+	}
+}
+
+func (l *Log) remember(text []byte, cut bool) {
+	if len(text) > tailLine {
+		text, cut = text[:tailLine], true
+		for len(text) > tailLine-utf8.UTFMax && !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+		if r, n := utf8.DecodeLastRune(text); r == utf8.RuneError && n == 1 {
+			text = text[:len(text)-1]
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.tail) < tailLines {
+		l.tail = append(l.tail, nil)
+		l.next = len(l.tail) - 1
+	}
+	slot := append(l.tail[l.next][:0], text...)
+	if cut {
+		slot = append(slot, cutMark...)
+	}
+	l.tail[l.next] = slot
+	l.next = (l.next + 1) % tailLines
+}
+
+// Last returns the last lines, oldest first, at most 20 of at most 500 bytes
+// (and a mark where one was cut). It may be called at any time from any
+// goroutine, also after Close.
+func (l *Log) Last() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.tail) == 0 {
+		return nil
+	}
+	lines := make([]string, 0, len(l.tail))
+	first := 0
+	if len(l.tail) == tailLines {
+		first = l.next
+	}
+	for i := range l.tail {
+		lines = append(lines, string(l.tail[(first+i)%len(l.tail)]))
+	}
+	return lines
+}
+
+// Finish hands on a last line without an end. It is for the goroutine that
+// writes.
+func (l *Log) Finish() {
+	if len(l.partial) > 0 {
+		l.flush(l.line(nil, l.partial, l.cutting, l.folder.now().UTC()), 1)
+	}
+	l.partial, l.cutting = nil, false
+}
+
+// Close lets go of the file; the lines in memory stay. Calling it again does
+// nothing. Nobody may write any more.
+func (l *Log) Close() {
+	l.mu.Lock()
+	done := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if !done && l.file != nil && l.folder.release(l.file) {
+		l.file.close()
+	}
+}

@@ -1,0 +1,158 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Config is everything that was configured. It is never changed after [Load]
+// returned it, so any goroutine may read it; nobody may write to it.
+type Config struct {
+	// Servers are the entries in the order of the files, broken and disabled
+	// ones included.
+	Servers []*messages.ServerSpec
+	// Settings are ours, with every default filled in.
+	Settings Settings
+	// Warnings are oddities that change nothing that works: unknown keys,
+	// duplicate names, trouble in a disabled entry.
+	Warnings []Problem
+	// Problems are things that do not work: each broken entry and each setting
+	// that was refused and left at its default.
+	Problems []Problem
+	// Files are the absolute paths that were read, in order of precedence, the
+	// strongest last. Empty when no file was found.
+	Files []string
+
+	byName map[string]*messages.ServerSpec
+	oauth  map[string]json.RawMessage
+	// candidates are the files that would have been read, had they been there.
+	candidates []string
+	// fixed holds the content of files that can be read only once (pipes).
+	fixed map[string][]byte
+	// content is the hash of all that was read.
+	content [32]byte
+}
+
+// Server returns the entry of that name, or nil.
+func (c *Config) Server(name string) *messages.ServerSpec { return c.byName[name] }
+
+// OAuth returns the entry's oauth object as standard JSON with its variables
+// resolved, or nil where the entry has none.
+func (c *Config) OAuth(server string) json.RawMessage { return c.oauth[server] }
+
+// Problem is one thing that is wrong with the configuration, for people.
+type Problem struct {
+	File   string // absolute path; "" when no file is to blame
+	Line   int    // from 1; 0 when there is no position
+	Column int    // from 1, in characters
+	Server string // "" when it belongs to no entry
+	// Message says what is wrong; it never holds a value that could be secret.
+	Message string
+	Hint    string // what to do about it; may be ""
+}
+
+// Position returns "file:line:column" with what is known of it.
+func (p Problem) Position() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// String returns the whole problem in one line.
+func (p Problem) String() string {
+	var b strings.Builder
+	if pos := p.Position(); pos != "" {
+		b.WriteString(pos + ": ")
+	}
+	if p.Server != "" {
+		fmt.Fprintf(&b, "server %q: ", p.Server)
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
+}
+
+// Settings are the settings of the host itself, the top-level "metamcp" object
+// of the file. [Keys] documents each of them.
+type Settings struct {
+	Pool            PoolSettings
+	Search          SearchSettings
+	DiscoverTimeout time.Duration
+	DrainTimeout    time.Duration
+	Catalog         CatalogSettings
+	CacheEnabled    bool
+	ToolRules       []ToolRule
+	RegistryURL     string
+	TrustFile       string // absolute path
+	Execute         ExecuteSettings
+	// Expose are patterns of child tools that clients see beside the four.
+	Expose []string
+	Audit  AuditSettings
+	Scrub  bool
+	// StateDir is an absolute path, or "" where no home folder is known and
+	// nothing can be kept.
+	StateDir string
+	// Trace is "" for off, "stderr", or the absolute path of a JSONL file.
+	Trace string
+}
+
+// PoolSettings bound the pool and its breakers.
+type PoolSettings struct {
+	PoolSize         int
+	ResPoolSize      int
+	ResPoolTimeout   time.Duration
+	MinPoolSize      int           // at most PoolSize
+	IdleTimeout      time.Duration // 0: idle connections are never closed
+	AcquireTimeout   time.Duration
+	MaxWaiters       int // 0: nobody may wait
+	FailureThreshold int
+	Cooldown         time.Duration
+}
+
+// SearchSettings shape mcp_discover's ranking and answers.
+type SearchSettings struct {
+	Ranking      string // "hybrid" or "classic"
+	Embedder     string // "auto", "voyage", "openai", "local", "builtin" or "none"
+	EmbedderURL  string // base URL of the openai embedder
+	Model        string // model of the voyage, openai or local embedder; "": its own default
+	KeyVariable  string // name of the environment variable that holds the openai embedder's key
+	Limit        int
+	BudgetTokens int
+}
+
+// CatalogSettings bound the age of what is known of the children.
+type CatalogSettings struct {
+	TTL     time.Duration
+	Cleanup time.Duration
+}
+
+// ExecuteSettings bound one run of mcp_execute.
+type ExecuteSettings struct {
+	Timeout  time.Duration
+	MemoryMB int
+	MaxCalls int
+	CodeKB   int
+	OutputMB int
+}
+
+// AuditSettings shape the audit log.
+type AuditSettings struct {
+	File      string // absolute path; "" where it is off
+	PlainArgs bool   // arguments are written as they are, not hashed
+}
+
+// ToolRule is one rule of who may see which tool. Its patterns are checked for
+// being there, not for their syntax, which belongs to the index.
+type ToolRule struct {
+	Pattern []string // at least one
+	Server  string   // "": every server
+	Enabled *bool    // nil: decides nothing
+	Tags    []string
+}

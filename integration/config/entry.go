@@ -1,0 +1,253 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/tailscale/hujson"
+)
+
+// Defaults of an entry.
+const (
+	defaultTimeout        = 60 * time.Second
+	defaultMaxTimeout     = 10 * time.Minute
+	defaultStartupTimeout = 30 * time.Second
+)
+
+// entry reads one server's object.
+type entry struct {
+	reader
+	warnings []Problem
+
+	doc  *document
+	name string
+	env  *environment
+	ex   *expander
+	home string
+
+	spec      *messages.ServerSpec
+	own       []pair
+	more      inherit
+	oauth     json.RawMessage
+	transport string         // as written, normalised; "" when absent
+	where     *hujson.Value  // the value of type or transportType
+	maxAt     *hujson.Value  // the value of maxTimeoutMs
+	alias     *time.Duration // Claude's timeout
+	given     uint64         // a bit for each member of entryTable that is there
+}
+
+// read fills in the spec. Whatever is wrong is in problems afterwards.
+func (e *entry) read(at *hujson.Value, obj *hujson.Object) {
+	for i := range obj.Members {
+		m := &obj.Members[i]
+		name := memberName(m)
+		place, known := entryIndex[name]
+		if !known {
+			e.unknown(&m.Name, name)
+			continue
+		}
+		if e.has(name) {
+			e.warn(&m.Name, "the last one counts", "%s is written twice", name)
+		}
+		if m.Value.Value.Kind() == 'n' {
+			continue // null is as good as absent
+		}
+		e.given |= 1 << place
+		e.member(name, &m.Value)
+	}
+	e.complete(at)
+}
+
+// has says whether the entry has that member, which must be of entryTable.
+func (e *entry) has(name string) bool { return e.given&(1<<entryIndex[name]) != 0 }
+
+func (e *entry) warn(at *hujson.Value, hint, format string, args ...any) {
+	p := e.doc.problem(at, fmt.Sprintf(format, args...), hint)
+	p.Server = e.name
+	e.warnings = appendBounded(e.warnings, p)
+}
+
+func (e *entry) unknown(at *hujson.Value, name string) {
+	hint, foreign := foreignNames[name]
+	if !foreign && len(e.warnings) < maxReported {
+		hint = suggestion(name, entryNames)
+	}
+	e.warn(at, hint, "%s is not known and ignored", shorten(name))
+}
+
+// member reads one known member into the spec.
+func (e *entry) member(name string, v *hujson.Value) {
+	s := e.spec
+	switch name {
+	case "command":
+		if text, ok := e.str(e.doc, name, v, e.ex); ok {
+			if s.Command = expandHome(text, e.home); strings.TrimSpace(text) == "" {
+				e.bad(e.doc, v, "name the program to start", "command is empty")
+			}
+		}
+	case "args":
+		s.Args = e.stringList(e.doc, name, v, e.ex)
+	case "env":
+		e.own = e.stringMap(e.doc, name, v, e.ex)
+		for _, p := range e.own {
+			if p.key == "" || strings.ContainsAny(p.key, "=\x00") {
+				e.bad(e.doc, v, "", "env: %q is no name for a variable", shorten(p.key))
+			}
+		}
+	case "inheritEnv":
+		e.inherit(v)
+	case "cwd":
+		if text, ok := e.str(e.doc, name, v, e.ex); ok {
+			s.Cwd = expandHome(text, e.home)
+		}
+	case "url":
+		if text, ok := e.str(e.doc, name, v, e.ex); ok {
+			if s.URL = text; !isHTTPURL(text) {
+				// It may hold a key, so it is not repeated.
+				e.bad(e.doc, v, "", "url: expected an absolute http or https URL")
+			}
+		}
+	case "type", "transportType":
+		e.transportName(name, v)
+	case "headers":
+		e.headers(v)
+	case "oauth":
+		e.oauth = e.rawObject(name, v)
+	case "disabled":
+		s.Disabled, _ = e.boolean(e.doc, name, v)
+	case "timeoutMs":
+		e.millis(name, v, &s.Timeout)
+	case "timeout":
+		var d time.Duration
+		if e.millis(name, v, &d) {
+			e.alias = &d
+		}
+	case "maxTimeoutMs":
+		if e.millis(name, v, &s.MaxTimeout) {
+			e.maxAt = v
+		}
+	case "startupTimeoutMs":
+		e.millis(name, v, &s.StartupTimeout)
+	case "stopGraceMs":
+		e.millis(name, v, &s.StopGrace)
+	case "lifecycle":
+		e.lifecycle(v)
+	case "maxInstances":
+		if n, ok := e.ranged(name, v, 1, maxInstances, ""); ok {
+			s.MaxInstances = int(n)
+		}
+	case "retry":
+		if text, ok := e.str(e.doc, name, v, e.ex); ok {
+			switch p := messages.RetryPolicy(text); p {
+			case messages.RetrySafe, messages.RetryAlways, messages.RetryNever:
+				s.Retry = p
+			default:
+				e.bad(e.doc, v, suggestion(text, []string{"safe", "always", "never"}), "retry: expected safe, always or never, found %s", quote(text))
+			}
+		}
+	case "description":
+		s.Description, _ = e.str(e.doc, name, v, e.ex)
+	case "tags":
+		s.Tags = e.stringList(e.doc, name, v, e.ex)
+	}
+}
+
+// complete checks the members against each other and fills in what is absent.
+func (e *entry) complete(at *hujson.Value) {
+	s := e.spec
+	command, url := e.has("command"), e.has("url")
+	switch {
+	case command && url:
+		e.bad(e.doc, at, "keep one of them", "it has both a command and a url")
+	case !command && !url:
+		e.bad(e.doc, at, `a local server needs "command", a remote one "url"`, "it has neither a command nor a url")
+	case command && e.transport != "" && e.transport != "stdio":
+		e.bad(e.doc, e.where, "remove it or give a url", "its type is %s, but it has a command", e.transport)
+	case url && e.transport == "stdio":
+		e.bad(e.doc, e.where, "write http or sse, or give a command", "its type is stdio, but it has a url")
+	}
+	switch {
+	case command:
+		s.Transport = messages.TransportStdio
+	case e.transport == "sse":
+		s.Transport = messages.TransportSSE
+	default:
+		s.Transport = messages.TransportHTTP
+	}
+	if e.alias != nil && !e.has("timeoutMs") {
+		s.Timeout = *e.alias
+	}
+	setDefault(&s.Timeout, defaultTimeout)
+	if s.MaxTimeout > 0 && s.MaxTimeout < s.Timeout {
+		e.warn(e.maxAt, "timeoutMs is used for both", "maxTimeoutMs is less than timeoutMs")
+		s.MaxTimeout = s.Timeout
+	}
+	setDefault(&s.MaxTimeout, max(defaultMaxTimeout, s.Timeout))
+	setDefault(&s.StartupTimeout, defaultStartupTimeout)
+	if s.MaxInstances == 0 {
+		s.MaxInstances = 1
+	}
+	if s.Retry == "" {
+		s.Retry = messages.RetrySafe
+	}
+	if s.Transport == messages.TransportStdio {
+		e.own = e.env.unique(e.own)
+		s.Env = e.env.child(e.own, e.more)
+	}
+	s.Hash = specHash(s, e.own, e.more, e.oauth)
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// fail marks the spec as broken with what the reader found.
+func (e *entry) fail(at *hujson.Value) {
+	first := e.problems[0]
+	err := &messages.Error{
+		Code:    messages.CodeConfiguration,
+		Message: fmt.Sprintf("server %q is not configured correctly, %s: %s", e.name, first.Position(), first.Message),
+		Server:  e.name,
+		Hint:    first.Hint,
+	}
+	if err.Hint == "" {
+		err.Hint = "correct the entry; the host reads the file again by itself"
+	}
+	for _, p := range e.problems[1:min(len(e.problems), 20)] {
+		err.Details = append(err.Details, p.String())
+	}
+	e.spec.Err = err
+	e.spec.Hash = brokenHash(e.doc.text[at.StartOffset:at.EndOffset])
+	for i := range e.problems {
+		e.problems[i].Server = e.name
+	}
+}
+
+// checkName says what is wrong with a server's name, or "".
+func checkName(name string) string {
+	const most = 128
+	switch {
+	case strings.TrimSpace(name) == "":
+		return "the name of the server is empty"
+	case len(name) > most:
+		return fmt.Sprintf("the name of the server is longer than %d bytes: %s", most, quote(name))
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Sprintf("the name of the server holds control characters: %s", quote(name))
+	}
+	return ""
+}
+
+// expandHome resolves a leading ~ where the home folder is known.
+func expandHome(p, home string) string {
+	if home == "" || p != "~" && !strings.HasPrefix(p, "~/") && !strings.HasPrefix(p, `~\`) {
+		return p
+	}
+	return filepath.Join(home, p[1:])
+}

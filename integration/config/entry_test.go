@@ -1,0 +1,180 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+func TestBrokenEntries(t *testing.T) {
+	tests := []struct{ name, entry, message, hint string }{
+		{"no object", `17`, "the entry: expected an object, found a number", ""},
+		{"nothing", `{}`, "neither a command nor a url", `"command"`},
+		{"both", `{"command": "x", "url": "https://x.example"}`, "both a command and a url", ""},
+		{"number as command", `{"command": 1}`, "command: expected a string, found a number", "quotes"},
+		{"blank command", `{"command": " "}`, "command is empty", ""},
+		{"args string", `{"command": "x", "args": "-y"}`, "args: expected an array of strings, found a string", ""},
+		{"args element", `{"command": "x", "args": ["a", {}]}`, "args[1]: expected a string, found an object", ""},
+		{"env number", `{"command": "x", "env": {"PORT": 8080}}`, "env.PORT: expected a string, found a number", "quotes"},
+		{"env name", `{"command": "x", "env": {"A=B": ""}}`, "no name for a variable", ""},
+		{"env array", `{"command": "x", "env": []}`, "env: expected an object of strings, found an array", ""},
+		{"nul", `{"command": "x\u0000y"}`, "NUL", ""},
+		{"cwd", `{"command": "x", "cwd": []}`, "cwd: expected a string, found an array", ""},
+		{"url kind", `{"url": "ftp://s3cret@x"}`, "url: expected an absolute http or https URL", ""},
+		{"url host", `{"url": "/mcp"}`, "url: expected an absolute http or https URL", ""},
+		{"type", `{"url": "https://x.example", "type": "htp"}`, `type: expected stdio, http, streamable-http or sse, found "htp"`, "did you mean http?"},
+		{"type of command", `{"command": "x", "type": "sse"}`, "its type is sse, but it has a command", ""},
+		{"type of url", `{"url": "https://x.example", "transportType": "stdio"}`, "its type is stdio, but it has a url", ""},
+		{"two types", `{"url": "https://x.example", "type": "sse", "transportType": "http"}`, "contradict", ""},
+		{"header name", `{"url": "https://x.example", "headers": {"a b": "c"}}`, "no name for a header", ""},
+		{"header value", `{"url": "https://x.example", "headers": {"a": "s3cret\n"}}`, "line break", ""},
+		{"oauth", `{"url": "https://x.example", "oauth": "x"}`, "oauth: expected an object, found a string", ""},
+		{"oauth variable", `{"url": "https://x.example", "oauth": {"a": [{"b": "${NONE}"}]}}`, "oauth.a[0].b: the environment variable NONE is not set", ""},
+		{"disabled", `{"command": "x", "disabled": "yes"}`, "disabled: expected a boolean, found a string", ""},
+		{"timeout zero", `{"command": "x", "timeoutMs": 0}`, "timeoutMs: 0 is not in the range from 1 to", ""},
+		{"timeout text", `{"command": "x", "timeoutMs": "1m"}`, "timeoutMs: expected a whole number, found a string", ""},
+		{"timeout fraction", `{"command": "x", "timeoutMs": 1.5}`, "timeoutMs: expected a whole number, found 1.5", ""},
+		{"timeout huge", `{"command": "x", "timeoutMs": 1e300}`, "expected a whole number", ""},
+		{"grace", `{"command": "x", "stopGraceMs": -1}`, "stopGraceMs: -1 is not in the range", ""},
+		{"instances", `{"command": "x", "maxInstances": 1001}`, "maxInstances: 1001 is not in the range from 1 to 1000", ""},
+		{"lifecycle", `{"command": "x", "lifecycle": "keepalive"}`, `lifecycle: expected keep-alive or ephemeral, found "keepalive"`, "did you mean keep-alive?"},
+		{"lifecycle kind", `{"command": "x", "lifecycle": 1}`, "lifecycle: expected", ""},
+		{"lifecycle mode", `{"command": "x", "lifecycle": {"idleTimeoutMs": 1}}`, "mode is missing", ""},
+		{"lifecycle idle", `{"command": "x", "lifecycle": {"mode": "keep-alive", "idleTimeoutMs": -1}}`, "lifecycle.idleTimeoutMs: -1", ""},
+		{"retry", `{"command": "x", "retry": "save"}`, `retry: expected safe, always or never, found "save"`, "did you mean safe?"},
+		{"inheritEnv", `{"command": "x", "inheritEnv": "PATH"}`, "inheritEnv: expected a boolean or an array of names", ""},
+		{"inheritEnv pattern", `{"command": "x", "inheritEnv": ["["]}`, `"[" is not a pattern`, ""},
+		{"description", `{"command": "x", "description": 1}`, "description: expected a string", ""},
+		{"tags", `{"command": "x", "tags": ["a", 1]}`, "tags[1]: expected a string", ""},
+		{"variable", `{"command": "x", "args": ["a", "--k=${NONE}"]}`, "args[1]: the environment variable NONE is not set", "${NONE:-default}"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := newWorld(t).load("{\"mcpServers\": {\n\"good\": {\"command\": \"x\"},\n\"bad\": " + tt.entry + "}}")
+			if s := cfg.Server("good"); s.Err != nil {
+				t.Fatalf("the good one is broken: %v", s.Err)
+			}
+			s := cfg.Server("bad")
+			if s.Err == nil || s.Err.Code != messages.CodeConfiguration || s.Err.Server != "bad" || s.Err.Hint == "" || s.Hash == "" {
+				t.Fatalf("bad is %+v", s)
+			}
+			contains(t, s.Err.Message, "test.json:3:", tt.message)
+			contains(t, s.Err.Hint, tt.hint)
+			if len(cfg.Problems) != 1+len(s.Err.Details) || cfg.Problems[0].Server != "bad" || cfg.Problems[0].Line != 3 {
+				t.Errorf("problems are %s", texts(cfg.Problems))
+			}
+			if strings.Contains(texts(cfg.Problems)+s.Err.Message, "s3cret") {
+				t.Error("a value is repeated")
+			}
+		})
+	}
+}
+
+func TestEntryMembers(t *testing.T) {
+	tests := []struct {
+		name, entry string
+		check       func(s *messages.ServerSpec) bool
+	}{
+		{"timeouts", `"timeoutMs": 5, "maxTimeoutMs": 7, "startupTimeoutMs": 9, "stopGraceMs": 11`, func(s *messages.ServerSpec) bool {
+			return s.Timeout == 5*time.Millisecond && s.MaxTimeout == 7*time.Millisecond && s.StartupTimeout == 9*time.Millisecond && s.StopGrace == 11*time.Millisecond
+		}},
+		{"claude's timeout", `"timeout": 5000`, func(s *messages.ServerSpec) bool { return s.Timeout == 5*time.Second }},
+		{"both timeouts", `"timeoutMs": 7, "timeout": 5000`, func(s *messages.ServerSpec) bool { return s.Timeout == 7*time.Millisecond }},
+		{"long timeout", `"timeoutMs": 3600000`, func(s *messages.ServerSpec) bool { return s.MaxTimeout == time.Hour }},
+		{"exponent", `"timeoutMs": 6e3`, func(s *messages.ServerSpec) bool { return s.Timeout == 6*time.Second }},
+		{"keep-alive", `"lifecycle": "keep-alive"`, func(s *messages.ServerSpec) bool {
+			return s.Lifecycle == messages.LifecycleKeepAlive && s.IdleTimeout == 0
+		}},
+		{"lifecycle object", `"lifecycle": {"mode": "keep-alive", "idleTimeoutMs": 9}`, func(s *messages.ServerSpec) bool {
+			return s.Lifecycle == messages.LifecycleKeepAlive && s.IdleTimeout == 9*time.Millisecond
+		}},
+		{"ephemeral", `"lifecycle": {"mode": "ephemeral"}`, func(s *messages.ServerSpec) bool { return s.Lifecycle == messages.LifecycleEphemeral }},
+		{"retry", `"retry": "always"`, func(s *messages.ServerSpec) bool { return s.Retry == messages.RetryAlways }},
+		{"instances", `"maxInstances": 4`, func(s *messages.ServerSpec) bool { return s.MaxInstances == 4 }},
+		{"words", `"description": "d", "tags": ["a", "b"]`, func(s *messages.ServerSpec) bool { return s.Description == "d" && len(s.Tags) == 2 }},
+		{"nulls", `"env": null, "args": null, "timeoutMs": null, "url": null`, func(s *messages.ServerSpec) bool { return s.Timeout == defaultTimeout }},
+		{"stdio twice", `"type": "stdio", "transportType": "stdio"`, func(s *messages.ServerSpec) bool { return s.Transport == messages.TransportStdio }},
+		{"escapes", `"args": ["\u00e9\"\\", "$HOME", "$${X}"]`, func(s *messages.ServerSpec) bool {
+			return s.Args[0] == `é"\` && s.Args[1] == "$HOME" && s.Args[2] == "${X}"
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := newWorld(t).load(`{"mcpServers": {"a": {"command": "x", ` + tt.entry + `}}}`)
+			clean(t, cfg)
+			if s := cfg.Server("a"); !tt.check(s) {
+				t.Errorf("got %+v", s)
+			}
+		})
+	}
+	for kind, want := range map[string]messages.Transport{"http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"} {
+		cfg := newWorld(t).load(fmt.Sprintf(`{"mcpServers": {"a": {"url": "https://x.example", "transportType": %q}}}`, kind))
+		clean(t, cfg)
+		if got := cfg.Server("a").Transport; got != want {
+			t.Errorf("%s is %s", kind, got)
+		}
+	}
+}
+
+func TestEntryWarnings(t *testing.T) {
+	tests := []struct{ entry, want string }{
+		{`"comand": "y"`, "did you mean command?"},
+		{`"Args": []`, "did you mean args?"},
+		{`"timeoutms": 1`, "did you mean timeoutMs?"},
+		{`"serverUrl": "x"`, "metamcp calls it url"},
+		{`"qqqqqqqqqqqq": 1`, "is not known and ignored"},
+		{`"timeoutMs": 10, "maxTimeoutMs": 5`, "maxTimeoutMs is less than timeoutMs"},
+		{`"lifecycle": {"mode": "ephemeral", "idleTimeout": 5}`, "did you mean idleTimeoutMs?"},
+	}
+	for _, tt := range tests {
+		cfg := newWorld(t).load(`{"mcpServers": {"a": {"command": "x", ` + tt.entry + `}}}`)
+		if len(cfg.Problems) > 0 || len(cfg.Warnings) != 1 || cfg.Warnings[0].Server != "a" || cfg.Server("a").Err != nil {
+			t.Errorf("%s: %s%s", tt.entry, texts(cfg.Problems), texts(cfg.Warnings))
+		}
+		contains(t, texts(cfg.Warnings), tt.want)
+	}
+}
+
+func TestDisabledEntryOnlyWarns(t *testing.T) {
+	cfg := newWorld(t).load(`{"mcpServers": {"a": {"command": "${NONE}", "disabled": true}}}`)
+	if len(cfg.Problems) != 0 || len(cfg.Warnings) != 1 || cfg.Server("a").Err == nil {
+		t.Errorf("problems %s, warnings %s", texts(cfg.Problems), texts(cfg.Warnings))
+	}
+}
+
+func TestHash(t *testing.T) {
+	w := newWorld(t, "V=1", "TOK=1")
+	hash := func(entry string) string { return w.load(`{"mcpServers": {"a": {` + entry + `}}}`).Server("a").Hash }
+	base := `"command": "x", "args": ["a", "b"], "env": {"A": "1", "B": "2"}`
+	same := []string{
+		base, `"env": {"B": "2", "A": "1"}, "args": ["a", "b"], "command": "x"`, base + `, "timeoutMs": 5`, base + `, "description": "d"`,
+		base + `, "lifecycle": "ephemeral"`, base + `, "maxInstances": 2`, base + `, "disabled": true`, `"command": "x", "args": ["a", "b"], "env": {"A": "${V}", "B": "2"}`,
+	}
+	for _, e := range same {
+		if hash(e) != hash(base) {
+			t.Errorf("hash of %s differs", e)
+		}
+	}
+	seen := map[string]string{hash(base): base}
+	for _, e := range []string{
+		`"command": "y", "args": ["a", "b"], "env": {"A": "1", "B": "2"}`, `"command": "x", "args": ["a b"], "env": {"A": "1", "B": "2"}`,
+		`"command": "x", "args": ["ab"]`, `"command": "xa", "args": ["b"]`, `"command": "x", "args": ["a", "b"], "env": {"A": "1", "B": "3"}`,
+		base + `, "cwd": "/"`, base + `, "inheritEnv": true`, base + `, "inheritEnv": ["V"]`, `"url": "https://x.example"`,
+		`"url": "https://x.example", "type": "sse"`, `"url": "https://x.example", "headers": {"a": "b"}`, `"url": "https://x.example", "headers": {"a": "${TOK}"}`,
+		`"url": "https://x.example", "oauth": {"a": "b"}`, `"command": 1`, `"command": 2`,
+	} {
+		if other, twice := seen[hash(e)]; twice {
+			t.Errorf("%s and %s have one hash", e, other)
+		}
+		seen[hash(e)] = e
+	}
+	// What the host happens to have around it does not count.
+	before := hash(base)
+	w.env = append(w.env, "LANG=de_DE.UTF-8", "XDG_SESSION_ID=7")
+	if hash(base) != before {
+		t.Error("the hash depends on the host's environment")
+	}
+}

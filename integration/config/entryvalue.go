@@ -1,0 +1,172 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/tailscale/hujson"
+)
+
+// ranged reads a whole number within bounds, both inclusive.
+func (e *entry) ranged(name string, v *hujson.Value, low, high int64, unit string) (int64, bool) {
+	n, ok := e.whole(e.doc, name, v)
+	if ok && (n < low || n > high) {
+		return 0, e.bad(e.doc, v, "", "%s: %d is not in the range from %d to %d%s", name, n, low, high, unit)
+	}
+	return n, ok
+}
+
+func (e *entry) millis(name string, v *hujson.Value, to *time.Duration) bool {
+	key := &entryTable[entryIndex[name]]
+	n, ok := e.ranged(name, v, key.Min, key.Max, " milliseconds")
+	if ok {
+		*to = time.Duration(n) * time.Millisecond
+	}
+	return ok
+}
+
+func (e *entry) inherit(v *hujson.Value) {
+	switch v.Value.Kind() {
+	case 't':
+		e.more.all = true
+	case 'f':
+	case '[':
+		e.more.names = e.stringList(e.doc, "inheritEnv", v, e.ex)
+		for _, n := range e.more.names {
+			if _, err := path.Match(n, ""); err != nil || n == "" {
+				e.bad(e.doc, v, "write names, with * and ? for other characters", "inheritEnv: %s is not a pattern", quote(n))
+			}
+		}
+	default:
+		e.mismatch(e.doc, "inheritEnv", v, "a boolean or an array of names")
+	}
+}
+
+// transportName reads type or transportType; both may be there and must agree.
+func (e *entry) transportName(name string, v *hujson.Value) {
+	text, ok := e.str(e.doc, name, v, e.ex)
+	if !ok {
+		return
+	}
+	var kind string
+	switch text {
+	case "stdio", "http", "sse":
+		kind = text
+	case "streamable-http", "streamableHttp":
+		kind = "http"
+	default:
+		names := []string{"stdio", "http", "streamable-http", "sse"}
+		e.bad(e.doc, v, suggestion(text, names), "%s: expected stdio, http, streamable-http or sse, found %s", name, quote(text))
+		return
+	}
+	if e.transport != "" && e.transport != kind {
+		e.bad(e.doc, v, "keep one of them", "type and transportType contradict each other")
+	}
+	e.transport, e.where = kind, v
+}
+
+func (e *entry) headers(v *hujson.Value) {
+	pairs := e.stringMap(e.doc, "headers", v, e.ex)
+	e.spec.Headers = make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		switch {
+		case !isToken(p.key):
+			e.bad(e.doc, v, "", "headers: %q is no name for a header", shorten(p.key))
+		case strings.ContainsAny(p.value, "\r\n"):
+			e.bad(e.doc, v, "a variable may hold a line feed at its end", "headers.%s: its value holds a line break", p.key)
+		}
+		e.spec.Headers[p.key] = p.value
+	}
+}
+
+// isToken says whether s may name an HTTP header.
+func isToken(s string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+	return s != "" && strings.Trim(s, allowed) == ""
+}
+
+func (e *entry) lifecycle(v *hujson.Value) {
+	switch value := v.Value.(type) {
+	case *hujson.Object:
+		mode := false
+		for i := range value.Members {
+			m := &value.Members[i]
+			switch name := memberName(m); name {
+			case "mode":
+				mode = true
+				e.lifecycleMode("lifecycle.mode", &m.Value)
+			case "idleTimeoutMs":
+				if n, ok := e.ranged("lifecycle.idleTimeoutMs", &m.Value, 0, week, " milliseconds"); ok {
+					e.spec.IdleTimeout = time.Duration(n) * time.Millisecond
+				}
+			default:
+				e.warn(&m.Name, suggestion(name, []string{"mode", "idleTimeoutMs"}), "lifecycle.%s is not known and ignored", shorten(name))
+			}
+		}
+		if !mode {
+			e.bad(e.doc, v, `write {"mode": "keep-alive", "idleTimeoutMs": 600000}`, "lifecycle: mode is missing")
+		}
+	default:
+		if v.Value.Kind() != '"' {
+			e.mismatch(e.doc, "lifecycle", v, `"keep-alive", "ephemeral" or an object`)
+			return
+		}
+		e.lifecycleMode("lifecycle", v)
+	}
+}
+
+func (e *entry) lifecycleMode(name string, v *hujson.Value) {
+	text, ok := e.str(e.doc, name, v, e.ex)
+	if !ok {
+		return
+	}
+	switch mode := messages.LifecycleMode(text); mode {
+	case messages.LifecycleKeepAlive, messages.LifecycleEphemeral:
+		e.spec.Lifecycle = mode
+	default:
+		e.bad(e.doc, v, suggestion(text, []string{"keep-alive", "ephemeral"}), "%s: expected keep-alive or ephemeral, found %s", name, quote(text))
+	}
+}
+
+// rawObject carries an object as standard JSON, its strings resolved.
+func (e *entry) rawObject(name string, v *hujson.Value) json.RawMessage {
+	if v.Value.Kind() != '{' {
+		e.mismatch(e.doc, name, v, "an object")
+		return nil
+	}
+	c := v.Clone()
+	if !e.resolveStrings(name, &c) {
+		return nil
+	}
+	c.Minimize()
+	return json.RawMessage(c.Pack())
+}
+
+func (e *entry) resolveStrings(path string, v *hujson.Value) bool {
+	good := true
+	switch value := v.Value.(type) {
+	case hujson.Literal:
+		if value.Kind() != '"' || !strings.Contains(string(value), "$") {
+			return true
+		}
+		s, ok := e.str(e.doc, path, v, e.ex)
+		if ok {
+			v.Value = hujson.String(s)
+		}
+		return ok
+	case *hujson.Object:
+		for i := range value.Members {
+			m := &value.Members[i]
+			good = e.resolveStrings(path+"."+shorten(memberName(m)), &m.Value) && good
+		}
+	case *hujson.Array:
+		for i := range value.Elements {
+			good = e.resolveStrings(fmt.Sprintf("%s[%d]", path, i), &value.Elements[i]) && good
+		}
+	}
+	return good
+}

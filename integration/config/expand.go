@@ -1,0 +1,113 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// expander resolves variables from one environment. A nil one leaves every
+// string as it is.
+type expander struct {
+	lookup func(name string) (string, bool)
+}
+
+// variableError is a variable that could not be resolved.
+type variableError struct{ message, hint string }
+
+func (e *variableError) Error() string { return e.message }
+
+// editorVariables are VS Code's, which only the editor can fill.
+var editorVariables = []string{
+	"workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "userHome", "pathSeparator", "cwd", "execPath", "file",
+	"fileBasename", "fileDirname", "relativeFile", "lineNumber", "selectedText", "defaultBuildTask",
+}
+
+// expand replaces ${VAR}, ${VAR:-default} and ${env:VAR}; $${ stands for ${.
+// What a variable holds is not looked at again.
+func (e *expander) expand(s string) (string, error) {
+	if e == nil || !strings.Contains(s, "${") {
+		return s, nil
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(s, "${")
+		if i < 0 {
+			b.WriteString(s)
+			return b.String(), nil
+		}
+		if i > 0 && s[i-1] == '$' {
+			b.WriteString(s[:i-1])
+			b.WriteString("${")
+			s = s[i+2:]
+			continue
+		}
+		b.WriteString(s[:i])
+		s = s[i+2:]
+		end := strings.IndexByte(s, '}')
+		if end < 0 {
+			return "", &variableError{"a ${ has no closing }", "write $${ for a plain ${"}
+		}
+		value, err := e.resolve(s[:end])
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(value)
+		s = s[end+1:]
+	}
+}
+
+// resolve returns the value for what stands between the braces.
+func (e *expander) resolve(inner string) (string, error) {
+	name, fallback, hasDefault := strings.Cut(inner, ":-")
+	name = strings.TrimPrefix(name, "env:")
+	if hasDefault && strings.Contains(fallback, "${") {
+		return "", &variableError{fmt.Sprintf("the default of ${%s:-…} holds another ${", shorten(name)), "defaults are plain text; a variable in them is not resolved"}
+	}
+	if prefix, _, scoped := strings.Cut(name, ":"); scoped {
+		return "", editorError(name, prefix)
+	}
+	if !isVariableName(name) {
+		return "", &variableError{fmt.Sprintf("${%s} does not name a variable", shorten(inner)), "write ${NAME}, ${NAME:-default}, or $${ for a plain ${"}
+	}
+	value, set := e.lookup(name)
+	switch {
+	case hasDefault && value == "":
+		return fallback, nil
+	case set:
+		return value, nil
+	}
+	for _, v := range editorVariables {
+		if v == name {
+			return "", editorError(name, name)
+		}
+	}
+	return "", &variableError{
+		fmt.Sprintf("the environment variable %s is not set", name),
+		fmt.Sprintf("set it where the host is started, or write ${%s:-default}", name),
+	}
+}
+
+func editorError(name, prefix string) error {
+	hint := "write the value itself, or an environment variable as ${NAME}"
+	switch prefix {
+	case "input":
+		hint = "VS Code asks for it when it starts a server; put the value into an environment variable and write ${NAME}"
+	case "userHome":
+		hint = "write ${HOME}"
+	}
+	return &variableError{fmt.Sprintf("${%s} can be filled by an editor only, not by metamcp", shorten(name)), hint}
+}
+
+// isVariableName takes what systems allow in practice; Windows has names like
+// ProgramFiles(x86).
+func isVariableName(name string) bool {
+	for i, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '_':
+		case i > 0 && (r >= '0' && r <= '9' || r == '.' || r == '-' || r == '(' || r == ')'):
+		default:
+			return false
+		}
+	}
+	return name != ""
+}

@@ -1,0 +1,70 @@
+package config
+
+import "testing"
+
+func TestExpand(t *testing.T) {
+	values := map[string]string{"A": "1", "EMPTY": "", "LOOP": "${A}", "ProgramFiles(x86)": "p"}
+	ex := &expander{func(name string) (string, bool) { v, ok := values[name]; return v, ok }}
+	tests := []struct{ in, want, err string }{
+		{"", "", ""},
+		{"plain $A $ $$ {A}", "plain $A $ $$ {A}", ""},
+		{"${A}", "1", ""},
+		{"x${A}y${A}", "x1y1", ""},
+		{"${env:A}", "1", ""},
+		{"${EMPTY}", "", ""},
+		{"${EMPTY:-d}", "d", ""},
+		{"${NONE:-d}", "d", ""},
+		{"${NONE:-}", "", ""},
+		{"${env:NONE:-a:-b}", "a:-b", ""},
+		{"${A:-d}", "1", ""},
+		{"${LOOP}", "${A}", ""},
+		{"$${A}", "${A}", ""},
+		{"$${A} ${A}", "${A} 1", ""},
+		{"${A}$${A}", "1${A}", ""},
+		{"${ProgramFiles(x86)}", "p", ""},
+		{"${NONE}", "", "NONE is not set"},
+		{"${env:NONE}", "", "NONE is not set"},
+		{"a${A", "", "no closing }"},
+		{"${", "", "no closing }"},
+		{"${}", "", "does not name a variable"},
+		{"${1}", "", "does not name a variable"},
+		{"${A B}", "", "does not name a variable"},
+		{"${NONE:-${A}}", "", "another ${"},
+		{"${workspaceFolder}", "", "by an editor only"},
+		{"${workspaceFolder:root}", "", "by an editor only"},
+		{"${input:token}", "", "by an editor only"},
+		{"${userHome}", "", "by an editor only"},
+	}
+	for _, tt := range tests {
+		got, err := ex.expand(tt.in)
+		if (err != nil) != (tt.err != "") || got != tt.want {
+			t.Errorf("%q: got %q, %v", tt.in, got, err)
+		}
+		if err != nil {
+			contains(t, err.Error(), tt.err)
+		}
+	}
+	if got, err := (*expander)(nil).expand("${A}"); got != "${A}" || err != nil {
+		t.Errorf("without an expander: %q, %v", got, err)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	tests := []struct{ name, want string }{
+		{"comand", "command"}, {"comamnd", "command"}, {"COMMAND", "command"}, {"arg", "args"}, {"header", "headers"},
+		{"maxInstance", "maxInstances"}, {"zzz", ""}, {"", ""}, {"transport", ""},
+	}
+	for _, tt := range tests {
+		if got := nearest(tt.name, entryNames); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"ab", "ba", 1}, {"abc", "abd", 1}, {"kitten", "sitting", 3}} {
+		if got := editDistance(tt.a, tt.b); got != tt.want {
+			t.Errorf("%q %q: %d", tt.a, tt.b, got)
+		}
+	}
+}

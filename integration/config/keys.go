@@ -1,0 +1,230 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// KeyType says how the value of a [Key] is written.
+type KeyType string
+
+// The types of a key.
+const (
+	TypeInt    KeyType = "integer"
+	TypeMillis KeyType = "milliseconds" // a whole number in files; flags and variables take 5m, 30s, … as well
+	TypeBool   KeyType = "boolean"
+	TypeString KeyType = "string"
+	TypeEnum   KeyType = "enum"
+	TypeURL    KeyType = "url"
+	TypePath   KeyType = "path"  // ~ is the home folder, a relative one starts at the working folder
+	TypeList   KeyType = "list"  // strings; flags and variables take them with commas between, or as a JSON array
+	TypeRules  KeyType = "rules" // a JSON array of tool rules
+	TypeTrace  KeyType = "trace" // a boolean, "stderr" or a path
+)
+
+// Key is one setting of ours: where it is written, what it may be and what it
+// does. The table of them is the one source of flags, variables, file keys,
+// schema and documentation.
+type Key struct {
+	Path    string   // in the file, under "metamcp"
+	Flag    string   // without its dashes
+	Aliases []string // further flags that mean the same
+	Env     string
+	Type    KeyType
+	Default string // in the form that a flag takes; "" where it is empty or computed
+	// Min and Max bound integers and milliseconds, both inclusive.
+	Min, Max int64
+	Enum     []string
+	// Restart says that a change takes effect only in a new host.
+	Restart bool
+	Doc     string
+
+	ref func(*Settings) any
+}
+
+const (
+	day        = 24 * 60 * 60 * 1000 // milliseconds
+	week       = 7 * day
+	maxPlaces  = 100_000
+	maxWaiters = 1_000_000
+)
+
+// keyTable is ordered as people should read it.
+var keyTable = []Key{
+	{Path: "pool.poolSize", Flag: "pool-size", Aliases: []string{"max-connections"}, Type: TypeInt, Default: "20", Min: 1, Max: maxPlaces,
+		Doc: "Live connections to children at most.", ref: func(s *Settings) any { return &s.Pool.PoolSize }},
+	{Path: "pool.resPoolSize", Flag: "reserve-size", Type: TypeInt, Default: "0", Min: 0, Max: maxPlaces,
+		Doc: "Reserve places above the pool; 0 turns the reserve off.", ref: func(s *Settings) any { return &s.Pool.ResPoolSize }},
+	{Path: "pool.resPoolTimeout", Flag: "reserve-timeout", Type: TypeMillis, Default: "5000", Min: 0, Max: day,
+		Doc: "How long the oldest waiter waits before the reserve opens.", ref: func(s *Settings) any { return &s.Pool.ResPoolTimeout }},
+	{Path: "pool.minPoolSize", Flag: "min-pool-size", Type: TypeInt, Default: "0", Min: 0, Max: maxPlaces,
+		Doc: "The idle sweep never goes below this many connections; at most poolSize.", ref: func(s *Settings) any { return &s.Pool.MinPoolSize }},
+	{Path: "pool.idleTimeoutMs", Flag: "idle-timeout", Type: TypeMillis, Default: "300000", Min: 0, Max: week,
+		Doc: "A connection that is idle for longer is closed; 0: never.", ref: func(s *Settings) any { return &s.Pool.IdleTimeout }},
+	{Path: "pool.acquireTimeoutMs", Flag: "acquire-timeout", Type: TypeMillis, Default: "30000", Min: 1, Max: day,
+		Doc: "How long a call waits for a place in the pool.", ref: func(s *Settings) any { return &s.Pool.AcquireTimeout }},
+	{Path: "pool.maxWaiters", Flag: "max-waiters", Type: TypeInt, Default: "1024", Min: 0, Max: maxWaiters,
+		Doc: "Calls that may wait for a place; more are refused at once.", ref: func(s *Settings) any { return &s.Pool.MaxWaiters }},
+	{Path: "pool.failureThreshold", Flag: "failure-threshold", Type: TypeInt, Default: "5", Min: 1, Max: 1_000_000,
+		Doc: "Failures in a row that open a server's circuit breaker.", ref: func(s *Settings) any { return &s.Pool.FailureThreshold }},
+	{Path: "pool.cooldownMs", Flag: "cooldown", Type: TypeMillis, Default: "30000", Min: 1, Max: day,
+		Doc: "How long an open breaker refuses calls before it lets one probe through.", ref: func(s *Settings) any { return &s.Pool.Cooldown }},
+
+	{Path: "search.ranking", Flag: "ranking", Type: TypeEnum, Enum: []string{"hybrid", "classic"}, Default: "hybrid",
+		Doc: "How mcp_discover ranks tools.", ref: func(s *Settings) any { return &s.Search.Ranking }},
+	{Path: "search.embedder", Flag: "embedder", Type: TypeEnum, Enum: []string{"auto", "voyage", "openai", "local", "builtin", "none"}, Default: "auto",
+		Doc: "Who turns text into vectors; auto takes the first that is configured, none ranks by words alone.", ref: func(s *Settings) any { return &s.Search.Embedder }},
+	{Path: "search.embedderUrl", Flag: "embedder-url", Type: TypeURL,
+		Doc: "Base URL of an OpenAI-compatible embedder, without /v1/embeddings.", ref: func(s *Settings) any { return &s.Search.EmbedderURL }},
+	{Path: "search.embedderModel", Flag: "embedder-model", Type: TypeString,
+		Doc: "Model of the embedder; empty: the embedder's own default.", ref: func(s *Settings) any { return &s.Search.Model }},
+	{Path: "search.embedderKeyEnv", Flag: "embedder-key-env", Type: TypeString, Default: "OPENAI_API_KEY",
+		Doc: "Name of the environment variable that holds the key of the OpenAI-compatible embedder.", ref: func(s *Settings) any { return &s.Search.KeyVariable }},
+	{Path: "search.limit", Flag: "search-limit", Type: TypeInt, Default: "20", Min: 1, Max: 1000,
+		Doc: "Matches in one answer of mcp_discover where the caller names no limit.", ref: func(s *Settings) any { return &s.Search.Limit }},
+	{Path: "search.budgetTokens", Flag: "budget-tokens", Type: TypeInt, Default: "4000", Min: 200, Max: 1_000_000,
+		Doc: "Tokens that one answer of ours may cost.", ref: func(s *Settings) any { return &s.Search.BudgetTokens }},
+
+	{Path: "discoverTimeoutMs", Flag: "discover-timeout", Type: TypeMillis, Default: "10000", Min: 1, Max: day,
+		Doc: "How long mcp_discover waits for servers that nothing is known of; at most 2 s of it where other servers have answers already.", ref: func(s *Settings) any { return &s.DiscoverTimeout }},
+	{Path: "drainTimeoutMs", Flag: "drain-timeout", Type: TypeMillis, Default: "5000", Min: 0, Max: day,
+		Doc: "How long requests in flight may take to end when the host stops.", ref: func(s *Settings) any { return &s.DrainTimeout }},
+	{Path: "catalog.ttlMs", Flag: "catalog-ttl", Type: TypeMillis, Default: "3600000", Min: 0, Max: 4 * week,
+		Doc: "Age at which the next use of a server's tool list refreshes it.", ref: func(s *Settings) any { return &s.Catalog.TTL }},
+	{Path: "catalog.cleanupMs", Flag: "catalog-cleanup", Type: TypeMillis, Default: "300000", Min: 100, Max: week,
+		Doc: "How often tools of servers that are no longer configured are removed.", ref: func(s *Settings) any { return &s.Catalog.Cleanup }},
+	{Path: "cache.enabled", Flag: "cache", Type: TypeBool, Default: "true", Restart: true,
+		Doc: "Keep each server's tool list on disk, so that discovery works before any child runs.", ref: func(s *Settings) any { return &s.CacheEnabled }},
+	{Path: "toolRules", Flag: "tool-rules", Type: TypeRules,
+		Doc: "Ordered rules {pattern, server?, enabled?, tags?} of which tools exist; any enabled: true makes the default disabled.", ref: func(s *Settings) any { return &s.ToolRules }},
+	{Path: "registry.url", Flag: "registry-url", Type: TypeURL, Default: "https://registry.modelcontextprotocol.io",
+		Doc: "Base URL of the MCP registry that mcp_provision asks.", ref: func(s *Settings) any { return &s.RegistryURL }},
+	{Path: "trust.file", Flag: "trust-file", Type: TypePath,
+		Doc: "File of the trusted namespaces; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
+
+	{Path: "execute.timeoutMs", Flag: "execute-timeout", Type: TypeMillis, Default: "120000", Min: 1, Max: day,
+		Doc: "Wall time of one mcp_execute at most.", ref: func(s *Settings) any { return &s.Execute.Timeout }},
+	{Path: "execute.memoryMb", Flag: "execute-memory", Type: TypeInt, Default: "64", Min: 8, Max: 4096,
+		Doc: "Heap of the sandbox in MiB.", ref: func(s *Settings) any { return &s.Execute.MemoryMB }},
+	{Path: "execute.maxCalls", Flag: "execute-max-calls", Type: TypeInt, Default: "1000", Min: 0, Max: 1_000_000,
+		Doc: "Child calls that one mcp_execute may make.", ref: func(s *Settings) any { return &s.Execute.MaxCalls }},
+	{Path: "execute.codeKb", Flag: "execute-code", Type: TypeInt, Default: "50", Min: 1, Max: 10_240,
+		Doc: "Size of the code in KB.", ref: func(s *Settings) any { return &s.Execute.CodeKB }},
+	{Path: "execute.outputMb", Flag: "execute-output", Type: TypeInt, Default: "10", Min: 1, Max: 1024,
+		Doc: "Size of value and console output together in MB.", ref: func(s *Settings) any { return &s.Execute.OutputMB }},
+
+	{Path: "expose", Flag: "expose", Type: TypeList,
+		Doc: "Patterns of child tools that clients see in tools/list beside the four.", ref: func(s *Settings) any { return &s.Expose }},
+	{Path: "audit.file", Flag: "audit-file", Type: TypePath, Restart: true,
+		Doc: "The audit log; empty: audit.jsonl in stateDir, \"off\": none.", ref: func(s *Settings) any { return &s.Audit.File }},
+	{Path: "audit.plainArgs", Flag: "audit-plain-args", Type: TypeBool, Default: "false", Restart: true,
+		Doc: "Write arguments into the audit log as they are; they are hashed otherwise.", ref: func(s *Settings) any { return &s.Audit.PlainArgs }},
+	{Path: "scrub", Flag: "scrub", Type: TypeBool, Default: "true",
+		Doc: "Remove secrets from errors and logs.", ref: func(s *Settings) any { return &s.Scrub }},
+	{Path: "stateDir", Flag: "state-dir", Type: TypePath, Default: "~/.metamcp", Restart: true,
+		Doc: "Folder of catalog, caches, logs and trust.", ref: func(s *Settings) any { return &s.StateDir }},
+	{Path: "trace", Flag: "trace", Type: TypeTrace, Restart: true,
+		Doc: "Trace every message between actors, to stderr (the flag alone, true or \"stderr\") or to a JSONL file.", ref: func(s *Settings) any { return &s.Trace }},
+}
+
+// keyIndex finds a key by its path; keyGroups holds the names below each
+// prefix, "" being the top.
+var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
+	index, groups := make(map[string]*Key, len(keyTable)), map[string][]string{}
+	for i := range keyTable {
+		k := &keyTable[i]
+		k.Env = envName(k.Path)
+		index[k.Path] = k
+		group, leaf, nested := strings.Cut(k.Path, ".")
+		if !nested {
+			groups[""] = append(groups[""], group)
+			continue
+		}
+		if groups[group] == nil {
+			groups[""] = append(groups[""], group)
+		}
+		groups[group] = append(groups[group], leaf)
+	}
+	return index, groups
+}()
+
+// envName turns "pool.idleTimeoutMs" into "METAMCP_POOL_IDLE_TIMEOUT_MS".
+func envName(path string) string {
+	var b strings.Builder
+	b.WriteString("METAMCP_")
+	for _, r := range path {
+		switch {
+		case r == '.':
+			b.WriteByte('_')
+		case r >= 'A' && r <= 'Z':
+			b.WriteByte('_')
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r - 'a' + 'A')
+		}
+	}
+	return b.String()
+}
+
+// Keys returns the table of all settings, in reading order. The slice is the
+// caller's; the slices inside are shared and read-only.
+func Keys() []Key { return append([]Key(nil), keyTable...) }
+
+// Range returns what the key takes, in words.
+func (k *Key) Range() string {
+	switch k.Type {
+	case TypeInt:
+		return fmt.Sprintf("a whole number from %d to %d", k.Min, k.Max)
+	case TypeMillis:
+		return fmt.Sprintf("milliseconds from %d to %d", k.Min, k.Max)
+	case TypeBool:
+		return "true or false"
+	case TypeEnum:
+		return "one of " + strings.Join(k.Enum, ", ")
+	case TypeURL:
+		return "an absolute http or https URL"
+	case TypePath:
+		return "a path"
+	case TypeList:
+		return "a list of strings"
+	case TypeRules:
+		return "an array of tool rules"
+	case TypeTrace:
+		return `true, false, "stderr" or a path`
+	default:
+		return "a string"
+	}
+}
+
+// DefaultSettings returns what a host uses that was told nothing; its paths
+// are not resolved yet.
+func DefaultSettings() Settings {
+	var s Settings
+	for i := range keyTable {
+		if k := &keyTable[i]; k.Default != "" {
+			// The defaults are part of the table and TestDefaults parses them all.
+			_ = k.Set(&s, k.Default)
+		}
+	}
+	return s
+}
+
+// sameValue says whether a and b agree in this key.
+func (k *Key) sameValue(a, b *Settings) bool {
+	switch x := k.ref(a).(type) {
+	case *int:
+		return *x == *k.ref(b).(*int)
+	case *bool:
+		return *x == *k.ref(b).(*bool)
+	case *string:
+		return *x == *k.ref(b).(*string)
+	case *time.Duration:
+		return *x == *k.ref(b).(*time.Duration)
+	case *[]string:
+		return equalStrings(*x, *k.ref(b).(*[]string))
+	case *[]ToolRule:
+		return equalRules(*x, *k.ref(b).(*[]ToolRule))
+	}
+	return false
+}

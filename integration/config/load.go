@@ -1,0 +1,370 @@
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/tailscale/hujson"
+)
+
+// FilesVariable names the files where no --config does, separated as PATH is.
+const FilesVariable = "METAMCP_CONFIG"
+
+// Sources says where a configuration comes from. The zero value is what a
+// program without flags uses.
+type Sources struct {
+	// Files are the values of --config; a later one overrides an earlier one.
+	// Empty: the variable METAMCP_CONFIG, else ./.mcp.json, else
+	// ~/.metamcp/mcp.json.
+	Files []string
+	// Home and Cwd are the home and working folder; "": the process's.
+	Home, Cwd string
+	// Environ is the environment as KEY=value; nil: the process's.
+	Environ []string
+	// Overlay holds the flags; nil: none.
+	Overlay *Overlay
+}
+
+// Load reads everything once. The error is a *messages.Error with code
+// CONFIGURATION_ERROR: a file that cannot be read or is not JSON, a bad
+// variable or flag, or a bad tool rule. All else that is wrong is in the
+// result's Problems and Warnings. Where no file is found the result has no
+// servers and a warning that says how to make one. Load may be called from any
+// goroutine.
+func Load(sources Sources) (*Config, error) {
+	src := sources.resolved()
+	paths, candidates := src.choose()
+	return src.build(src.readAll(paths, nil), candidates)
+}
+
+// resolvedSources are Sources with nothing left open.
+type resolvedSources struct {
+	files     []string // absolute
+	home, cwd string
+	env       *environment
+	overlay   *Overlay
+}
+
+// content is one file as it was read.
+type content struct {
+	path    string
+	data    []byte
+	err     error
+	regular bool
+}
+
+func (s Sources) resolved() *resolvedSources {
+	r := &resolvedSources{home: s.Home, cwd: s.Cwd, overlay: s.Overlay}
+	environ := s.Environ
+	if environ == nil {
+		environ = os.Environ()
+	}
+	r.env = newEnvironment(runtime.GOOS, environ)
+	// What the system cannot tell stays empty; whoever needs it says so.
+	if r.home == "" {
+		r.home, _ = os.UserHomeDir()
+	}
+	if r.cwd == "" {
+		r.cwd, _ = os.Getwd()
+	}
+	files := s.Files
+	if len(files) == 0 {
+		list, _ := r.env.lookup(FilesVariable)
+		files = filepath.SplitList(list)
+	}
+	for _, f := range files {
+		if f != "" {
+			r.files = append(r.files, r.absolute(f))
+		}
+	}
+	return r
+}
+
+func (r *resolvedSources) absolute(p string) string {
+	if p = expandHome(p, r.home); !filepath.IsAbs(p) {
+		p = filepath.Join(r.cwd, p)
+	}
+	return filepath.Clean(p)
+}
+
+// choose returns the files to read and, where none were named, those that
+// would be read if they were there.
+func (r *resolvedSources) choose() (paths, candidates []string) {
+	if len(r.files) > 0 {
+		return r.files, nil
+	}
+	candidates = []string{filepath.Join(r.cwd, ".mcp.json")}
+	if r.home != "" {
+		candidates = append(candidates, filepath.Join(r.home, ".metamcp", "mcp.json"))
+	}
+	for _, c := range candidates {
+		if _, err := os.Stat(c); !errors.Is(err, fs.ErrNotExist) {
+			return []string{c}, candidates
+		}
+	}
+	return nil, candidates
+}
+
+// readAll reads the files; fixed holds those that can be read only once.
+func (r *resolvedSources) readAll(paths []string, fixed map[string][]byte) []content {
+	contents := make([]content, len(paths))
+	for i, p := range paths {
+		c := &contents[i]
+		c.path = p
+		if data, ok := fixed[p]; ok {
+			c.data = data
+			continue
+		}
+		c.data, c.regular, c.err = readFile(p)
+	}
+	return contents
+}
+
+// readFile reads one file up to a byte more than is allowed.
+func readFile(path string) (data []byte, regular bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, true, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, true, err
+	}
+	if info.IsDir() {
+		return nil, true, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is a folder")}
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(min(max(info.Size(), 0), maxFileSize)) + bytes.MinRead)
+	_, err = buf.ReadFrom(io.LimitReader(f, maxFileSize+1))
+	return buf.Bytes(), info.Mode().IsRegular(), err
+}
+
+// hashContents covers everything that was read, failures included.
+func hashContents(contents []content) [32]byte {
+	h := sha256.New()
+	for _, c := range contents {
+		_, _ = fmt.Fprintf(h, "%d:%s%d:", len(c.path), c.path, len(c.data)) // a hash takes every write
+		_, _ = h.Write(c.data)
+		if c.err != nil {
+			_, _ = fmt.Fprintf(h, "!%s", c.err)
+		}
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+func failure(hint, format string, args ...any) error {
+	return &messages.Error{Code: messages.CodeConfiguration, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// build makes the configuration from what was read.
+func (r *resolvedSources) build(contents []content, candidates []string) (*Config, error) {
+	b := &builder{
+		src: r,
+		cfg: &Config{
+			Settings: DefaultSettings(), candidates: candidates, content: hashContents(contents),
+			byName: map[string]*messages.ServerSpec{}, oauth: map[string]json.RawMessage{}, fixed: map[string][]byte{},
+		},
+		ex: &expander{r.env.lookup},
+		at: map[string]place{},
+	}
+	for _, c := range contents {
+		if err := b.file(c); err != nil {
+			return nil, err
+		}
+	}
+	cfg := b.cfg
+	warnings, err := applyVariables(&cfg.Settings, r.env)
+	if err != nil {
+		return nil, failure("correct the variable or unset it", "%s", err)
+	}
+	if err := r.overlay.apply(&cfg.Settings); err != nil {
+		return nil, failure("", "%s", err)
+	}
+	cfg.Warnings = append(cfg.Warnings, warnings...)
+	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
+	if len(contents) == 0 {
+		cfg.Warnings = append(cfg.Warnings, Problem{
+			Message: "no configuration file was found, so there are no servers; looked for " + strings.Join(candidates, " and "),
+			Hint:    `write {"mcpServers": {"name": {"command": "program", "args": []}}} into one of them, or name a file with --config`,
+		})
+	}
+	return cfg, nil
+}
+
+// builder collects the files into one configuration.
+type builder struct {
+	src *resolvedSources
+	cfg *Config
+	ex  *expander
+	at  map[string]place // by server name
+}
+
+// place is where a server stands in the list and in its file.
+type place struct {
+	index int
+	doc   *document
+	line  int
+}
+
+func (b *builder) file(c content) error {
+	switch {
+	case errors.Is(c.err, fs.ErrNotExist):
+		return failure("check the path, or remove it from --config", "the configuration file %s does not exist", c.path)
+	case c.err != nil:
+		return failure("check the file and its permissions", "the configuration file %s cannot be read: %s", c.path, reason(c.err))
+	}
+	if !c.regular {
+		b.cfg.fixed[c.path] = c.data
+	}
+	doc, err := parseDocument(c.path, c.data)
+	var s *syntaxError
+	if errors.As(err, &s) {
+		return failure(s.hint, "%s:%d:%d: %s", c.path, s.line, s.column, s.message)
+	}
+	if err != nil {
+		return failure("", "%s: %s", c.path, err)
+	}
+	root, ok := doc.root.Value.(*hujson.Object)
+	if !ok {
+		line, column := doc.position(doc.root.StartOffset)
+		return failure(`write {"mcpServers": {…}}`, "%s:%d:%d: expected an object, found %s", c.path, line, column, kindName(&doc.root))
+	}
+	b.cfg.Files = append(b.cfg.Files, c.path)
+	return b.members(doc, root)
+}
+
+// reason is the cause of a file error without the path, which is named already.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+// topNames are the members of a file that are ours to read.
+var topNames = []string{"mcpServers", "servers", "metamcp"}
+
+func (b *builder) members(doc *document, root *hujson.Object) error {
+	found := false
+	for i := range root.Members {
+		m := &root.Members[i]
+		switch name := memberName(m); name {
+		case "mcpServers", "servers":
+			found = true
+			b.servers(doc, name, &m.Value)
+		case "metamcp":
+			found = true
+			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings}
+			r.read(&m.Value)
+			if r.fatal != nil {
+				return failure(r.fatal.Hint, "%s: %s", r.fatal.Position(), r.fatal.Message)
+			}
+			b.problems(r.problems)
+			b.warnings(r.warnings)
+		default:
+			// Other programs keep their own things beside ours; only what is
+			// nearly one of our names is worth a word.
+			if c := nearest(name, topNames); c != "" && editDistance(strings.ToLower(name), strings.ToLower(c)) <= 2 {
+				b.warnings([]Problem{doc.problem(&m.Name, shorten(name)+" is not known and ignored", "did you mean "+c+"?")})
+			}
+		}
+	}
+	if !found {
+		b.warnings([]Problem{doc.problem(&doc.root, "the file has neither mcpServers nor servers nor metamcp", `write {"mcpServers": {…}}`)})
+	}
+	return nil
+}
+
+func (b *builder) problems(list []Problem) {
+	for _, p := range list {
+		b.cfg.Problems = appendBounded(b.cfg.Problems, p)
+	}
+}
+
+func (b *builder) warnings(list []Problem) {
+	for _, p := range list {
+		b.cfg.Warnings = appendBounded(b.cfg.Warnings, p)
+	}
+}
+
+// servers reads one object of servers.
+func (b *builder) servers(doc *document, key string, v *hujson.Value) {
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		if v.Value.Kind() != 'n' {
+			b.problems([]Problem{doc.problem(v, fmt.Sprintf("%s: expected an object, found %s", key, kindName(v)), "")})
+		}
+		return
+	}
+	if len(b.cfg.Servers) == 0 {
+		n := len(obj.Members)
+		b.cfg.Servers, b.cfg.byName, b.at = make([]*messages.ServerSpec, 0, n), make(map[string]*messages.ServerSpec, n), make(map[string]place, n)
+	}
+	for i := range obj.Members {
+		m := &obj.Members[i]
+		name := memberName(m)
+		if what := checkName(name); what != "" {
+			b.problems([]Problem{doc.problem(&m.Name, what, "give it a short name; the entry is left out")})
+			continue
+		}
+		b.server(doc, name, m)
+	}
+}
+
+// server reads one entry and puts it in the place of an earlier one of that name.
+func (b *builder) server(doc *document, name string, m *hujson.ObjectMember) {
+	line := doc.line(m.Name.StartOffset)
+	e := entry{
+		doc: doc, name: name, env: b.src.env, ex: b.ex, home: b.src.home,
+		spec: &messages.ServerSpec{Name: name, Source: doc.file + ":" + strconv.Itoa(line)},
+	}
+	if obj, ok := m.Value.Value.(*hujson.Object); ok {
+		e.read(&m.Value, obj)
+	} else {
+		e.mismatch(doc, "the entry", &m.Value, "an object")
+	}
+	if len(e.problems) > 0 {
+		e.fail(&m.Value)
+	}
+	if e.spec.Disabled {
+		// Nobody waits for a server that is turned off.
+		b.warnings(e.problems)
+	} else {
+		b.problems(e.problems)
+	}
+	b.warnings(e.warnings)
+
+	earlier, twice := b.at[name]
+	if twice {
+		old := b.cfg.Servers[earlier.index]
+		p := doc.problem(&m.Name, fmt.Sprintf("overrides the server of that name at %s", old.Source), "rename one of them to have both")
+		if earlier.doc == doc {
+			p.Message = fmt.Sprintf("the file has this server twice, in line %d and in line %d; the last one counts", earlier.line, line)
+		}
+		p.Server = name
+		b.warnings([]Problem{p})
+		b.cfg.Servers[earlier.index] = e.spec
+	} else {
+		earlier.index = len(b.cfg.Servers)
+		b.cfg.Servers = append(b.cfg.Servers, e.spec)
+	}
+	b.at[name] = place{earlier.index, doc, line}
+	b.cfg.byName[name] = e.spec
+	delete(b.cfg.oauth, name)
+	if e.oauth != nil && len(e.problems) == 0 {
+		b.cfg.oauth[name] = e.oauth
+	}
+}

@@ -1,0 +1,246 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+func TestLoadWholeFile(t *testing.T) {
+	w := newWorld(t, "TOKEN=s3cret")
+	cfg := w.load(`// a comment first
+{
+  "$schema": "x", "inputs": [],
+  "mcpServers": {
+    "local": {"command": "npx", "args": ["-y", "pkg",], "env": {"B": "2", "A": "${TOKEN}"}, "cwd": "~/work"},
+    /* remote */
+    "remote": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"},
+      "oauth": {"clientId": "a", /* c */ "clientSecret": "${TOKEN}",}},
+  },
+  "servers": {"old": {"type": "sse", "url": "http://localhost:1/sse", "disabled": true}},
+  "metamcp": {"pool": {"poolSize": 7, "idleTimeoutMs": 1000}, "scrub": false, "trace": true,
+    "toolRules": [{"pattern": "a*", "enabled": false}, {"pattern": ["/x/i", "!y"], "server": "local", "tags": ["t"]}]},
+} // the end`)
+	clean(t, cfg)
+	if len(cfg.Servers) != 3 {
+		t.Fatalf("%d servers", len(cfg.Servers))
+	}
+	local, remote, old := cfg.Server("local"), cfg.Server("remote"), cfg.Server("old")
+	if local.Transport != messages.TransportStdio || local.Command != "npx" || strings.Join(local.Args, " ") != "-y pkg" ||
+		local.Cwd != filepath.Join(w.home, "work") || strings.Join(local.Env, " ") != "A=s3cret B=2 PATH=/bin" {
+		t.Errorf("local is %+v", local)
+	}
+	if want := filepath.Join(w.cwd, "test.json") + ":5"; local.Source != want {
+		t.Errorf("source is %s, want %s", local.Source, want)
+	}
+	if local.Timeout != defaultTimeout || local.MaxTimeout != defaultMaxTimeout || local.StartupTimeout != defaultStartupTimeout ||
+		local.MaxInstances != 1 || local.Retry != messages.RetrySafe || local.Lifecycle != messages.LifecycleDefault {
+		t.Errorf("defaults are %+v", local)
+	}
+	if remote.Transport != messages.TransportHTTP || remote.Headers["Authorization"] != "Bearer s3cret" || remote.Env != nil {
+		t.Errorf("remote is %+v", remote)
+	}
+	if got := string(cfg.OAuth("remote")); got != `{"clientId":"a","clientSecret":"s3cret"}` {
+		t.Errorf("oauth is %s", got)
+	}
+	if old.Transport != messages.TransportSSE || !old.Disabled {
+		t.Errorf("old is %+v", old)
+	}
+	s := cfg.Settings
+	if s.Pool.PoolSize != 7 || s.Pool.IdleTimeout.Milliseconds() != 1000 || s.Scrub || s.Trace != "stderr" || len(s.ToolRules) != 2 ||
+		*s.ToolRules[0].Enabled || s.ToolRules[1].Enabled != nil || s.ToolRules[1].Pattern[1] != "!y" {
+		t.Errorf("settings are %+v", s)
+	}
+	if s.StateDir != filepath.Join(w.home, ".metamcp") || s.TrustFile != filepath.Join(s.StateDir, "trusted-servers.json") ||
+		s.Audit.File != filepath.Join(s.StateDir, "audit.jsonl") {
+		t.Errorf("paths are %s, %s, %s", s.StateDir, s.TrustFile, s.Audit.File)
+	}
+}
+
+func TestWhichFile(t *testing.T) {
+	one := func(name string) string { return `{"mcpServers": {"` + name + `": {"command": "x"}}}` }
+	w := newWorld(t)
+	cfg, err := Load(w.sources())
+	if err != nil || len(cfg.Servers) != 0 || len(cfg.Files) != 0 {
+		t.Fatalf("nothing there: %+v, %v", cfg, err)
+	}
+	contains(t, texts(cfg.Warnings), "no configuration file", ".mcp.json", "mcp.json", "--config")
+
+	home := filepath.Join(w.home, ".metamcp", "mcp.json")
+	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(home, []byte(one("home")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps := []struct {
+		want string
+		do   func()
+	}{
+		{"home", func() {}},
+		{"cwd", func() { w.file(".mcp.json", one("cwd")) }},
+		{"variable", func() { w.file("v.json", one("variable")); w.env = append(w.env, FilesVariable+"=v.json") }},
+	}
+	for _, s := range steps {
+		s.do()
+		if cfg, err = Load(w.sources()); err != nil || len(cfg.Servers) != 1 || cfg.Servers[0].Name != s.want {
+			t.Fatalf("want %s: %+v, %v", s.want, cfg, err)
+		}
+	}
+	if cfg, err = Load(w.sources(w.file("flag.json", one("flag")))); err != nil || cfg.Servers[0].Name != "flag" {
+		t.Fatalf("%+v, %v", cfg, err)
+	}
+}
+
+func TestLaterFilesOverride(t *testing.T) {
+	w := newWorld(t)
+	a := w.file("a.json", `{"mcpServers": {"x": {"url": "https://a.example", "oauth": {"a": 1}}, "y": {"command": "a"}}, "metamcp": {"scrub": false, "pool": {"poolSize": 3}}}`)
+	b := w.file("b.json", `{"mcpServers": {"x": {"command": "b"}}, "metamcp": {"pool": {"poolSize": 4}}}`)
+	cfg, err := Load(w.sources(a, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Servers) != 2 || cfg.Servers[0].Command != "b" || cfg.Server("x").Command != "b" || cfg.OAuth("x") != nil {
+		t.Errorf("servers are %+v", cfg.Servers)
+	}
+	if cfg.Settings.Pool.PoolSize != 4 || cfg.Settings.Scrub {
+		t.Errorf("settings are %+v", cfg.Settings)
+	}
+	contains(t, texts(cfg.Warnings), a+":1", b+":1", "overrides", `"x"`)
+	if len(cfg.Warnings) != 1 {
+		t.Errorf("warnings are %s", texts(cfg.Warnings))
+	}
+}
+
+func TestDuplicateNames(t *testing.T) {
+	w := newWorld(t)
+	cfg := w.load("{\"mcpServers\": {\n\"x\": {\"command\": \"first\"},\n\"x\": {\"command\": \"second\"}},\n\"servers\": {\"x\": {\"command\": \"third\"}}}")
+	if len(cfg.Servers) != 1 || cfg.Servers[0].Command != "third" {
+		t.Errorf("servers are %+v", cfg.Servers)
+	}
+	contains(t, texts(cfg.Warnings), "line 2 and in line 3", "line 3 and in line 4", "the last one counts")
+	cfg = w.load(`{"mcpServers": {"x": {"command": "a", "command": "b", "command": null}}}`)
+	if cfg.Server("x").Command != "b" {
+		t.Errorf("command is %s", cfg.Server("x").Command)
+	}
+	contains(t, texts(cfg.Warnings), "command is written twice")
+}
+
+func TestFilesThatFailTheLoad(t *testing.T) {
+	tests := []struct{ name, text, position, message string }{
+		{"empty", "", ":1:1", "empty"},
+		{"blank", "\n\n", ":1:1", "empty"},
+		{"open", "{\n \"a\": {", ":2:8", "ends too early"},
+		{"open string", "{\n  \"a", ":2:", "ends too early"},
+		{"garbage", "{\n  \"é\" 1}", ":2:7", "after object name"},
+		{"array", "\n [1]", ":2:2", "expected an object, found an array"},
+		{"scalar", "17", ":1:1", "found a number"},
+		{"two values", "{} {}", ":1:4", "after top-level value"},
+		{"bad escape", `{"mcpServers": {"a": {"command": "C:\Users\secret"}}}`, ":1:34", "not a JSON value"},
+		{"utf-16", "\xff\xfe{\x00}\x00", ":1:1", "UTF-16"},
+		{"deep", strings.Repeat("[", 100_000), ":1:201", "nested deeper"},
+		{"deep behind comments", "// [\"\n/* \" */ / " + strings.Repeat("[", 300), ":2:211", "nested deeper"},
+		{"large", strings.Repeat(" ", maxFileSize+1), ":1:1", "larger than 16 MiB"},
+		{"open comment", "{} /* ", ":1:", "ends too early"},
+		{"tool rule kind", `{"metamcp": {"toolRules": {}}}`, ":1:27", "expected an array of tool rules, found an object"},
+		{"tool rule member", `{"metamcp": {"toolRules": [{"pattern": ["a"], "enable": false}]}}`, ":1:47", "toolRules[0].enable"},
+		{"tool rule pattern", `{"metamcp": {"toolRules": [{"enabled": false}]}}`, ":1:28", "pattern is missing"},
+		{"tool rule enabled", `{"metamcp": {"toolRules": [{"pattern": "a", "enabled": "no"}]}}`, ":1:56", "expected a boolean, found a string"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			path := w.file("test.json", tt.text)
+			e := failing(t, w.sources(path))
+			contains(t, e.Message, path+tt.position, tt.message)
+			if strings.Contains(e.Message, "secret") {
+				t.Errorf("%q repeats what it read", e.Message)
+			}
+		})
+	}
+	w := newWorld(t)
+	contains(t, failing(t, w.sources("gone.json")).Message, filepath.Join(w.cwd, "gone.json"), "does not exist")
+	contains(t, failing(t, w.sources(w.cwd)).Message, "cannot be read", "folder")
+}
+
+func TestOddButFine(t *testing.T) {
+	tests := []struct{ name, text string }{
+		{"byte order mark", "\xef\xbb\xbf{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}"},
+		{"carriage returns", "{\r\n\"mcpServers\": {\"a\": {\"command\": \"x\"}}\r\n}"},
+		{"comment without line feed", `{"mcpServers": {"a": {"command": "x"}}} // end`},
+		{"other programs", `{"mcpServers": {"a": {"command": "x"}}, "inputs": 1, "theme": [[[]]], "projects": {"a": 1}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := newWorld(t).load(tt.text)
+			clean(t, cfg)
+			if s := cfg.Server("a"); s == nil || s.Err != nil {
+				t.Errorf("a is %+v", s)
+			}
+		})
+	}
+}
+
+func TestTopLevelWarnings(t *testing.T) {
+	tests := []struct {
+		text  string
+		parts []string
+	}{
+		{`{"mcpserver": {}}`, []string{"did you mean mcpServers?", "neither"}},
+		{`{"metamcpx": {}, "servers": {}}`, []string{"did you mean metamcp?"}},
+		{`{}`, []string{"neither mcpServers nor servers"}},
+	}
+	for _, tt := range tests {
+		cfg := newWorld(t).load(tt.text)
+		contains(t, texts(cfg.Warnings), tt.parts...)
+	}
+	cfg := newWorld(t).load(`{"mcpServers": [], "servers": {"a": {"command": "x"}}}`)
+	contains(t, texts(cfg.Problems), "mcpServers: expected an object, found an array")
+	if cfg.Server("a") == nil {
+		t.Error("the good half is lost")
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	long := strings.Repeat("n", 129)
+	cfg := newWorld(t).load(`{"mcpServers": {"": {"command": "x"}, "a\u0007b": {"command": "x"}, "` + long + `": {"command": "x"}, "` + long[1:] + `": {"command": "x"}}}`)
+	if len(cfg.Servers) != 1 || len(cfg.Problems) != 3 {
+		t.Errorf("servers %v, problems %s", cfg.Servers, texts(cfg.Problems))
+	}
+	contains(t, texts(cfg.Problems), "is empty", "control characters", "longer than 128 bytes")
+}
+
+func TestProblemsAreBounded(t *testing.T) {
+	cfg := newWorld(t).load(`{"mcpServers": {"a": {"command": "x"` + strings.Repeat(`, "zzzzzzzz": 1`, 5000) + `}}, "metamcp": {` + strings.Repeat(`"zzzzzzz": 1,`, 5000) + `}}`)
+	if n := len(cfg.Warnings); n != maxReported+1 {
+		t.Errorf("%d warnings", n)
+	}
+}
+
+// TestPositions asks in every order and compares with counting from the start.
+func TestPositions(t *testing.T) {
+	text := "{\"é\": 1,\n\n \"世界\": [\"a\", \"b\"],\n\"c\": 2}"
+	d, err := parseDocument("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts []int // of characters, where every value begins
+	for i := range text {
+		starts = append(starts, i)
+	}
+	for _, first := range starts {
+		for _, second := range starts {
+			d.position(first)
+			line, column := d.position(second)
+			before := text[:second]
+			wantLine := strings.Count(before, "\n") + 1
+			wantColumn := len([]rune(before[strings.LastIndexByte(before, '\n')+1:])) + 1
+			if line != wantLine || column != wantColumn {
+				t.Fatalf("%d after %d: got %d:%d, want %d:%d", second, first, line, column, wantLine, wantColumn)
+			}
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+)
+
+// Overlay holds the settings that flags, or a program that embeds the host,
+// put over variables and files. Its methods may be called from any goroutine.
+type Overlay struct {
+	mu   sync.Mutex
+	sets map[string]overlayValue // by key path
+}
+
+type overlayValue struct{ text, origin string }
+
+// NewOverlay returns an empty overlay.
+func NewOverlay() *Overlay { return &Overlay{sets: map[string]overlayValue{}} }
+
+// Set puts text over the key of that path, as its flag would. The error says
+// that there is no such key, or what it takes.
+func (o *Overlay) Set(path, text string) error { return o.set(path, text, path) }
+
+func (o *Overlay) set(path, text, origin string) error {
+	k := keyIndex[path]
+	if k == nil {
+		err := fmt.Errorf("there is no setting %s", shorten(path))
+		paths := make([]string, len(keyTable))
+		for i := range keyTable {
+			paths[i] = keyTable[i].Path
+		}
+		if hint := suggestion(path, paths); hint != "" {
+			err = fmt.Errorf("%w; %s", err, hint)
+		}
+		return err
+	}
+	var scratch Settings
+	if err := k.Set(&scratch, text); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sets[path] = overlayValue{text, origin}
+	return nil
+}
+
+// apply writes what was set into s.
+func (o *Overlay) apply(s *Settings) error {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for path, v := range o.sets {
+		if err := keyIndex[path].Set(s, v.text); err != nil {
+			return fmt.Errorf("%s: %w", v.origin, err)
+		}
+	}
+	return nil
+}
+
+// RegisterFlags gives fs a flag for every key, aliases included, and returns
+// the overlay that the parsed flags end up in. A bad value fails the parsing
+// with an error that names the flag and what it takes. It panics where fs has
+// a flag of one of the names already, as pflag does.
+func RegisterFlags(fs *pflag.FlagSet) *Overlay {
+	o := NewOverlay()
+	for i := range keyTable {
+		k := &keyTable[i]
+		for j, name := range append([]string{k.Flag}, k.Aliases...) {
+			usage := k.usage()
+			if j > 0 {
+				usage = "Same as --" + k.Flag + "."
+			}
+			f := fs.VarPF(&flagValue{overlay: o, key: k, name: name, text: k.Default}, name, "", usage)
+			switch k.Type {
+			case TypeBool:
+				f.NoOptDefVal = "true"
+			case TypeTrace:
+				f.NoOptDefVal = "stderr"
+			default: // needs a value
+			}
+		}
+	}
+	return o
+}
+
+// usage is the help text of the key's flag.
+func (k *Key) usage() string {
+	text := strings.TrimSuffix(k.Doc, ".")
+	switch k.Type {
+	case TypeInt:
+		text += fmt.Sprintf(" (%d to %d)", k.Min, k.Max)
+	case TypeMillis:
+		text += ", as milliseconds or like 5m or 30s"
+	case TypeEnum:
+		text += " (" + strings.Join(k.Enum, ", ") + ")"
+	default: // the text says it all
+	}
+	return text + " [$" + k.Env + "]"
+}
+
+// flagValue is one flag; it implements pflag.Value.
+type flagValue struct {
+	overlay *Overlay
+	key     *Key
+	name    string
+	text    string
+}
+
+// String returns the text that was set last, or the default.
+func (v *flagValue) String() string { return v.text }
+
+// Set takes the text of the flag.
+func (v *flagValue) Set(text string) error {
+	if err := v.overlay.set(v.key.Path, text, "--"+v.name); err != nil {
+		return err
+	}
+	v.text = text
+	return nil
+}
+
+// Type is the placeholder in help texts.
+func (v *flagValue) Type() string {
+	switch v.key.Type {
+	case TypeInt:
+		return "int"
+	case TypeMillis:
+		return "duration"
+	case TypeBool:
+		return "bool"
+	case TypeList:
+		return "list"
+	case TypeRules:
+		return "json"
+	case TypePath, TypeTrace:
+		return "path"
+	default:
+		return "string"
+	}
+}
+
+// applyVariables writes the METAMCP_… variables into s; an empty one counts as
+// not set. It returns warnings for names that are nearly one of ours.
+func applyVariables(s *Settings, env *environment) ([]Problem, error) {
+	for i := range keyTable {
+		k := &keyTable[i]
+		if text, _ := env.lookup(k.Env); text != "" {
+			if err := k.Set(s, text); err != nil {
+				return nil, fmt.Errorf("the environment variable %s: %w", k.Env, err)
+			}
+		}
+	}
+	var warnings []Problem
+	names := make([]string, 0, len(keyTable))
+	for i := range keyTable {
+		names = append(names, keyTable[i].Env)
+	}
+	for _, p := range env.host {
+		// Other variables of that prefix belong to other parts of the program;
+		// only a slip of the finger is worth a word.
+		if strings.HasPrefix(p.key, "METAMCP_") && !slices.Contains(names, p.key) && len(p.key) <= 64 {
+			if c := nearest(p.key, names); c != "" && editDistance(p.key, c) <= 2 {
+				warnings = appendBounded(warnings, Problem{
+					Message: fmt.Sprintf("the environment variable %s is not known and ignored", p.key),
+					Hint:    "did you mean " + c + "?",
+				})
+			}
+		}
+	}
+	return warnings, nil
+}

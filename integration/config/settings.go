@@ -1,0 +1,154 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/tailscale/hujson"
+)
+
+// settingsReader reads the "metamcp" object of one file into s.
+type settingsReader struct {
+	reader
+	warnings []Problem
+	doc      *document
+	ex       *expander
+	s        *Settings
+	// fatal is set where carrying on would be less safe than stopping.
+	fatal *Problem
+}
+
+func (r *settingsReader) read(v *hujson.Value) {
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		r.mismatch(r.doc, "metamcp", v, "an object")
+		return
+	}
+	r.group("", obj)
+}
+
+func (r *settingsReader) warn(at *hujson.Value, hint, format string, args ...any) {
+	r.warnings = appendBounded(r.warnings, r.doc.problem(at, fmt.Sprintf(format, args...), hint))
+}
+
+// group reads the members below one prefix.
+func (r *settingsReader) group(prefix string, obj *hujson.Object) {
+	seen := make(map[string]bool, len(obj.Members))
+	for i := range obj.Members {
+		m := &obj.Members[i]
+		name := memberName(m)
+		path := name
+		if prefix != "" {
+			path = prefix + "." + name
+		}
+		if seen[name] {
+			r.warn(&m.Name, "the last one counts", "metamcp.%s is written twice", shorten(path))
+		}
+		seen[name] = true
+		if m.Value.Value.Kind() == 'n' {
+			continue
+		}
+		if k := keyIndex[path]; k != nil {
+			r.key(k, &m.Value)
+			continue
+		}
+		if prefix == "" && keyGroups[name] != nil && name != "" {
+			if inner, ok := m.Value.Value.(*hujson.Object); ok {
+				r.group(name, inner)
+			} else {
+				r.mismatch(r.doc, "metamcp."+name, &m.Value, "an object")
+			}
+			continue
+		}
+		r.warn(&m.Name, suggestion(name, keyGroups[prefix]), "metamcp.%s is not known and ignored", shorten(path))
+	}
+}
+
+// key reads one setting; where that fails the setting stays as it was.
+func (r *settingsReader) key(k *Key, v *hujson.Value) {
+	path, before := "metamcp."+k.Path, len(r.problems)
+	var err error
+	switch k.Type {
+	case TypeInt, TypeMillis:
+		if n, ok := r.whole(r.doc, path, v); ok {
+			err = k.setNumber(r.s, n, fmt.Sprint(n))
+		}
+	case TypeBool:
+		if b, ok := r.boolean(r.doc, path, v); ok {
+			*k.ref(r.s).(*bool) = b
+		}
+	case TypeList:
+		// Patterns have a $ of their own, so they know no variables.
+		if v.Value.Kind() == '"' {
+			if s, ok := r.str(r.doc, path, v, nil); ok {
+				*k.ref(r.s).(*[]string) = []string{s}
+			}
+		} else if list := r.stringList(r.doc, path, v, nil); list != nil {
+			*k.ref(r.s).(*[]string) = list
+		}
+	case TypeRules:
+		rules := r.toolRules(r.doc, path, v)
+		if len(r.problems) > before {
+			// Without the rule a tool that somebody closed would be open.
+			p := r.problems[before]
+			r.fatal = &p
+			return
+		}
+		*k.ref(r.s).(*[]ToolRule) = rules
+	default:
+		if k.Type == TypeTrace && (v.Value.Kind() == 't' || v.Value.Kind() == 'f') {
+			b, _ := r.boolean(r.doc, path, v)
+			err = k.Set(r.s, fmt.Sprint(b))
+		} else if s, ok := r.str(r.doc, path, v, r.ex); ok {
+			err = k.setString(r.s, s)
+		}
+	}
+	if err != nil {
+		r.bad(r.doc, v, "the default is used until it is corrected", "%s: %s", path, err)
+	}
+}
+
+// resolve makes paths absolute and settings agree with each other.
+func (s *Settings) resolve(home, cwd string) []Problem {
+	var problems []Problem
+	absolute := func(p string) string {
+		if p == "" {
+			return ""
+		}
+		if p = expandHome(p, home); !filepath.IsAbs(p) {
+			p = filepath.Join(cwd, p)
+		}
+		return filepath.Clean(p)
+	}
+	if home == "" && (s.StateDir == "~" || len(s.StateDir) > 1 && s.StateDir[:2] == "~/") {
+		s.StateDir = ""
+		problems = append(problems, Problem{
+			Message: "no home folder is known, so nothing can be kept on disk",
+			Hint:    "set HOME, or --state-dir to a folder that may be written to",
+		})
+	}
+	s.StateDir = absolute(s.StateDir)
+	inState := func(p, name string) string {
+		if p == "" && s.StateDir != "" {
+			return filepath.Join(s.StateDir, name)
+		}
+		return absolute(p)
+	}
+	s.TrustFile = inState(s.TrustFile, "trusted-servers.json")
+	if s.Audit.File == "off" {
+		s.Audit.File = ""
+	} else {
+		s.Audit.File = inState(s.Audit.File, "audit.jsonl")
+	}
+	if s.Trace != "stderr" {
+		s.Trace = absolute(s.Trace)
+	}
+	if s.Pool.MinPoolSize > s.Pool.PoolSize {
+		problems = append(problems, Problem{
+			Message: fmt.Sprintf("pool.minPoolSize (%d) is more than pool.poolSize (%d)", s.Pool.MinPoolSize, s.Pool.PoolSize),
+			Hint:    "poolSize is used for both",
+		})
+		s.Pool.MinPoolSize = s.Pool.PoolSize
+	}
+	return problems
+}

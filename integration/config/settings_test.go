@@ -1,0 +1,76 @@
+package config
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestSettingsProblemsKeepTheDefault(t *testing.T) {
+	tests := []struct{ text, message string }{
+		{`17`, "metamcp: expected an object, found a number"},
+		{`{"pool": 1}`, "metamcp.pool: expected an object, found a number"},
+		{`{"pool": {"poolSize": "20"}}`, "metamcp.pool.poolSize: expected a whole number, found a string"},
+		{`{"pool": {"poolSize": 0}}`, "metamcp.pool.poolSize: \"0\" is not allowed; expected a whole number from 1 to 100000"},
+		{`{"pool": {"idleTimeoutMs": "5m"}}`, "metamcp.pool.idleTimeoutMs: expected a whole number, found a string"},
+		{`{"scrub": "no"}`, "metamcp.scrub: expected a boolean, found a string"},
+		{`{"search": {"ranking": "best"}}`, "expected one of hybrid, classic"},
+		{`{"registry": {"url": "x"}}`, "metamcp.registry.url: expected an absolute http or https URL"},
+		{`{"stateDir": "${NONE}"}`, "metamcp.stateDir: the environment variable NONE is not set"},
+		{`{"expose": [1]}`, "metamcp.expose[0]: expected a string, found a number"},
+		{`{"trace": 1}`, "metamcp.trace: expected a string, found a number"},
+	}
+	for _, tt := range tests {
+		w := newWorld(t)
+		want := w.load(`{"servers": {}}`).Settings
+		cfg := w.load(`{"mcpServers": {"a": {"command": "x"}}, "metamcp": ` + tt.text + `}`)
+		if len(cfg.Problems) != 1 || cfg.Problems[0].Line != 1 || cfg.Server("a") == nil {
+			t.Errorf("%s: problems are %s", tt.text, texts(cfg.Problems))
+		}
+		contains(t, texts(cfg.Problems), tt.message)
+		for _, k := range Keys() {
+			if !k.sameValue(&cfg.Settings, &want) {
+				t.Errorf("%s changed %s", tt.text, k.Path)
+			}
+		}
+	}
+}
+
+func TestSettingsWarnings(t *testing.T) {
+	tests := []struct{ text, message string }{
+		{`{"pol": {}}`, "metamcp.pol is not known and ignored (did you mean pool?)"},
+		{`{"pool": {"poolsize": 1}}`, "did you mean poolSize?"},
+		{`{"pool": {"poolSize": 1, "poolSize": 2}}`, "metamcp.pool.poolSize is written twice"},
+		{`{"": 1}`, "is not known"},
+	}
+	for _, tt := range tests {
+		cfg := newWorld(t).load(`{"metamcp": ` + tt.text + `}`)
+		if len(cfg.Problems) != 0 || len(cfg.Warnings) != 1 {
+			t.Errorf("%s: %s%s", tt.text, texts(cfg.Problems), texts(cfg.Warnings))
+		}
+		contains(t, texts(cfg.Warnings), tt.message)
+	}
+}
+
+func TestSettingsResolve(t *testing.T) {
+	w := newWorld(t, "D=sub")
+	cfg := w.load(`{"metamcp": {"stateDir": "${D}/state", "audit": {"file": "~/a.jsonl"}, "trust": {"file": "/t.json"}, "trace": "t.jsonl", "toolRules": [{"pattern": "/a${2}/"}], "expose": ["/b${3}/"],
+		"pool": {"poolSize": 2, "minPoolSize": 3, "idleTimeoutMs": null}}}`)
+	s := cfg.Settings
+	if s.StateDir != filepath.Join(w.cwd, "sub", "state") || s.Audit.File != filepath.Join(w.home, "a.jsonl") || s.TrustFile != "/t.json" ||
+		s.Trace != filepath.Join(w.cwd, "t.jsonl") || s.Pool.MinPoolSize != 2 || s.Pool.IdleTimeout != 5*time.Minute ||
+		s.ToolRules[0].Pattern[0] != "/a${2}/" || s.Expose[0] != "/b${3}/" {
+		t.Errorf("settings are %+v", s)
+	}
+	contains(t, texts(cfg.Problems), "pool.minPoolSize (3) is more than pool.poolSize (2)")
+
+	cfg = w.load(`{"metamcp": {"audit": {"file": "off"}, "trace": false}}`)
+	if cfg.Settings.Audit.File != "" || cfg.Settings.Trace != "" {
+		t.Errorf("settings are %+v", cfg.Settings)
+	}
+
+	homeless := DefaultSettings()
+	if problems := homeless.resolve("", "/w"); len(problems) != 1 || homeless.StateDir != "" || homeless.Audit.File != "" {
+		t.Errorf("without a home: %+v, %v", homeless, problems)
+	}
+}

@@ -1,0 +1,238 @@
+package config
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// debounce is how long the files must be quiet before they are read, so
+	// that an editor's several steps count as one change.
+	debounce = 150 * time.Millisecond
+	// longestDebounce bounds that in a folder that is never quiet.
+	longestDebounce = 600 * time.Millisecond
+	// pollInterval finds what the system does not report, as on network file
+	// systems; together with the debounce it stays below two seconds.
+	pollInterval = 1500 * time.Millisecond
+)
+
+// Watcher reads the files of a configuration again when they change.
+type Watcher struct {
+	src     *resolvedSources
+	changed func(*Config, error)
+	poll    time.Duration
+
+	paths      []string // what is read
+	candidates []string // what is waited for while there is nothing to read
+	fixed      map[string][]byte
+	content    [32]byte
+	stamps     []stamp
+	notify     *fsnotify.Watcher // nil where the system has none
+
+	stop chan struct{}
+	once sync.Once
+	done chan struct{}
+}
+
+// Watch starts to watch the files that current was read from, or, where none
+// was found, those that would have been read; once one is there it stays with
+// it. sources must be those of the [Load] that returned current; its
+// environment and overlay are used for every later load.
+//
+// changed is called within two seconds of a change of content, with a new
+// configuration, or with the error of a load that failed: the caller then
+// keeps what it has, and the Watcher goes on. A file that is gone is such an
+// error. Changed runs on the Watcher's own goroutine, one call at a time, and
+// must not call [Watcher.Close]. A change between Load and Watch is not lost.
+//
+// After a Load that failed current is nil; the failure is then reported once
+// more at once, and the mended file afterwards.
+func Watch(sources Sources, current *Config, changed func(*Config, error)) *Watcher {
+	return watch(sources, current, changed, pollInterval, fsnotify.NewWatcher)
+}
+
+func watch(sources Sources, current *Config, changed func(*Config, error), poll time.Duration, newNotify func() (*fsnotify.Watcher, error)) *Watcher {
+	w := &Watcher{
+		src: sources.resolved(), changed: changed, poll: poll,
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if current != nil {
+		w.paths, w.candidates, w.fixed, w.content = current.Files, current.candidates, current.fixed, current.content
+	} else {
+		w.paths, w.candidates = w.src.choose()
+	}
+	// Without notifications the poll still finds every change in time.
+	if n, err := newNotify(); err == nil {
+		w.notify = n
+	}
+	w.watchFolders()
+	go w.run()
+	return w
+}
+
+// Close ends the watching and waits for a call of changed that is under way;
+// none follows. It may be called more than once and from any goroutine but the
+// one that runs changed.
+func (w *Watcher) Close() {
+	w.once.Do(func() { close(w.stop) })
+	<-w.done
+}
+
+func (w *Watcher) run() {
+	defer close(w.done)
+	var events chan fsnotify.Event
+	var failures chan error
+	if w.notify != nil {
+		events, failures = w.notify.Events, w.notify.Errors
+		defer func() { _ = w.notify.Close() }() // nothing can be done about it any more
+	}
+	ticker := time.NewTicker(w.poll)
+	defer ticker.Stop()
+	quiet := time.NewTimer(0) // what changed between Load and Watch
+	defer quiet.Stop()
+	var first time.Time // of the events that quiet waits for
+	forced := true      // one of them names a file of ours
+	for {
+		select {
+		case <-w.stop:
+			return
+		case event, ok := <-events:
+			if !ok {
+				events = nil
+				continue
+			}
+			now := time.Now()
+			if first.IsZero() {
+				first = now
+			}
+			forced = forced || w.concerns(event.Name)
+			quiet.Reset(max(0, min(debounce, longestDebounce-now.Sub(first))))
+		case _, ok := <-failures:
+			if !ok {
+				failures = nil
+				continue
+			}
+			// Events were lost: look for ourselves.
+			forced = true
+			quiet.Reset(debounce)
+		case <-quiet.C:
+			w.check(forced)
+			first, forced = time.Time{}, false
+		case <-ticker.C:
+			w.watchFolders()
+			if first.IsZero() {
+				w.check(false)
+			}
+		}
+	}
+}
+
+// watched are the files whose content or appearance matters.
+func (w *Watcher) watched() []string {
+	if len(w.paths) > 0 {
+		return w.paths
+	}
+	return w.candidates
+}
+
+// concerns says whether an event's name is one of the files, or a file that
+// one of them is a link to. Anything else in the folder, such as the ..data
+// link of Kubernetes, is told by the stamps.
+func (w *Watcher) concerns(name string) bool {
+	name = filepath.Clean(name)
+	return slices.ContainsFunc(w.stamps, func(s stamp) bool { return s.path == name || s.target == name })
+}
+
+// watchFolders watches the folders of the files and of what they link to; a
+// folder that is not there yet is tried again at each poll.
+func (w *Watcher) watchFolders() {
+	if w.notify == nil {
+		return
+	}
+	want := map[string]bool{}
+	for _, p := range w.watched() {
+		want[filepath.Dir(p)] = true
+		if target, err := filepath.EvalSymlinks(p); err == nil {
+			want[filepath.Dir(target)] = true
+		}
+	}
+	have := map[string]bool{}
+	for _, f := range w.notify.WatchList() {
+		have[f] = true
+	}
+	for f := range want {
+		// A folder that was deleted is dropped by fsnotify itself.
+		if !have[f] {
+			_ = w.notify.Add(f) // the poll stands in where this fails
+		}
+	}
+	for f := range have {
+		if !want[f] {
+			_ = w.notify.Remove(f)
+		}
+	}
+}
+
+// check reads the files if they may have changed and reports if they have.
+func (w *Watcher) check(forced bool) {
+	stamps := makeStamps(w.watched())
+	if !forced && slices.EqualFunc(stamps, w.stamps, stamp.equal) && !slices.ContainsFunc(stamps, stamp.fresh) {
+		return
+	}
+	w.stamps = stamps
+	paths, candidates := w.paths, w.candidates
+	if len(paths) == 0 {
+		paths, candidates = w.src.choose()
+	}
+	contents := w.src.readAll(paths, w.fixed)
+	hash := hashContents(contents)
+	if hash == w.content {
+		return
+	}
+	w.content = hash
+	w.paths, w.candidates = paths, candidates
+	w.watchFolders()
+	cfg, err := w.src.build(contents, candidates)
+	w.changed(cfg, err)
+}
+
+// stamp is what a file looks like from outside.
+type stamp struct {
+	path, target string // target: with every link resolved, "" where that fails
+	info         fs.FileInfo
+}
+
+func makeStamps(paths []string) []stamp {
+	stamps := make([]stamp, len(paths))
+	for i, p := range paths {
+		stamps[i].path = p
+		if target, err := filepath.EvalSymlinks(p); err == nil {
+			stamps[i].target = target
+		}
+		if info, err := os.Stat(p); err == nil {
+			stamps[i].info = info
+		}
+	}
+	return stamps
+}
+
+func (s stamp) equal(o stamp) bool {
+	if s.path != o.path || s.target != o.target || (s.info == nil) != (o.info == nil) {
+		return false
+	}
+	return s.info == nil || s.info.Size() == o.info.Size() && s.info.ModTime().Equal(o.info.ModTime()) &&
+		s.info.Mode() == o.info.Mode() && os.SameFile(s.info, o.info)
+}
+
+// fresh says that the file was written so lately that a further write could
+// have left the same time and size.
+func (s stamp) fresh() bool {
+	const coarsest = 3 * time.Second // FAT counts in twos
+	return s.info != nil && time.Since(s.info.ModTime()).Abs() < coarsest
+}

@@ -1,0 +1,189 @@
+package front
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// modernVersion is the first revision without a handshake; revisions are dates
+// and compare as strings.
+const modernVersion = "2026-07-28"
+
+// The captures of incomingShape.
+const (
+	slotName = iota
+	slotArguments
+	slotServer
+	slotTool
+	slotArgs
+	slotTimeout
+	slotWrongArguments
+	slotWrongParams
+	slotWrongInput
+	slotWrongParameters
+	slotMeta
+	slotToken
+	slotVersion
+	slotCapabilities
+	slotRequestID
+	slotReason
+	numSlots
+)
+
+// incomingShape is what the front wants to know of a client's message beyond
+// its envelope.
+var incomingShape = jsonrpc.NewParamsShape(
+	jsonrpc.Field{Name: "name"},
+	jsonrpc.Field{Name: "arguments", Fields: []jsonrpc.Field{
+		{Name: "server"}, {Name: "tool"}, {Name: "args"}, {Name: "timeoutMs"},
+		{Name: "arguments"}, {Name: "params"}, {Name: "input"}, {Name: "parameters"},
+	}},
+	jsonrpc.Field{Name: "_meta", Fields: []jsonrpc.Field{
+		{Name: "progressToken"},
+		{Name: "io.modelcontextprotocol/protocolVersion"},
+		{Name: "io.modelcontextprotocol/clientCapabilities"},
+	}},
+	jsonrpc.Field{Name: "requestId"},
+	jsonrpc.Field{Name: "reason"},
+)
+
+// incoming is one message of the client and what was cut out of it.
+type incoming struct {
+	jsonrpc.Message
+	slots [numSlots][]byte
+}
+
+func parseIncoming(line []byte) (incoming, error) {
+	var in incoming
+	m, err := jsonrpc.ParseShape(line, incomingShape, in.slots[:])
+	in.Message = m
+	return in, err
+}
+
+// era returns the generation that the message declares. ok is false for a
+// modern message that mcp-go has to refuse, because it declares a revision
+// that is not known or lacks the client's capabilities.
+func (in *incoming) era() (era messages.Era, ok bool) {
+	version := in.slots[slotVersion]
+	if len(version) < 2 || version[0] != '"' || string(version[1:len(version)-1]) < modernVersion {
+		return messages.EraLegacy, true
+	}
+	caps := in.slots[slotCapabilities]
+	return messages.EraModern, string(version) == `"`+modernVersion+`"` && len(caps) > 0 && caps[0] == '{'
+}
+
+// calls says whether the message is a call of the tool name.
+func (in *incoming) calls(name string) bool {
+	if in.Method != "tools/call" {
+		return false
+	}
+	raw := in.slots[slotName]
+	if len(raw) < 2 || raw[0] != '"' {
+		return false
+	}
+	if string(raw[1:len(raw)-1]) == name {
+		return true
+	}
+	s, err := jsonrpc.Unquote(raw)
+	return err == nil && s == name
+}
+
+// token returns the client's progress token, or nil. A token that is neither a
+// string nor a number is none.
+func (in *incoming) token() json.RawMessage {
+	raw := in.slots[slotToken]
+	if len(raw) == 0 || raw[0] != '"' && raw[0] != '-' && raw[0]-'0' > 9 {
+		return nil
+	}
+	return raw
+}
+
+// request reads the arguments of the spliced tool into r. The error is for the
+// model.
+func (in *incoming) request(r *Request, names *names) *messages.Error {
+	var details []string
+	bad := func(detail string) { details = append(details, detail) }
+
+	if raw := in.slots[slotArguments]; absent(raw) {
+		bad("arguments: missing")
+	} else if raw[0] != '{' {
+		bad("arguments: an object is expected")
+	} else {
+		if r.Server = names.of(in.slots[slotServer]); r.Server == "" {
+			bad("server: the name of a server is required, a string")
+		}
+		if r.Tool = names.of(in.slots[slotTool]); r.Tool == "" {
+			bad("tool: the name of one of the server's tools is required, a string")
+		}
+		if args := in.slots[slotArgs]; !absent(args) {
+			if args[0] == '{' {
+				r.Args = args
+			} else {
+				bad("args: an object with the tool's arguments is expected, not " + kindOf(args))
+			}
+		} else if wrong := in.misnamed(); wrong != "" {
+			bad(wrong + ": no such argument; the tool's arguments go into \"args\"")
+		}
+		if raw := in.slots[slotTimeout]; !absent(raw) {
+			timeout, ok := milliseconds(raw)
+			if !ok {
+				bad("timeoutMs: a number of milliseconds above 0 is expected")
+			}
+			r.Timeout = timeout
+		}
+	}
+	if details == nil {
+		return nil
+	}
+	return &messages.Error{
+		Code:    messages.CodeValidation,
+		Message: "the call has the wrong form: " + details[0],
+		Server:  r.Server, Tool: r.Tool,
+		Hint:    `Send {"server": "...", "tool": "...", "args": {...}}; mcp_discover lists the servers, their tools and the schemas of args.`,
+		Details: details,
+	}
+}
+
+// misnamed returns the name under which the client sent what belongs into
+// args, or "".
+func (in *incoming) misnamed() string {
+	for i, name := range [...]string{"arguments", "params", "input", "parameters"} {
+		if raw := in.slots[slotWrongArguments+i]; len(raw) > 0 && raw[0] == '{' {
+			return name
+		}
+	}
+	return ""
+}
+
+func absent(raw []byte) bool { return raw == nil || string(raw) == "null" }
+
+func kindOf(raw []byte) string {
+	switch raw[0] {
+	case '"':
+		return "a string"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "a boolean"
+	default:
+		return "a number"
+	}
+}
+
+// maxTimeout is the longest timeout that is believed; a longer one is cut.
+const maxTimeout = 24 * time.Hour
+
+func milliseconds(raw []byte) (time.Duration, bool) {
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || !(f > 0) {
+		return 0, false
+	}
+	if f >= float64(maxTimeout/time.Millisecond) {
+		return maxTimeout, true
+	}
+	return max(time.Duration(f*float64(time.Millisecond)), 1), true
+}

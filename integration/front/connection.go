@@ -1,0 +1,256 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// maxParsers is how many large messages are checked at once. The reader checks
+// the next one itself, which holds the client back.
+const maxParsers = 8
+
+const methodCancelled = "notifications/cancelled"
+
+// connection is one client connection while [Serve] runs.
+type connection struct {
+	opts  Options
+	out   *Output
+	peer  *Peer
+	names names
+
+	ctx     context.Context // of all requests; ends when Serve returns
+	base    context.Context // ctx with the peer in it
+	running sync.WaitGroup  // requests in flight and large messages being checked
+	slots   chan struct{}   // requests that mcp-go works on
+	parsers chan struct{}
+
+	gate      sync.Mutex // held while a line is taken; guards closing
+	closing   bool       // no new requests
+	readEnded atomic.Bool
+
+	mu    sync.Mutex // guards table
+	table *Session
+}
+
+func newConnection(ctx context.Context, opts Options, out *Output) *connection {
+	c := &connection{
+		opts: opts, out: out, peer: newPeer(opts.Session, out, opts.Log), ctx: ctx,
+		slots:   make(chan struct{}, opts.MaxConcurrent),
+		parsers: make(chan struct{}, maxParsers),
+		table:   NewSession(),
+	}
+	c.base = opts.MCP.WithContext(ctx, c.peer)
+	return c
+}
+
+var bom = []byte("\xef\xbb\xbf")
+
+// line takes one line of the client. It runs on the reading goroutine.
+func (c *connection) line(line []byte, first bool) {
+	if first {
+		line = bytes.TrimPrefix(line, bom)
+	}
+	if len(bytes.TrimLeft(line, " \t\r")) == 0 {
+		return
+	}
+	if len(line) <= largeLine {
+		c.message(line)
+		return
+	}
+	select {
+	case c.parsers <- struct{}{}:
+	default:
+		c.message(line)
+		return
+	}
+	c.mu.Lock()
+	c.table.BeginParse()
+	c.mu.Unlock()
+	c.running.Add(1)
+	go func() {
+		defer c.running.Done()
+		defer func() { <-c.parsers }()
+		c.message(line)
+		c.mu.Lock()
+		c.table.EndParse()
+		c.mu.Unlock()
+	}()
+}
+
+// message checks one message and begins what it asks for.
+func (c *connection) message(line []byte) {
+	in, err := parseIncoming(line)
+	if err != nil {
+		code := codeParse
+		var bad *jsonrpc.MessageError
+		if errors.As(err, &bad) {
+			code = codeInvalid
+		}
+		c.refuse(in.ID, code, err.Error())
+		return
+	}
+	switch {
+	case in.IsNotification():
+		c.notification(&in, line)
+	case !in.IsRequest():
+		// An answer to a request of ours; there are none that wait for it.
+		c.opts.Log.Debug("the client answered a request that nobody made", "session", c.opts.Session, "id", string(in.ID))
+	case string(in.ID) == nullID:
+		c.refuse(nil, codeInvalid, "the id of a request must not be null; use a string or a number")
+	default:
+		era, ok := in.era()
+		if ok && in.calls(c.opts.Tool) {
+			c.call(&in, era)
+		} else {
+			c.request(&in, line, era)
+		}
+	}
+}
+
+// refuse answers a message that is no request that can be begun.
+func (c *connection) refuse(id json.RawMessage, code int, why string) {
+	_ = c.out.Write(AppendError(nil, id, code, why)) // the session ends when the output fails
+}
+
+// notification hands a notification on, in order with all others.
+func (c *connection) notification(in *incoming, line []byte) {
+	if in.Method == methodCancelled {
+		if id := in.slots[slotRequestID]; id != nil {
+			c.cancel(id, in.slots[slotReason])
+		}
+		return
+	}
+	c.mcpgo(c.base, line, in.Method)
+}
+
+// cancel ends a request for good: it gets no answer.
+func (c *connection) cancel(id, reason []byte) {
+	c.mu.Lock()
+	e := c.table.Cancel(id)
+	c.mu.Unlock()
+	if e == nil {
+		return
+	}
+	if e.Stop != nil {
+		e.Stop()
+		return
+	}
+	why, err := jsonrpc.Unquote(reason)
+	if err != nil || why == "" {
+		why = "the client cancelled the request"
+	}
+	c.opts.Engine.Cancel(c.opts.Session, e.Call, why)
+	c.running.Done()
+}
+
+// register puts a request into the table, or answers why it cannot begin.
+func (c *connection) register(e *Entry) bool {
+	c.mu.Lock()
+	err := c.table.Register(e)
+	c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.running.Add(1)
+		return true
+	case !errors.Is(err, ErrCancelled):
+		c.refuse(e.ID, codeInvalid, err.Error())
+	}
+	return false
+}
+
+// finish says whether the answer to a request is to be written.
+func (c *connection) finish(e *Entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.Finish(e)
+}
+
+// call begins a call of the spliced tool.
+func (c *connection) call(in *incoming, era messages.Era) {
+	p := &pending{c: c}
+	p.ID, p.Call, p.Token, p.Era = in.ID, NextCall(), in.token(), era
+	r := Request{
+		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era,
+		Cancelled: p.Cancelled(), Reply: p,
+	}
+	if p.Token != nil {
+		r.Progress = p
+	}
+	bad := in.request(&r, &c.names)
+	if !c.register(&p.Entry) {
+		return
+	}
+	if bad != nil {
+		p.Answer(&messages.Answer{Call: p.Call, Err: bad})
+		return
+	}
+	c.opts.Engine.Call(r)
+}
+
+// request begins a request that mcp-go answers.
+func (c *connection) request(in *incoming, line []byte, era messages.Era) {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		c.refuse(in.ID, codeTooMany, fmt.Sprintf("too many requests in flight: %d are being worked on; wait for answers and try again", cap(c.slots)))
+		return
+	}
+	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era}
+	ctx := c.base
+	if in.Method == "subscriptions/listen" {
+		e.Stream = true
+		ctx = c.opts.MCP.WithContext(c.ctx, &listener{Peer: c.peer, id: string(in.ID)})
+	}
+	ctx, e.Stop = context.WithCancel(ctx)
+	if !c.register(e) {
+		e.Stop()
+		<-c.slots
+		return
+	}
+	switch in.Method {
+	case "initialize", "server/discover", "ping":
+		// Answered from memory, and in order, so that what a script pipes in
+		// without waiting finds the handshake done.
+		c.handle(ctx, e, line, in.Method)
+	default:
+		go c.handle(ctx, e, line, in.Method)
+	}
+}
+
+// handle lets mcp-go answer one request.
+func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method string) {
+	defer c.running.Done()
+	defer func() { <-c.slots }()
+	defer e.Stop()
+	answer, ok := c.mcpgo(ctx, line, method)
+	c.peer.settle(c.ctx.Done())
+	switch {
+	case !c.finish(e):
+	case !ok:
+		c.refuse(e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
+	default:
+		_ = c.out.Write(answerOf(e.ID, answer)) // the session ends when the output fails
+	}
+}
+
+// mcpgo lets mcp-go take one message. A handler that panics is logged, and the
+// others live on; ok is then false.
+func (c *connection) mcpgo(ctx context.Context, line []byte, method string) (answer mcp.JSONRPCMessage, ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.opts.Log.Error("a handler panicked", "session", c.opts.Session, "method", method, "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	return c.opts.MCP.HandleMessage(ctx, line), true
+}

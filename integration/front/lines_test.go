@@ -1,0 +1,78 @@
+package front
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestLineReader(t *testing.T) {
+	for _, size := range []int{0, 1, 100, largeLine - 1, largeLine, largeLine + 1, 3*largeLine + 7, 1 << 20} {
+		for _, wrap := range []func(io.Reader) io.Reader{
+			func(r io.Reader) io.Reader { return r },
+			iotest.HalfReader,
+			iotest.DataErrReader,
+		} {
+			long := strings.Repeat("x", size)
+			want := []string{"first", long, "", "b" + long, "end without a line feed"}
+			large := 0
+			l := newLineReader(wrap(strings.NewReader(strings.Join(want, "\n"))), MaxLine, func() { large++ })
+			for i, w := range want {
+				line, err := l.next()
+				if err != nil || string(line) != w {
+					t.Fatalf("size %d, line %d: %d bytes, %v, want %d bytes", size, i, len(line), err, len(w))
+				}
+			}
+			if _, err := l.next(); !errors.Is(err, io.EOF) {
+				t.Fatalf("at the end: %v", err)
+			}
+			if (size+1 >= largeLine) != (large == 1) {
+				t.Errorf("size %d: told %d times of a large line", size, large)
+			}
+		}
+	}
+}
+
+func TestLineReaderLimit(t *testing.T) {
+	for _, limit := range []int{10, largeLine, 5 * largeLine} {
+		for _, over := range []int{1, 2, largeLine, 10 * largeLine} {
+			var in bytes.Buffer
+			exact, tooLong := strings.Repeat("e", limit), strings.Repeat("o", limit+over)
+			for range 3 {
+				in.WriteString(exact + "\n" + tooLong + "\nok\n")
+			}
+			in.WriteString(tooLong)
+			l := newLineReader(iotest.HalfReader(&in), limit, nil)
+			for i := range 3 {
+				if line, err := l.next(); err != nil || string(line) != exact {
+					t.Fatalf("max %d, round %d: %d bytes, %v", limit, i, len(line), err)
+				}
+				if _, err := l.next(); !errors.Is(err, errTooLong) {
+					t.Fatalf("max %d over %d, round %d: %v", limit, over, i, err)
+				}
+				if line, err := l.next(); err != nil || string(line) != "ok" {
+					t.Fatalf("max %d, round %d: %q, %v", limit, i, line, err)
+				}
+			}
+			if _, err := l.next(); !errors.Is(err, errTooLong) {
+				t.Fatalf("max %d, too long at the end: %v", limit, err)
+			}
+			if _, err := l.next(); !errors.Is(err, io.EOF) {
+				t.Fatalf("max %d, end: %v", limit, err)
+			}
+		}
+	}
+}
+
+func TestLineReaderError(t *testing.T) {
+	l := newLineReader(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("abc\n"))), MaxLine, nil)
+	if line, err := l.next(); err != nil || string(line) != "a" {
+		t.Errorf("%q, %v", line, err)
+	}
+	if _, err := l.next(); !errors.Is(err, iotest.ErrTimeout) {
+		t.Errorf("got %v", err)
+	}
+}

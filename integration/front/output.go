@@ -1,0 +1,297 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// MaxQueued is how many bytes may wait for a client that does not read.
+const MaxQueued = 256 << 20
+
+// largePart is the size from which a part of a line is not copied.
+const largePart = 32 << 10
+
+// ErrNotReading ends a session whose client reads nothing.
+var ErrNotReading = errors.New("the client does not read its input: more than 256 MiB wait for it")
+
+var errOutputClosed = errors.New("the output is closed")
+
+// Output is the ordered writer to one client. Its methods may be called from
+// any goroutine, and but for Close none of them blocks: a line is written at
+// once where the pipe takes it without waiting, and otherwise queued for a
+// goroutine of the Output.
+type Output struct {
+	file    *os.File
+	restore func()
+	direct  *directWriter // nil where the file knows no write without waiting
+
+	mu      sync.Mutex
+	queue   [][]byte // in order; what cannot be written at once
+	tail    bool     // the last of queue is a buffer of ours with room for more
+	queued  int      // bytes in queue and in the hands of the goroutine
+	busy    bool     // the goroutine writes
+	corks   int
+	closing bool
+	err     error
+	grown   bool // the pipe was made larger
+
+	wake   chan struct{} // one token: something is queued, or closing
+	done   chan struct{} // the goroutine has ended
+	failed chan struct{} // closed with the first error
+
+	spare   []byte   // an empty buffer for the queue, or nil
+	scratch []byte   // one small line, for the direct write
+	parts   [][]byte // the parts of one large line, for the direct write
+}
+
+// NewOutput starts the writer for file. Where file is a FIFO or a socket that
+// nothing else of this process shares, it is switched to writes that do not
+// wait, until [Output.Close], which must be called.
+func NewOutput(file *os.File) *Output {
+	own, restore, direct := openDirect(file)
+	o := &Output{
+		file: own, restore: restore, direct: direct,
+		wake: make(chan struct{}, 1), done: make(chan struct{}), failed: make(chan struct{}),
+	}
+	go o.run()
+	return o
+}
+
+// Write writes one line: the parts one after the other and a line feed. Parts
+// below 32 KiB may be changed by the caller afterwards, larger ones not. The
+// error is that of an earlier write, or the output is closed.
+func (o *Output) Write(parts ...[]byte) error {
+	size := 1
+	for _, p := range parts {
+		size += len(p)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
+	}
+	if o.closing {
+		return errOutputClosed
+	}
+	if size > 64<<10 && !o.grown {
+		o.grown = true
+		growPipe(o.file)
+	}
+	if o.direct == nil || o.busy || o.corks > 0 || len(o.queue) > 0 {
+		return o.enqueue(parts, size)
+	}
+	if size <= largePart {
+		o.scratch = o.scratch[:0]
+		for _, p := range parts {
+			o.scratch = append(o.scratch, p...)
+		}
+		o.scratch = append(o.scratch, '\n')
+		n, err := o.direct.write(o.scratch)
+		return o.written([][]byte{o.scratch}, size, n, err)
+	}
+	o.parts = append(append(o.parts[:0], parts...), newline)
+	n, err := o.direct.writev(o.parts)
+	err = o.written(o.parts, size, n, err)
+	clear(o.parts)
+	return err
+}
+
+var newline = []byte{'\n'}
+
+// written queues what a direct write left over.
+func (o *Output) written(parts [][]byte, size, n int, err error) error {
+	if err != nil {
+		return o.fail(fmt.Errorf("writing to the client: %w", err))
+	}
+	if n == size {
+		return nil
+	}
+	if err := o.reserve(size - n); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if n >= len(p) {
+			n -= len(p)
+			continue
+		}
+		o.add(p[n:])
+		n = 0
+	}
+	o.signal()
+	return nil
+}
+
+func (o *Output) enqueue(parts [][]byte, size int) error {
+	if err := o.reserve(size); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		o.add(p)
+	}
+	o.add(newline)
+	if o.corks == 0 {
+		o.signal()
+	}
+	return nil
+}
+
+func (o *Output) reserve(size int) error {
+	if o.queued+size > MaxQueued {
+		return o.fail(ErrNotReading)
+	}
+	o.queued += size
+	return nil
+}
+
+// add appends p to the queue, copying it where it is small.
+func (o *Output) add(p []byte) {
+	if len(p) >= largePart {
+		o.queue = append(o.queue, p)
+		o.tail = false
+		return
+	}
+	last := len(o.queue) - 1
+	if !o.tail || cap(o.queue[last])-len(o.queue[last]) < len(p) {
+		// A buffer as large as what already waits: few writes in a burst,
+		// little memory for a single line.
+		buf := o.spare
+		o.spare = nil
+		if cap(buf) < len(p) {
+			buf = make([]byte, 0, min(max(len(p), 4<<10, o.queued), 64<<10))
+		}
+		o.queue = append(o.queue, buf)
+		o.tail = true
+		last++
+	}
+	o.queue[last] = append(o.queue[last], p...)
+}
+
+func (o *Output) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends the output; o.mu is held.
+func (o *Output) fail(err error) error {
+	if o.err == nil {
+		o.err = err
+		o.queue, o.queued, o.tail = nil, 0, false
+		close(o.failed)
+		o.signal()
+	}
+	return o.err
+}
+
+// Cork holds lines back until the matching [Output.Flush], so that the answers
+// of one burst go out in one write. Corks nest.
+func (o *Output) Cork() {
+	o.mu.Lock()
+	o.corks++
+	o.mu.Unlock()
+}
+
+// Flush takes one [Output.Cork] back and, with the last one, writes what was
+// held back.
+func (o *Output) Flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.corks > 0 {
+		o.corks--
+	}
+	if o.corks > 0 || len(o.queue) == 0 || o.err != nil {
+		return
+	}
+	if o.direct == nil || o.busy {
+		o.signal()
+		return
+	}
+	queue, size, tail := o.queue, o.queued, o.tail
+	o.queue, o.tail, o.queued = nil, false, 0
+	n, err := o.direct.writev(queue)
+	if o.written(queue, size, n, err) == nil { // an error is kept in o.err
+		o.recycle(queue, tail)
+	}
+}
+
+// recycle keeps the buffer of a queue that was one buffer of ours and has been
+// written or copied.
+func (o *Output) recycle(queue [][]byte, tail bool) {
+	if tail && len(queue) == 1 && len(queue[0]) < largePart {
+		o.spare = queue[0][:0]
+	}
+}
+
+// Failed is closed when the client cannot be written to any more; [Output.Err]
+// then says why.
+func (o *Output) Failed() <-chan struct{} { return o.failed }
+
+// Err returns why the output failed, or nil.
+func (o *Output) Err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// run writes what is queued, in the goroutine of the Output.
+func (o *Output) run() {
+	defer close(o.done)
+	for range o.wake {
+		o.mu.Lock()
+		for len(o.queue) > 0 && o.err == nil && (o.corks == 0 || o.closing) {
+			batch, tail := o.queue, o.tail
+			o.queue, o.tail, o.busy = nil, false, true
+			o.mu.Unlock()
+			n, err := 0, error(nil)
+			for _, p := range batch {
+				n += len(p)
+				if _, err = o.file.Write(p); err != nil {
+					break
+				}
+			}
+			o.mu.Lock()
+			o.busy = false
+			if err != nil {
+				_ = o.fail(fmt.Errorf("writing to the client: %w", err)) // kept in o.err
+				break
+			}
+			if o.err == nil {
+				o.queued -= n
+				o.recycle(batch, tail)
+			}
+		}
+		end := o.closing || o.err != nil
+		o.mu.Unlock()
+		if end {
+			return
+		}
+	}
+}
+
+// Close writes what is queued, for at most timeout, and gives the file back as
+// it was; it does not close it. It returns why lines were lost, or nil. What
+// a terminal that is held keeps the goroutine from writing is left behind.
+func (o *Output) Close(timeout time.Duration) error {
+	o.mu.Lock()
+	already := o.closing
+	o.closing = true
+	o.mu.Unlock()
+	if already {
+		return errOutputClosed
+	}
+	_ = o.file.SetWriteDeadline(time.Now().Add(timeout)) // not every file can
+	o.signal()
+	timer := time.NewTimer(timeout + 100*time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-o.done:
+		o.restore()
+		return o.Err()
+	case <-timer.C:
+		return fmt.Errorf("the client did not read the last answers within %v", timeout)
+	}
+}

@@ -1,0 +1,282 @@
+package front
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// notificationBuffer is how many notifications mcp-go can have on their way to
+// one client; it drops the ones beyond. [Peer.Notify] has no such limit.
+const notificationBuffer = 1024
+
+// barrierMethod marks an element of the notification channel that is no
+// notification but asks for a sign that all before it were written.
+const barrierMethod = "\x00barrier"
+
+// Peer is one client as mcp-go sees it: its identity, its log level, what it
+// subscribed to, and the way to send it notifications. All methods are safe
+// for use from any goroutine.
+type Peer struct {
+	id  string
+	out *Output
+	log *slog.Logger
+
+	notifications chan mcp.JSONRPCNotification
+	initialized   atomic.Bool
+	handshake     atomic.Bool // it sent initialize: a legacy client
+
+	mu      sync.RWMutex
+	level   mcp.LoggingLevel
+	info    mcp.Implementation
+	caps    mcp.ClientCapabilities
+	version string
+	filters map[string]mcp.SubscriptionFilter // by the raw id of subscriptions/listen
+}
+
+var (
+	_ server.SessionWithLogging            = (*Peer)(nil)
+	_ server.SessionWithClientInfo         = (*Peer)(nil)
+	_ server.SessionWithProtocolVersion    = (*Peer)(nil)
+	_ server.SessionWithSubscriptionFilter = (*Peer)(nil)
+)
+
+func newPeer(session uint64, out *Output, log *slog.Logger) *Peer {
+	return &Peer{
+		id: "front-" + strconv.FormatUint(session, 10), out: out, log: log,
+		notifications: make(chan mcp.JSONRPCNotification, notificationBuffer),
+		level:         mcp.LoggingLevelError,
+		filters:       make(map[string]mcp.SubscriptionFilter),
+	}
+}
+
+// PeerFromContext returns the client whose request ctx belongs to, or nil
+// where that request did not come through this package.
+func PeerFromContext(ctx context.Context) *Peer {
+	switch s := server.ClientSessionFromContext(ctx).(type) {
+	case *Peer:
+		return s
+	case *listener:
+		return s.Peer
+	}
+	return nil
+}
+
+// Notify writes one notification to the client before it returns, so that
+// those of a request come before its answer. params is one valid JSON object
+// or nil. It neither blocks nor drops; the error is that of the output.
+func (p *Peer) Notify(method string, params json.RawMessage) error {
+	line := appendNotification(make([]byte, 0, 64+len(method)), method)
+	if params != nil {
+		return p.out.Write(append(line, `,"params":`...), flat(params), []byte{'}'})
+	}
+	return p.out.Write(append(line, '}'))
+}
+
+// Initialize is for mcp-go.
+func (p *Peer) Initialize() { p.initialized.Store(true) }
+
+// Initialized says whether the client may be sent notifications.
+func (p *Peer) Initialized() bool { return p.initialized.Load() }
+
+// NotificationChannel is for mcp-go, which drops what does not fit into it.
+func (p *Peer) NotificationChannel() chan<- mcp.JSONRPCNotification { return p.notifications }
+
+// SessionID returns the name that mcp-go knows the session by.
+func (p *Peer) SessionID() string { return p.id }
+
+// SetLogLevel sets the lowest level of log messages that the client wants.
+func (p *Peer) SetLogLevel(level mcp.LoggingLevel) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.level = level
+}
+
+// GetLogLevel returns the lowest level of log messages that the client wants.
+func (p *Peer) GetLogLevel() mcp.LoggingLevel {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.level
+}
+
+// GetClientInfo returns what the client said of itself.
+func (p *Peer) GetClientInfo() mcp.Implementation {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.info
+}
+
+// SetClientInfo is for mcp-go.
+func (p *Peer) SetClientInfo(info mcp.Implementation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.info = info
+}
+
+// GetClientCapabilities returns what the client last declared that it can do.
+func (p *Peer) GetClientCapabilities() mcp.ClientCapabilities {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.caps
+}
+
+// SetClientCapabilities is for mcp-go.
+func (p *Peer) SetClientCapabilities(caps mcp.ClientCapabilities) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.caps = caps
+}
+
+// ProtocolVersion returns the revision that the handshake settled on, or "".
+func (p *Peer) ProtocolVersion() string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.version
+}
+
+// SetProtocolVersion is for mcp-go, which calls it during the handshake.
+func (p *Peer) SetProtocolVersion(version string) {
+	p.handshake.Store(true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.version = version
+}
+
+// SetSubscriptionFilter is for mcp-go; each subscription sets its own through
+// a session of its own, and this one does nothing.
+func (p *Peer) SetSubscriptionFilter(mcp.SubscriptionFilter) {}
+
+// SubscriptionFilter returns the sum of what the client subscribed to. A
+// client without a handshake gets nothing that it did not subscribe to.
+func (p *Peer) SubscriptionFilter() (mcp.SubscriptionFilter, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	var sum mcp.SubscriptionFilter
+	for _, f := range p.filters {
+		sum.ToolsListChanged = sum.ToolsListChanged || f.ToolsListChanged
+		sum.PromptsListChanged = sum.PromptsListChanged || f.PromptsListChanged
+		sum.ResourcesListChanged = sum.ResourcesListChanged || f.ResourcesListChanged
+	}
+	return sum, len(p.filters) > 0 || !p.handshake.Load()
+}
+
+// listener is a Peer during one subscriptions/listen request, so that several
+// of them do not overwrite each other's filter.
+type listener struct {
+	*Peer
+	id string // raw id of the request
+}
+
+// SetSubscriptionFilter sets what this request subscribed to; the zero filter
+// ends it.
+func (l *listener) SetSubscriptionFilter(filter mcp.SubscriptionFilter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if filter.IsEmpty() {
+		delete(l.filters, l.id)
+		return
+	}
+	l.filters[l.id] = filter
+}
+
+// subscribers returns the raw ids of the subscriptions that want method, and
+// whether it is a notification that one subscribes to.
+func (p *Peer) subscribers(method string) (ids []string, subscribable bool) {
+	var wants func(f mcp.SubscriptionFilter) bool
+	switch method {
+	case mcp.MethodNotificationToolsListChanged:
+		wants = func(f mcp.SubscriptionFilter) bool { return f.ToolsListChanged }
+	case mcp.MethodNotificationPromptsListChanged:
+		wants = func(f mcp.SubscriptionFilter) bool { return f.PromptsListChanged }
+	case mcp.MethodNotificationResourcesListChanged:
+		wants = func(f mcp.SubscriptionFilter) bool { return f.ResourcesListChanged }
+	default:
+		return nil, false
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for id, f := range p.filters {
+		if wants(f) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, true
+}
+
+// pump writes what mcp-go notifies, in order, until stop is closed and the
+// channel is empty.
+func (p *Peer) pump(stop <-chan struct{}) {
+	for {
+		select {
+		case n := <-p.notifications:
+			p.forward(n)
+		case <-stop:
+			for {
+				select {
+				case n := <-p.notifications:
+					p.forward(n)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *Peer) forward(n mcp.JSONRPCNotification) {
+	if n.Method == barrierMethod {
+		close(n.Params.AdditionalFields[barrierMethod].(chan struct{}))
+		return
+	}
+	ids, subscribable := p.subscribers(n.Method)
+	if !subscribable || len(ids) == 0 {
+		p.send(n)
+		return
+	}
+	for _, id := range ids {
+		tagged := n
+		tagged.Params.Meta = map[string]any{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
+		for k, v := range n.Params.Meta {
+			tagged.Params.Meta[k] = v
+		}
+		p.send(tagged)
+	}
+}
+
+func (p *Peer) send(n mcp.JSONRPCNotification) {
+	line, err := encode(n)
+	if err != nil {
+		p.log.Error("a notification cannot be written as JSON and was dropped", "method", n.Method, "error", err)
+		return
+	}
+	_ = p.out.Write(line) // the session ends when the output fails
+}
+
+// settle returns when all notifications that mcp-go has handed over were
+// written, or stop is closed.
+func (p *Peer) settle(stop <-chan struct{}) {
+	written := make(chan struct{})
+	barrier := mcp.JSONRPCNotification{}
+	barrier.Method = barrierMethod
+	barrier.Params.AdditionalFields = map[string]any{barrierMethod: written}
+	select {
+	case p.notifications <- barrier:
+	case <-stop:
+		return
+	}
+	select {
+	case <-written:
+	case <-stop:
+	}
+}
+
+func appendNotification(dst []byte, method string) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","method":"`...)
+	return append(append(dst, method...), '"')
+}

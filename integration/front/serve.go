@@ -1,0 +1,241 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// The defaults of [Options].
+const (
+	DefaultTool          = "mcp_call"
+	DefaultDrainTimeout  = 30 * time.Second
+	DefaultMaxConcurrent = 1024
+)
+
+// flushTimeout is how long the end of a session waits for its client to read
+// the last answers, and for handlers that do not end when they are told to.
+const flushTimeout = 5 * time.Second
+
+// Options are what [Serve] needs besides the two files.
+type Options struct {
+	// MCP answers everything but the calls of Tool. Required.
+	MCP *server.MCPServer
+	// Engine answers the calls of Tool. Required.
+	Engine Engine
+	// Tool is the name of the spliced tool; "": mcp_call.
+	Tool string
+	// Session is the number of this client connection; 0: a new one.
+	Session uint64
+	// ServerInfo is our own identity as one JSON object, for the _meta of
+	// results to modern clients; nil: it is left out.
+	ServerInfo []byte
+	// DrainTimeout is how long requests in flight may take after the input
+	// has ended or the context is done; 0: 30 s.
+	DrainTimeout time.Duration
+	// MaxLine is the longest line of a client, in bytes; 0: [MaxLine].
+	MaxLine int
+	// MaxConcurrent is how many requests mcp-go works on at once; 0: 1024.
+	MaxConcurrent int
+	// Ready, where not nil, is called with the client's peer before the first
+	// line is read.
+	Ready func(*Peer)
+	// Log takes what the operator should know; nil: nothing is logged.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Tool == "" {
+		o.Tool = DefaultTool
+	}
+	if o.Session == 0 {
+		o.Session = NextSession()
+	}
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.MaxLine <= 0 {
+		o.MaxLine = MaxLine
+	}
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Serve talks MCP with one client until its input ends or ctx is done. Then it
+// takes no new requests, waits until those in flight are answered, and
+// returns. It closes neither file.
+//
+// The error says why the session ended early or lost answers; nil is the
+// ordinary end. Where in is a terminal, a read may outlive Serve until the
+// user presses return; on all other files nothing does.
+func Serve(ctx context.Context, in, out *os.File, opts Options) error {
+	opts = opts.withDefaults()
+	output := NewOutput(out)
+	input, restoreInput := in, func() {}
+	if !sameFile(in, out) {
+		if own, restore, ok := nonblocking(in); ok {
+			input, restoreInput = own, restore
+		}
+	}
+
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	c := newConnection(work, opts, output)
+	if err := opts.MCP.RegisterSession(work, c.peer); err != nil {
+		stop()
+		return errors.Join(fmt.Errorf("starting the session: %w", err), output.Close(0))
+	}
+	pumpStop, pumpDone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(pumpDone)
+		c.peer.pump(pumpStop)
+	}()
+	if opts.Ready != nil {
+		opts.Ready(c.peer)
+	}
+
+	readDone := make(chan error, 1)
+	go func() { readDone <- c.read(newLineReader(input, opts.MaxLine, func() { growPipe(input) })) }()
+	var err error
+	select {
+	case err = <-readDone:
+	case <-ctx.Done():
+	case <-output.Failed():
+	}
+	c.gate.Lock() // a line that is being taken is still begun
+	c.closing = true
+	c.gate.Unlock()
+	// Where the read can be interrupted it is, and its end waited for.
+	if input.SetReadDeadline(time.Unix(1, 0)) == nil {
+		if !c.readEnded.Load() {
+			err = errors.Join(err, <-readDone)
+		}
+		_ = input.SetReadDeadline(time.Time{}) // worked a moment ago
+	}
+	restoreInput()
+
+	err = errors.Join(err, c.drain(opts.DrainTimeout))
+	stop()
+	opts.MCP.UnregisterSession(work, c.peer.SessionID())
+	close(pumpStop)
+	<-pumpDone
+	if closeErr := output.Close(flushTimeout); closeErr != nil {
+		opts.Log.Error("the session ended because its client cannot be written to", "session", opts.Session, "error", closeErr)
+		err = errors.Join(err, closeErr)
+	}
+	return err
+}
+
+func sameFile(a, b *os.File) bool {
+	infoA, errA := a.Stat()
+	infoB, errB := b.Stat()
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// read takes lines from the client until its input ends, or the session.
+func (c *connection) read(lines *lineReader) error {
+	defer c.readEnded.Store(true)
+	for first := true; ; first = false {
+		line, err := lines.next()
+		if more, err := c.take(line, first, err, lines.limit); !more {
+			return err
+		}
+	}
+}
+
+// take begins what one line asks for, unless the session ends.
+func (c *connection) take(line []byte, first bool, err error, limit int) (more bool, _ error) {
+	c.gate.Lock()
+	defer c.gate.Unlock()
+	switch {
+	case c.closing || errors.Is(err, io.EOF):
+		return false, nil
+	case errors.Is(err, errTooLong):
+		c.refuse(nil, codeInvalid, fmt.Sprintf("the line is longer than %d bytes, which is the most that one message may have", limit))
+	case err != nil:
+		return false, fmt.Errorf("reading from the client: %w", err)
+	default:
+		c.line(line, first)
+	}
+	return true, nil
+}
+
+// drain waits until the requests in flight are answered. What is not after
+// timeout is answered with an error and ended.
+func (c *connection) drain(timeout time.Duration) error {
+	c.stopStreams()
+	idle := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(idle)
+	}()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-idle:
+		return nil
+	case <-c.out.Failed():
+	case <-timer.C:
+	}
+	cut := c.abandon()
+	timer.Reset(flushTimeout)
+	select {
+	case <-idle:
+	case <-timer.C:
+		return fmt.Errorf("%d requests were not answered within %v after the input ended, and some of their handlers still run", cut, timeout)
+	}
+	if cut == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d requests were not answered within %v after the input ended", cut, timeout)
+}
+
+// stopStreams ends the requests that would never end by themselves.
+func (c *connection) stopStreams() {
+	c.mu.Lock()
+	entries := c.table.Entries()
+	c.mu.Unlock()
+	for _, e := range entries {
+		if e.Stream {
+			e.Stop()
+		}
+	}
+}
+
+// abandon answers all requests that are still in flight with an error.
+func (c *connection) abandon() int {
+	c.mu.Lock()
+	entries := c.table.Entries()
+	for _, e := range entries {
+		c.table.Cancel(e.ID)
+	}
+	c.mu.Unlock()
+	for _, e := range entries {
+		if e.Stop != nil {
+			_ = c.out.Write(AppendError(nil, e.ID, codeInternal, "the server shut down before the request was answered"))
+			e.Stop()
+			continue
+		}
+		gone := &messages.Error{
+			Code: messages.CodeShuttingDown, Message: "metamcp shut down before the tool answered; whether the tool did its work is unknown",
+			Hint: "Check what the tool has done before you repeat the call.",
+		}
+		_ = c.out.Write(AppendToolError(nil, e.ID, gone, e.Era, c.opts.ServerInfo))
+		c.opts.Engine.Cancel(c.opts.Session, e.Call, "the session ended")
+		c.running.Done()
+	}
+	return len(entries)
+}

@@ -1,0 +1,266 @@
+package front
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+func TestSplicedCall(t *testing.T) {
+	calls := make(chan Request, 1)
+	engine := &fakeEngine{}
+	engine.call = func(r Request) {
+		calls <- r
+		r.Reply.Answer(&messages.Answer{Result: json.RawMessage(`{"content": [ ], "n":1.00, "s":"\u003c"}`)})
+	}
+	s := start(t, Options{Engine: engine, ServerInfo: []byte(testInfo), Session: 77})
+	s.send(callLine(`9007199254740993`, `{"server":"s","tool":"t","args":{"a":1.0},"timeoutMs":1500}`))
+	s.expect(`{"jsonrpc":"2.0","id":9007199254740993,"result":{"content": [ ], "n":1.00, "s":"\u003c"}}`)
+	got := <-calls
+	if got.Server != "s" || got.Tool != "t" || string(got.Args) != `{"a":1.0}` || got.Timeout != 1500*time.Millisecond || got.Session != 77 || got.Era != messages.EraLegacy || got.Progress != nil || got.Call == 0 {
+		t.Errorf("the engine got %+v", got)
+	}
+
+	modern := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}`
+	s.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{` + modern + `,"name":"mcp_call","arguments":{"server":"s","tool":"t"}}}`)
+	s.expect(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":` + testInfo + `},"content": [ ], "n":1.00, "s":"\u003c"}}`)
+	got = <-calls
+	if got.Era != messages.EraModern || got.Progress == nil || got.Args != nil {
+		t.Errorf("the engine got %+v", got)
+	}
+
+	// A modern request that mcp-go must refuse never reaches the engine.
+	s.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}},"name":"mcp_call","arguments":{"server":"s","tool":"t"}}}`)
+	if line := s.recv(); !strings.Contains(line, `"code":-32022`) || len(calls) != 0 {
+		t.Errorf("an unknown revision: %s", line)
+	}
+	s.endsClean()
+}
+
+func TestSplicedErrors(t *testing.T) {
+	engine := &fakeEngine{}
+	engine.call = func(r Request) {
+		if r.Tool == "rpc" {
+			r.Reply.Answer(&messages.Answer{RPCError: json.RawMessage(`{"code":-32602,"message":"no <x>","data":{"a":[1]}}`)})
+			return
+		}
+		r.Reply.Answer(&messages.Answer{Err: &messages.Error{Code: messages.CodeServerNotFound, Message: "no server s", Server: "s", Hint: "h"}})
+	}
+	s := start(t, Options{Engine: engine})
+	s.send(callLine(1, `{"server":"s","tool":"rpc"}`))
+	s.expect(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no <x>","data":{"a":[1]}}}`)
+	s.send(callLine(2, `{"server":"s","tool":"t"}`))
+	s.expect(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"{\"error\":{\"code\":\"SERVER_NOT_FOUND\",\"message\":\"no server s\",\"server\":\"s\",\"retryable\":false,\"hint\":\"h\"}}"}],"isError":true}}`)
+	for arguments, want := range map[string]string{
+		`{"tool":"t"}`:                                         "server: the name",
+		`{"server":"s","tool":7}`:                              "tool: the name",
+		`{"server":"","tool":"t"}`:                             "server: the name",
+		`{"server":"s","tool":"t","args":"{\"a\":1}"}`:         "not a string",
+		`{"server":"s","tool":"t","args":[1]}`:                 "not an array",
+		`{"server":"s","tool":"t","arguments":{"a":1}}`:        `go into \\\"args\\\"`,
+		`{"server":"s","tool":"t","args":null,"input":{}}`:     `input: no such argument`,
+		`{"server":"s","tool":"t","args":{},"timeoutMs":0}`:    "timeoutMs",
+		`{"server":"s","tool":"t","args":{},"timeoutMs":"1"}`:  "timeoutMs",
+		`{"server":"s","tool":"t","args":{},"timeoutMs":-1e9}`: "timeoutMs",
+		`null`: "arguments: missing",
+		`[]`:   "arguments: an object",
+	} {
+		s.send(callLine(3, arguments))
+		if line := s.recv(); !strings.Contains(line, "VALIDATION_ERROR") || !strings.Contains(line, want) || !strings.Contains(line, `"isError":true`) {
+			t.Errorf("%s: %s, want %q", arguments, line, want)
+		}
+	}
+	s.endsClean()
+}
+
+func TestBadLines(t *testing.T) {
+	s := start(t, Options{MaxLine: 1 << 20})
+	for _, test := range []struct {
+		line, id string
+		code     int
+		want     string
+	}{
+		{`{"jsonrpc":"2.0","id":1,`, "null", -32700, "at byte 24"},
+		{"\xef\xbb\xbf{}", "null", -32700, "at byte 0"}, // not the first line
+		{`hello`, "null", -32700, "at byte 0"},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "null", -32600, "batches were removed"},
+		{`{"id":4,"method":"ping"}`, "4", -32600, "2.0"},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "null", -32600, "id"},
+		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, "null", -32600, "must not be null"},
+		{`{"jsonrpc":"2.0","id":5,"method":"no/such"}`, "5", -32601, ""},
+		{strings.Repeat("[", 20000), "null", -32700, "deeper"},
+		{strings.Repeat("x", 1<<20+1), "null", -32600, "longer than 1048576 bytes"},
+		{`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 100_000) + `","method":7}`, `"` + strings.Repeat("x", 100_000) + `"`, -32600, "method"},
+	} {
+		s.send(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
+		s.recv()
+		s.send(test.line)
+		var got struct {
+			ID    json.RawMessage
+			Error struct {
+				Code    int
+				Message string
+			}
+		}
+		line := s.recv()
+		if err := json.Unmarshal([]byte(line), &got); err != nil || string(got.ID) != test.id || got.Error.Code != test.code || !strings.Contains(got.Error.Message, test.want) {
+			t.Errorf("%.60q: %.300s", test.line, line)
+		}
+	}
+	// Silence for these.
+	s.send("", "  \r", `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`,
+		`{"jsonrpc":"2.0","method":"notifications/none"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`, `{"jsonrpc":"2.0","method":"notifications/initialized","params":[1]}`)
+	s.endsClean()
+}
+
+func TestFirstLineBOMAndCRLF(t *testing.T) {
+	s := start(t, Options{})
+	s.send("\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\r")
+	s.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	s.endsClean()
+}
+
+// A script pipes in everything at once and closes; all is answered, and the
+// handshake is answered first.
+func TestPipedScript(t *testing.T) {
+	release := make(chan struct{})
+	s := start(t, Options{MCP: newMCP(map[string]server.ToolHandlerFunc{
+		"slow": func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			select {
+			case <-release:
+				return mcp.NewToolResultText("<slow> & steady"), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		},
+	})})
+	s.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/call","params":{"name":"slow"}}`)
+	_ = s.in.Close()
+	if line := s.recv(); !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05"`) {
+		t.Errorf("the handshake: %s", line)
+	}
+	close(release)
+	s.expect(`{"jsonrpc":"2.0","id":12345678901234567890,"result":{"content":[{"type":"text","text":"<slow> & steady"}]}}`)
+	s.endsClean()
+}
+
+func TestProgressBeforeAnswer(t *testing.T) {
+	const n = 1000
+	engine := &fakeEngine{}
+	engine.call = func(r Request) {
+		go func() { // as a child's reader does
+			for i := range n {
+				r.Progress.Progress(r.Call, fmt.Appendf(nil, `{"progressToken":%d,"progress":%d}`, r.Call, i))
+			}
+			r.Reply.Answer(&messages.Answer{Result: json.RawMessage(`{"content":[]}`)})
+			r.Progress.Progress(r.Call, json.RawMessage(`{"progress":-1}`)) // too late
+		}()
+	}
+	mcpServer := newMCP(nil)
+	mcpServer.AddTool(mcp.NewTool("own"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		for i := range n {
+			if i%2 == 0 { // through mcp-go and past it
+				if err := mcpServer.SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": "own", "progress": i}); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if err := PeerFromContext(ctx).Notify("notifications/message", fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
+				return nil, err
+			}
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	s := start(t, Options{Engine: engine, MCP: mcpServer})
+	s.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	s.recv()
+	s.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"tok"},"name":"mcp_call","arguments":{"server":"s","tool":"t"}}}`)
+	for i := range n {
+		s.expect(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":%d}}`, i))
+	}
+	s.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+	s.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"own"}}`)
+	count, next := 0, 0
+	for {
+		line := s.recv()
+		if strings.Contains(line, `"id":2`) {
+			break
+		}
+		count++
+		var m struct{ Params struct{ Progress *int } }
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Params.Progress != nil {
+			if *m.Params.Progress != next {
+				t.Fatalf("progress %d came when %d was due", *m.Params.Progress, next)
+			}
+			next += 2
+		}
+	}
+	if count != n {
+		t.Errorf("%d notifications before the answer, want %d", count, n)
+	}
+	s.endsClean()
+}
+
+func TestTenThousandAtOnce(t *testing.T) {
+	engine := &fakeEngine{}
+	engine.call = func(r Request) {
+		go func() { r.Reply.Answer(&messages.Answer{Result: echo(r)}) }()
+	}
+	s := start(t, Options{Engine: engine})
+	const n = 10_000
+	go func() {
+		w := bufio.NewWriter(s.in)
+		for i := range n {
+			_, _ = fmt.Fprintln(w, callLine(i, fmt.Sprintf(`{"server":"s","tool":"t","args":{"i":%d}}`, i)))
+		}
+		_ = w.Flush()
+	}()
+	seen := make([]bool, n)
+	for range n {
+		var got struct {
+			ID     int
+			Result struct{ StructuredContent struct{ I int } }
+		}
+		if err := json.Unmarshal([]byte(s.recv()), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.ID != got.Result.StructuredContent.I || seen[got.ID] {
+			t.Fatalf("answer %d carries %d", got.ID, got.Result.StructuredContent.I)
+		}
+		seen[got.ID] = true
+	}
+	s.endsClean()
+}
+
+// A client that sends all before it reads anything is still served.
+func TestSlowReader(t *testing.T) {
+	engine := &fakeEngine{}
+	big := strings.Repeat("y", 100_000)
+	engine.call = func(r Request) {
+		r.Reply.Answer(&messages.Answer{Result: fmt.Appendf(nil, `{"content":[],"big":"%s"}`, big)})
+	}
+	s := start(t, Options{Engine: engine})
+	const n = 200 // 20 MB of answers
+	for i := range n {
+		s.send(callLine(i, `{"server":"s","tool":"t"}`))
+	}
+	for i := range n {
+		s.expect(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[],"big":%q}}`, i, big))
+	}
+	s.endsClean()
+}

@@ -1,0 +1,226 @@
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/metamcp/metamcp"
+
+// zone is a set of packages that obey the same rule.
+type zone string
+
+const (
+	zoneMessages    zone = "messages"
+	zoneKernel      zone = "supervision/kernel"
+	zoneSupervision zone = "supervision"
+	zoneIndex       zone = "index"
+	zoneActors      zone = "actors"
+	zoneIntegration zone = "integration"
+	zoneFacade      zone = "the root package"
+	zoneCmd         zone = "cmd"
+)
+
+// mayImport is the import rule: everything of ours that a zone may import,
+// beyond itself. Imports run downwards only, and integration stands aside: the
+// facade and the commands hand its pieces to the actors as interfaces.
+var mayImport = map[zone][]zone{
+	zoneMessages:    nil,
+	zoneKernel:      {zoneMessages},
+	zoneSupervision: {zoneMessages, zoneKernel},
+	zoneIndex:       {zoneMessages, zoneKernel},
+	zoneActors:      {zoneMessages, zoneKernel, zoneSupervision, zoneIndex},
+	zoneIntegration: {zoneMessages},
+	zoneFacade:      {zoneMessages, zoneKernel, zoneSupervision, zoneIndex, zoneActors, zoneIntegration},
+	zoneCmd:         {zoneMessages, zoneKernel, zoneSupervision, zoneIndex, zoneActors, zoneIntegration, zoneFacade},
+}
+
+// confined are libraries that one zone alone may know.
+var confined = map[string]zone{
+	"github.com/asynkron/protoactor-go": zoneKernel,
+	"github.com/dgraph-io/badger":       zoneIndex,
+}
+
+// pkg is what `go list -json` says of a package.
+type pkg struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// zoneOf returns the zone of a package, "" for one that is not ours, and an
+// error for one of ours that has no place in the house.
+func zoneOf(path string) (zone, error) {
+	if path == module {
+		return zoneFacade, nil
+	}
+	rel, ours := strings.CutPrefix(path, module+"/")
+	if !ours {
+		return "", nil
+	}
+	if within(rel, string(zoneKernel)) {
+		return zoneKernel, nil
+	}
+	top, _, _ := strings.Cut(rel, "/")
+	switch z := zone(top); z {
+	case zoneMessages, zoneSupervision, zoneIndex, zoneActors, zoneIntegration, zoneCmd:
+		return z, nil
+	default:
+		return "", fmt.Errorf("%s is in none of the folders that the import rule knows", path)
+	}
+}
+
+func within(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+
+// check returns every violation of the import rule, in the order of the packages.
+//
+// Tests obey it too, with two exceptions: the tests of integration drive the
+// whole program and may import all of it, and all tests may use integration, for
+// they need real processes and real files.
+func check(pkgs []pkg) []string {
+	var found []string
+	for _, p := range pkgs {
+		from, err := zoneOf(p.ImportPath)
+		if err != nil {
+			found = append(found, err.Error())
+			continue
+		}
+		for _, imported := range p.Imports {
+			found = append(found, judge(p.ImportPath, from, imported, false)...)
+		}
+		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
+			found = append(found, judge(p.ImportPath+" (test)", from, imported, true)...)
+		}
+	}
+	return found
+}
+
+// judge returns what is wrong with one import, or nothing.
+func judge(importer string, from zone, imported string, inTest bool) []string {
+	for library, owner := range confined {
+		// Later major versions have a suffix: /v4.
+		if within(imported, library) && from != owner {
+			return []string{fmt.Sprintf("%s imports %s, which only %s may", importer, imported, owner)}
+		}
+	}
+	to, err := zoneOf(imported)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("%s imports %s: %v", importer, imported, err)}
+	case to == "" || to == from || slices.Contains(mayImport[from], to):
+		return nil
+	case inTest && (from == zoneIntegration || to == zoneIntegration):
+		return nil
+	}
+	return []string{fmt.Sprintf("%s imports %s: %s may not import %s", importer, imported, from, to)}
+}
+
+// Files for other systems count as well, so each system's list is looked at.
+func TestImportsRunDownwards(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		t.Run(goos, func(t *testing.T) {
+			pkgs := list(t, goos)
+			if len(pkgs) < 5 {
+				t.Fatalf("go list knows %d packages only", len(pkgs))
+			}
+			for _, violation := range check(pkgs) {
+				t.Error(violation)
+			}
+		})
+	}
+}
+
+func list(t *testing.T, goos string) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"/...")
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &complaints)
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return pkgs
+		}
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// The check above passes for ever if it finds nothing: this one shows that it can.
+func TestImportCheckFindsViolations(t *testing.T) {
+	const (
+		protoactor = "github.com/asynkron/protoactor-go/actor"
+		badger     = "github.com/dgraph-io/badger/v4"
+	)
+	tests := []struct {
+		name, from, imports string
+		inTest              bool
+		want                bool // a violation
+	}{
+		{"messages import nothing", "messages", module + "/supervision/kernel", false, true},
+		{"messages import the facade", "messages", module, false, true},
+		{"kernel imports messages", "supervision/kernel", module + "/messages", false, false},
+		{"kernel imports supervision", "supervision/kernel", module + "/supervision", false, true},
+		{"supervision imports kernel", "supervision", module + "/supervision/kernel", false, false},
+		{"supervision imports index", "supervision", module + "/index", false, true},
+		{"supervision imports actors", "supervision", module + "/actors", false, true},
+		{"index imports kernel", "index", module + "/supervision/kernel", false, false},
+		{"index imports supervision", "index", module + "/supervision", false, true},
+		{"below index, index", "index/rank", module + "/index", false, false},
+		{"actors import supervision", "actors", module + "/supervision", false, false},
+		{"actors import the facade", "actors", module, false, true},
+		{"actors import integration", "actors", module + "/integration/child", false, true},
+		{"integration imports messages", "integration/child", module + "/messages", false, false},
+		{"integration imports integration", "integration/child", module + "/integration/childlog", false, false},
+		{"integration imports kernel", "integration/child", module + "/supervision/kernel", false, true},
+		{"integration imports actors", "integration/front", module + "/actors", false, true},
+		{"integration imports the facade", "integration/front", module, false, true},
+		{"the facade imports actors", "", module + "/actors", false, false},
+		{"the facade imports cmd", "", module + "/cmd/metamcp", false, true},
+		{"cmd imports the facade", "cmd/metamcp", module, false, false},
+		{"a folder of its own", "util", "fmt", false, true},
+		{"an import of such a folder", "actors", module + "/util", false, true},
+		{"a name that only begins alike", "messages", module + "2/actors", false, false},
+		{"kernel imports protoactor", "supervision/kernel", protoactor, false, false},
+		{"supervision imports protoactor", "supervision", protoactor, false, true},
+		{"cmd imports protoactor", "cmd/metamcp", protoactor, false, true},
+		{"index imports badger", "index", badger, false, false},
+		{"actors import badger", "actors", badger, false, true},
+		{"a test of actors imports badger", "actors", badger, true, true},
+		{"a test of actors imports integration", "actors", module + "/integration/child", true, false},
+		{"a test of index imports supervision", "index", module + "/supervision", true, true},
+		{"a test of integration imports actors", "integration", module + "/actors", true, false},
+		{"a test of messages imports kernel", "messages", module + "/supervision/kernel", true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := pkg{ImportPath: strings.TrimSuffix(module+"/"+tt.from, "/")}
+			if tt.inTest {
+				p.XTestImports = []string{"fmt", tt.imports}
+			} else {
+				p.Imports = []string{"fmt", tt.imports}
+			}
+			got := check([]pkg{{ImportPath: module + "/messages"}, p})
+			if (len(got) > 0) != tt.want {
+				t.Errorf("violations %q, want some: %t", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,169 @@
+package jsonrpc
+
+import "encoding/json"
+
+// Message is one JSON-RPC 2.0 message. Its raw members alias the line that it
+// was parsed from; nil stands for a member that is absent, and a member that
+// is null is the four bytes of null.
+type Message struct {
+	ID     json.RawMessage // a string, a number or null
+	Params json.RawMessage
+	Result json.RawMessage
+	Error  json.RawMessage
+	Method string // unquoted; "" when absent
+}
+
+// IsRequest says whether m wants an answer: it has a method and an id. An id
+// of null counts, for the caller to refuse.
+func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
+
+// IsNotification says whether m has a method and no id.
+func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
+
+// IsResponse says whether m has no method and either a result or an error.
+func (m *Message) IsResponse() bool { return m.Method == "" && (m.Result != nil || m.Error != nil) }
+
+// The slots of messageFields, which every message shape begins with except
+// that params may have fields inside.
+const (
+	slotVersion = iota
+	slotID
+	slotMethod
+	slotResult
+	slotError
+	slotParams
+	messageSlots
+)
+
+func messageFields(params ...Field) []Field {
+	return []Field{{Name: "jsonrpc"}, {Name: "id"}, {Name: "method"}, {Name: "result"}, {Name: "error"}, {Name: "params", Fields: params}}
+}
+
+var plainMessage = newShape(messageFields(), 0)
+
+// maxSlots is how many captures of one message fit on the stack.
+const maxSlots = 32
+
+// Parse checks that line is one strict JSON text and a JSON-RPC 2.0 message,
+// and cuts out its members. Space around the message, including the line feed,
+// is allowed.
+//
+// It returns a [*SyntaxError] for a text that is no JSON and a [*MessageError]
+// for JSON that is no message; with the latter the Message holds an id where
+// one was found, so that the error can be answered. It allocates only for an
+// error and for a method name that is not one of the protocol's own.
+func Parse(line []byte) (Message, error) {
+	var slots [messageSlots]span
+	return parse(line, plainMessage, slots[:])
+}
+
+// ParamsShape is the list of members that are wanted of a message's params, for
+// [ParseShape].
+type ParamsShape struct{ sh *shape }
+
+// NewParamsShape makes a shape of the fields that are wanted of params. With
+// more than 26 fields, nested ones included, each ParseShape allocates.
+func NewParamsShape(fields ...Field) ParamsShape {
+	return ParamsShape{newShape(messageFields(fields...), 0)}
+}
+
+// ParseShape is [Parse], and in the same pass it stores the raw values of the
+// shape's fields in out, in the order of the shape; nil for those that are
+// absent. Only the first len(out) are stored.
+func ParseShape(line []byte, shape ParamsShape, out [][]byte) (Message, error) {
+	var few [maxSlots]span
+	slots := few[:]
+	if shape.sh.slots > maxSlots {
+		slots = make([]span, shape.sh.slots)
+	}
+	slots = slots[:shape.sh.slots]
+	m, err := parse(line, shape.sh, slots)
+	for i, v := range slots[messageSlots:] {
+		if i == len(out) {
+			break
+		}
+		out[i] = v.of(line)
+	}
+	return m, err
+}
+
+func parse(line []byte, sh *shape, slots []span) (Message, error) {
+	s := scanner{b: line, out: slots}
+	if s.text(sh) < 0 {
+		clear(slots)
+		return Message{}, s.err()
+	}
+	var m Message
+	switch line[s.space(0)] {
+	case '{':
+	case '[':
+		return m, errBatch
+	default:
+		return m, errNotObject
+	}
+	if id := slots[slotID].of(line); id != nil {
+		if c := id[0]; c != '"' && c != 'n' && c != '-' && c-'0' >= 10 {
+			return m, errID
+		}
+		m.ID = id
+	}
+	if !isString(slots[slotVersion].of(line), "2.0") {
+		return m, errVersion
+	}
+	if raw := slots[slotMethod].of(line); raw != nil {
+		if raw[0] != '"' || len(raw) == 2 {
+			return m, errMethod
+		}
+		m.Method = intern(raw)
+	}
+	m.Params, m.Result, m.Error = slots[slotParams].of(line), slots[slotResult].of(line), slots[slotError].of(line)
+	if m.Method == "" && m.Result == nil && m.Error == nil {
+		return m, errEmpty
+	}
+	return m, nil
+}
+
+// isString says whether raw is a JSON string that reads want.
+func isString(raw []byte, want string) bool {
+	if len(raw) < 2 || raw[0] != '"' {
+		return false
+	}
+	body := raw[1 : len(raw)-1]
+	return string(body) == want || hasEscape(body) && string(unescape(nil, body)) == want
+}
+
+// intern returns the string that raw quotes, without an allocation for the
+// methods of the protocol.
+func intern(raw []byte) string {
+	body := raw[1 : len(raw)-1]
+	switch string(body) {
+	case "tools/call":
+		return "tools/call"
+	case "tools/list":
+		return "tools/list"
+	case "ping":
+		return "ping"
+	case "initialize":
+		return "initialize"
+	case "server/discover":
+		return "server/discover"
+	case "subscriptions/listen":
+		return "subscriptions/listen"
+	case "logging/setLevel":
+		return "logging/setLevel"
+	case "notifications/progress":
+		return "notifications/progress"
+	case "notifications/cancelled":
+		return "notifications/cancelled"
+	case "notifications/message":
+		return "notifications/message"
+	case "notifications/initialized":
+		return "notifications/initialized"
+	case "notifications/tools/list_changed":
+		return "notifications/tools/list_changed"
+	}
+	if hasEscape(body) {
+		return string(unescape(nil, body))
+	}
+	return string(body)
+}

@@ -1,0 +1,155 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		line   string
+		want   Message
+		syntax bool
+		bad    string // part of a MessageError
+	}{
+		{line: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`, want: Message{ID: raw(`1`), Method: "tools/call", Params: raw(`{"name":"x"}`)}},
+		{line: " {\"id\" : \"a\\\"b\" , \"jsonrpc\" : \"2.0\" , \"result\" : [ 1 , 2 ] } \r\n", want: Message{ID: raw(`"a\"b"`), Result: raw(`[ 1 , 2 ]`)}},
+		{line: `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`, want: Message{Method: "notifications/progress", Params: raw(`{}`)}},
+		{line: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, want: Message{ID: raw(`null`), Error: raw(`{"code":-32700,"message":"x"}`)}},
+		{line: `{"jsonrpc":"2.0","id":3,"result":null}`, want: Message{ID: raw(`3`), Result: raw(`null`)}},
+		{line: `{"jsonrpc":"2.0","id":-1.5e3,"method":"x\/y"}`, want: Message{ID: raw(`-1.5e3`), Method: "x/y"}},
+		{line: `{"\u006asonrpc":"2\u002e0","id":1,"m\u0065thod":"ping"}`, want: Message{ID: raw(`1`), Method: "ping"}},
+		{line: `{"jsonrpc":"2.0","id":1,"id":2,"method":"a","method":"b"}`, want: Message{ID: raw(`2`), Method: "b"}},
+		{line: `{"jsonrpc":"2.0","id":1,"ID":2,"method":"a"}`, want: Message{ID: raw(`1`), Method: "a"}},
+		{line: ``, syntax: true},
+		{line: `{"jsonrpc":"2.0","id":1,"method":"a"`, syntax: true},
+		{line: `{"jsonrpc":"2.0","id":1,"method":"a"}}`, syntax: true},
+		{line: `[{"jsonrpc":"2.0","id":1,"method":"a"}]`, bad: "batches were removed"},
+		{line: `7`, bad: "no JSON object"},
+		{line: `{"id":1,"method":"a"}`, want: Message{ID: raw(`1`)}, bad: `"jsonrpc"`},
+		{line: `{"jsonrpc":2.0,"id":1,"method":"a"}`, want: Message{ID: raw(`1`)}, bad: `"jsonrpc"`},
+		{line: `{"jsonrpc":"1.0","id":1,"method":"a"}`, want: Message{ID: raw(`1`)}, bad: `"jsonrpc"`},
+		{line: `{"jsonrpc":"2.0","id":true,"method":"a"}`, bad: `"id"`},
+		{line: `{"jsonrpc":"2.0","id":{},"method":"a"}`, bad: `"id"`},
+		{line: `{"jsonrpc":"2.0","id":1,"method":7}`, want: Message{ID: raw(`1`)}, bad: `"method"`},
+		{line: `{"jsonrpc":"2.0","id":1,"method":""}`, want: Message{ID: raw(`1`)}, bad: `"method"`},
+		{line: `{"jsonrpc":"2.0","id":1}`, want: Message{ID: raw(`1`)}, bad: "neither"},
+	}
+	for _, test := range tests {
+		got, err := Parse([]byte(test.line))
+		var syntax *SyntaxError
+		var bad *MessageError
+		switch {
+		case test.syntax:
+			if !errors.As(err, &syntax) {
+				t.Errorf("Parse(%s): %v, want a syntax error", test.line, err)
+			}
+		case test.bad != "":
+			if !errors.As(err, &bad) || !strings.Contains(bad.What, test.bad) {
+				t.Errorf("Parse(%s): %v, want a message error with %q", test.line, err, test.bad)
+			}
+		case err != nil:
+			t.Errorf("Parse(%s): %v", test.line, err)
+		}
+		if show(got) != show(test.want) {
+			t.Errorf("Parse(%s)\n got %s\nwant %s", test.line, show(got), show(test.want))
+		}
+	}
+}
+
+func raw(s string) json.RawMessage { return json.RawMessage(s) }
+
+func show(m Message) string {
+	var b strings.Builder
+	for _, r := range []json.RawMessage{m.ID, m.Params, m.Result, m.Error} {
+		if r == nil {
+			b.WriteString("- ")
+		} else {
+			b.WriteString(string(r) + " ")
+		}
+	}
+	return b.String() + m.Method
+}
+
+var callShape = NewParamsShape(
+	Field{Name: "name"},
+	Field{Name: "arguments", Fields: []Field{{Name: "server"}, {Name: "tool"}, {Name: "args"}}},
+	Field{Name: "_meta", Fields: []Field{{Name: "progressToken"}}},
+)
+
+func TestParseShape(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"n","arguments":{"server":"s","args":{"server":"inner"},"tool":"t"},"_meta":{"progressToken":7}}}`: `"n"|{"server":"s","args":{"server":"inner"},"tool":"t"}|"s"|"t"|{"server":"inner"}|{"progressToken":7}|7`,
+		`{"jsonrpc":"2.0","id":1,"method":"m"}`:                                                                           `||||||`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":[{"name":"n"}]}`:                                                   `||||||`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":"x","name":{"server":1}}}`:                            `{"server":1}|"x"|||||`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"a","_meta":{"progressToken":1}},"params":{"name" : "b"}}`: `"b"||||||`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":{"server":1},"arguments":{"tool":2}}}`:                `|{"tool":2}||2|||`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":{"server":1},"arguments":null}}`:                      `|null|||||`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"argum\u0065nts":{"\u0073erver":1}}}`:                             `|{"\u0073erver":1}|1||||`,
+	} {
+		var out [7][]byte
+		if _, err := ParseShape([]byte(line), callShape, out[:]); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		parts := make([]string, len(out))
+		for i, o := range out {
+			parts[i] = string(o)
+		}
+		if got := strings.Join(parts, "|"); got != want {
+			t.Errorf("ParseShape(%s)\n got %s\nwant %s", line, got, want)
+		}
+	}
+	var out [7][]byte
+	if _, err := ParseShape([]byte(`{"jsonrpc":"2.0","params":{"name":"n"},`), callShape, out[:]); err == nil || out[0] != nil {
+		t.Errorf("a broken line left captures: %v %s", err, out[0])
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments":{"server":"s","args":{"a":[1,2,3]},"tool":"t"}}}`)
+	if n := testing.AllocsPerRun(100, func() {
+		var out [7][]byte
+		if _, err := ParseShape(line, callShape, out[:]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(line); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"server":"s"}}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"id":"x","result":{"a":[1,2]},"error":null}`))
+	f.Add([]byte(`[{"jsonrpc":"2.0"}]`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		m, err := Parse(line)
+		var out [7][]byte
+		m2, err2 := ParseShape(line, callShape, out[:])
+		if (err == nil) != (err2 == nil) || show(m) != show(m2) {
+			t.Fatalf("Parse and ParseShape differ on %q", line)
+		}
+		if err != nil {
+			return
+		}
+		// A map keeps the last of several members, with exact names.
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal(line, &want); err != nil {
+			t.Fatal(err)
+		}
+		for name, got := range map[string]json.RawMessage{"id": m.ID, "params": m.Params, "result": m.Result, "error": m.Error} {
+			if string(got) != string(want[name]) {
+				t.Fatalf("%s of %q: %s, want %s", name, line, got, want[name])
+			}
+		}
+		if name := Get(m.Params, "name"); !bytes.Equal(name, out[0]) {
+			t.Fatalf("Get of %q: %s, shape %s", line, name, out[0])
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package jsonrpc
+
+// A shape names the members of an object that a scanner is to capture on its
+// way through, at any depth. It is immutable and may be shared.
+type shape struct {
+	members []member
+	slots   int
+}
+
+type member struct {
+	name  string
+	inner *shape
+	slot  int // index of the value in the captures
+	end   int // slots from slot to end belong to this member and what is in it
+}
+
+// Field is one member of a shape: its name (unescaped) and, where members of
+// its own are wanted, their fields.
+type Field struct {
+	Name   string
+	Fields []Field
+}
+
+// newShape makes a shape. The captures are numbered from slot in the order in
+// which the fields are written, each field before the fields inside it.
+func newShape(fields []Field, slot int) *shape {
+	sh := &shape{members: make([]member, 0, len(fields))}
+	for _, f := range fields {
+		m := member{name: f.Name, slot: slot}
+		slot++
+		if len(f.Fields) > 0 {
+			m.inner = newShape(f.Fields, slot)
+			slot = m.inner.slots
+		}
+		m.end = slot
+		sh.members = append(sh.members, m)
+	}
+	sh.slots = slot
+	return sh
+}
+
+// find returns the member that key, the raw text between two quotes, names.
+func (sh *shape) find(key []byte) *member {
+	for i := range sh.members {
+		if string(key) == sh.members[i].name {
+			return &sh.members[i]
+		}
+	}
+	if !hasEscape(key) {
+		return nil
+	}
+	plain := string(unescape(nil, key))
+	for i := range sh.members {
+		if plain == sh.members[i].name {
+			return &sh.members[i]
+		}
+	}
+	return nil
+}

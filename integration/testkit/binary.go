@@ -1,0 +1,100 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+const buildTimeout = 10 * time.Minute
+
+// build is what this test process has built.
+var build struct {
+	mu   sync.Mutex
+	dir  string // made by Main
+	path string
+	err  error
+}
+
+// Main runs the tests of a package that uses [Binary] and removes what was
+// built for them: `func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }`.
+func Main(m interface{ Run() int }) int {
+	dir, err := os.MkdirTemp("", "metamcp-test-")
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "testkit: make a folder for the binary:", err)
+		return 1
+	}
+	build.dir = dir
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "testkit: remove the binary:", err)
+	}
+	return code
+}
+
+// Binary returns the path of a metamcp binary of the present sources, with the
+// race detector where the test has it. It is built by the first test that asks;
+// the others wait. It may be called from any goroutine of a test.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	build.mu.Lock()
+	defer build.mu.Unlock()
+	if build.dir == "" {
+		tb.Fatal("testkit.Binary needs a TestMain that calls testkit.Main")
+	}
+	if build.path == "" && build.err == nil {
+		build.path, build.err = buildBinary(build.dir, "./cmd/metamcp")
+	}
+	if build.err != nil {
+		tb.Fatal(build.err)
+	}
+	return build.path
+}
+
+func buildBinary(dir, pkg string) (string, error) {
+	root, err := ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, filepath.Base(pkg))
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
+	args := []string{"build", "-buildvcs=false", "-o", path}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return path, nil
+}
+
+// ModuleRoot returns the folder of go.mod above the running test.
+func ModuleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("there is no go.mod above the running test")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,108 @@
+//go:build unix
+
+package watchdog
+
+import (
+	"os"
+	"strconv"
+
+	"github.com/metamcp/metamcp/integration/child/proctree"
+)
+
+// compactAfter is how many lines of a journal may be of no more use before it
+// is written anew.
+const compactAfter = 1000
+
+// journal is the list on disk. It is not synced: what a power failure loses
+// has no processes left. Its owner serialises all calls.
+type journal struct {
+	path   string
+	head   string
+	f      *os.File
+	dead   int  // lines that no longer say anything
+	broken bool // the last write may have left half a line
+}
+
+// A journal's name is host-PID-START.journal.
+const (
+	namePrefix = "host-"
+	nameSuffix = ".journal"
+)
+
+// runDir is where journals are.
+func runDir(stateDir string) string { return stateDir + "/run" }
+
+func openJournal(stateDir, hostID string) (*journal, error) {
+	dir := runDir(stateDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, explain("no journal of children (they are not ended by the next start if this host and its watchdog are killed)", err)
+	}
+	pid := os.Getpid()
+	start, _ := proctree.StartTime(pid)
+	j := &journal{
+		path: dir + "/" + namePrefix + strconv.Itoa(pid) + "-" + strconv.FormatUint(start, 10) + nameSuffix,
+		head: record{verb: verbHost, pid: pid, start: start, marker: hostID, boot: proctree.BootID(), space: proctree.Namespace()}.String(),
+	}
+	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, explain("no journal of children", err)
+	}
+	j.f = f
+	return j, j.write(j.head)
+}
+
+func (j *journal) write(line string) error {
+	if j.broken {
+		line = "\n" + line
+	}
+	_, err := j.f.WriteString(line)
+	j.broken = err != nil
+	if err != nil {
+		return explain("journal of children", err)
+	}
+	return nil
+}
+
+// append adds a record; trees is the list after it.
+func (j *journal) append(r record, trees list) error {
+	if r.verb == verbDel {
+		j.dead += 2
+	}
+	if j.dead > compactAfter {
+		return j.compact(trees)
+	}
+	return j.write(r.String())
+}
+
+// compact replaces the file by one that holds only what is true now.
+func (j *journal) compact(trees list) error {
+	text := []byte(j.head)
+	for _, r := range trees {
+		text = append(text, r.String()...)
+	}
+	fresh := j.path + ".new"
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return explain("journal of children", err)
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = os.Rename(fresh, j.path)
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(fresh)
+		return explain("journal of children", err)
+	}
+	_ = j.f.Close()
+	j.f, j.dead, j.broken = f, 0, false
+	return nil
+}
+
+// close lets go of the file and removes it where it is of no more use.
+func (j *journal) close(remove bool) {
+	_ = j.f.Close()
+	if remove {
+		_ = os.Remove(j.path)
+	}
+}

@@ -1,0 +1,306 @@
+//go:build unix
+
+package watchdog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/child/proctree"
+	"github.com/metamcp/metamcp/integration/watchdog"
+)
+
+const limit = 60 * time.Second
+
+func running(pid int) bool {
+	_, ok := proctree.StartTime(pid)
+	return ok
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(limit); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in %v: %s", limit, what)
+		}
+	}
+}
+
+var hosts struct {
+	sync.Mutex
+	n int
+}
+
+// play starts a host with children; its death is the test's business.
+func play(t *testing.T, state string) (c cast, host *exec.Cmd) {
+	t.Helper()
+	hosts.Lock()
+	hosts.n++
+	id := fmt.Sprintf("test%d-%d", os.Getpid(), hosts.n)
+	hosts.Unlock()
+	host = exec.Command(os.Args[0])
+	host.Env = append(os.Environ(), partVar+"=host", stateVar+"="+state, hostID+"="+id)
+	host.Stderr = os.Stderr
+	stdin, err := host.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = host.Process.Kill()
+		_ = host.Wait()
+		for _, pid := range append(c.Children, c.Runaways...) {
+			if running(pid) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
+	if err := json.NewDecoder(out).Decode(&c); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range append([]int{c.Host, c.Watchdog}, append(c.Children, c.Runaways...)...) {
+		if !running(pid) {
+			t.Fatalf("process %d of %+v does not run", pid, c)
+		}
+	}
+	return c, host
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c cast) gone() bool {
+	for _, pid := range append(c.Children, c.Runaways...) {
+		if running(pid) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestHostKilled(t *testing.T) {
+	state := t.TempDir()
+	c, host := play(t, state)
+	// A terminal's Ctrl-C and a polite end must not take it away before.
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if err := syscall.Kill(c.Watchdog, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill(t, c.Host)
+	_ = host.Wait()
+	began := time.Now()
+	eventually(t, "children and runaways are gone", c.gone)
+	t.Logf("gone %v after the host", time.Since(began).Round(time.Millisecond))
+	eventually(t, "the watchdog is gone", func() bool { return !running(c.Watchdog) })
+	// The journal is left; there is nothing to do for it but to go.
+	ended, err := watchdog.EndLeftovers(state)
+	if err != nil || len(ended) != 0 {
+		t.Errorf("EndLeftovers = %v, %v after a watchdog did its work", ended, err)
+	}
+	if left := journals(t, state); len(left) != 0 {
+		t.Errorf("journals left: %v", left)
+	}
+}
+
+func TestBothKilled(t *testing.T) {
+	state := t.TempDir()
+	c, host := play(t, state)
+	if ended, err := watchdog.EndLeftovers(state); err != nil || len(ended) != 0 || c.gone() {
+		t.Fatalf("EndLeftovers = %v, %v while the host lives", ended, err)
+	}
+	// The host must not have the time to replace the watchdog.
+	if err := syscall.Kill(c.Host, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, c.Watchdog)
+	kill(t, c.Host)
+	_ = host.Wait()
+	if c.gone() {
+		t.Fatal("the children ended by themselves: nothing is tested")
+	}
+	path := journals(t, state)[0]
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Broken lines, and a reused number: this very process.
+	_, err = fmt.Fprintf(f, "add\nadd 1 1 x\nadd -5 3 x\nnonsense\n\x00\xff\nadd %d 1 other.1\nadd 99", os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	ended, err := watchdog.EndLeftovers(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "children and runaways are gone", c.gone)
+	want := len(c.Children)
+	if runtime.GOOS == "linux" {
+		want += len(c.Runaways)
+	}
+	if len(ended) < want || ended[0].Host != c.Host {
+		t.Errorf("ended %v, want at least %d of host %d", ended, want, c.Host)
+	}
+	if left := journals(t, state); len(left) != 0 {
+		t.Errorf("journals left: %v", left)
+	}
+}
+
+func TestWatchdogReplaced(t *testing.T) {
+	c, host := play(t, "")
+	kill(t, c.Watchdog)
+	var next int
+	eventually(t, "a new watchdog", func() bool {
+		next = childNamed(t, c.Host, c.Watchdog)
+		return next != 0
+	})
+	kill(t, c.Host)
+	_ = host.Wait()
+	eventually(t, "children and runaways are gone", c.gone)
+	eventually(t, "the new watchdog is gone", func() bool { return !running(next) })
+}
+
+// childNamed finds a child of host that is in a session of its own and is not
+// other: a watchdog.
+func childNamed(t *testing.T, host, other int) int {
+	t.Helper()
+	snap, err := proctree.Scan(^uint64(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range snap {
+		if p.PPID == host && p.PID != other && p.Group == p.PID && p.Session == p.PID {
+			return p.PID
+		}
+	}
+	return 0
+}
+
+func journals(t *testing.T, state string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(state, "run", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestGoodbye: a clean end leaves no process, no journal and no goroutine, and
+// the compaction keeps the journal small on the way.
+func TestGoodbye(t *testing.T) {
+	state := t.TempDir()
+	var failures []error
+	h := watchdog.New(watchdog.Options{HostID: "goodbye", StateDir: state, Report: func(err error) { failures = append(failures, err) }})
+	if h.PID() != 0 || len(journals(t, state)) != 0 {
+		t.Error("something was started before the first tree")
+	}
+	const far = 1 << 30 // no process has such a number
+	h.Add(far, 1, "goodbye.0")
+	dog := h.PID()
+	if dog == 0 || !running(dog) {
+		t.Fatalf("no watchdog runs: %v", failures)
+	}
+	for i := range 5000 {
+		h.Add(far+1+i, 1, "goodbye.1")
+		h.Remove(far+1+i, 1)
+	}
+	info, err := os.Stat(journals(t, state)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 64<<10 {
+		t.Errorf("the journal has %d bytes for one tree", info.Size())
+	}
+	text, err := os.ReadFile(journals(t, state)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "add "+strconv.Itoa(far)+" 1 goodbye.0\n") {
+		t.Error("the tree is no longer in the journal")
+	}
+	h.Remove(far, 1)
+	h.Close()
+	h.Close()
+	h.Add(far, 1, "x")
+	if running(dog) || len(journals(t, state)) != 0 {
+		t.Error("the watchdog or the journal is left after the goodbye")
+	}
+	if len(failures) != 0 {
+		t.Errorf("reported: %v", failures)
+	}
+}
+
+func TestUnwritableState(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var failures []error
+	h := watchdog.New(watchdog.Options{HostID: "u", StateDir: file, Report: func(err error) { failures = append(failures, err) }})
+	h.Add(1<<30, 1, "u.1")
+	if h.PID() == 0 || len(failures) != 1 {
+		t.Errorf("watchdog %d, reported %v; want a watchdog without a journal", h.PID(), failures)
+	}
+	h.Remove(1<<30, 1)
+	h.Close()
+}
+
+// TestNoWatchdog: programs that do not exist or are none are reported, again
+// and again, and hold nobody up.
+func TestNoWatchdog(t *testing.T) {
+	for _, path := range []string{"/no/such/program", "/bin/true"} {
+		t.Run(filepath.Base(path), func(t *testing.T) { noWatchdog(t, path) })
+	}
+}
+
+func noWatchdog(t *testing.T, path string) {
+	reported := make(chan error, 100)
+	h := watchdog.New(watchdog.Options{HostID: "n", Executable: path, Report: func(err error) {
+		select {
+		case reported <- err:
+		default:
+		}
+	}})
+	h.Add(1<<30, 1, "n.1")
+	for range 2 { // the first try and a later one
+		select {
+		case err := <-reported:
+			if err == nil {
+				t.Error("nil was reported")
+			}
+		case <-time.After(limit):
+			t.Fatal("nothing was reported")
+		}
+	}
+	h.Close()
+}
+
+func TestEndLeftoversOfNothing(t *testing.T) {
+	if ended, err := watchdog.EndLeftovers(filepath.Join(t.TempDir(), "none")); err != nil || len(ended) != 0 {
+		t.Errorf("EndLeftovers = %v, %v", ended, err)
+	}
+}

@@ -1,0 +1,98 @@
+package metamcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/demoserver"
+)
+
+// childVariable makes this test binary be a child server: a real process for
+// tests and examples that need no other program.
+const childVariable = "METAMCP_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(beChild())
+	}
+	os.Exit(m.Run())
+}
+
+func beChild() int {
+	opts, err := demoserver.ParseArgs(os.Args[1:], os.Stderr)
+	if err == nil {
+		err = demoserver.Run(context.Background(), os.Stdin, os.Stdout, opts)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// children is a configuration of demo servers, each with its own flags.
+func children(servers map[string][]string, settings map[string]any) map[string]any {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	entries := map[string]any{}
+	for name, args := range servers {
+		if args == nil {
+			args = []string{}
+		}
+		entries[name] = map[string]any{"command": self, "args": args, "env": map[string]string{childVariable: "1"}}
+	}
+	return map[string]any{"mcpServers": entries, "metamcp": settings}
+}
+
+func writeConfig(dir string, cfg map[string]any) (string, error) {
+	raw, err := json.Marshal(cfg)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "mcp.json")
+	return file, os.WriteFile(file, raw, 0o600)
+}
+
+// open starts an engine in a folder of its own and closes it with the test.
+func open(t *testing.T, servers map[string][]string, settings map[string]any) *metamcp.Engine {
+	t.Helper()
+	return openConfig(t, t.TempDir(), children(servers, settings))
+}
+
+func openIn(t *testing.T, dir string, servers map[string][]string) *metamcp.Engine {
+	t.Helper()
+	return openConfig(t, dir, children(servers, nil))
+}
+
+func openConfig(t *testing.T, dir string, cfg map[string]any) *metamcp.Engine {
+	t.Helper()
+	file, err := writeConfig(dir, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := metamcp.Open(t.Context(), metamcp.Options{
+		Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir},
+		Log:     slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := e.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return e
+}

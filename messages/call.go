@@ -1,0 +1,92 @@
+package messages
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"time"
+)
+
+// Meta travels with every message that belongs to a request.
+type Meta struct {
+	// Trace is the correlation id of the client's request; 0 for work that no
+	// request caused.
+	Trace uint64
+	// Session is the client connection that the request came from; 0 is the
+	// host itself.
+	Session uint64
+	// Deadline is when the answer is of no more use. Zero: none.
+	Deadline time.Time
+}
+
+// ReplyPort takes the one answer to a request. Answer is called exactly once
+// for each call, from any goroutine, and never blocks.
+type ReplyPort interface {
+	Answer(a *Answer)
+}
+
+// ProgressPort takes a call's progress notifications, in the order in which
+// the child sent them and before the answer. It never blocks.
+type ProgressPort interface {
+	// Progress gets the params object of notifications/progress without its
+	// progressToken member left out or changed: the child's own bytes.
+	Progress(call uint64, params json.RawMessage)
+}
+
+// Call asks a server's breaker to run one request at the child.
+type Call struct {
+	Meta
+	ID     uint64 // unique in this host
+	Server string
+	// Method is "tools/call" or another request method of the child.
+	Method string
+	// Tool and Args are set for tools/call: Args is one valid JSON object.
+	Tool string
+	Args json.RawMessage
+	// Params is set for every other method: one valid JSON object, or nil.
+	Params json.RawMessage
+
+	Timeout    time.Duration // 0: the server's
+	Idempotent bool          // annotated read-only or idempotent: safe to repeat
+	Attempt    uint8         // 0 for the first
+	Cancelled  *atomic.Bool  // set once the caller has given up; nothing is sent or repeated afterwards
+	Reply      ReplyPort
+	Progress   ProgressPort // nil: nobody listens
+}
+
+// Answer ends a [Call]. Exactly one of Result, RPCError and Err is set.
+type Answer struct {
+	Call uint64
+	// Result is the child's result member, byte for byte.
+	Result json.RawMessage
+	// RPCError is the child's error member, byte for byte: the child is well
+	// and refused the request.
+	RPCError json.RawMessage
+	// Err is our own failure to get either of them.
+	Err *Error
+	// Server and Instance say who answered.
+	Server   string
+	Instance uint64
+}
+
+// Cancel gives up a call. The call's port gets CANCELLED unless it was
+// answered before.
+type Cancel struct {
+	Meta
+	Call   uint64
+	Reason string
+}
+
+// Frame is one JSON-RPC message from a child, its members sliced raw from one
+// buffer that nobody else uses. Absent members are nil.
+type Frame struct {
+	Instance uint64 // generation of the connection that it came from
+	ID       json.RawMessage
+	Method   string
+	Params   json.RawMessage
+	Result   json.RawMessage
+	Error    json.RawMessage
+	Size     int // bytes of the whole line
+}
+
+// Correlation is the client request that a message belongs to, for the trace.
+func (m Meta) Correlation() uint64 { return m.Trace }

@@ -1,0 +1,175 @@
+package messages
+
+import "time"
+
+// What breaker and pool say to each other. A ticket is one wish for a place, a
+// lease is the place itself; both are numbers that the breaker and the pool
+// respectively never use twice.
+type (
+	// Reserve asks the pool for a place for a new connection.
+	Reserve struct {
+		Meta
+		Ticket uint64
+		Server string
+	}
+	// Granted answers Reserve with a place.
+	Granted struct {
+		Ticket uint64
+		Lease  uint64
+	}
+	// ReserveRefused answers Reserve when there is none to be had in time.
+	ReserveRefused struct {
+		Ticket uint64
+		Err    *Error
+	}
+	// Withdraw takes a Reserve back. If Granted crossed it, the breaker
+	// releases the lease.
+	Withdraw struct{ Ticket uint64 }
+	// Used says that the connection on a lease has work again.
+	Used struct{ Lease uint64 }
+	// Unused says that it has become idle.
+	Unused struct {
+		Lease       uint64
+		KeepAlive   bool
+		IdleTimeout time.Duration // 0: the pool's
+	}
+	// Release gives a place back: the process tree on it is gone.
+	Release struct{ Lease uint64 }
+	// Evict asks the breaker to end the idle connection on a lease.
+	Evict struct {
+		Lease  uint64
+		Reason string
+	}
+	// EvictRefused answers Evict when the connection has work again.
+	EvictRefused struct{ Lease uint64 }
+)
+
+// What breaker and connection say to each other. An instance is the
+// generation of a connection, counted per server.
+type (
+	// Connect tells a connection, idle or failed, to start its child.
+	Connect struct {
+		Meta
+		Era Era // learned earlier, or EraUnknown
+	}
+	// Close ends a connection for good. Requests in flight are answered with
+	// Err, or handed back where Err is nil.
+	Close struct {
+		Reason string
+		Err    *Error
+	}
+	// Relist asks a ready connection to list its tools anew.
+	Relist struct{}
+	// ConnectionReady says that the handshake is over.
+	ConnectionReady struct{ Instance uint64 }
+	// FirstSuccess says that a request was answered for the first time since
+	// the last Connect: the child does not only greet, it works.
+	FirstSuccess struct{ Instance uint64 }
+	// ConnectionIdle says that nothing is in flight any more. Handled counts
+	// all calls that the connection has finished, so that a breaker that has
+	// sent one since can tell that this is old news; Answered counts those that
+	// the child itself answered.
+	ConnectionIdle struct {
+		Instance uint64
+		Handled  uint64
+		Answered uint64
+	}
+	// ConnectionFailed says that the child is lost and its process tree is
+	// being ended; CallReturned for each unanswered call comes before it.
+	ConnectionFailed struct {
+		Instance uint64
+		Evidence Evidence
+		// Started is true where the handshake had been completed.
+		Started bool
+		// Returned are the calls that got no answer.
+		Returned []ReturnedCall
+	}
+	// ConnectionEnded says that the process tree of a failed connection is
+	// gone and the connection could start another.
+	ConnectionEnded struct{ Instance uint64 }
+	// ConnectionClosed says that nothing is left of a connection.
+	ConnectionClosed struct{ Instance uint64 }
+	// CallReturned gives a call back that reached a connection which cannot
+	// take it any more; nothing of it was written.
+	CallReturned struct {
+		Instance uint64
+		Call     *Call
+	}
+	// ListingFailed says that a ready child did not list its tools.
+	ListingFailed struct {
+		Instance uint64
+		Err      *Error
+	}
+)
+
+// ReturnedCall is a call that a lost connection could not answer.
+type ReturnedCall struct {
+	Call *Call
+	// Written is true where the child may have seen it.
+	Written bool
+}
+
+// Contact asks a server's breaker for the server's tools: it connects where
+// nobody has, and answers once the catalog holds the listing.
+type Contact struct {
+	Meta
+	ID      uint64
+	Refresh bool // list anew even where a listing is there
+	Reply   ContactPort
+}
+
+// ContactPort takes the one answer to a [Contact]: nil when the catalog holds
+// a live listing of the server.
+type ContactPort interface{ Contacted(id uint64, err *Error) }
+
+// Listing carries the pages of a child's tools/list to the index.
+type Listing struct {
+	Server        string
+	Instance      uint64
+	Pages         [][]byte // result objects, byte for byte
+	Truncated     string   // why the listing was ended early, or ""
+	Era           Era
+	Version       string
+	SpecHash      string
+	ServerName    string
+	ServerVersion string
+	Instructions  string
+}
+
+// Cataloged tells a breaker that the index has taken in a listing.
+type Cataloged struct {
+	Server   string
+	Instance uint64
+	Err      *Error
+}
+
+// Status is what is publicly known of a server at one moment.
+type Status struct {
+	State     State
+	Connected bool
+	Instances int
+	PIDs      []int
+	// Breaker is "closed", "open" or "half-open".
+	Breaker string
+	// LastError is why the server failed last, nil when it works.
+	LastError *Error
+	// RetryAt is when the server is tried again; zero when it can be now.
+	RetryAt time.Time
+	Since   time.Time
+}
+
+// What the host says to pool and breakers.
+type (
+	// Respec gives a breaker its server's new configuration. Restart says
+	// that running children are of the old one and end when idle.
+	Respec struct {
+		Spec    *ServerSpec
+		Restart bool
+	}
+	// Retire ends a server that is no longer configured.
+	Retire struct{ Drain time.Duration }
+	// Drain ends everything: no new calls, those in flight until Deadline,
+	// then all children in parallel. A second one with an earlier deadline
+	// shortens the first.
+	Drain struct{ Deadline time.Time }
+)

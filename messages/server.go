@@ -1,0 +1,112 @@
+package messages
+
+import "time"
+
+// Transport says how a child is reached.
+type Transport string
+
+// The transports of a child.
+const (
+	TransportStdio Transport = "stdio"
+	TransportHTTP  Transport = "http"
+	TransportSSE   Transport = "sse"
+)
+
+// LifecycleMode says what happens to a connection that is idle.
+type LifecycleMode string
+
+// The lifecycle modes of a server.
+const (
+	// LifecycleDefault follows the pool's idle timeout.
+	LifecycleDefault LifecycleMode = ""
+	// LifecycleKeepAlive is exempt from the idle timeout and evicted only
+	// when nothing else can be.
+	LifecycleKeepAlive LifecycleMode = "keep-alive"
+	// LifecycleEphemeral is ended as soon as it is idle.
+	LifecycleEphemeral LifecycleMode = "ephemeral"
+)
+
+// RetryPolicy says when a call that was lost in a crash is sent once more.
+type RetryPolicy string
+
+// The retry policies of a server.
+const (
+	// RetrySafe repeats where nothing was written yet or the tool is
+	// annotated read-only or idempotent.
+	RetrySafe   RetryPolicy = "safe"
+	RetryAlways RetryPolicy = "always"
+	RetryNever  RetryPolicy = "never"
+)
+
+// ServerSpec is one configured child server, with every variable resolved and
+// every default filled in. It is never changed after it was made.
+type ServerSpec struct {
+	Name      string
+	Transport Transport
+
+	// Stdio.
+	Command string
+	Args    []string
+	// Env is the child's whole environment, "KEY=value", already reduced to
+	// the safe set plus the entry's own.
+	Env []string
+	Cwd string // empty: the host's
+
+	// Remote.
+	URL     string
+	Headers map[string]string
+
+	Timeout        time.Duration // one request; progress starts it anew
+	MaxTimeout     time.Duration // one request, whatever progress says
+	StartupTimeout time.Duration // spawn to the end of the handshake
+	StopGrace      time.Duration // whole termination ladder; 0: the default ladder
+
+	Lifecycle    LifecycleMode
+	IdleTimeout  time.Duration // 0: the pool's (for keep-alive: never)
+	MaxInstances int           // at least 1
+	Retry        RetryPolicy
+
+	Description string
+	Tags        []string
+	Disabled    bool
+
+	// Source is "file:line" of the entry, for messages.
+	Source string
+	// Hash covers all that a running process depends on (command, arguments,
+	// environment, URL, headers): where it changes, the child is restarted.
+	Hash string
+	// Err is set where the entry is broken; nothing else but Name and Source
+	// is then to be relied on, and the server refuses every call with it.
+	Err *Error
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code   int    // exit status; -1 when a signal ended it
+	Signal string // name of that signal, "" otherwise
+	// Requested says that we asked for it; such an exit is no failure.
+	Requested bool
+	// Stderr is the end of what it said, oldest line first, bounded.
+	Stderr []string
+}
+
+// State is a state of the connection machine.
+type State uint8
+
+// The five states of a connection.
+const (
+	StateIdle State = iota
+	StateConnecting
+	StateActive
+	StateFailed
+	StateClosed
+)
+
+// Signal is what the termination ladder sends to a whole process tree.
+type Signal uint8
+
+// The signals of the ladder.
+const (
+	SignalTerminate Signal = iota
+	SignalKill
+)

@@ -1,0 +1,136 @@
+package metamcp
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// laterContact is how long a search waits for servers that were never seen
+// while others already have answers.
+const laterContact = 2 * time.Second
+
+// SearchOptions narrow a search.
+type SearchOptions struct {
+	// Server narrows it to one server; "": all.
+	Server string
+	// Limit is how many matches are wanted; 0: the configured number.
+	Limit int
+	// CachedOnly contacts no server.
+	CachedOnly bool
+}
+
+// Match is a tool that fits a query.
+type Match struct {
+	Tool
+	Score     float64 `json:"score"` // in [0,1]
+	Connected bool    `json:"connected"`
+}
+
+// SearchResult is what a search found.
+type SearchResult struct {
+	Matches []Match `json:"matches"` // best first
+	// Pending are servers that were not ready in time. They go on starting,
+	// and the next search may know their tools.
+	Pending []string `json:"pending,omitempty"`
+	// Failed are servers that could not be asked, with the reason.
+	Failed map[string]*Error `json:"failed,omitempty"`
+}
+
+// Search finds the tools that fit a query. Servers whose tools are not known
+// are contacted, all at once and within the pool's bounds, for at most the
+// configured time; one that is slow or dead delays nobody beyond that and
+// fails nothing.
+func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (*SearchResult, error) {
+	res := &SearchResult{Matches: []Match{}, Failed: map[string]*Error{}}
+	if opts.Server != "" {
+		if _, ok := e.core.Directory().Lookup(opts.Server); !ok {
+			return nil, e.core.ServerNotFound(opts.Server)
+		}
+	}
+	if !opts.CachedOnly {
+		e.meet(ctx, opts.Server, res)
+	}
+	if opts.Limit <= 0 {
+		opts.Limit = e.Config().Settings.Search.Limit
+	}
+	dir := e.core.Directory()
+	found := index.Classic{}.Search(e.core.Catalog(), index.Query{
+		Text: query, Server: opts.Server, Limit: opts.Limit,
+		Connected: func(server string) bool {
+			entry, ok := dir.Lookup(server)
+			return ok && entry.Status().Connected
+		},
+	})
+	for _, m := range found {
+		t := describeTool(m.Entry)
+		t.InputSchema = m.Entry.Tool.InputSchema
+		res.Matches = append(res.Matches, Match{Tool: t, Score: m.Score, Connected: m.Connected})
+	}
+	return res, nil
+}
+
+// meet contacts the servers that nothing is known of.
+func (e *Engine) meet(ctx context.Context, only string, res *SearchResult) {
+	cat := e.core.Catalog()
+	var unseen []string
+	for _, name := range e.core.Directory().Names() {
+		if only != "" && name != only || cat.Server(name) != nil {
+			continue
+		}
+		entry, ok := e.core.Directory().Lookup(name)
+		if !ok || entry.Spec().Disabled {
+			continue
+		}
+		unseen = append(unseen, name)
+	}
+	if len(unseen) == 0 {
+		return
+	}
+	wait := e.Config().Settings.DiscoverTimeout
+	if cat.Servers() > 0 && only == "" {
+		wait = min(wait, laterContact)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	type heard struct {
+		server string
+		err    *Error
+	}
+	answers := make(chan heard, len(unseen))
+	for _, name := range unseen {
+		e.core.Contact(name, false, contactFunc(func(err *Error) { answers <- heard{name, err} }))
+	}
+	waiting := make(map[string]bool, len(unseen))
+	for _, name := range unseen {
+		waiting[name] = true
+	}
+	for len(waiting) > 0 {
+		select {
+		case h := <-answers:
+			delete(waiting, h.server)
+			switch {
+			case h.err == nil:
+			case h.err.Code == messages.CodePoolSaturated:
+				res.Pending = append(res.Pending, h.server)
+			default:
+				res.Failed[h.server] = h.err
+			}
+		case <-ctx.Done():
+			for name := range waiting {
+				res.Pending = append(res.Pending, name)
+			}
+			waiting = nil
+		}
+	}
+	slices.Sort(res.Pending)
+}
+
+// contactFunc is a function that hears of a contact.
+type contactFunc func(err *Error)
+
+// Contacted implements messages.ContactPort.
+func (f contactFunc) Contacted(_ uint64, err *messages.Error) { f(err) }

@@ -1,0 +1,49 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// ServeStdio speaks MCP with one client until its input ends or ctx is done,
+// and drains what is in flight. It closes neither file and leaves the engine
+// running.
+func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
+	session, err := e.core.OpenSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	info, err := json.Marshal(map[string]string{"name": "metamcp", "version": e.opts.Version})
+	if err != nil {
+		return err
+	}
+	return front.Serve(ctx, in, out, front.Options{
+		MCP: e.newMCPServer(), Engine: frontEngine{session}, Tool: toolCall, Session: session.ID(),
+		ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+	})
+}
+
+// frontEngine is a session's actor as the front sees it.
+type frontEngine struct{ s *actors.Session }
+
+// Call implements front.Engine.
+func (f frontEngine) Call(r front.Request) {
+	call := &messages.Call{
+		Meta: messages.Meta{Trace: r.Call}, ID: r.Call, Server: r.Server, Tool: r.Tool, Args: r.Args,
+		Timeout: r.Timeout, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
+	}
+	if r.Timeout > 0 {
+		call.Deadline = time.Now().Add(r.Timeout)
+	}
+	f.s.Call(call)
+}
+
+// Cancel implements front.Engine.
+func (f frontEngine) Cancel(_, call uint64, reason string) { f.s.Cancel(call, reason) }

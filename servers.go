@@ -1,0 +1,202 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// Server is one configured server and how it does.
+type Server struct {
+	Name        string   `json:"name"`
+	State       string   `json:"state"` // IDLE, CONNECTING, ACTIVE, FAILED or CLOSED
+	Connected   bool     `json:"connected"`
+	Description string   `json:"description,omitempty"`
+	Tags        []string `json:"tags,omitempty"`
+	// Known says whether the server's tools have been listed at least once;
+	// Tools and Enabled mean nothing where it is false.
+	Known   bool `json:"known"`
+	Tools   int  `json:"tools"`
+	Enabled int  `json:"enabled"`
+	// Error is why the server failed last; nil where it works.
+	Error *Error `json:"error,omitempty"`
+	// RetryAt is when it is tried again; zero: with the next call.
+	RetryAt time.Time `json:"retryAt,omitzero"`
+	// PIDs are the process ids of its running instances.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Tool is one tool of a server.
+type Tool struct {
+	Server  string   `json:"server"`
+	Name    string   `json:"name"`
+	Title   string   `json:"title,omitempty"`
+	Summary string   `json:"summary,omitempty"` // the description's first sentence
+	Enabled bool     `json:"enabled"`
+	Tags    []string `json:"tags,omitempty"`
+	// Definition is the child's own, byte for byte.
+	Definition json.RawMessage `json:"definition,omitempty"`
+	// InputSchema is a part of Definition.
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+}
+
+// ListServers returns all configured servers, by name. It starts none.
+func (e *Engine) ListServers() []Server {
+	names := e.core.Directory().Names()
+	cat := e.core.Catalog()
+	out := make([]Server, 0, len(names))
+	for _, name := range names {
+		if entry, ok := e.core.Directory().Lookup(name); ok {
+			out = append(out, describeServer(entry, cat.Server(name)))
+		}
+	}
+	return out
+}
+
+func describeServer(entry *supervision.Entry, known *index.ServerEntry) Server {
+	spec, status := entry.Spec(), entry.Status()
+	s := Server{
+		Name: spec.Name, State: supervision.StateName(status.State), Connected: status.Connected,
+		Description: spec.Description, Tags: spec.Tags, Error: status.LastError, RetryAt: status.RetryAt, Disabled: spec.Disabled,
+	}
+	if known == nil {
+		return s
+	}
+	s.Known = true
+	s.Tools = len(known.Entries)
+	for _, t := range known.Entries {
+		if t.Enabled {
+			s.Enabled++
+		}
+	}
+	if s.Description == "" {
+		s.Description = firstLine(known.Toolset.Instructions)
+	}
+	if s.Description == "" && known.Toolset.ServerName != "" {
+		s.Description = strings.TrimSpace(known.Toolset.ServerName + " " + known.Toolset.ServerVersion)
+	}
+	return s
+}
+
+// ListTools returns a server's tools in the server's order. A server whose
+// tools are not known is started and asked first.
+func (e *Engine) ListTools(ctx context.Context, server string, includeDisabled bool) ([]Tool, error) {
+	known, err := e.known(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Tool, 0, len(known.Entries))
+	for _, t := range known.Entries {
+		if t.Enabled || includeDisabled {
+			out = append(out, describeTool(t))
+		}
+	}
+	return out, nil
+}
+
+// ToolDetails returns one tool whole.
+func (e *Engine) ToolDetails(ctx context.Context, server, tool string) (*Tool, error) {
+	known, err := e.known(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	entry := known.Tool(tool)
+	if entry == nil && !known.Toolset.Live {
+		// Only a running server can say that there is no such tool.
+		if err := e.contact(ctx, server, true); err != nil {
+			return nil, err
+		}
+		if known = e.core.Catalog().Server(server); known != nil {
+			entry = known.Tool(tool)
+		}
+	}
+	if entry == nil {
+		return nil, e.core.ToolNotFound(server, tool)
+	}
+	t := describeTool(entry)
+	t.Definition = entry.Tool.Raw
+	t.InputSchema = entry.Tool.InputSchema
+	return &t, nil
+}
+
+func describeTool(t *index.Entry) Tool {
+	return Tool{
+		Server: t.Tool.Server, Name: t.Tool.Name, Title: t.Tool.Title, Summary: summary(t.Tool.Description),
+		Enabled: t.Enabled, Tags: t.Tags,
+	}
+}
+
+// known returns what the catalog has of a server, asking it where there is
+// nothing.
+func (e *Engine) known(ctx context.Context, server string) (*index.ServerEntry, error) {
+	if _, ok := e.core.Directory().Lookup(server); ok {
+		if known := e.core.Catalog().Server(server); known != nil {
+			return known, nil
+		}
+	}
+	if err := e.contact(ctx, server, false); err != nil {
+		return nil, err
+	}
+	known := e.core.Catalog().Server(server)
+	if known == nil {
+		return nil, supervision.NotFound(server, "it was removed while it was asked for its tools")
+	}
+	return known, nil
+}
+
+// contact waits until the catalog has a live listing of the server.
+func (e *Engine) contact(ctx context.Context, server string, refresh bool) error {
+	port := make(contactPort, 1)
+	e.core.Contact(server, refresh, port)
+	select {
+	case got := <-port:
+		if got != nil {
+			return got
+		}
+		return nil
+	case <-ctx.Done():
+		return &Error{
+			Code: messages.CodeConnection, Server: server, Class: messages.ClassOffline, Retryable: true, Cause: ctx.Err(),
+			Message: "the server did not list its tools in time; it is still being started",
+			Hint:    "Ask again in a few seconds.",
+		}
+	}
+}
+
+// contactPort takes the one answer to a contact.
+type contactPort chan *messages.Error
+
+// Contacted implements messages.ContactPort.
+func (p contactPort) Contacted(_ uint64, err *messages.Error) { p <- err }
+
+// summary is a description's first sentence, or as much of it as fits a line.
+func summary(description string) string {
+	s := firstLine(description)
+	if i := strings.Index(s, ". "); i >= 0 {
+		s = s[:i+1]
+	}
+	const long = 160
+	if len(s) <= long {
+		return s
+	}
+	cut := strings.LastIndexByte(s[:long], ' ')
+	if cut < long/2 {
+		cut = long
+	}
+	return strings.ToValidUTF8(s[:cut], "") + "…"
+}
+
+func firstLine(s string) string {
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.TrimSpace(l) != "" })
+	if i < 0 {
+		return ""
+	}
+	return strings.TrimSpace(lines[i])
+}

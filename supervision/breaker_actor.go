@@ -1,0 +1,513 @@
+package supervision
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Bounds of one breaker.
+const (
+	// maxHeld bounds the calls that wait for a lost connection's process tree
+	// to be gone before it is started again.
+	maxHeld = 4096
+	// maxContacts bounds those who wait for a server's first listing.
+	maxContacts = 4096
+	// scalePause is how long a server whose additional instance found no
+	// place does without another.
+	scalePause = time.Second
+)
+
+// BreakerDeps is what breakers need from the rest of the host.
+type BreakerDeps struct {
+	// SpawnConnection starts a connection actor, IDLE, under the breaker. load
+	// is for the connection to publish how many calls it holds.
+	SpawnConnection func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, load *atomic.Int64) (*kernel.PID, error)
+	// Era returns the protocol era that the server was last seen to speak.
+	Era func(spec *messages.ServerSpec) messages.Era
+	// Random feeds the jitter: a number in [0,1).
+	Random func() float64
+	// Scrub returns an error without the secrets of the configuration.
+	Scrub func(err *messages.Error) *messages.Error
+}
+
+// breakerActor guards one server. It outlives the server's connections: it
+// spawns and supervises them, picks the one that gets a call, refuses calls
+// while the circuit is open, and decides what becomes of calls that a dying
+// child left behind. It runs on its senders' goroutines and never blocks.
+type breakerActor struct {
+	deps    *BreakerDeps
+	entry   *Entry
+	spec    *messages.ServerSpec
+	policy  *Breaker
+	pool    *kernel.PID
+	tickets *atomic.Uint64
+
+	last      uint64 // instances ever made
+	instances map[uint64]*instance
+	idle      []*instance // LIFO
+	held      []*messages.Call
+	contacts  []*messages.Contact
+	cataloged bool // the catalog has a listing of a living connection
+	guess     messages.Era
+	noScale   time.Time
+	cause     messages.Meta // the request that is being served, for new instances
+	probeMark uint64        // instance that carries the half-open probe
+	probeCall uint64        // call that is the probe; 0: a contact
+
+	leaving  *messages.Error // set once the server is removed or the host ends
+	deadline time.Time       // of leaving
+	told     bool            // Drained was sent
+	since    time.Time
+}
+
+// phase is what a breaker knows of an instance; it is coarser than the
+// connection's own state, which only the connection knows for certain.
+type phase uint8
+
+const (
+	phaseWaiting    phase = iota // for its start delay or for a place
+	phaseConnecting              // has a place
+	phaseReady                   // handshake over, calls dispatched
+	phaseIdle                    // on the idle stack
+	phaseFailed                  // its tree is being ended
+	phaseClosing                 // told to close
+)
+
+type instance struct {
+	n          uint64
+	pid        *kernel.PID
+	phase      phase
+	ticket     uint64
+	lease      uint64
+	dispatched uint64
+	answered   uint64
+	load       atomic.Int64
+	ready      time.Time
+	retire     bool // close when idle
+	listing    bool // its tools are on their way to the catalog
+}
+
+type (
+	startDue    struct{ instance uint64 }
+	leaveDue    struct{}
+	heldDue     struct{ call uint64 }
+	statusStale struct{}
+)
+
+func newBreakerActor(deps *BreakerDeps, entry *Entry, threshold int, cooldown time.Duration, tickets *atomic.Uint64) *breakerActor {
+	return &breakerActor{
+		deps: deps, entry: entry, spec: entry.Spec(), tickets: tickets,
+		policy:    NewBreaker(threshold, cooldown, deps.Random),
+		instances: make(map[uint64]*instance),
+		since:     time.Now(),
+	}
+}
+
+// StateName implements kernel.Stater.
+func (b *breakerActor) StateName() string { return b.policy.State(time.Now()).String() }
+
+// Receive implements kernel.Actor.
+func (b *breakerActor) Receive(ctx *kernel.Context, msg any) {
+	b.receive(ctx, msg)
+	b.freeProbe()
+}
+
+func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
+	switch m := msg.(type) {
+	case *messages.Call:
+		b.onCall(ctx, m)
+	case *messages.ConnectionIdle:
+		b.onIdle(ctx, m)
+	case *messages.Cancel:
+		b.onCancel(ctx, m)
+	case *messages.Contact:
+		b.onContact(ctx, m)
+	case *messages.Granted:
+		b.onGranted(ctx, m)
+	case *messages.ReserveRefused:
+		b.onReserveRefused(ctx, m)
+	case *messages.Evict:
+		b.onEvict(ctx, m)
+	case *messages.ConnectionReady:
+		b.onReady(ctx, m)
+	case *messages.FirstSuccess:
+		b.succeeded(ctx)
+	case *messages.Cataloged:
+		b.onCataloged(ctx, m)
+	case *messages.ListingFailed:
+		b.onCataloged(ctx, &messages.Cataloged{Server: b.spec.Name, Instance: m.Instance, Err: m.Err})
+	case *messages.ConnectionFailed:
+		b.onFailed(ctx, m)
+	case *messages.ConnectionEnded:
+		b.onEnded(ctx, m)
+	case *messages.ConnectionClosed:
+		b.onClosed(ctx, m.Instance)
+	case *messages.CallReturned:
+		b.onReturned(ctx, m)
+	case *startDue:
+		if in := b.instances[m.instance]; in != nil && in.phase == phaseWaiting && in.ticket == 0 {
+			b.reserve(ctx, in)
+		}
+	case *messages.Respec:
+		b.onRespec(ctx, m)
+	case *messages.Retire:
+		b.leave(ctx, NotFound(b.spec.Name, "it was removed from the configuration"), time.Now().Add(m.Drain))
+	case *messages.Drain:
+		b.leave(ctx, shuttingDown(b.spec.Name), m.Deadline)
+	case *leaveDue:
+		b.onLeaveDue(ctx)
+	case *breakerSettings:
+		b.policy.Reconfigure(m.threshold, m.cooldown)
+	case *heldDue:
+		b.onHeldDue(m)
+	case *statusStale:
+		b.publish()
+	case kernel.Started:
+		b.pool = ctx.Parent()
+		b.publish()
+	case kernel.Terminated:
+		b.onTerminated(ctx, m)
+	case kernel.Stopping:
+		b.onStopping()
+	}
+}
+
+// onCall picks a connection for a call, or refuses it.
+func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
+	if call.Cancelled != nil && call.Cancelled.Load() {
+		b.refuse(call, cancelled(call))
+		return
+	}
+	if err := b.unusable(); err != nil {
+		b.refuse(call, err)
+		return
+	}
+	now := time.Now()
+	d := b.policy.Allow(now)
+	if !d.Allowed {
+		b.refuse(call, b.policy.Refusal(now, b.spec.Name))
+		return
+	}
+	b.cause = call.Meta
+	b.dispatch(ctx, call, d.Probe)
+}
+
+func (b *breakerActor) dispatch(ctx *kernel.Context, call *messages.Call, probe bool) {
+	if probe {
+		b.probeMark, b.probeCall = 0, call.ID
+	}
+	in := b.pick(ctx)
+	if in == nil {
+		b.hold(ctx, call)
+		return
+	}
+	if probe {
+		b.probeMark, b.probeCall = in.n, call.ID
+	}
+	b.give(ctx, in, call)
+}
+
+func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Call) {
+	if in.phase == phaseIdle {
+		b.unstack(in)
+		in.phase = phaseReady
+		b.entry.active.Store(true)
+		ctx.Send(b.pool, &messages.Used{Lease: in.lease})
+	}
+	in.dispatched++
+	ctx.Send(in.pid, call)
+}
+
+// pick chooses among the instances: the one that was idle last, else a new one
+// where the server may have more, else the one with the least to do. nil means
+// that a dying instance has to be waited for.
+func (b *breakerActor) pick(ctx *kernel.Context) *instance {
+	for i := len(b.idle) - 1; i >= 0; i-- {
+		if !b.idle[i].retire {
+			return b.idle[i]
+		}
+	}
+	var best *instance
+	living, failed := 0, false
+	for _, in := range b.instances {
+		switch {
+		case in.phase == phaseClosing || in.retire:
+			continue
+		case in.phase == phaseFailed:
+			failed = true
+			living++
+			continue
+		}
+		living++
+		if best == nil || in.load.Load() < best.load.Load() || in.load.Load() == best.load.Load() && in.n < best.n {
+			best = in
+		}
+	}
+	if best == nil {
+		if failed {
+			return nil
+		}
+		return b.start(ctx)
+	}
+	busy := best.phase == phaseReady && best.dispatched > 0
+	if busy && living < b.spec.MaxInstances && time.Now().After(b.noScale) {
+		if in := b.start(ctx); in != nil {
+			return in
+		}
+	}
+	return best
+}
+
+// start makes a new instance. It takes calls at once and keeps them until it
+// has a place, a process and a handshake.
+func (b *breakerActor) start(ctx *kernel.Context) *instance {
+	b.last++
+	in := &instance{n: b.last}
+	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.load)
+	if err != nil {
+		ctx.Event("spawn-failed", err.Error(), 0)
+		return nil
+	}
+	in.pid = pid
+	b.instances[in.n] = in
+	if d := b.policy.StartDelay(time.Now()); d > 0 {
+		ctx.After(d, &startDue{in.n})
+	} else {
+		b.reserve(ctx, in)
+	}
+	return in
+}
+
+func (b *breakerActor) reserve(ctx *kernel.Context, in *instance) {
+	in.ticket = b.tickets.Add(1)
+	ctx.Send(b.pool, &reserveFrom{&messages.Reserve{
+		// A place serves whoever calls the server, so no single call's
+		// deadline ends the wait for it.
+		Meta:   messages.Meta{Trace: b.cause.Trace, Session: b.cause.Session},
+		Ticket: in.ticket, Server: b.spec.Name,
+	}, ctx.Self()})
+}
+
+func (b *breakerActor) byTicket(t uint64) *instance {
+	for _, in := range b.instances {
+		if in.ticket == t && in.phase == phaseWaiting {
+			return in
+		}
+	}
+	return nil
+}
+
+func (b *breakerActor) onGranted(ctx *kernel.Context, m *messages.Granted) {
+	in := b.byTicket(m.Ticket)
+	if in == nil {
+		ctx.Send(b.pool, &messages.Release{Lease: m.Lease})
+		return
+	}
+	in.lease, in.phase = m.Lease, phaseConnecting
+	ctx.Send(in.pid, &messages.Connect{Era: b.era()})
+	b.publish()
+}
+
+// era is what the next start greets in: what the catalog knows, else what was
+// not tried last.
+func (b *breakerActor) era() messages.Era {
+	if b.guess != messages.EraUnknown {
+		return b.guess
+	}
+	return b.deps.Era(b.spec)
+}
+
+func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.ReserveRefused) {
+	in := b.byTicket(m.Ticket)
+	if in == nil {
+		return
+	}
+	b.releaseProbe(in)
+	if b.others(in) {
+		b.noScale = time.Now().Add(scalePause)
+		b.close(ctx, in, "no place for another instance", nil)
+		return
+	}
+	b.close(ctx, in, "no place in the pool", m.Err)
+	b.answerContacts(m.Err)
+}
+
+// others reports whether another instance could take this one's calls.
+func (b *breakerActor) others(but *instance) bool {
+	for _, in := range b.instances {
+		if in != but && !in.retire && (in.phase == phaseReady || in.phase == phaseIdle || in.phase == phaseConnecting) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady) {
+	in := b.instances[m.Instance]
+	if in == nil || in.phase != phaseConnecting {
+		return
+	}
+	in.phase, in.ready, in.listing = phaseReady, time.Now(), true
+	b.guess = messages.EraUnknown
+	b.entry.active.Store(true)
+	b.publish()
+	ctx.Event("ready", "", 0)
+}
+
+func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
+	in := b.instances[m.Instance]
+	if in == nil || in.phase != phaseReady || m.Handled != in.dispatched {
+		return
+	}
+	if b.policy.Probing() && b.probeMark == in.n {
+		if m.Answered > in.answered {
+			b.succeeded(ctx)
+		} else {
+			b.releaseProbe(in)
+		}
+	}
+	in.answered = m.Answered
+	in.phase = phaseIdle
+	b.idle = append(b.idle, in)
+	b.entry.active.Store(b.anyBusy())
+	switch {
+	case in.retire || b.leaving != nil:
+		b.close(ctx, in, "no longer wanted", nil)
+	case b.spec.Lifecycle == messages.LifecycleEphemeral && len(b.contacts) == 0:
+		b.close(ctx, in, "ephemeral and idle", nil)
+	default:
+		ctx.Send(b.pool, &messages.Unused{
+			Lease: in.lease, KeepAlive: b.spec.Lifecycle == messages.LifecycleKeepAlive, IdleTimeout: b.spec.IdleTimeout,
+		})
+	}
+}
+
+func (b *breakerActor) anyBusy() bool {
+	for _, in := range b.instances {
+		if in.phase == phaseReady {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *breakerActor) succeeded(ctx *kernel.Context) {
+	before := b.policy.State(time.Now())
+	b.policy.OnSuccess(time.Now())
+	if after := b.policy.State(time.Now()); after != before {
+		ctx.Event("breaker", before.String()+" → "+after.String(), 0)
+	}
+	b.publish()
+}
+
+// freeProbe frees a half-open probe that nothing carries any more, and whose
+// outcome will therefore never come: no call and nobody else waits, and no
+// instance has work.
+func (b *breakerActor) freeProbe() {
+	if !b.policy.Probing() || len(b.held) > 0 || len(b.contacts) > 0 {
+		return
+	}
+	for _, in := range b.instances {
+		if in.phase != phaseIdle && in.phase != phaseClosing {
+			return
+		}
+	}
+	b.policy.OnNeutral(time.Now(), true)
+}
+
+// releaseProbe frees the half-open probe that in carried and that told nothing.
+func (b *breakerActor) releaseProbe(in *instance) {
+	if b.policy.Probing() && b.probeMark == in.n {
+		b.policy.OnNeutral(time.Now(), true)
+	}
+}
+
+func (b *breakerActor) onEvict(ctx *kernel.Context, m *messages.Evict) {
+	for _, in := range b.idle {
+		if in.lease == m.Lease {
+			b.close(ctx, in, "evicted: "+m.Reason, nil)
+			return
+		}
+	}
+	ctx.Send(b.pool, &messages.EvictRefused{Lease: m.Lease})
+}
+
+// close ends an instance for good. err is for the calls that it holds; with
+// nil those that were not written come back and go elsewhere.
+func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, err *messages.Error) {
+	if in.phase == phaseClosing {
+		return
+	}
+	if in.phase == phaseWaiting && in.ticket != 0 {
+		ctx.Send(b.pool, &messages.Withdraw{Ticket: in.ticket})
+	}
+	b.unstack(in)
+	in.phase = phaseClosing
+	ctx.Send(in.pid, &messages.Close{Reason: reason, Err: err})
+	b.cataloged = b.cataloged && b.others(in)
+	b.publish()
+}
+
+func (b *breakerActor) unstack(in *instance) {
+	for i := len(b.idle) - 1; i >= 0; i-- {
+		if b.idle[i] == in {
+			b.idle = append(b.idle[:i], b.idle[i+1:]...)
+			return
+		}
+	}
+}
+
+func (b *breakerActor) onClosed(ctx *kernel.Context, n uint64) {
+	in := b.instances[n]
+	if in == nil {
+		return
+	}
+	b.unstack(in)
+	b.releaseProbe(in)
+	delete(b.instances, n)
+	// What was sent to it before comes back before it stops.
+	ctx.Finish(in.pid)
+	if in.lease != 0 {
+		ctx.Send(b.pool, &messages.Release{Lease: in.lease})
+	}
+	b.flushHeld(ctx)
+	b.serveContacts(ctx)
+	b.publish()
+	b.leftIfEmpty(ctx)
+}
+
+// onTerminated cleans up after a connection that ended without saying so: it
+// panicked, was stopped by this supervisor, and has killed its own tree.
+func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
+	for n, in := range b.instances {
+		if in.pid.Id == m.Who.Id {
+			now := time.Now()
+			err := &messages.Error{
+				Code: messages.CodeConnection, Server: b.spec.Name, Class: messages.ClassOther, Retryable: true,
+				Message: "the connection to the server broke inside metamcp", Hint: "Please report this with the log of the host.",
+			}
+			b.policy.OnFailure(now, messages.ClassOther, err, 0)
+			b.policy.OnDeath(now, 0)
+			b.answerContacts(err)
+			b.onClosed(ctx, n)
+			return
+		}
+	}
+}
+
+// onStopping answers those who would otherwise wait for ever.
+func (b *breakerActor) onStopping() {
+	err := b.leaving
+	if err == nil {
+		err = shuttingDown(b.spec.Name)
+		b.leaving = err // messages still come until the children have stopped
+	}
+	for _, call := range b.held {
+		b.refuse(call, err)
+	}
+	b.held = nil
+	b.answerContacts(err)
+}

@@ -1,0 +1,225 @@
+package supervision
+
+import (
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// onContact connects to the server where nobody has, so that the catalog gets
+// its listing.
+func (b *breakerActor) onContact(ctx *kernel.Context, m *messages.Contact) {
+	if err := b.unusable(); err != nil {
+		m.Reply.Contacted(m.ID, err)
+		return
+	}
+	connected := b.others(nil)
+	if connected && b.cataloged && !m.Refresh {
+		m.Reply.Contacted(m.ID, nil)
+		return
+	}
+	if len(b.contacts) >= maxContacts {
+		m.Reply.Contacted(m.ID, &messages.Error{
+			Code: messages.CodePoolSaturated, Server: b.spec.Name, Retryable: true,
+			Message: "too many callers already wait for the server's tools", Hint: "Try again in a moment.",
+		})
+		return
+	}
+	b.contacts = append(b.contacts, m)
+	b.cause = m.Meta
+	b.serveContacts(ctx)
+}
+
+// serveContacts makes sure that a listing is on its way for those who wait for
+// one.
+func (b *breakerActor) serveContacts(ctx *kernel.Context) {
+	if len(b.contacts) == 0 {
+		return
+	}
+	if err := b.unusable(); err != nil {
+		b.answerContacts(err)
+		return
+	}
+	now := time.Now()
+	var ready *instance
+	for _, in := range b.instances {
+		switch {
+		case in.retire || in.phase == phaseClosing:
+		case in.phase == phaseFailed && b.policy.State(now) == BreakerOpen: // it is not started again
+		case in.phase != phaseReady && in.phase != phaseIdle, in.listing:
+			return // it lists once it is connected, or does so now
+		default:
+			ready = in
+		}
+	}
+	if ready != nil {
+		b.busy(ctx, ready)
+		ready.listing = true
+		ctx.Send(ready.pid, &messages.Relist{})
+		return
+	}
+	d := b.policy.Allow(now)
+	if !d.Allowed {
+		b.answerContacts(b.policy.Refusal(now, b.spec.Name))
+		return
+	}
+	if d.Probe {
+		b.probeMark, b.probeCall = 0, 0
+	}
+	in := b.pick(ctx)
+	switch {
+	case in == nil:
+		b.answerContacts(b.spawnFailed())
+	case d.Probe:
+		b.probeMark = in.n
+	}
+}
+
+// busy takes an instance off the idle stack for work of the host's own.
+func (b *breakerActor) busy(ctx *kernel.Context, in *instance) {
+	if in.phase != phaseIdle {
+		return
+	}
+	b.unstack(in)
+	in.phase = phaseReady
+	ctx.Send(b.pool, &messages.Used{Lease: in.lease})
+}
+
+func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
+	in := b.instances[m.Instance]
+	if in == nil || in.retire || in.phase == phaseFailed || in.phase == phaseClosing {
+		// The listing of a connection that is gone is as good as any other,
+		// but that it has none says nothing of the next.
+		if m.Err == nil {
+			b.answerContacts(nil)
+		}
+		b.serveContacts(ctx)
+		return
+	}
+	in.listing = false
+	b.cataloged = m.Err == nil
+	b.answerContacts(m.Err)
+	if in.phase == phaseIdle && b.spec.Lifecycle == messages.LifecycleEphemeral {
+		b.close(ctx, in, "ephemeral and idle", nil)
+	}
+}
+
+func (b *breakerActor) answerContacts(err *messages.Error) {
+	waiting := b.contacts
+	b.contacts = nil
+	for _, c := range waiting {
+		c.Reply.Contacted(c.ID, err)
+	}
+}
+
+// onRespec takes a new configuration over. Children of the old one end when
+// they are idle.
+func (b *breakerActor) onRespec(ctx *kernel.Context, m *messages.Respec) {
+	b.spec = m.Spec
+	if m.Restart || m.Spec.Err != nil || m.Spec.Disabled {
+		b.policy.Reset()
+		b.guess = messages.EraUnknown
+		b.cataloged = false
+		b.retireAll(ctx, "its configuration changed")
+		b.serveContacts(ctx)
+	}
+	b.publish()
+}
+
+func (b *breakerActor) retireAll(ctx *kernel.Context, reason string) {
+	for _, in := range b.instances {
+		in.retire = true
+		if in.phase == phaseIdle || in.phase == phaseWaiting {
+			b.close(ctx, in, reason, nil)
+		}
+	}
+}
+
+// leave refuses new calls, lets those in flight go on until the deadline, and
+// ends every connection.
+func (b *breakerActor) leave(ctx *kernel.Context, why *messages.Error, deadline time.Time) {
+	if b.leaving == nil || deadline.Before(b.deadline) {
+		b.deadline = deadline
+		ctx.After(time.Until(deadline), &leaveDue{})
+	}
+	b.leaving = why
+	for _, in := range b.instances {
+		in.retire = true
+		if in.phase == phaseIdle || in.load.Load() == 0 && in.phase != phaseReady {
+			b.close(ctx, in, "leaving", why)
+		}
+	}
+	b.flushHeld(ctx)
+	b.answerContacts(why)
+	b.leftIfEmpty(ctx)
+}
+
+func (b *breakerActor) onLeaveDue(ctx *kernel.Context) {
+	if b.leaving == nil || time.Now().Before(b.deadline) {
+		return
+	}
+	for _, in := range b.instances {
+		b.close(ctx, in, "leaving, and out of time", b.leaving)
+	}
+}
+
+func (b *breakerActor) leftIfEmpty(ctx *kernel.Context) {
+	if b.leaving == nil || len(b.instances) > 0 || b.told {
+		return
+	}
+	b.told = true
+	ctx.Send(b.pool, &drained{who: ctx.Self()})
+}
+
+// publish says what is known of the server, for everyone to read.
+func (b *breakerActor) publish() {
+	now := time.Now()
+	s := &messages.Status{Breaker: b.policy.State(now).String(), Since: b.since}
+	rank := -1
+	for _, in := range b.instances {
+		s.Instances++
+		state, r := messages.StateClosed, 0
+		switch in.phase {
+		case phaseReady, phaseIdle:
+			state, r = messages.StateIdle, 4
+			s.Connected = true
+		case phaseWaiting, phaseConnecting:
+			state, r = messages.StateConnecting, 3
+		case phaseFailed:
+			state, r = messages.StateFailed, 2
+		case phaseClosing:
+		}
+		if r > rank {
+			rank, s.State = r, state
+		}
+	}
+	if b.spec.Err != nil {
+		s.LastError = b.spec.Err
+		s.State = messages.StateFailed
+	}
+	if rank < 2 && b.spec.Err == nil {
+		s.State = messages.StateIdle // nothing runs; a call would start it
+	}
+	if _, err, _ := b.policy.LastError(); err != nil && b.policy.Failures() > 0 || b.policy.State(now) != BreakerClosed || lastIsAuth(b.policy) {
+		if e, ok := err.(*messages.Error); ok && !s.Connected { //nolint:errorlint // the policy keeps exactly what it was given
+			s.LastError = e
+			if rank < 3 {
+				s.State = messages.StateFailed
+			}
+		}
+	}
+	if until, ok := b.policy.OpenUntil(now); ok {
+		s.RetryAt = until
+	} else if d := b.policy.StartDelay(now); d > 0 && !s.Connected {
+		s.RetryAt = now.Add(d)
+	}
+	b.entry.status.Store(s)
+}
+
+// lastIsAuth reports whether the server refused our credentials last, which
+// the breaker does not count but people want to see.
+func lastIsAuth(p *Breaker) bool {
+	class, _, _ := p.LastError()
+	return class == messages.ClassAuth
+}

@@ -1,0 +1,265 @@
+package supervision
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// onFailed judges the loss of a connection and decides for each call that it
+// left unanswered whether it may be sent once more.
+func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFailed) {
+	in := b.instances[m.Instance]
+	if in == nil {
+		return
+	}
+	now := time.Now()
+	wasIdle := in.phase == phaseIdle
+	b.unstack(in)
+	// One that was idle closes itself, unless it had begun to list its tools
+	// anew; ConnectionClosed or ConnectionEnded tells.
+	in.phase = phaseFailed
+	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
+	if !m.Started {
+		b.alternate(m.Evidence)
+	}
+	if harmless := wasIdle && m.Evidence.Exit != nil && m.Evidence.Exit.Code == 0 && m.Evidence.Exit.Signal == ""; !harmless {
+		before := b.policy.State(now)
+		b.policy.OnFailure(now, err.Class, err, m.Evidence.RetryAfter)
+		var lived time.Duration
+		if m.Started {
+			lived = now.Sub(in.ready)
+		}
+		b.policy.OnDeath(now, lived)
+		if after := b.policy.State(now); after != before {
+			ctx.Event("breaker", before.String()+" → "+after.String()+": "+err.Message, 0)
+			if until, ok := b.policy.OpenUntil(now); ok {
+				ctx.After(until.Sub(now), &statusStale{})
+			}
+		}
+	}
+	b.cataloged = b.cataloged && b.others(in)
+	b.entry.active.Store(b.anyBusy())
+	b.answerContacts(err)
+	for _, rc := range m.Returned {
+		b.afterLoss(ctx, rc, m.Started, err)
+	}
+	b.publish()
+}
+
+// alternate makes the next start greet in the other era after one that ended
+// without any answer: a modern child may die of initialize, or a learned era
+// may be out of date.
+func (b *breakerActor) alternate(ev messages.Evidence) {
+	if ev.Exit == nil && !ev.EOF && !ev.Timeout {
+		return
+	}
+	if b.era() == messages.EraModern {
+		b.guess = messages.EraLegacy
+	} else {
+		b.guess = messages.EraModern
+	}
+}
+
+// afterLoss repeats a call where that is safe and answers it otherwise.
+func (b *breakerActor) afterLoss(ctx *kernel.Context, rc messages.ReturnedCall, started bool, cause *messages.Error) {
+	call := rc.Call
+	safe := !rc.Written || call.Idempotent
+	repeat := started && call.Attempt == 0 && b.leaving == nil &&
+		(b.spec.Retry == messages.RetryAlways || b.spec.Retry != messages.RetryNever && safe)
+	if repeat {
+		again := *call
+		again.Attempt++
+		ctx.Event("retry", "call "+strconv.FormatUint(call.ID, 10), call.Trace)
+		b.onCall(ctx, &again)
+		return
+	}
+	err := *cause
+	err.Tool = call.Tool
+	if rc.Written {
+		err.Code = messages.CodeToolExecution
+		err.Retryable = false
+		err.Message = "the connection was lost during the call; whether it took effect is unknown: " + cause.Message
+		err.Hint = "Nothing was repeated. Check what the call may have done before you repeat it."
+	}
+	b.refuse(call, &err)
+}
+
+// onEnded starts a failed connection again where somebody waits for it, and
+// lets it go otherwise.
+func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded) {
+	in := b.instances[m.Instance]
+	if in == nil || in.phase != phaseFailed {
+		return
+	}
+	now := time.Now()
+	wanted := len(b.held) > 0 || len(b.contacts) > 0
+	if wanted && !in.retire && b.leaving == nil && b.policy.StartDelay(now) == 0 && b.policy.State(now) != BreakerOpen {
+		in.phase = phaseConnecting
+		ctx.Send(in.pid, &messages.Connect{Era: b.era()})
+		b.flushHeld(ctx)
+		b.publish()
+		return
+	}
+	b.close(ctx, in, "failed and not needed", nil)
+	b.flushHeld(ctx)
+}
+
+// dying reports whether there is a lost instance to wait for.
+func (b *breakerActor) dying() bool {
+	for _, in := range b.instances {
+		if in.phase == phaseFailed && !in.retire {
+			return true
+		}
+	}
+	return false
+}
+
+// spawnFailed is the error where no connection actor could be made.
+func (b *breakerActor) spawnFailed() *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeConnection, Server: b.spec.Name, Class: messages.ClassOther, Retryable: true,
+		Message: "no connection to the server could be made inside metamcp", Hint: "Please report this with the log of the host.",
+	}
+}
+
+// hold keeps a call until the instance that is dying is gone.
+func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
+	if !b.dying() {
+		b.refuse(call, b.spawnFailed())
+		return
+	}
+	if len(b.held) >= maxHeld {
+		b.refuse(call, &messages.Error{
+			Code: messages.CodePoolSaturated, Server: b.spec.Name, Tool: call.Tool, Retryable: true,
+			Message: fmt.Sprintf("%d calls already wait for %q to be started again", maxHeld, b.spec.Name),
+			Hint:    "Wait until the server is connected, then call again.",
+		})
+		return
+	}
+	b.held = append(b.held, call)
+	if !call.Deadline.IsZero() {
+		ctx.After(time.Until(call.Deadline), &heldDue{call.ID})
+	}
+}
+
+// onHeldDue answers a call whose time is up before the instance was gone.
+func (b *breakerActor) onHeldDue(m *heldDue) {
+	for i, call := range b.held {
+		if call.ID == m.call {
+			b.held = append(b.held[:i:i], b.held[i+1:]...)
+			b.refuse(call, &messages.Error{
+				Code: messages.CodeExecutionTimeout, Class: messages.ClassOffline, Retryable: true,
+				Message: strconv.Quote(b.spec.Name) + " was not started again in the time that the call allowed; the call was not sent",
+				Hint:    "Call again with a longer timeoutMs.",
+			})
+			return
+		}
+	}
+}
+
+// flushHeld dispatches what was held; what still finds no connection is held
+// again.
+func (b *breakerActor) flushHeld(ctx *kernel.Context) {
+	held := b.held
+	b.held = nil
+	for i, call := range held {
+		if call.Cancelled != nil && call.Cancelled.Load() {
+			b.refuse(call, cancelled(call))
+			continue
+		}
+		if err := b.unusable(); err != nil {
+			b.refuse(call, err)
+			continue
+		}
+		in := b.pick(ctx)
+		if in == nil && b.dying() {
+			b.held = append(b.held, held[i:]...)
+			return
+		}
+		if in == nil {
+			b.refuse(call, b.spawnFailed())
+			continue
+		}
+		b.give(ctx, in, call)
+	}
+}
+
+// onReturned finds another connection for a call that reached one too late.
+func (b *breakerActor) onReturned(ctx *kernel.Context, m *messages.CallReturned) {
+	b.onCall(ctx, m.Call)
+}
+
+func (b *breakerActor) onCancel(ctx *kernel.Context, m *messages.Cancel) {
+	for i, call := range b.held {
+		if call.ID == m.Call {
+			b.held = append(b.held[:i:i], b.held[i+1:]...)
+			b.refuse(call, cancelled(call))
+			b.probeCancelled(m.Call)
+			return
+		}
+	}
+	b.probeCancelled(m.Call)
+	for _, in := range b.instances {
+		ctx.Send(in.pid, m)
+	}
+}
+
+// probeCancelled frees the half-open probe where its call was given up: that
+// says nothing of the server.
+func (b *breakerActor) probeCancelled(call uint64) {
+	if b.policy.Probing() && b.probeCall == call {
+		b.policy.OnNeutral(time.Now(), true)
+	}
+}
+
+// refuse answers a call without a child.
+func (b *breakerActor) refuse(call *messages.Call, err *messages.Error) {
+	own := *err
+	own.Server, own.Tool = b.spec.Name, call.Tool
+	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: b.spec.Name})
+}
+
+// unusable is why no call can be taken at all, nil when it can.
+func (b *breakerActor) unusable() *messages.Error {
+	switch {
+	case b.leaving != nil:
+		return b.leaving
+	case b.spec.Err != nil:
+		return b.spec.Err
+	case b.spec.Disabled:
+		return &messages.Error{
+			Code: messages.CodeConfiguration, Server: b.spec.Name,
+			Message: strconv.Quote(b.spec.Name) + " is disabled in the configuration (" + b.spec.Source + ")",
+			Hint:    `Ask the user to remove "disabled": true there if the server is wanted.`,
+		}
+	}
+	return nil
+}
+
+// NotFound is the error for a server that is not there.
+func NotFound(server, why string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeServerNotFound, Server: server,
+		Message: "there is no server " + strconv.Quote(server) + ": " + why,
+		Hint:    "Call mcp_discover without arguments for the list of servers.",
+	}
+}
+
+func shuttingDown(server string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeShuttingDown, Server: server,
+		Message: "metamcp is shutting down and takes no more calls",
+		Hint:    "Start metamcp again.",
+	}
+}
+
+func cancelled(call *messages.Call) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeCancelled, Server: call.Server, Tool: call.Tool,
+		Message: "the call was cancelled by its caller",
+	}
+}

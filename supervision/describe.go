@@ -1,0 +1,295 @@
+package supervision
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Bounds of what an error shows of a child's own words.
+const (
+	maxCause       = 300 // bytes of the cause
+	maxDetailLines = 5
+	maxDetailBytes = 300 // of each line
+)
+
+// Describe turns evidence into the error that a caller gets:
+// SERVER_CONNECTION_ERROR with the class, the cause in one line, what to do
+// about it, and the end of the child's stderr in Details (at most 5 lines of
+// at most 300 bytes, without terminal escapes). The child's words are in it as
+// they are: whoever shows the error scrubs it of secrets. Retryable is false
+// where repeating cannot help before somebody changes something; it does not
+// say whether repeating this call is safe.
+func Describe(server string, ev messages.Evidence) *messages.Error {
+	class := Classify(ev)
+	f := finding{server: server, class: class, ev: ev, text: evidenceText(ev)}
+	hint, retryable := f.advice()
+	return &messages.Error{
+		Code:       messages.CodeConnection,
+		Message:    fmt.Sprintf("server %q %s: %s", server, verdict(class), oneLine(f.cause(), maxCause)),
+		Server:     server,
+		Class:      class,
+		Retryable:  retryable,
+		Hint:       hint,
+		RetryAfter: max(ev.RetryAfter, 0),
+		Details:    f.details(),
+		Cause:      ev.Err,
+	}
+}
+
+func verdict(class messages.Class) string {
+	switch class {
+	case messages.ClassAuth:
+		return "lacks or refused a credential (auth)"
+	case messages.ClassOffline:
+		return "could not be reached (offline)"
+	case messages.ClassHTTP:
+		return "answered with an HTTP error (http)"
+	case messages.ClassStdioExit:
+		return "ended unexpectedly (stdio-exit)"
+	case messages.ClassNone:
+		return "was closed on request"
+	case messages.ClassOther:
+	}
+	return "failed (other)"
+}
+
+// finding is classified evidence on its way into words.
+type finding struct {
+	server string
+	class  messages.Class
+	ev     messages.Evidence
+	text   string
+}
+
+// exit returns how the process ended, unless we asked for it.
+func (f finding) exit() *messages.Exit {
+	if f.ev.Exit == nil || f.ev.Exit.Requested {
+		return nil
+	}
+	return f.ev.Exit
+}
+
+func (f finding) cause() string {
+	var dns *net.DNSError
+	switch {
+	case f.ev.HTTPStatus >= 400:
+		return withDetail(httpStatus(f.ev.HTTPStatus), f.tellingLine())
+	case isSpawnFailure(f.ev.Err):
+		return spawnCause(f.ev.Err)
+	case f.exit() != nil:
+		return withDetail(exitCause(f.exit()), f.tellingLine())
+	case f.class == messages.ClassNone:
+		return "nothing is wrong with it"
+	case f.class == messages.ClassAuth:
+		return f.tellingLine()
+	case f.class == messages.ClassStdioExit:
+		return withDetail("its output ended in the middle of the conversation", f.tellingLine())
+	case errors.As(f.ev.Err, &dns):
+		return fmt.Sprintf("host name %q could not be resolved: %s", dns.Name, dns.Err)
+	case isUnreachable(f.ev.Err):
+		return f.ev.Err.Error()
+	case f.ev.Timeout || isTimeout(f.ev.Err):
+		return withDetail("it did not answer in time", f.tellingLine())
+	}
+	if line := f.tellingLine(); line != "" {
+		return line
+	}
+	return "no details are known"
+}
+
+// advice returns what to do next and whether a repetition could help as
+// things are.
+func (f finding) advice() (hint string, retryable bool) {
+	switch {
+	case f.class == messages.ClassNone:
+		return "", false
+	case f.class == messages.ClassAuth:
+		return f.authAdvice(), false
+	case isSpawnFailure(f.ev.Err):
+		return f.spawnAdvice(), false
+	case f.class == messages.ClassHTTP:
+		return f.httpAdvice()
+	case f.exit() != nil:
+		return f.exitAdvice()
+	}
+	var dns *net.DNSError
+	switch f.class {
+	case messages.ClassStdioExit:
+		return "The process or its pipe broke; it is started anew with the next call. If it happens again, run the command by hand and read its stderr.", true
+	case messages.ClassNone, messages.ClassAuth, messages.ClassHTTP, messages.ClassOther:
+	case messages.ClassOffline:
+		if errors.As(f.ev.Err, &dns) {
+			return fmt.Sprintf("Check the host name in the url of server %q and the network's DNS.", f.server), true
+		}
+		if f.ev.Timeout || isTimeout(f.ev.Err) {
+			return fmt.Sprintf("Try again later. If server %q is slow by nature, raise startupTimeoutMs (start and handshake; npx and uvx download on the first run) or timeoutMs (one call) in its entry.", f.server), true
+		}
+		return fmt.Sprintf("Check that server %q is running and that its address and port in the configuration are right.", f.server), true
+	}
+	return fmt.Sprintf("Run the command of server %q by hand, or look at its log, to see what is wrong.", f.server), true
+}
+
+func (f finding) authAdvice() string {
+	if name := credentialName(f.text); name != "" {
+		return fmt.Sprintf("Set a valid %s in \"env\" of server %q in the configuration. Repeating the call does not help.", name, f.server)
+	}
+	switch f.ev.HTTPStatus {
+	case http.StatusForbidden:
+		return fmt.Sprintf("The credential of server %q lacks the permission or scope for this; give it another one in \"headers\" or \"oauth\". Repeating the call does not help.", f.server)
+	case http.StatusProxyAuthRequired:
+		return "The HTTP proxy wants a user and password: set them in HTTPS_PROXY. Repeating the call does not help."
+	case 0:
+		return fmt.Sprintf("Check the API key or token in \"env\" (or \"headers\") of server %q; the name of the variable is in the server's documentation. Repeating the call does not help.", f.server)
+	}
+	return fmt.Sprintf("Log in again, or renew the token in \"headers\" or \"oauth\" of server %q. Repeating the call does not help.", f.server)
+}
+
+func (f finding) spawnAdvice() string {
+	var path *fs.PathError
+	switch {
+	case errors.As(f.ev.Err, &path) && path.Op == "chdir":
+		return fmt.Sprintf("Create the directory, or correct \"cwd\" of server %q.", f.server)
+	case errors.Is(f.ev.Err, fs.ErrPermission):
+		return "Make the file executable (chmod +x), or start it through its interpreter."
+	case errors.Is(f.ev.Err, syscall.ENOEXEC):
+		return "The file is no program for this system: install the build for it, or start a script through its interpreter."
+	}
+	return fmt.Sprintf("Install the command, or give its full path as \"command\" of server %q; it is looked up on the PATH of the host (or of the entry's \"env\"), which may be shorter than your shell's.", f.server)
+}
+
+func (f finding) httpAdvice() (hint string, retryable bool) {
+	status := f.ev.HTTPStatus
+	if f.ev.RetryAfter > 0 {
+		return fmt.Sprintf("The server asks not to be called again before %s have passed.", inWords(f.ev.RetryAfter)), true
+	}
+	switch {
+	case status == http.StatusTooManyRequests:
+		return "Too many requests: wait before calling it again, and call it less often.", true
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusGone:
+		return fmt.Sprintf("Check the url of server %q (its path too) and whether it speaks this transport (\"http\" or \"sse\").", f.server), false
+	case status >= 400 && status < 500:
+		return fmt.Sprintf("The server refused the request itself; check the url and headers of server %q.", f.server), false
+	}
+	return "The trouble is on the server's side: try again later.", true
+}
+
+func (f finding) exitAdvice() (hint string, retryable bool) {
+	e := f.exit()
+	switch {
+	case e.Signal != "":
+		return "Something outside ended the process (the system does so when memory runs out); it is started anew with the next call.", true
+	case e.Code == 127:
+		return "A shell or launcher did not find the command that it should run: install it, or give its full path.", false
+	case e.Code == 126:
+		return "A shell or launcher found the command but may not execute it: make it executable.", false
+	}
+	if len(e.Stderr) > 0 {
+		return "The end of its stderr is in details. If it happens again, run the command by hand and check its arguments and environment.", true
+	}
+	return "It said nothing on stderr. Run the command by hand and check its arguments and environment.", true
+}
+
+func httpStatus(status int) string {
+	if text := http.StatusText(status); text != "" {
+		return fmt.Sprintf("HTTP %d %s", status, text)
+	}
+	return fmt.Sprintf("HTTP %d", status)
+}
+
+func spawnCause(err error) string {
+	var execErr *exec.Error
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &execErr):
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprintf("command %q was not found", execErr.Name)
+		}
+		return fmt.Sprintf("command %q cannot be run: %v", execErr.Name, execErr.Err)
+	case errors.As(err, &path):
+		what := "command"
+		switch missing := errors.Is(err, fs.ErrNotExist); {
+		case path.Op == "chdir" && missing:
+			return fmt.Sprintf("working directory %q does not exist", path.Path)
+		case path.Op == "chdir":
+			what = "working directory"
+		case missing:
+			return fmt.Sprintf("command %q does not exist (or, if it is a script, its interpreter does not)", path.Path)
+		}
+		return fmt.Sprintf("%s %q cannot be used: %v", what, path.Path, path.Err)
+	}
+	return "the command could not be started: " + err.Error()
+}
+
+func exitCause(e *messages.Exit) string {
+	switch {
+	case e.Signal != "":
+		return "the process was killed by " + e.Signal
+	case e.Code == 0:
+		return "the process exited although it was not asked to (code 0)"
+	}
+	return fmt.Sprintf("the process exited with code %d", e.Code)
+}
+
+func withDetail(cause, detail string) string {
+	if detail == "" {
+		return cause
+	}
+	return cause + ": " + detail
+}
+
+// tellingWords mark the line of a log in which the reason stands; the last
+// line is often a stack frame or a version.
+var tellingWords = []string{"error", "exception", "panic", "fatal", "fail", "missing", "cannot", "denied", "required", "not found"}
+
+// maxToldLines is how far back the reason is looked for.
+const maxToldLines = 50
+
+// tellingLine returns the line that says most: the last one that matches the
+// class auth where that is the class, else the last one with a telling word,
+// else the last one; "" where there are no words.
+func (f finding) tellingLine() string {
+	lines := nonEmptyLines(f.text)
+	lines = lines[max(0, len(lines)-maxToldLines):]
+	if f.class == messages.ClassAuth {
+		for i := len(lines) - 1; i >= 0; i-- {
+			if textClass(lines[i]) == messages.ClassAuth {
+				return lines[i]
+			}
+		}
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		lower := strings.ToLower(lines[i])
+		for _, word := range tellingWords {
+			if strings.Contains(lower, word) {
+				return lines[i]
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[len(lines)-1]
+}
+
+// details returns the end of stderr, or of a text of several lines.
+func (f finding) details() []string {
+	var lines []string
+	if f.ev.Exit != nil && len(f.ev.Exit.Stderr) > 0 {
+		lines = nonEmptyLines(strings.Join(f.ev.Exit.Stderr, "\n"))
+	} else if all := nonEmptyLines(f.ev.Text); len(all) > 1 {
+		lines = all
+	}
+	lines = lines[max(0, len(lines)-maxDetailLines):]
+	for i, line := range lines {
+		lines[i] = oneLine(line, maxDetailBytes)
+	}
+	return lines
+}

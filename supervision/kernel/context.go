@@ -1,0 +1,88 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// Context is an actor's view of the system. It belongs to the actor and is
+// valid only inside Receive; a goroutine keeps Self and the System instead.
+type Context struct {
+	sys      *System
+	ac       actor.Context
+	stopping bool
+}
+
+// errStopping is what Spawn returns to an actor that is being stopped.
+var errStopping = errors.New("the actor is being stopped")
+
+// System is the system that the actor lives in.
+func (c *Context) System() *System { return c.sys }
+
+// Self is the actor's own address.
+func (c *Context) Self() *PID { return c.ac.Self() }
+
+// Name is the actor's name without its parents'.
+func (c *Context) Name() string { return baseName(c.ac.Self().GetId()) }
+
+// Parent is the address of the supervisor, nil for a root actor.
+func (c *Context) Parent() *PID { return c.ac.Parent() }
+
+// Send puts msg into the mailbox of pid.
+func (c *Context) Send(pid *PID, msg any) {
+	if c.sys.tracer.Load() != nil {
+		msg = &traced{msg: msg, from: c.ac.Self().GetId(), at: time.Now()}
+	}
+	c.sys.root.Send(pid, msg)
+}
+
+// Spawn starts a child actor under this one. The name must be free: a
+// generation in it keeps it from meeting one that is still stopping. An actor
+// that has got Stopping cannot spawn: nobody would stop the child, and it would
+// never stop itself.
+func (c *Context) Spawn(name string, produce func() Actor, opts ...Option) (*PID, error) {
+	if c.stopping {
+		return nil, fmt.Errorf("spawn actor %s under %s: %w", name, c.ac.Self().GetId(), errStopping)
+	}
+	pid, err := c.ac.SpawnNamed(c.sys.props(produce, nil, opts), name)
+	if err != nil {
+		return nil, fmt.Errorf("spawn actor %s under %s: %w", name, c.ac.Self().GetId(), err)
+	}
+	return pid, nil
+}
+
+// Stop stops the actor at pid, which may be this one.
+func (c *Context) Stop(pid *PID) { c.ac.Stop(pid) }
+
+// Finish stops the actor at pid once it has handled what is in its mailbox,
+// so that nothing which was sent to it before is lost.
+func (c *Context) Finish(pid *PID) { c.sys.root.Poison(pid) }
+
+// After sends msg to this actor once d has passed.
+func (c *Context) After(d time.Duration, msg any) *Timer {
+	return c.sys.After(d, c.ac.Self(), msg)
+}
+
+// Event records something that is no message: a transition, a signal, a
+// lease. It costs one atomic load where nobody traces.
+func (c *Context) Event(kind, detail string, correlation uint64) {
+	if t := c.sys.tracer.Load(); t != nil {
+		t.t.Event(c.ac.Self().GetId(), kind, detail, correlation)
+	}
+}
+
+// Tracing reports whether somebody traces, for callers whose event detail
+// costs something to build.
+func (c *Context) Tracing() bool { return c.sys.tracer.Load() != nil }
+
+func baseName(id string) string {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i] == '/' {
+			return id[i+1:]
+		}
+	}
+	return id
+}

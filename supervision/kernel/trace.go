@@ -1,0 +1,81 @@
+package kernel
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Record is one message on its way from one actor to another.
+type Record struct {
+	From        string // "" where no actor sent it: an edge, a timer, a reader
+	To          string
+	Type        string
+	Correlation uint64 // the client request that it belongs to; 0 none
+	Sent        time.Time
+	Received    time.Time // Received-Sent is the queue wait
+	Handled     time.Time // Handled-Received is the handling time
+	Before      string    // state of the receiver, where it has one
+	After       string
+	Panicked    bool
+}
+
+// Tracer sees every message and event. Its methods are called on the actors'
+// own goroutines and must neither block nor keep what they are given; the
+// Record is the tracer's only during the call.
+type Tracer interface {
+	Message(r *Record)
+	Event(actor, kind, detail string, correlation uint64)
+	DeadLetter(to string, msg any)
+	Failure(actor, reason, directive string)
+}
+
+// Stater is an actor that can name its state.
+type Stater interface{ StateName() string }
+
+// correlated is a message that knows the client request that caused it.
+type correlated interface{ Correlation() uint64 }
+
+// SetTracer installs t, or removes the tracer when t is nil. Messages that are
+// under way at that moment may go untraced.
+func (s *System) SetTracer(t Tracer) {
+	if t == nil {
+		s.tracer.Store(nil)
+		return
+	}
+	s.tracer.Store(&tracerBox{t})
+}
+
+// traced is the envelope of a message while somebody traces: it alone knows
+// who sent it and when.
+type traced struct {
+	msg  any
+	from string
+	at   time.Time
+}
+
+func unwrap(msg any) any {
+	if t, ok := msg.(*traced); ok {
+		return t.msg
+	}
+	return msg
+}
+
+var typeNames sync.Map // reflect.Type → string
+
+func typeName(msg any) string {
+	t := reflect.TypeOf(msg)
+	if t == nil {
+		return "nil"
+	}
+	if n, ok := typeNames.Load(t); ok {
+		return n.(string)
+	}
+	n := strings.TrimPrefix(t.String(), "*")
+	if i := strings.LastIndexByte(n, '.'); i >= 0 {
+		n = n[i+1:]
+	}
+	typeNames.Store(t, n)
+	return n
+}

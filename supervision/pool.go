@@ -1,0 +1,226 @@
+package supervision
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Pool hands out the places that connections live in. It starts and ends
+// nothing itself: every method takes the present time and returns what is to
+// be done, in the order in which it was decided. Each costs O(log n) in the
+// number of leases and waiters, except Reconfigure and Drain, which are O(n).
+// Not safe for concurrent use: its actor is the only caller.
+//
+// A place is taken from the Grant until Release, so connecting, used, idle
+// and ending connections all count. Of these never more than Size live on
+// main places and Reserve on reserve places, unless Reconfigure made the pool
+// smaller than what lives in it.
+//
+// A lease is on a main or on a reserve place. One on the reserve is evicted as
+// soon as it is idle. When a main place falls free and nobody waits for it,
+// the oldest reserve lease moves over to it, and the reserve is whole again
+// without ending anything.
+type Pool struct {
+	cfg      PoolConfig
+	draining bool
+
+	waiters waitQueue
+
+	leases    map[uint64]*lease
+	lastLease uint64
+	// reserve holds the leases on reserve places, oldest grant first.
+	reserve list.List
+	// idle and idleKeepAlive hold the idle leases, least recently used first.
+	idle, idleKeepAlive list.List
+	lastIdle            uint64 // counts how often a lease fell idle
+	// sweep orders the idle leases that have a timeout by its end.
+	sweep timeHeap[*lease]
+
+	evicting     int // leases asked to end
+	evictingMain int // those of them on main places
+	busy         holders
+}
+
+// NewPool returns an empty pool. Numbers of cfg that are out of range are
+// moved into it: sizes and durations to 0, Size and MaxWaiters to 1.
+func NewPool(cfg PoolConfig) *Pool {
+	return &Pool{
+		cfg:     cfg.bounded(),
+		leases:  map[uint64]*lease{},
+		waiters: newWaitQueue(),
+		busy:    newHolders(),
+	}
+}
+
+// Acquire asks for a place for a new connection to server on behalf of
+// session. The ticket, which the caller makes up, is answered by exactly one
+// Grant or Refuse, now or from a later call, unless it is withdrawn before.
+// A ticket that waits already is left as it is. A zero deadline is none; the
+// pool's AcquireTimeout bounds the wait in any case.
+func (p *Pool) Acquire(now time.Time, ticket uint64, server string, session uint64, deadline time.Time) []Action {
+	if p.waiters.has(ticket) {
+		return p.settle(now, nil)
+	}
+	if p.draining {
+		return p.settle(now, []Action{Refuse{Ticket: ticket, Err: errDraining(server)}})
+	}
+	if !deadline.IsZero() && !deadline.After(now) {
+		return p.settle(now, []Action{Refuse{Ticket: ticket, Err: errTooLate(server)}})
+	}
+	// Those whose time is up make room in the queue before it is found full.
+	acts := p.expire(now, nil)
+	acts = p.grant(now, acts)
+	if p.waiters.len() >= p.cfg.MaxWaiters {
+		return p.settle(now, append(acts, Refuse{Ticket: ticket, Err: p.errQueueFull(server)}))
+	}
+	w := &waiter{ticket: ticket, server: server, session: session, since: now, deadline: deadline}
+	w.expires = p.expiry(w)
+	p.waiters.push(w)
+	return p.settle(now, acts)
+}
+
+// Withdraw gives a ticket up that was not answered yet; of any other it does
+// nothing. Whoever gets a Grant after a Withdraw must release the lease.
+func (p *Pool) Withdraw(now time.Time, ticket uint64) []Action {
+	p.waiters.withdraw(ticket)
+	return p.settle(now, nil)
+}
+
+// Used reports that an idle connection has become busy. For one that was
+// asked to end meanwhile it changes nothing: EvictRefused or Release follows.
+func (p *Pool) Used(now time.Time, id uint64) []Action {
+	if l := p.leases[id]; l != nil && l.state == leaseIdle {
+		p.makeBusy(l)
+	}
+	return p.settle(now, nil)
+}
+
+// Idle reports that a connection has nothing in flight. It becomes the most
+// recently used one, also when it was idle already.
+func (p *Pool) Idle(now time.Time, id uint64, opts IdleOptions) []Action {
+	if l := p.leases[id]; l != nil && l.state != leaseEvicting {
+		p.makeIdle(l, now, opts)
+		if l.onReserve != nil {
+			return p.settle(now, []Action{p.evict(l, EvictReserve)})
+		}
+	}
+	return p.settle(now, nil)
+}
+
+// Release reports that a connection's whole process tree is gone, whatever
+// the reason. The place is free. A lease that is unknown, or was released
+// before, is ignored.
+func (p *Pool) Release(now time.Time, id uint64) []Action {
+	if l := p.leases[id]; l != nil {
+		p.makeBusy(l)
+		p.busy.add(l.server, -1)
+		if l.onReserve != nil {
+			p.reserve.Remove(l.onReserve)
+		}
+		delete(p.leases, id)
+	}
+	return p.settle(now, nil)
+}
+
+// EvictRefused reports that a connection which was asked to end had become
+// busy before. It is busy from now on.
+func (p *Pool) EvictRefused(now time.Time, id uint64) []Action {
+	if l := p.leases[id]; l != nil && l.state == leaseEvicting {
+		p.makeBusy(l)
+	}
+	return p.settle(now, nil)
+}
+
+// Tick does what is due at now: refuses those who waited too long, opens the
+// reserve, sweeps idle connections. Calling it too early is harmless.
+func (p *Pool) Tick(now time.Time) []Action { return p.settle(now, nil) }
+
+// NextWake returns when Tick has something to do if nothing else happens
+// before; ok is false when it never has. The time is after now, provided that
+// now is not later than that of the last call of another method; else it may
+// have passed, and Tick is due.
+func (p *Pool) NextWake(time.Time) (t time.Time, ok bool) {
+	earliest := func(c time.Time) {
+		if !ok || c.Before(t) {
+			t, ok = c, true
+		}
+	}
+	if w := p.waiters.nextToExpire(); w != nil {
+		earliest(w.expires)
+	}
+	if w := p.waiters.oldest(); w != nil && p.reserveFree() {
+		earliest(w.since.Add(p.cfg.ReserveAfter))
+	}
+	if len(p.sweep) > 0 && p.aboveMin() {
+		earliest(p.sweep[0].sweepAt)
+	}
+	return t, ok
+}
+
+// Reconfigure takes new parameters over, for those who wait and are idle
+// already as well. A pool that became smaller evicts idle connections until it
+// fits, at once and as they fall idle; a waiter beyond the new MaxWaiters may
+// stay.
+func (p *Pool) Reconfigure(now time.Time, cfg PoolConfig) []Action {
+	p.cfg = cfg.bounded()
+	p.waiters.reschedule(p.expiry)
+	for _, idle := range []*list.List{&p.idle, &p.idleKeepAlive} {
+		for e := idle.Front(); e != nil; e = e.Next() {
+			p.scheduleSweep(e.Value.(*lease))
+		}
+	}
+	return p.settle(now, nil)
+}
+
+// Drain empties the pool for good: it refuses all who wait or come later with
+// SHUTTING_DOWN and evicts what is idle or falls idle. Stats().Live is 0 once
+// everything was released.
+func (p *Pool) Drain(now time.Time) []Action {
+	p.draining = true
+	return p.settle(now, nil)
+}
+
+// Stats returns the pool's numbers.
+func (p *Pool) Stats() PoolStats {
+	idle := p.idle.Len() + p.idleKeepAlive.Len()
+	return PoolStats{
+		Live:     len(p.leases),
+		Busy:     len(p.leases) - idle - p.evicting,
+		Idle:     idle,
+		Evicting: p.evicting,
+		Reserve:  p.reserve.Len(),
+		Waiting:  p.waiters.len(),
+	}
+}
+
+// Config returns the parameters in force.
+func (p *Pool) Config() PoolConfig { return p.cfg }
+
+// expiry returns when w gives up by itself; zero: never.
+func (p *Pool) expiry(w *waiter) time.Time {
+	t := w.deadline
+	if p.cfg.AcquireTimeout > 0 {
+		if limit := w.since.Add(p.cfg.AcquireTimeout); t.IsZero() || limit.Before(t) {
+			t = limit
+		}
+	}
+	return t
+}
+
+func errDraining(server string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeShuttingDown, Server: server,
+		Message: "the host is shutting down and starts no more servers",
+		Hint:    "Call again once the host has been restarted.",
+	}
+}
+
+func errTooLate(server string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeExecutionTimeout, Server: server, Retryable: true,
+		Message: "the call's deadline passed before a connection could be opened; nothing was sent",
+		Hint:    "Call again with a longer timeoutMs.",
+	}
+}

@@ -1,0 +1,301 @@
+package supervision
+
+import (
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// PoolDeps is what the pool needs from the rest of the host.
+type PoolDeps struct {
+	Directory *Directory
+	Breakers  *BreakerDeps
+}
+
+// PoolSettings are the pool's parameters and those of all breakers.
+type PoolSettings struct {
+	Pool             PoolConfig
+	FailureThreshold int
+	Cooldown         time.Duration
+}
+
+// What the host says to the pool.
+type (
+	// AddServers makes servers known. One that is known already is changed.
+	AddServers struct{ Specs []*messages.ServerSpec }
+	// ChangeServer gives a known server a new configuration.
+	ChangeServer struct {
+		Spec    *messages.ServerSpec
+		Restart bool
+	}
+	// RemoveServer ends a server; calls in flight have Drain to finish.
+	RemoveServer struct {
+		Name  string
+		Drain time.Duration
+	}
+	// Configure changes the parameters.
+	Configure struct{ Settings PoolSettings }
+	// Shutdown ends all servers: calls in flight have until Deadline, then
+	// every child ends. Done is closed when nothing is left of any. A second
+	// Shutdown with an earlier deadline shortens the first; each Done is closed.
+	Shutdown struct {
+		Deadline time.Time
+		Done     chan<- struct{}
+	}
+	// InspectPool asks for the numbers; Reply must have room for one.
+	InspectPool struct{ Reply chan<- PoolStats }
+)
+
+type (
+	breakerSettings struct {
+		threshold int
+		cooldown  time.Duration
+	}
+	// drained says that a breaker has no connection left.
+	drained struct{ who *kernel.PID }
+	wakeDue struct{ gen uint64 }
+)
+
+// poolActor is the top supervisor: it owns the places that connections live
+// on, and it is the parent of the breakers, one per server. Its supervisor
+// resumes it after a panic, since a restart would end every child.
+type poolActor struct {
+	deps     *PoolDeps
+	settings PoolSettings
+	pool     *Pool
+	strategy Strategy
+
+	tickets atomic.Uint64
+	last    uint64 // breakers ever made
+	// Who asked for a ticket and who holds a lease.
+	askers  map[uint64]*kernel.PID
+	holders map[uint64]*kernel.PID
+
+	leaving map[string]*kernel.PID // breakers by id, told to leave and not yet empty
+	ending  []chan<- struct{}      // of Shutdown
+	closing bool
+
+	wake  time.Time
+	gen   uint64
+	timer *kernel.Timer
+}
+
+// NewPoolActor returns the producer of the pool actor.
+func NewPoolActor(deps *PoolDeps, settings PoolSettings) func() kernel.Actor {
+	return func() kernel.Actor {
+		return &poolActor{
+			deps: deps, settings: settings, pool: NewPool(settings.Pool), strategy: ResumeAlways{},
+			askers: map[uint64]*kernel.PID{}, holders: map[uint64]*kernel.PID{}, leaving: map[string]*kernel.PID{},
+		}
+	}
+}
+
+// Receive implements kernel.Actor.
+func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
+	now := time.Now()
+	switch m := msg.(type) {
+	case *messages.Used:
+		p.apply(ctx, p.pool.Used(now, m.Lease))
+	case *messages.Unused:
+		p.apply(ctx, p.pool.Idle(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
+	case *reserveFrom:
+		p.askers[m.Ticket] = m.from
+		p.apply(ctx, p.pool.Acquire(now, m.Ticket, m.Server, m.Session, m.Deadline))
+	case *messages.Withdraw:
+		delete(p.askers, m.Ticket)
+		p.apply(ctx, p.pool.Withdraw(now, m.Ticket))
+	case *messages.Release:
+		delete(p.holders, m.Lease)
+		p.apply(ctx, p.pool.Release(now, m.Lease))
+	case *messages.EvictRefused:
+		p.apply(ctx, p.pool.EvictRefused(now, m.Lease))
+	case *wakeDue:
+		if m.gen != p.gen {
+			return
+		}
+		p.wake = time.Time{}
+		p.apply(ctx, p.pool.Tick(now))
+	case *AddServers:
+		p.add(ctx, m)
+	case *ChangeServer:
+		p.change(ctx, m)
+	case *RemoveServer:
+		p.remove(ctx, m)
+	case *Configure:
+		p.configure(ctx, now, m)
+	case *Shutdown:
+		p.shutdown(ctx, m)
+	case *drained:
+		p.onDrained(ctx, m)
+	case *InspectPool:
+		m.Reply <- p.pool.Stats()
+	}
+}
+
+// reserveFrom is a Reserve with its sender, which the mailbox does not tell.
+type reserveFrom struct {
+	*messages.Reserve
+	from *kernel.PID
+}
+
+// apply carries out what the pool decided and sets the alarm anew.
+func (p *poolActor) apply(ctx *kernel.Context, actions []Action) {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case Grant:
+			asker := p.askers[a.Ticket]
+			delete(p.askers, a.Ticket)
+			if ctx.Tracing() {
+				ctx.Event("lease", a.Server+" #"+strconv.FormatUint(a.Lease, 10)+" after "+a.Waited.String(), 0)
+			}
+			p.holders[a.Lease] = asker
+			ctx.Send(asker, &messages.Granted{Ticket: a.Ticket, Lease: a.Lease})
+		case Refuse:
+			asker := p.askers[a.Ticket]
+			delete(p.askers, a.Ticket)
+			ctx.Send(asker, &messages.ReserveRefused{Ticket: a.Ticket, Err: a.Err})
+		case Evict:
+			if ctx.Tracing() {
+				ctx.Event("evict", a.Server+" #"+strconv.FormatUint(a.Lease, 10)+" ("+string(a.Reason)+")", 0)
+			}
+			ctx.Send(p.holders[a.Lease], &messages.Evict{Lease: a.Lease, Reason: string(a.Reason)})
+		}
+	}
+	next, ok := p.pool.NextWake(time.Now())
+	if !ok || !p.wake.IsZero() && !next.Before(p.wake) {
+		return // an alarm that goes off for nothing finds the next one
+	}
+	p.timer.Stop()
+	p.gen++
+	p.wake = next
+	p.timer = ctx.After(time.Until(next), &wakeDue{p.gen})
+}
+
+func (p *poolActor) add(ctx *kernel.Context, m *AddServers) {
+	if p.closing {
+		return
+	}
+	var fresh []*messages.ServerSpec
+	for _, spec := range m.Specs {
+		if _, there := p.deps.Directory.Lookup(spec.Name); there {
+			p.change(ctx, &ChangeServer{Spec: spec, Restart: true})
+			continue
+		}
+		fresh = append(fresh, spec)
+	}
+	p.spawn(ctx, fresh)
+}
+
+// spawn starts the breakers of new servers and puts them into the directory
+// at once: a directory of thousands is copied once, not once a server.
+func (p *poolActor) spawn(ctx *kernel.Context, specs []*messages.ServerSpec) {
+	entries := make(map[string]*Entry, len(specs))
+	for _, spec := range specs {
+		p.last++
+		e := &Entry{}
+		e.spec.Store(spec)
+		e.status.Store(&messages.Status{})
+		name := "breaker/" + url.PathEscape(spec.Name) + "~" + strconv.FormatUint(p.last, 10)
+		pid, err := ctx.Spawn(name, func() kernel.Actor {
+			return newBreakerActor(p.deps.Breakers, e, p.settings.FailureThreshold, p.settings.Cooldown, &p.tickets)
+		}, kernel.Inline(), kernel.Supervise(superviseConnections()))
+		if err != nil {
+			ctx.Event("spawn-failed", err.Error(), 0)
+			continue
+		}
+		e.Breaker = pid
+		entries[spec.Name] = e
+	}
+	p.deps.Directory.replace(func(m map[string]*Entry) {
+		for name, e := range entries {
+			m[name] = e
+		}
+	})
+}
+
+// connectionPanics is how often a connection may panic. It is more than one
+// needs that ends its child after each, so that only a loop meets it.
+const connectionPanics = 50
+
+// superviseConnections resumes a connection that panicked, since it alone can
+// give its calls back and end its child; one that goes on panicking is stopped.
+func superviseConnections() kernel.Decide {
+	strategy := NewOneForOne(connectionPanics, DefaultFailureWindow, func(any) Directive { return Resume })
+	return func(child string, reason any) kernel.Directive {
+		d := strategy.Decide(child, reason, time.Now())
+		if d == Escalate {
+			d = Stop
+		}
+		return kernel.Directive(d)
+	}
+}
+
+func (p *poolActor) change(ctx *kernel.Context, m *ChangeServer) {
+	if p.closing {
+		return
+	}
+	e, ok := p.deps.Directory.Lookup(m.Spec.Name)
+	if !ok {
+		p.spawn(ctx, []*messages.ServerSpec{m.Spec})
+		return
+	}
+	e.spec.Store(m.Spec)
+	ctx.Send(e.Breaker, &messages.Respec{Spec: m.Spec, Restart: m.Restart})
+}
+
+func (p *poolActor) remove(ctx *kernel.Context, m *RemoveServer) {
+	e, ok := p.deps.Directory.Lookup(m.Name)
+	if !ok {
+		return
+	}
+	p.deps.Directory.replace(func(all map[string]*Entry) { delete(all, m.Name) })
+	p.leaving[e.Breaker.Id] = e.Breaker
+	ctx.Send(e.Breaker, &messages.Retire{Drain: m.Drain})
+}
+
+func (p *poolActor) configure(ctx *kernel.Context, now time.Time, m *Configure) {
+	p.settings = m.Settings
+	for _, name := range p.deps.Directory.Names() {
+		if e, ok := p.deps.Directory.Lookup(name); ok {
+			ctx.Send(e.Breaker, &breakerSettings{m.Settings.FailureThreshold, m.Settings.Cooldown})
+		}
+	}
+	p.apply(ctx, p.pool.Reconfigure(now, m.Settings.Pool))
+}
+
+func (p *poolActor) shutdown(ctx *kernel.Context, m *Shutdown) {
+	p.ending = append(p.ending, m.Done)
+	if !p.closing {
+		p.closing = true
+		for _, name := range p.deps.Directory.Names() {
+			if e, ok := p.deps.Directory.Lookup(name); ok {
+				p.leaving[e.Breaker.Id] = e.Breaker
+			}
+		}
+	}
+	// Servers that were removed before and still have calls are among them.
+	for _, breaker := range p.leaving {
+		ctx.Send(breaker, &messages.Drain{Deadline: m.Deadline})
+	}
+	p.tellIfDone()
+}
+
+func (p *poolActor) onDrained(ctx *kernel.Context, m *drained) {
+	delete(p.leaving, m.who.Id)
+	ctx.Stop(m.who)
+	p.tellIfDone()
+}
+
+func (p *poolActor) tellIfDone() {
+	if !p.closing || len(p.leaving) > 0 {
+		return
+	}
+	for _, done := range p.ending {
+		close(done)
+	}
+	p.ending = nil
+}

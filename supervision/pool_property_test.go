@@ -1,0 +1,379 @@
+package supervision_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// modelLease is what the world knows of a lease. The connection's own view
+// (really busy, asked to end) runs ahead of the pool's, as it does with
+// mailboxes between them.
+type modelLease struct {
+	id       uint64
+	reserve  bool
+	idle     bool // the pool was told so
+	keep     bool
+	evicting bool
+	room     bool // evicted for a waiter
+}
+
+type modelWaiter struct {
+	ticket, session uint64
+	since, deadline time.Time
+}
+
+// model plays the pool's surroundings and checks every action against a naive
+// picture of the pool: slices that are searched from end to end.
+type model struct {
+	t    *rapid.T
+	pool *supervision.Pool
+	cfg  supervision.PoolConfig
+	now  time.Time
+
+	shrunk   bool // more may live than the configuration allows
+	draining bool
+
+	lastTicket uint64
+	waiting    []modelWaiter // in order of arrival
+	answered   map[uint64]int
+	leases     map[uint64]*modelLease
+	lru        []uint64 // idle leases, least recently used first
+	// passed counts how often other sessions were served on main places since
+	// a waiting session's last turn.
+	passed map[uint64]map[uint64]int
+}
+
+func (m *model) apply(acts []supervision.Action) {
+	for _, a := range acts {
+		switch a := a.(type) {
+		case supervision.Grant:
+			m.granted(a)
+		case supervision.Refuse:
+			m.refused(a)
+		case supervision.Evict:
+			m.evicted(a)
+		}
+	}
+	m.atRest()
+}
+
+func (m *model) answer(ticket uint64) {
+	if m.answered[ticket]++; m.answered[ticket] > 1 {
+		m.t.Fatalf("ticket %d was answered twice", ticket)
+	}
+}
+
+func (m *model) leave(ticket uint64) modelWaiter {
+	i := slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return w.ticket == ticket })
+	if i < 0 {
+		m.t.Fatalf("ticket %d does not wait", ticket)
+	}
+	w := m.waiting[i]
+	m.waiting = slices.Delete(m.waiting, i, i+1)
+	if !slices.ContainsFunc(m.waiting, func(o modelWaiter) bool { return o.session == w.session }) {
+		delete(m.passed, w.session)
+	}
+	return w
+}
+
+func (m *model) granted(g supervision.Grant) {
+	m.answer(g.Ticket)
+	for _, w := range m.waiting {
+		if w.ticket == g.Ticket {
+			break
+		}
+		if w.session == g.Session {
+			m.t.Fatalf("session %d: ticket %d overtook %d", w.session, g.Ticket, w.ticket)
+		}
+	}
+	if g.Reserve {
+		if m.waiting[0].ticket != g.Ticket {
+			m.t.Fatalf("the reserve went to %d, the oldest is %d", g.Ticket, m.waiting[0].ticket)
+		}
+		if m.now.Sub(m.waiting[0].since) < m.cfg.ReserveAfter {
+			m.t.Fatalf("the reserve opened after %v", m.now.Sub(m.waiting[0].since))
+		}
+	} else {
+		for session, others := range m.passed {
+			if session == g.Session {
+				continue
+			}
+			if others[g.Session]++; others[g.Session] > 1 {
+				m.t.Fatalf("session %d was served twice while %d waited", g.Session, session)
+			}
+		}
+	}
+	w := m.leave(g.Ticket)
+	if w.session != g.Session {
+		m.t.Fatalf("ticket %d of session %d was granted to %d", w.ticket, w.session, g.Session)
+	}
+	if m.passed[w.session] != nil {
+		m.passed[w.session] = map[uint64]int{} // it had its turn
+	}
+	if m.leases[g.Lease] != nil {
+		m.t.Fatalf("lease %d was given twice", g.Lease)
+	}
+	m.leases[g.Lease] = &modelLease{id: g.Lease, reserve: g.Reserve}
+	if !m.shrunk && len(m.leases) > m.cfg.Size+m.cfg.Reserve {
+		m.t.Fatalf("%d live, limit %d+%d", len(m.leases), m.cfg.Size, m.cfg.Reserve)
+	}
+}
+
+func (m *model) refused(r supervision.Refuse) {
+	m.answer(r.Ticket)
+	var w modelWaiter
+	if i := slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return w.ticket == r.Ticket }); i >= 0 {
+		w = m.leave(r.Ticket)
+	}
+	switch r.Err.Code {
+	case messages.CodeShuttingDown:
+		if !m.draining {
+			m.t.Fatalf("%d refused as shutting down", r.Ticket)
+		}
+	case messages.CodePoolSaturated:
+		expired := m.cfg.AcquireTimeout > 0 && m.now.Sub(w.since) >= m.cfg.AcquireTimeout ||
+			!w.deadline.IsZero() && !w.deadline.After(m.now)
+		if !expired && len(m.waiting) < m.cfg.MaxWaiters {
+			m.t.Fatalf("%d refused too early: %v", r.Ticket, r.Err)
+		}
+	case messages.CodeExecutionTimeout:
+		if w.deadline.IsZero() || w.deadline.After(m.now) {
+			m.t.Fatalf("%d refused before its deadline", r.Ticket)
+		}
+	default:
+		m.t.Fatalf("%d refused with %v", r.Ticket, r.Err)
+	}
+}
+
+func (m *model) evicted(e supervision.Evict) {
+	l := m.leases[e.Lease]
+	if l == nil || !l.idle || l.evicting {
+		m.t.Fatalf("evicted %+v, which is %+v", e, l)
+	}
+	if e.Reason == supervision.EvictForRoom || e.Reason == supervision.EvictShrink {
+		for _, id := range m.lru {
+			if o := m.leases[id]; id != e.Lease && (!o.keep || l.keep) {
+				m.t.Fatalf("evicted %d before %d", e.Lease, id)
+			} else if id == e.Lease {
+				break
+			}
+		}
+	}
+	if l.room = e.Reason == supervision.EvictForRoom; l.room && !m.shrunk {
+		if n := m.count(func(l *modelLease) bool { return l.room }); n > len(m.waiting) {
+			m.t.Fatalf("%d evictions for %d waiters", n, len(m.waiting))
+		}
+	}
+	if e.Reason == supervision.EvictIdle && len(m.leases)-m.count(func(l *modelLease) bool { return l.evicting }) <= m.cfg.Min {
+		m.t.Fatalf("swept below the minimum")
+	}
+	m.lru = slices.DeleteFunc(m.lru, func(id uint64) bool { return id == e.Lease })
+	l.idle, l.evicting = false, true
+}
+
+func (m *model) count(f func(*modelLease) bool) (n int) {
+	for _, l := range m.leases {
+		if f(l) {
+			n++
+		}
+	}
+	return n
+}
+
+// atRest checks what has to hold between two events.
+func (m *model) atRest() {
+	s := m.pool.Stats()
+	evicting := m.count(func(l *modelLease) bool { return l.evicting })
+	want := supervision.PoolStats{
+		Live: len(m.leases), Idle: len(m.lru), Evicting: evicting, Reserve: s.Reserve,
+		Busy: len(m.leases) - len(m.lru) - evicting, Waiting: len(m.waiting),
+	}
+	if s != want {
+		m.t.Fatalf("stats %+v, want %+v", s, want)
+	}
+	main := s.Live - s.Reserve
+	if main <= m.cfg.Size && s.Live <= m.cfg.Size+m.cfg.Reserve {
+		m.shrunk = false
+	}
+	if !m.shrunk && (main > m.cfg.Size || s.Reserve > m.cfg.Reserve) {
+		m.t.Fatalf("%d main and %d reserve places, limits %d and %d", main, s.Reserve, m.cfg.Size, m.cfg.Reserve)
+	}
+	if s.Waiting > 0 && main < m.cfg.Size {
+		m.t.Fatalf("%d wait for %d free places", s.Waiting, m.cfg.Size-main)
+	}
+	if s.Waiting > 0 && s.Idle > 0 && evicting < s.Waiting {
+		m.t.Fatalf("%d wait beside %d idle and only %d evictions", s.Waiting, s.Idle, evicting)
+	}
+	if s.Reserve > 0 && main < m.cfg.Size {
+		m.t.Fatalf("%d on the reserve beside %d free main places", s.Reserve, m.cfg.Size-main)
+	}
+	if m.draining && (s.Waiting > 0 || s.Idle > 0) {
+		m.t.Fatalf("draining with %+v", s)
+	}
+	if when, ok := m.pool.NextWake(m.now); ok && !when.After(m.now) {
+		m.t.Fatalf("next wake %v is not after now %v", when, m.now)
+	}
+}
+
+// pick draws one of the leases for which f holds; nil when there is none.
+func (m *model) pick(f func(*modelLease) bool) *modelLease {
+	var ids []uint64
+	for id, l := range m.leases {
+		if f(l) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	return m.leases[rapid.SampledFrom(ids).Draw(m.t, "lease")]
+}
+
+func (m *model) acquire() {
+	m.lastTicket++
+	w := modelWaiter{ticket: m.lastTicket, session: rapid.Uint64Range(1, 3).Draw(m.t, "session"), since: m.now}
+	if rapid.IntRange(0, 3).Draw(m.t, "has deadline") == 0 {
+		w.deadline = m.now.Add(time.Duration(rapid.IntRange(-1, 20).Draw(m.t, "deadline")) * time.Second)
+	}
+	m.waiting = append(m.waiting, w)
+	if m.passed[w.session] == nil {
+		m.passed[w.session] = map[uint64]int{}
+	}
+	m.apply(m.pool.Acquire(m.now, w.ticket, fmt.Sprint("s", w.ticket%4), w.session, w.deadline))
+}
+
+func (m *model) idle() {
+	if l := m.pick(func(l *modelLease) bool { return !l.evicting }); l != nil {
+		l.keep = rapid.Bool().Draw(m.t, "keep")
+		opts := supervision.IdleOptions{KeepAlive: l.keep}
+		if rapid.Bool().Draw(m.t, "own timeout") {
+			opts.IdleTimeout = time.Duration(rapid.IntRange(1, 9).Draw(m.t, "timeout")) * time.Second
+		}
+		l.idle = true
+		m.lru = append(slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id }), l.id)
+		m.apply(m.pool.Idle(m.now, l.id, opts))
+	}
+}
+
+func (m *model) used() {
+	if l := m.pick(func(*modelLease) bool { return true }); l != nil {
+		l.idle = false
+		m.lru = slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id })
+		m.apply(m.pool.Used(m.now, l.id))
+	}
+}
+
+func (m *model) release() {
+	if l := m.pick(func(*modelLease) bool { return true }); l != nil {
+		m.releaseLease(l)
+	}
+}
+
+func (m *model) releaseLease(l *modelLease) {
+	delete(m.leases, l.id)
+	m.lru = slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id })
+	m.apply(m.pool.Release(m.now, l.id))
+}
+
+func (m *model) refuseEviction() {
+	if l := m.pick(func(l *modelLease) bool { return l.evicting }); l != nil {
+		l.evicting, l.room = false, false
+		m.apply(m.pool.EvictRefused(m.now, l.id))
+	}
+}
+
+func (m *model) withdraw() {
+	if len(m.waiting) > 0 {
+		w := rapid.SampledFrom(m.waiting).Draw(m.t, "waiter")
+		m.answer(w.ticket)
+		m.leave(w.ticket)
+		m.apply(m.pool.Withdraw(m.now, w.ticket))
+	}
+}
+
+// tick moves the time to the next wake, or somewhere before it.
+func (m *model) tick() {
+	d := time.Duration(rapid.IntRange(0, 4000).Draw(m.t, "ms")) * ms
+	if when, ok := m.pool.NextWake(m.now); ok && (when.Sub(m.now) < d || rapid.Bool().Draw(m.t, "to the wake")) {
+		d = when.Sub(m.now)
+	}
+	m.now = m.now.Add(d)
+	m.apply(m.pool.Tick(m.now))
+}
+
+func (m *model) reconfigure() {
+	m.cfg = drawConfig(m.t)
+	m.shrunk = true // until atRest sees that all is within the limits again
+	m.apply(m.pool.Reconfigure(m.now, m.cfg))
+}
+
+func drawConfig(t *rapid.T) supervision.PoolConfig {
+	return supervision.PoolConfig{
+		Size:           rapid.IntRange(1, 5).Draw(t, "size"),
+		Reserve:        rapid.IntRange(0, 2).Draw(t, "reserve"),
+		ReserveAfter:   time.Duration(rapid.IntRange(0, 5).Draw(t, "reserve after")) * time.Second,
+		Min:            rapid.IntRange(0, 3).Draw(t, "min"),
+		IdleTimeout:    time.Duration(rapid.IntRange(0, 8).Draw(t, "idle timeout")) * time.Second,
+		AcquireTimeout: time.Duration(rapid.IntRange(0, 12).Draw(t, "acquire timeout")) * time.Second,
+		MaxWaiters:     rapid.IntRange(1, 8).Draw(t, "max waiters"),
+	}
+}
+
+// finish ends the world: whoever waits is served as connections end, and a
+// pool that was emptied can be filled again.
+func (m *model) finish() {
+	if m.draining || rapid.Bool().Draw(m.t, "drain") {
+		m.draining = true
+		m.apply(m.pool.Drain(m.now))
+	}
+	for len(m.leases) > 0 {
+		l := m.pick(func(*modelLease) bool { return true })
+		m.releaseLease(l)
+	}
+	if len(m.waiting) > 0 {
+		m.t.Fatalf("%d still wait in an empty pool", len(m.waiting))
+	}
+	for ticket := uint64(1); ticket <= m.lastTicket; ticket++ {
+		if m.answered[ticket] != 1 {
+			m.t.Fatalf("ticket %d was answered %d times", ticket, m.answered[ticket])
+		}
+	}
+	if m.draining {
+		return
+	}
+	for range m.cfg.Size {
+		before := len(m.leases)
+		m.lastTicket++
+		m.waiting = append(m.waiting, modelWaiter{ticket: m.lastTicket, session: 1, since: m.now})
+		m.apply(m.pool.Acquire(m.now, m.lastTicket, "s", 1, time.Time{}))
+		if len(m.leases) != before+1 {
+			m.t.Fatalf("a place was lost: only %d of %d can be granted", before, m.cfg.Size)
+		}
+	}
+}
+
+func TestPoolProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{
+			t: t, cfg: drawConfig(t), now: epoch,
+			answered: map[uint64]int{}, leases: map[uint64]*modelLease{}, passed: map[uint64]map[uint64]int{},
+		}
+		m.pool = supervision.NewPool(m.cfg)
+		ops := []func(){
+			m.acquire, m.acquire, m.acquire, m.acquire, m.idle, m.idle, m.idle, m.used,
+			m.release, m.release, m.refuseEviction, m.withdraw, m.tick, m.tick, m.reconfigure,
+		}
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			ops[rapid.IntRange(0, len(ops)-1).Draw(t, "op")]()
+		}
+		m.finish()
+	})
+}

@@ -1,0 +1,180 @@
+package supervision
+
+import (
+	"container/heap"
+	"container/list"
+	"time"
+)
+
+// waiter is one who waits for a place.
+type waiter struct {
+	ticket   uint64
+	server   string
+	session  uint64
+	since    time.Time
+	deadline time.Time // its own; zero: none
+	expires  time.Time // when it gives up; zero: never
+
+	seq         uint64        // order of arrival
+	age         *list.Element // in waitQueue.byAge
+	turn        *list.Element // in sessionQueue.waiters
+	expireIndex int           // in waitQueue.byExpiry; -1: never expires
+}
+
+func (w *waiter) due() time.Time { return w.expires }
+func (w *waiter) rank() uint64   { return w.seq }
+func (w *waiter) setIndex(i int) { w.expireIndex = i }
+
+// waitQueue holds those who wait in three orders: by age, by the time when
+// they give up, and by turn, which is round robin over the sessions and first
+// come, first served within each. However many calls of one session wait, they
+// delay another session's next call by one place only.
+type waitQueue struct {
+	byTicket map[uint64]*waiter
+	lastSeq  uint64
+	byAge    list.List
+	byExpiry timeHeap[*waiter]
+	sessions map[uint64]*sessionQueue
+	turns    list.List // of *sessionQueue; the front is served next
+}
+
+// sessionQueue is one session's waiters; it exists while there are any.
+type sessionQueue struct {
+	waiters list.List
+	turn    *list.Element
+}
+
+func newWaitQueue() waitQueue {
+	return waitQueue{byTicket: map[uint64]*waiter{}, sessions: map[uint64]*sessionQueue{}}
+}
+
+func (q *waitQueue) len() int { return len(q.byTicket) }
+
+func (q *waitQueue) has(ticket uint64) bool { return q.byTicket[ticket] != nil }
+
+func (q *waitQueue) push(w *waiter) {
+	q.byTicket[w.ticket] = w
+	q.lastSeq++
+	w.seq = q.lastSeq
+	w.age = q.byAge.PushBack(w)
+	w.expireIndex = -1
+	if !w.expires.IsZero() {
+		heap.Push(&q.byExpiry, w)
+	}
+	s := q.sessions[w.session]
+	if s == nil {
+		s = &sessionQueue{}
+		s.turn = q.turns.PushBack(s)
+		q.sessions[w.session] = s
+	}
+	w.turn = s.waiters.PushBack(w)
+}
+
+// oldest returns who has waited longest; nil when nobody waits.
+func (q *waitQueue) oldest() *waiter {
+	if e := q.byAge.Front(); e != nil {
+		return e.Value.(*waiter)
+	}
+	return nil
+}
+
+// next returns whose turn it is; nil when nobody waits.
+func (q *waitQueue) next() *waiter {
+	if e := q.turns.Front(); e != nil {
+		return e.Value.(*sessionQueue).waiters.Front().Value.(*waiter)
+	}
+	return nil
+}
+
+// nextToExpire returns who gives up first; nil when nobody ever does.
+func (q *waitQueue) nextToExpire() *waiter {
+	if len(q.byExpiry) > 0 {
+		return q.byExpiry[0]
+	}
+	return nil
+}
+
+// served removes a waiter that got its place: its session has had its turn.
+func (q *waitQueue) served(w *waiter) {
+	if s := q.sessions[w.session]; s != nil {
+		q.turns.MoveToBack(s.turn)
+	}
+	q.remove(w)
+}
+
+func (q *waitQueue) withdraw(ticket uint64) {
+	if w := q.byTicket[ticket]; w != nil {
+		q.remove(w)
+	}
+}
+
+// remove takes a waiter out without touching the order of turns.
+func (q *waitQueue) remove(w *waiter) {
+	delete(q.byTicket, w.ticket)
+	q.byAge.Remove(w.age)
+	if w.expireIndex >= 0 {
+		heap.Remove(&q.byExpiry, w.expireIndex)
+	}
+	s := q.sessions[w.session]
+	s.waiters.Remove(w.turn)
+	if s.waiters.Len() == 0 {
+		q.turns.Remove(s.turn)
+		delete(q.sessions, w.session)
+	}
+}
+
+// reschedule computes anew when each waiter gives up.
+func (q *waitQueue) reschedule(expiry func(*waiter) time.Time) {
+	clear(q.byExpiry)
+	q.byExpiry = q.byExpiry[:0]
+	for e := q.byAge.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*waiter)
+		w.expires, w.expireIndex = expiry(w), -1
+		if !w.expires.IsZero() {
+			heap.Push(&q.byExpiry, w)
+		}
+	}
+}
+
+// timed is an element of a [timeHeap]; it keeps its own index, -1 outside.
+type timed interface {
+	due() time.Time
+	rank() uint64 // of those due at once the lowest is first
+	setIndex(i int)
+}
+
+// timeHeap is a heap.Interface whose first element is due first.
+type timeHeap[T timed] []T
+
+func (h timeHeap[T]) Len() int { return len(h) }
+
+func (h timeHeap[T]) Less(i, j int) bool {
+	if c := h[i].due().Compare(h[j].due()); c != 0 {
+		return c < 0
+	}
+	return h[i].rank() < h[j].rank()
+}
+
+func (h timeHeap[T]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].setIndex(i)
+	h[j].setIndex(j)
+}
+
+// Push appends an element, for container/heap alone.
+func (h *timeHeap[T]) Push(x any) {
+	e := x.(T)
+	e.setIndex(len(*h))
+	*h = append(*h, e)
+}
+
+// Pop takes the last element off, for container/heap alone.
+func (h *timeHeap[T]) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	var none T
+	old[len(old)-1] = none
+	*h = old[:len(old)-1]
+	e.setIndex(-1)
+	return e
+}

@@ -1,0 +1,146 @@
+package supervision_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/supervision"
+)
+
+var epoch = time.Date(2026, 1, 2, 12, 2, 37, 0, time.UTC)
+
+func TestFixedStrategies(t *testing.T) {
+	for want, s := range map[supervision.Directive]supervision.Strategy{
+		supervision.Resume: supervision.ResumeAlways{},
+		supervision.Stop:   supervision.StopAlways{},
+	} {
+		for range 100 {
+			if got := s.Decide("c", "panic", epoch); got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+		}
+	}
+}
+
+func TestOneForOneEscalates(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		every time.Duration
+		calls int
+		at    int // the failure, from 1, that is escalated; 0: none
+	}{
+		{"at once", 0, 4, 4},
+		{"within the window", time.Second, 4, 4},
+		{"now and then", 30 * time.Second, 1000, 0},
+		{"a little faster than it decays", 10 * time.Second, 1000, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := supervision.NewOneForOne(3, 30*time.Second, nil)
+			if c.name == "within the window" {
+				s = supervision.NewOneForOne(3, 10*time.Minute, nil)
+			}
+			at := 0
+			for i := range c.calls {
+				if d := s.Decide("c", "x", epoch.Add(time.Duration(i)*c.every)); d == supervision.Escalate {
+					at = i + 1
+					break
+				} else if d != supervision.Restart {
+					t.Fatalf("got %s", d)
+				}
+			}
+			if at != c.at {
+				t.Errorf("escalated at %d, want %d", at, c.at)
+			}
+		})
+	}
+}
+
+func TestOneForOneCountsEachChildAlone(t *testing.T) {
+	s := supervision.NewOneForOne(1, time.Minute, nil)
+	for i := range 1000 {
+		if d := s.Decide(fmt.Sprint("child", i), "x", epoch); d != supervision.Restart {
+			t.Fatalf("child %d: %s", i, d)
+		}
+	}
+	if d := s.Decide("child7", "x", epoch); d != supervision.Escalate {
+		t.Errorf("the second failure of one child: %s", d)
+	}
+	if d := s.Decide("child7", "x", epoch); d != supervision.Restart {
+		t.Errorf("after the escalation the slate is clean: %s", d)
+	}
+	s.Forget("child8")
+	if d := s.Decide("child8", "x", epoch); d != supervision.Restart {
+		t.Errorf("a forgotten child: %s", d)
+	}
+}
+
+func TestOneForOneAsksTheDecider(t *testing.T) {
+	fatal := errors.New("fatal")
+	s := supervision.NewOneForOne(2, time.Minute, func(reason any) supervision.Directive {
+		switch reason {
+		case fatal:
+			return supervision.Stop
+		case "mine":
+			return supervision.Escalate
+		}
+		return supervision.Resume
+	})
+	for i, c := range []struct {
+		reason any
+		want   supervision.Directive
+	}{
+		{"a", supervision.Resume},
+		{"a", supervision.Resume},
+		{fatal, supervision.Stop}, // forgets the two
+		{"a", supervision.Resume},
+		{"a", supervision.Resume},
+		{"a", supervision.Escalate},
+		{"mine", supervision.Escalate},
+		{nil, supervision.Resume},
+	} {
+		if got := s.Decide("c", c.reason, epoch); got != c.want {
+			t.Errorf("%d: got %s, want %s", i, got, c.want)
+		}
+	}
+}
+
+func TestOneForOneDefaults(t *testing.T) {
+	s := supervision.NewOneForOne(0, 0, nil)
+	for i := range supervision.DefaultFailureLimit {
+		if d := s.Decide("c", "x", epoch); d != supervision.Restart {
+			t.Fatalf("failure %d: %s", i+1, d)
+		}
+	}
+	if d := s.Decide("c", "x", epoch); d != supervision.Escalate {
+		t.Errorf("got %s", d)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for want, got := range map[string]fmt.Stringer{
+		"resume": supervision.Resume, "restart": supervision.Restart, "stop": supervision.Stop,
+		"escalate": supervision.Escalate, "directive(9)": supervision.Directive(9),
+		"closed": supervision.BreakerClosed, "open": supervision.BreakerOpen,
+		"half-open": supervision.BreakerHalfOpen, "breaker(9)": supervision.BreakerState(9),
+		"close-input": supervision.MoveCloseInput, "terminate": supervision.MoveTerminate,
+		"look": supervision.MoveLook, "kill": supervision.MoveKill, "move(9)": supervision.Move(9),
+		"connect": supervision.EventConnect, "handshake-done": supervision.EventHandshakeDone,
+		"request-started": supervision.EventRequestStarted, "last-request-done": supervision.EventLastRequestDone,
+		"lost": supervision.EventLost, "retry": supervision.EventRetry, "close": supervision.EventClose,
+		"event(99)": supervision.Event(99),
+	} {
+		if got.String() != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestOneForOneTimeGoingBackwards(t *testing.T) {
+	s := supervision.NewOneForOne(1, time.Second, nil)
+	s.Decide("c", "x", epoch)
+	if d := s.Decide("c", "x", epoch.Add(-time.Hour)); d != supervision.Escalate {
+		t.Errorf("got %s", d)
+	}
+}

@@ -1,0 +1,68 @@
+package supervision
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ansi matches terminal escapes: colours and cursor moves, and titles.
+var ansi = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b(?:\\[[0-?]*[\x20-\x2f]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
+})
+
+// oneLine makes s fit to be shown within a line: valid UTF-8, no terminal
+// escapes, no control characters, runs of white space as one blank, at most n
+// bytes (n ≥ 3), cut with an ellipsis between two characters.
+func oneLine(s string, n int) string {
+	if strings.ContainsRune(s, '\x1b') {
+		s = ansi().ReplaceAllString(s, "")
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	var b strings.Builder
+	blank := false
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r):
+			blank = b.Len() > 0
+			continue
+		case unicode.IsControl(r), r == '\u200b', unicode.Is(unicode.Bidi_Control, r):
+			continue
+		}
+		if blank {
+			b.WriteByte(' ')
+			blank = false
+		}
+		b.WriteRune(r)
+		if b.Len() > n {
+			return cut(b.String(), n)
+		}
+	}
+	return b.String()
+}
+
+// cut shortens s to at most n bytes, the ellipsis included.
+func cut(s string, n int) string {
+	const ellipsis = "…"
+	if len(s) <= n {
+		return s
+	}
+	end := n - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis
+}
+
+// nonEmptyLines returns the lines of s that are not blank.
+func nonEmptyLines(s string) []string {
+	var out []string
+	for line := range strings.SplitSeq(s, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}

@@ -1,0 +1,115 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// The tools that a client sees.
+const (
+	toolDiscover = "mcp_discover"
+	toolCall     = "mcp_call"
+)
+
+// instructions is what a client reads before it lists anything: some load
+// nothing else until a tool is needed.
+const instructions = `metamcp stands in front of many MCP servers. ` +
+	`Find tools with mcp_discover {"query": "what you need"}; the best matches come with their input schema. ` +
+	`Run one with mcp_call {"server", "tool", "args"}. ` +
+	`mcp_discover without arguments lists the servers; with server and tool it shows one tool whole. ` +
+	`Servers start by themselves on first use. An error says what to do next.`
+
+const discoverSchema = `{"type":"object","properties":{` +
+	`"query":{"type":"string","description":"what you need, in your own words"},` +
+	`"server":{"type":"string","description":"only this server"},` +
+	`"tool":{"type":"string","description":"with server: this tool, whole"},` +
+	`"limit":{"type":"integer","minimum":1,"maximum":100},` +
+	`"detail":{"type":"string","enum":["brief","full"]}},"additionalProperties":false}`
+
+const callSchema = `{"type":"object","properties":{` +
+	`"server":{"type":"string"},` +
+	`"tool":{"type":"string"},` +
+	`"args":{"type":"object","description":"the tool's own arguments"},` +
+	`"timeoutMs":{"type":"integer","minimum":1}},"required":["server","tool"],"additionalProperties":false}`
+
+// newMCPServer builds the mcp-go server that answers everything but mcp_call,
+// whose answers the front splices from the child's bytes.
+func (e *Engine) newMCPServer() *server.MCPServer {
+	s := server.NewMCPServer("metamcp", e.opts.Version,
+		server.WithToolCapabilities(false),
+		server.WithInstructions(instructions),
+		server.WithLogging(),
+	)
+	discover := mcp.NewToolWithRawSchema(toolDiscover,
+		"Find tools of the servers behind metamcp by query, or list servers, a server's tools, or one tool with its schema.",
+		json.RawMessage(discoverSchema))
+	discover.Annotations = annotations("Discover tools", true, false)
+	s.AddTool(discover, e.handleDiscover)
+
+	call := mcp.NewToolWithRawSchema(toolCall, "Run a tool of a server behind metamcp; its result comes back unchanged.", json.RawMessage(callSchema))
+	call.Annotations = annotations("Call a tool", false, true)
+	// Reached only for a call that the front could not take apart.
+	s.AddTool(call, func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return errorResult(&Error{Code: messages.CodeValidation, Message: "the call has the wrong form", Hint: `Send {"server": "...", "tool": "...", "args": {...}}.`}), nil
+	})
+	return s
+}
+
+// annotations says what a client may expect; what mcp_call does depends on the
+// tool behind it, so it claims nothing mild.
+func annotations(title string, readOnly, openWorld bool) mcp.ToolAnnotation {
+	destructive, idempotent := !readOnly, readOnly
+	return mcp.ToolAnnotation{Title: title, ReadOnlyHint: &readOnly, DestructiveHint: &destructive, IdempotentHint: &idempotent, OpenWorldHint: &openWorld}
+}
+
+func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var ask DiscoverRequest
+	raw, err := json.Marshal(req.GetRawArguments())
+	if err == nil {
+		err = json.Unmarshal(raw, &ask)
+	}
+	if err != nil {
+		return errorResult(&Error{Code: messages.CodeValidation, Message: "the arguments do not fit: " + err.Error(), Hint: "All arguments are optional: query, server, tool, detail are strings, limit is a number."}), nil
+	}
+	answer, err := e.Discover(ctx, ask)
+	if err != nil {
+		return errorResult(asError(err)), nil
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer of mcp_discover: %w", err)
+	}
+	return mcp.NewToolResultText(string(text)), nil
+}
+
+func asError(err error) *Error {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // the facade returns nothing else
+		return e
+	}
+	return &Error{Code: messages.CodeToolExecution, Message: err.Error()}
+}
+
+// errorResult is an error as a tool result, which a model can read and act on;
+// a JSON-RPC error would end in the client's log.
+func errorResult(e *Error) *mcp.CallToolResult {
+	text, _ := json.Marshal(map[string]any{"error": errorView(e)}) // plain fields always marshal
+	r := mcp.NewToolResultText(string(text))
+	r.IsError = true
+	return r
+}
+
+// errorView is an error with its times in numbers that a model can use.
+func errorView(e *Error) any {
+	type plain Error
+	return struct {
+		*plain
+		RetryAfterMs int64 `json:"retryAfterMs,omitempty"`
+	}{(*plain)(e), int64(e.RetryAfter / time.Millisecond)}
+}
