@@ -15,7 +15,8 @@ import (
 // and drains what is in flight. It closes neither file and leaves the engine
 // running.
 func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
-	session, err := e.core.OpenSession()
+	var peer *front.Peer // set before the first line is read
+	session, err := e.core.OpenSession(func() { peer.Release() })
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session}, Tool: toolCall, Session: session.ID(),
-		ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		Ready: func(p *front.Peer) { peer = p }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 

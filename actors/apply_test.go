@@ -203,7 +203,7 @@ func TestClosedEngineAnswersStill(t *testing.T) {
 	r.e.Contact("a", true, p)
 	r.heard(p)
 	r.drained(r.e.Drain(time.Now()))
-	if _, err := r.e.OpenSession(); err == nil {
+	if _, err := r.e.OpenSession(nil); err == nil {
 		t.Error("a session was opened after the end")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -217,7 +217,7 @@ func TestSessionGoes(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("a", nil, nil)
 	r.ok("a")
-	s, err := r.e.OpenSession()
+	s, err := r.e.OpenSession(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,6 +237,7 @@ func TestSessionGoes(t *testing.T) {
 		t.Errorf("%d progress notifications, want 3", n)
 	}
 	given := call("silent")
+	r.got("a", methodToolsCall, 3)
 	s.Cancel(given.call.ID, "enough")
 	r.wantCode(r.wait(given), messages.CodeCancelled)
 	open := call("silent")

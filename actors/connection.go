@@ -52,6 +52,7 @@ type connection struct {
 	inflight map[uint64]*pending
 	internal map[uint64]func(c *kernel.Context, f *messages.Frame)
 	listing  *listing
+	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
 	handled  uint64 // calls that left this connection, answered or handed back
 	answered uint64 // calls that the child answered
@@ -140,6 +141,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		if c.run != nil && m.Instance == c.run.n {
 			c.onFrame(ctx, m)
 		}
+	case *runFlush:
+		c.letGo()
 	case *messages.Cancel:
 		c.onCancel(ctx, m)
 	case *messages.Connect:
@@ -192,8 +195,7 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 func (c *connection) to(ctx *kernel.Context, e supervision.Event) bool {
 	next, ok := supervision.Next(c.state, e)
 	if !ok {
-		c.refused++
-		ctx.Event("refused", e.String()+" while "+supervision.StateName(c.state), 0)
+		c.refuse(ctx, e)
 		return false
 	}
 	if next != c.state {
@@ -203,6 +205,12 @@ func (c *connection) to(ctx *kernel.Context, e supervision.Event) bool {
 		c.state = next
 	}
 	return true
+}
+
+// refuse counts and traces what the state does not allow.
+func (c *connection) refuse(ctx *kernel.Context, e supervision.Event) {
+	c.refused++
+	ctx.Event("refused", e.String()+" while "+supervision.StateName(c.state), 0)
 }
 
 // idleIfDone takes an ACTIVE connection to IDLE when nothing is in flight.

@@ -3,6 +3,7 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -157,7 +158,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	delete(c.inflight, id)
 	c.handled++
 	c.answered++
-	a := &messages.Answer{Result: f.Result, RPCError: f.Error}
+	a := &messages.Answer{Result: f.Result, RPCError: f.Error, More: f.More}
 	if f.Result == nil && f.Error == nil {
 		a.Err = &messages.Error{
 			Code: messages.CodeToolExecution, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOther,
@@ -170,7 +171,33 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		ctx.Send(c.parent, &messages.FirstSuccess{Instance: c.instance})
 	}
 	c.answer(p.call, a)
+	c.hold(p.call.Reply, f.More)
 	c.idleIfDone(ctx)
+}
+
+// hold remembers who may be holding an answer back, and forgets who got one
+// that ends a burst.
+func (c *connection) hold(port messages.ReplyPort, more bool) {
+	fp, ok := port.(messages.FlushPort)
+	if !ok {
+		return
+	}
+	i := slices.Index(c.holding, fp)
+	switch {
+	case more && i < 0:
+		c.holding = append(c.holding, fp)
+	case !more && i >= 0:
+		c.holding = slices.Delete(c.holding, i, i+1)
+	}
+}
+
+// letGo ends a burst.
+func (c *connection) letGo() {
+	for _, fp := range c.holding {
+		fp.Flush()
+	}
+	clear(c.holding)
+	c.holding = c.holding[:0]
 }
 
 // answer gives a call its one answer.

@@ -3,6 +3,7 @@ package actors
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"sort"
 	"strconv"
@@ -70,7 +71,10 @@ func (c *connection) onExitDue(ctx *kernel.Context, m *exitDue) {
 // lost declares the child dead with what is known of its end.
 func (c *connection) lost(ctx *kernel.Context) {
 	r := c.run
-	ev := messages.Evidence{Exit: r.exit, Err: r.eofErr, EOF: r.eof}
+	ev := messages.Evidence{Exit: r.exit, EOF: r.eof}
+	if !errors.Is(r.eofErr, io.EOF) {
+		ev.Err = r.eofErr // more telling than that the stream is over
+	}
 	if r.exit == nil && r.link != nil {
 		ev.Exit = &messages.Exit{Code: 0, Requested: false, Stderr: r.link.Stderr()}
 		ev.Text = "the server closed its output but did not exit"

@@ -70,7 +70,7 @@ func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
 		e = supervision.EventRetry
 	}
 	if c.run != nil && !c.run.gone {
-		c.refused++
+		c.refuse(ctx, e)
 		return
 	}
 	if !c.to(ctx, e) {

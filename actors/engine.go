@@ -5,6 +5,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -211,11 +212,9 @@ func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
 		select {
 		case <-e.rootDone:
 		case <-ctx.Done():
-			err = fmt.Errorf("not all actors have stopped: %w", ctx.Err())
+			err = errors.Join(err, fmt.Errorf("not all actors have stopped: %w", ctx.Err()))
 		}
-		if werr := e.sys.Shutdown(ctx); werr != nil && err == nil {
-			err = werr
-		}
+		err = errors.Join(err, e.sys.Shutdown(ctx))
 	})
 	return err
 }

@@ -38,6 +38,7 @@ type script struct {
 	slow     time.Duration         // before each greeting is answered
 	pages    []string              // tools/list results in turn; nil: the usual tools
 	stubborn bool                  // only SIGKILL ends it
+	holdKill chan struct{}         // SIGKILL works once it is closed; nil: at once
 	panics   func(line []byte) bool
 	backlog  func(line []byte) bool
 	stderr   []string
@@ -182,6 +183,9 @@ func (l *fakeLink) CloseInput() {
 func (l *fakeLink) Signal(s messages.Signal) {
 	if s == messages.SignalTerminate && l.sc.stubborn {
 		return
+	}
+	if l.sc.holdKill != nil {
+		<-l.sc.holdKill
 	}
 	l.die(&messages.Exit{Code: -1, Signal: "SIGKILL", Requested: true})
 }

@@ -154,6 +154,9 @@ func TestLifecycles(t *testing.T) {
 	r.settled(1)
 	r.ok("brief")
 	r.f.eventually(t, "the ephemeral one ends", func() bool { return len(r.f.living("brief")) == 0 })
+	if got := r.f.started("brief"); got != 1 {
+		t.Errorf("the first call started %d ephemeral children", got)
+	}
 	r.ok("plain")
 	r.settled(2)
 	r.ok("other") // takes plain's place, though kept is the older one

@@ -303,7 +303,7 @@ func runChaos(t *rapid.T, c *chaos) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	if err := e.Close(ctx, time.Now().Add(c.drain)); err != nil {
-		t.Fatalf("close: %v\n%v\n%s", err, e.sys.DebugAlive(), rec.history(""))
+		t.Fatalf("close: %v; history:\n%s", err, rec.history(""))
 	}
 	wg.Wait()
 	w.answered(t)

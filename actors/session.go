@@ -22,11 +22,14 @@ type Session struct {
 type sessionActor struct {
 	e     *Engine
 	calls map[uint64]*messages.Call // with the edge's own ports
+	flush func()                    // writes what the edge holds back
 }
 
 type (
 	// sessionCall puts a call on record before it is sent.
 	sessionCall struct{ call *messages.Call }
+	// sessionFlush ends a burst of answers.
+	sessionFlush struct{}
 	// sessionProgress is a child's progress on its way to the client.
 	sessionProgress struct {
 		call   uint64
@@ -34,13 +37,18 @@ type (
 	}
 )
 
-// OpenSession starts the actor of a client connection.
-func (e *Engine) OpenSession() (*Session, error) {
+// OpenSession starts the actor of a client connection. Where the connection's
+// ports hold back answers with More set, flush writes them; it never blocks and
+// may be nil.
+func (e *Engine) OpenSession(flush func()) (*Session, error) {
+	if flush == nil {
+		flush = func() {}
+	}
 	reply := make(chan *kernel.PID, 1)
 	var id uint64
 	e.sys.Send(e.root, &openSession{reply: reply, produce: func(n uint64) kernel.Actor {
 		id = n
-		return &sessionActor{e: e, calls: map[uint64]*messages.Call{}}
+		return &sessionActor{e: e, calls: map[uint64]*messages.Call{}, flush: flush}
 	}})
 	pid := <-reply
 	if pid == nil {
@@ -78,6 +86,9 @@ type sessionPort struct{ s *Session }
 // Answer implements messages.ReplyPort.
 func (p sessionPort) Answer(a *messages.Answer) { p.s.e.sys.Send(p.s.pid, a) }
 
+// Flush implements messages.FlushPort.
+func (p sessionPort) Flush() { p.s.e.sys.Send(p.s.pid, &sessionFlush{}) }
+
 // Progress implements messages.ProgressPort.
 func (p sessionPort) Progress(call uint64, params json.RawMessage) {
 	p.s.e.sys.Send(p.s.pid, &sessionProgress{call, params})
@@ -93,6 +104,8 @@ func (a *sessionActor) Receive(_ *kernel.Context, msg any) {
 			delete(a.calls, m.Call)
 			call.Reply.Answer(m)
 		}
+	case *sessionFlush:
+		a.flush()
 	case *sessionProgress:
 		if call, ok := a.calls[m.call]; ok {
 			call.Progress.Progress(m.call, m.params)

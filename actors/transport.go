@@ -61,8 +61,9 @@ type Link interface {
 
 // earOf sends what one run of a child says to its connection.
 type earOf struct {
-	c   *connection
-	run uint64
+	c    *connection
+	run  uint64
+	more bool // a frame of this burst may be held back
 }
 
 // What a run says to its connection. Frames come as *messages.Frame with the
@@ -76,7 +77,9 @@ type (
 		run    uint64
 		prefix []byte
 	}
-	runEOF struct {
+	// runFlush follows the last frame of a burst.
+	runFlush struct{ run uint64 }
+	runEOF   struct {
 		run uint64
 		err error
 	}
@@ -104,11 +107,17 @@ type (
 
 func (e *earOf) Frame(f *messages.Frame) {
 	f.Instance = e.run
+	e.more = e.more || f.More
 	e.c.sys.Send(e.c.self, f)
 }
 
-// Flush has nothing to do: an answer is on its way when Frame returns.
-func (e *earOf) Flush() {}
+// Flush lets go what was held back for answers that were none.
+func (e *earOf) Flush() {
+	if e.more {
+		e.more = false
+		e.c.sys.Send(e.c.self, &runFlush{e.run})
+	}
+}
 
 // Drained has nothing to do: a refused call was answered at once.
 func (e *earOf) Drained() {}

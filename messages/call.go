@@ -24,6 +24,14 @@ type ReplyPort interface {
 	Answer(a *Answer)
 }
 
+// FlushPort is a [ReplyPort] that may hold back an answer with More set.
+// Flush is called where no further answer to the port came after all; like
+// Answer it never blocks.
+type FlushPort interface {
+	ReplyPort
+	Flush()
+}
+
 // ProgressPort takes a call's progress notifications, in the order in which
 // the child sent them and before the answer. It never blocks.
 type ProgressPort interface {
@@ -63,6 +71,9 @@ type Answer struct {
 	RPCError json.RawMessage
 	// Err is our own failure to get either of them.
 	Err *Error
+	// More says that further answers of the same child follow at once; see
+	// [Frame]. A port that can flush is told when the last one was lost.
+	More bool
 	// Server and Instance say who answered.
 	Server   string
 	Instance uint64
@@ -86,6 +97,9 @@ type Frame struct {
 	Result   json.RawMessage
 	Error    json.RawMessage
 	Size     int // bytes of the whole line
+	// More says that another message was read together with this one, so that
+	// what this one causes may be held back until the last of them.
+	More bool
 }
 
 // Correlation is the client request that a message belongs to, for the trace.

@@ -262,12 +262,14 @@ func (b *Breaker) Deaths() int { return b.deaths }
 // when on a new one makes sense.
 func (b *Breaker) Refusal(now time.Time, server string) *messages.Error {
 	last := "no details"
+	var details []string
 	if b.lastErr != nil {
 		last = b.lastErr.Error()
 		// The code of the inner error would stand in the middle of the sentence.
 		var inner *messages.Error
 		if errors.As(b.lastErr, &inner) {
 			last = inner.Message
+			details = inner.Details
 		}
 		last = oneLine(last, maxCause)
 	}
@@ -276,7 +278,7 @@ func (b *Breaker) Refusal(now time.Time, server string) *messages.Error {
 		class = messages.ClassOther
 	}
 	e := &messages.Error{
-		Code: messages.CodeCircuitOpen, Server: server, Class: class, Cause: b.lastErr,
+		Code: messages.CodeCircuitOpen, Server: server, Class: class, Cause: b.lastErr, Details: details,
 	}
 	if b.State(now) != BreakerOpen {
 		e.RetryAfter = probeRecheck

@@ -18,6 +18,9 @@ const (
 	// scalePause is how long a server whose additional instance found no
 	// place does without another.
 	scalePause = time.Second
+	// ephemeralGrace is how long an ephemeral instance that has only listed
+	// its tools waits for the call that wanted them.
+	ephemeralGrace = time.Second
 )
 
 // BreakerDeps is what breakers need from the rest of the host.
@@ -91,10 +94,12 @@ type instance struct {
 }
 
 type (
-	startDue    struct{ instance uint64 }
-	leaveDue    struct{}
-	heldDue     struct{ call uint64 }
-	statusStale struct{}
+	startDue struct{ instance uint64 }
+	leaveDue struct{}
+	// ephemeralDue ends the grace of an instance that has only listed.
+	ephemeralDue struct{ instance uint64 }
+	heldDue      struct{ call uint64 }
+	statusStale  struct{}
 )
 
 func newBreakerActor(deps *BreakerDeps, entry *Entry, threshold int, cooldown time.Duration, tickets *atomic.Uint64) *breakerActor {
@@ -161,6 +166,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onLeaveDue(ctx)
 	case *breakerSettings:
 		b.policy.Reconfigure(m.threshold, m.cooldown)
+	case *ephemeralDue:
+		b.onEphemeralDue(ctx, m)
 	case *heldDue:
 		b.onHeldDue(m)
 	case *statusStale:
@@ -376,12 +383,25 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 	switch {
 	case in.retire || b.leaving != nil:
 		b.close(ctx, in, "no longer wanted", nil)
-	case b.spec.Lifecycle == messages.LifecycleEphemeral && len(b.contacts) == 0:
+	case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0:
 		b.close(ctx, in, "ephemeral and idle", nil)
 	default:
+		if b.ephemeral() {
+			ctx.After(ephemeralGrace, &ephemeralDue{in.n})
+		}
 		ctx.Send(b.pool, &messages.Unused{
 			Lease: in.lease, KeepAlive: b.spec.Lifecycle == messages.LifecycleKeepAlive, IdleTimeout: b.spec.IdleTimeout,
 		})
+	}
+}
+
+func (b *breakerActor) ephemeral() bool { return b.spec.Lifecycle == messages.LifecycleEphemeral }
+
+// onEphemeralDue ends an ephemeral instance that listed its tools and that
+// nobody called.
+func (b *breakerActor) onEphemeralDue(ctx *kernel.Context, m *ephemeralDue) {
+	if in := b.instances[m.instance]; in != nil && in.phase == phaseIdle && b.ephemeral() {
+		b.close(ctx, in, "ephemeral and idle", nil)
 	}
 }
 

@@ -100,7 +100,7 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	in.listing = false
 	b.cataloged = m.Err == nil
 	b.answerContacts(m.Err)
-	if in.phase == phaseIdle && b.spec.Lifecycle == messages.LifecycleEphemeral {
+	if in.phase == phaseIdle && b.ephemeral() && in.dispatched > 0 {
 		b.close(ctx, in, "ephemeral and idle", nil)
 	}
 }

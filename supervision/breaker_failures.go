@@ -84,6 +84,9 @@ func (b *breakerActor) afterLoss(ctx *kernel.Context, rc messages.ReturnedCall, 
 		err.Retryable = false
 		err.Message = "the connection was lost during the call; whether it took effect is unknown: " + cause.Message
 		err.Hint = "Nothing was repeated. Check what the call may have done before you repeat it."
+		if call.Attempt > 0 {
+			err.Hint = "The call was repeated once and lost again. Check what it may have done before you repeat it."
+		}
 	}
 	b.refuse(call, &err)
 }

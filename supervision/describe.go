@@ -216,7 +216,7 @@ func spawnCause(err error) string {
 	case errors.As(err, &path):
 		what := "command"
 		switch missing := errors.Is(err, fs.ErrNotExist); {
-		case path.Op == "chdir" && missing:
+		case path.Op == "chdir" && missing: // the cwd of the entry
 			return fmt.Sprintf("working directory %q does not exist", path.Path)
 		case path.Op == "chdir":
 			what = "working directory"

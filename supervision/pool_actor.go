@@ -248,6 +248,9 @@ func (p *poolActor) change(ctx *kernel.Context, m *ChangeServer) {
 }
 
 func (p *poolActor) remove(ctx *kernel.Context, m *RemoveServer) {
+	if p.closing {
+		return // it leaves with all others, if it has not yet
+	}
 	e, ok := p.deps.Directory.Lookup(m.Name)
 	if !ok {
 		return

@@ -30,12 +30,12 @@ Exit status: 0 done, 1 the call could not be made, 2 wrong usage, 3 the tool
 itself reports a failure.`,
 		Example: `  metamcp call everything echo '{"message": "hello"}'
   metamcp call github list_issues - --json < arguments.json`,
-		Args: cobra.RangeArgs(2, 3),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: args(cobra.RangeArgs(2, 3)),
+		RunE: func(cmd *cobra.Command, given []string) error {
 			var input json.RawMessage
-			if len(args) == 3 {
-				input = json.RawMessage(args[2])
-				if args[2] == "-" {
+			if len(given) == 3 {
+				input = json.RawMessage(given[2])
+				if given[2] == "-" {
 					text, err := io.ReadAll(cmd.InOrStdin())
 					if err != nil {
 						return fmt.Errorf("read the arguments from standard input: %w", err)
@@ -44,7 +44,7 @@ itself reports a failure.`,
 				}
 			}
 			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
-				return call(ctx, cmd, e, args[0], args[1], input, timeout, raw, progress)
+				return call(ctx, cmd, e, given[0], given[1], input, timeout, raw, progress)
 			})
 		},
 	}
@@ -69,7 +69,7 @@ func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, to
 		return err
 	}
 	if result.IsError {
-		return exitCode(exitToolError)
+		return statusError(exitToolError)
 	}
 	return nil
 }

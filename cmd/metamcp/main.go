@@ -32,12 +32,12 @@ func main() { os.Exit(run()) }
 func run() int {
 	cmd := newRoot()
 	err := cmd.ExecuteContext(context.Background())
-	var code exitCode
+	var ended statusError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &code):
-		return int(code)
+	case errors.As(err, &ended):
+		return int(ended)
 	}
 	fmt.Fprintln(os.Stderr, "metamcp:", err)
 	var e *metamcp.Error
@@ -48,15 +48,31 @@ func run() int {
 		if e.Hint != "" {
 			fmt.Fprintln(os.Stderr, "hint:", e.Hint)
 		}
-		return exitFailed
 	}
-	return exitUsage
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
 }
 
-// exitCode ends the program with a status after everything was said.
-type exitCode int
+// statusError ends the program with a status after everything was said.
+type statusError int
 
-func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
+func (s statusError) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// usageError is a command line that is not understood.
+type usageError struct{ error }
+
+// args makes what is wrong with arguments a usage error.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if err := check(cmd, given); err != nil {
+			return usageError{fmt.Errorf("%w; see metamcp %s --help", err, cmd.Name())}
+		}
+		return nil
+	}
+}
 
 // common are the flags of all commands that open an engine.
 type common struct {
@@ -74,13 +90,14 @@ func newRoot() *cobra.Command {
 instead of hundreds of schemas, and the servers behind are started when needed.
 
 Without a command it speaks MCP over standard input and output.`,
-		Args:          cobra.NoArgs,
+		Args:          args(cobra.NoArgs),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       buildVersion(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	pf := root.PersistentFlags()
 	pf.StringArrayVarP(&c.files, "config", "c", nil, "configuration `file`; may be repeated, later files win")
 	pf.StringVar(&c.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
@@ -93,7 +110,7 @@ Without a command it speaks MCP over standard input and output.`,
 func (c *common) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", c.logLevel)
+		return nil, usageError{fmt.Errorf("--log-level %q: use debug, info, warn or error", c.logLevel)}
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
 }
@@ -112,7 +129,7 @@ func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) 
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "metamcp", buildVersion())
 			return err

@@ -21,7 +21,7 @@ const endTimeout = 60 * time.Second
 
 func newServe(c *common) *cobra.Command {
 	return &cobra.Command{
-		Use: "serve", Short: "Speak MCP over standard input and output (the default)", Args: cobra.NoArgs,
+		Use: "serve", Short: "Speak MCP over standard input and output (the default)", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -37,15 +38,25 @@ func checkCwd(spec *messages.ServerSpec) error {
 	case err != nil:
 		return &launchError{
 			text:   fmt.Sprintf("cannot start %q: its working directory %q cannot be used (%v); correct \"cwd\" or make the folder", spec.Name, spec.Cwd, reason(err)),
-			causes: []error{ErrNoCwd, err},
+			causes: []error{ErrNoCwd, chdirError(spec, err)},
 		}
 	case !info.IsDir():
 		return &launchError{
 			text:   fmt.Sprintf("cannot start %q: its working directory %q is not a folder; correct \"cwd\"", spec.Name, spec.Cwd),
-			causes: []error{ErrNoCwd},
+			causes: []error{ErrNoCwd, chdirError(spec, syscall.ENOTDIR)},
 		}
 	}
 	return nil
+}
+
+// chdirError is what the system would have said, so that whoever reads the
+// chain need not know this package.
+func chdirError(spec *messages.ServerSpec, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return &fs.PathError{Op: "chdir", Path: spec.Cwd, Err: err}
 }
 
 // startError explains an error of the system for a file that was there a

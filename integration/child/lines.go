@@ -19,8 +19,9 @@ var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); retur
 
 // lineSink takes what a [splitter] finds. The slices are the sink's own.
 type lineSink interface {
-	// line is one line that begins with '{' or '['.
-	line(line []byte)
+	// line is one line that begins with '{' or '['; more says that another
+	// line was read together with it.
+	line(line []byte, more bool)
 	// noise is the beginning of another line; cut says that it went on.
 	noise(prefix []byte, cut bool)
 	// tooLarge is the beginning of a message over the cap.
@@ -82,21 +83,18 @@ func (s *splitter) drop() {
 // complete.
 func (s *splitter) took(n int) {
 	s.end += n
-	for {
-		i := bytes.IndexByte(s.buf[s.seen:s.end], '\n')
-		if i < 0 {
-			s.seen = s.end
-			break
-		}
+	for i := bytes.IndexByte(s.buf[s.seen:s.end], '\n'); i >= 0; {
 		line := s.buf[s.start : s.seen+i]
 		s.seen += i + 1
 		s.start = s.seen
+		i = bytes.IndexByte(s.buf[s.seen:s.end], '\n')
 		if s.skipping {
 			s.skipping = false
 			continue
 		}
-		s.emit(line)
+		s.emit(line, i >= 0)
 	}
+	s.seen = s.end
 	s.bound()
 	s.settle()
 }
@@ -104,14 +102,14 @@ func (s *splitter) took(n int) {
 // finish hands on a last line that had no end.
 func (s *splitter) finish() {
 	if !s.skipping && s.end > s.start {
-		s.emit(s.buf[s.start:s.end])
+		s.emit(s.buf[s.start:s.end], false)
 	}
 	s.start, s.seen, s.end = 0, 0, 0
 	s.drop()
 }
 
 // emit classifies one complete line and hands it on as the sink's own.
-func (s *splitter) emit(line []byte) {
+func (s *splitter) emit(line []byte, more bool) {
 	line = s.trim(line)
 	s.begun = true
 	switch {
@@ -121,10 +119,10 @@ func (s *splitter) emit(line []byte) {
 	case len(line) > s.max:
 		s.sink.tooLarge(prefix(line))
 	case len(line) < smallLine:
-		s.sink.line(append(make([]byte, 0, len(line)), line...))
+		s.sink.line(append(make([]byte, 0, len(line)), line...), more)
 	default:
 		s.given = true
-		s.sink.line(line[:len(line):len(line)])
+		s.sink.line(line[:len(line):len(line)], more)
 	}
 }
 

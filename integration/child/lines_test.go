@@ -20,7 +20,7 @@ type found struct {
 	grew          int
 }
 
-func (f *found) line(l []byte) {
+func (f *found) line(l []byte, _ bool) {
 	f.lines = append(f.lines, l)
 	f.copies = append(f.copies, bytes.Clone(l))
 }

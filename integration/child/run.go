@@ -93,18 +93,18 @@ func (in *inbox) flush() {
 	}
 }
 
-func (in *inbox) line(line []byte) {
+func (in *inbox) line(line []byte, more bool) {
 	if line[0] == '[' {
-		ok := elements(line, func(element []byte) { in.frame(element) })
+		ok := elements(line, func(element []byte) { in.frame(element, more) })
 		if !ok {
 			in.noise(prefix(line), len(line) > prefixSize)
 		}
 		return
 	}
-	in.frame(line)
+	in.frame(line, more)
 }
 
-func (in *inbox) frame(line []byte) {
+func (in *inbox) frame(line []byte, more bool) {
 	f := new(messages.Frame)
 	err := in.p.launcher.o.Parse(line, f)
 	// A JSON object without any of these is a log line that happens to be
@@ -113,7 +113,7 @@ func (in *inbox) frame(line []byte) {
 		in.noise(prefix(line), len(line) > prefixSize)
 		return
 	}
-	f.Instance, f.Size = in.p.instance, len(line)
+	f.Instance, f.Size, f.More = in.p.instance, len(line), more
 	in.frames++
 	in.p.ear.Frame(f)
 }

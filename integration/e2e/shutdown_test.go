@@ -148,22 +148,41 @@ func TestNextStartEndsWhatWasLeft(t *testing.T) {
 	n.echo("s0", "anew")
 }
 
+// draining returns a client with one endless call in flight, known to run at
+// the server, that a host with this configuration would wait ten minutes for.
+func draining(t *testing.T) (c *client, slow string) {
+	t.Helper()
+	book := tempFile(t, "calls")
+	c = host(t, servers{"x": testkit.DemoServer(t, "--calls-file", book)}, map[string]any{"drainTimeoutMs": 600_000})
+	slow = c.start("x", "slow", `{"ms":600000}`)
+	eventually(t, "the call does not reach the server", func() bool { return len(records(t, book)) == 1 })
+	return c, slow
+}
+
 func TestSecondSignalSkipsTheDrain(t *testing.T) {
 	t.Parallel()
-	book := tempFile(t, "calls")
-	c := host(t, servers{"x": testkit.DemoServer(t, "--calls-file", book)}, map[string]any{"drainTimeoutMs": 600_000})
-	slow := c.start("x", "slow", `{"ms":600000}`)
-	eventually(t, "the call does not reach the server", func() bool { return len(records(t, book)) == 1 })
+	c, slow := draining(t)
+	// Two of one kind could become one before they are seen.
 	c.p.Signal(t, syscall.SIGTERM)
-	// New requests are refused from now on, in words.
+	c.p.Signal(t, os.Interrupt)
+	if r := refusal(t, c.resultOf(slow)); r.Code != "SHUTTING_DOWN" && r.Code != "CANCELLED" {
+		t.Errorf("the call in flight is told %s", r)
+	}
+	c.p.Wait(t, patience)
+	testkit.AwaitMarkedGone(t, goneWithin, c.p.Mark)
+}
+
+// While the host drains, new requests are refused in words, and what is drained
+// can still be cancelled.
+func TestRequestsDuringTheDrain(t *testing.T) {
+	t.Parallel()
+	c, slow := draining(t)
+	c.p.Signal(t, syscall.SIGTERM)
 	eventually(t, "calls are still taken after SIGTERM", func() bool {
 		result, failure := c.ask("tools/call", callParams("x", "echo", `{"text":"late"}`))
 		return strings.Contains(string(result)+string(failure), "SHUTTING_DOWN")
 	})
-	c.p.Signal(t, syscall.SIGTERM)
-	if r := refusal(t, c.resultOf(slow)); r.Code != "SHUTTING_DOWN" && r.Code != "CANCELLED" {
-		t.Errorf("the call in flight is told %s", r)
-	}
+	c.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + slow + `}}`))
 	if code := c.p.Wait(t, patience); code != 0 {
 		t.Errorf("exit status %d", code)
 	}

@@ -43,8 +43,8 @@ func BenchmarkCall(b *testing.B) {
 // A burst of 32 answers to a client that keeps up, each in a write of its own
 // or all in one.
 func BenchmarkBurst(b *testing.B) {
-	for _, corked := range []bool{false, true} {
-		b.Run(fmt.Sprintf("corked=%v", corked), func(b *testing.B) {
+	for _, held := range []bool{false, true} {
+		b.Run(fmt.Sprintf("held=%v", held), func(b *testing.B) {
 			r, w := pipe(b)
 			o := NewOutput(w)
 			line := bytes.Repeat([]byte("x"), 100)
@@ -52,16 +52,14 @@ func BenchmarkBurst(b *testing.B) {
 			in := make([]byte, burst*(len(line)+1))
 			b.ReportAllocs()
 			for b.Loop() {
-				if corked {
-					o.Cork()
-				}
-				for range burst {
+				for i := range burst {
+					if held && i < burst-1 {
+						o.Hold(line)
+						continue
+					}
 					if err := o.Write(line); err != nil {
 						b.Fatal(err)
 					}
-				}
-				if corked {
-					o.Flush()
 				}
 				if _, err := io.ReadFull(r, in); err != nil {
 					b.Fatal(err)

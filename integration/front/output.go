@@ -33,7 +33,7 @@ type Output struct {
 	tail    bool     // the last of queue is a buffer of ours with room for more
 	queued  int      // bytes in queue and in the hands of the goroutine
 	busy    bool     // the goroutine writes
-	corks   int
+	held    bool     // the queue waits for the end of a burst
 	closing bool
 	err     error
 	grown   bool // the pipe was made larger
@@ -80,8 +80,20 @@ func (o *Output) Write(parts ...[]byte) error {
 		o.grown = true
 		growPipe(o.file)
 	}
-	if o.direct == nil || o.busy || o.corks > 0 || len(o.queue) > 0 {
-		return o.enqueue(parts, size)
+	if o.held {
+		// The end of a burst goes out together with it.
+		if err := o.enqueue(parts, size); err != nil {
+			return err
+		}
+		o.writeQueue()
+		return o.err
+	}
+	if o.direct == nil || o.busy || len(o.queue) > 0 {
+		if err := o.enqueue(parts, size); err != nil {
+			return err
+		}
+		o.signal()
+		return nil
 	}
 	if size <= largePart {
 		o.scratch = o.scratch[:0]
@@ -132,9 +144,6 @@ func (o *Output) enqueue(parts [][]byte, size int) error {
 		o.add(p)
 	}
 	o.add(newline)
-	if o.corks == 0 {
-		o.signal()
-	}
 	return nil
 }
 
@@ -187,23 +196,39 @@ func (o *Output) fail(err error) error {
 	return o.err
 }
 
-// Cork holds lines back until the matching [Output.Flush], so that the answers
-// of one burst go out in one write. Corks nest.
-func (o *Output) Cork() {
-	o.mu.Lock()
-	o.corks++
-	o.mu.Unlock()
-}
+// heldMost is how much is held back at most; a longer burst goes out in parts.
+const heldMost = 32 << 10
 
-// Flush takes one [Output.Cork] back and, with the last one, writes what was
-// held back.
-func (o *Output) Flush() {
+// Hold takes one line of a burst. It goes out with the next [Output.Write], or
+// with [Output.Release] where none follows. The caller may change line
+// afterwards. What goes wrong is met by the next Write.
+func (o *Output) Hold(line []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.corks > 0 {
-		o.corks--
+	if o.err != nil || o.closing || o.reserve(len(line)+1) != nil {
+		return
 	}
-	if o.corks > 0 || len(o.queue) == 0 || o.err != nil {
+	o.add(line)
+	o.add(newline)
+	o.held = o.held || !o.busy
+	if o.queued > heldMost || o.direct == nil {
+		o.writeQueue()
+	}
+}
+
+// Release writes what is held back.
+func (o *Output) Release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.writeQueue()
+	}
+}
+
+// writeQueue writes what is queued, here where that is possible. o.mu is held.
+func (o *Output) writeQueue() {
+	o.held = false
+	if len(o.queue) == 0 {
 		return
 	}
 	if o.direct == nil || o.busy {
@@ -242,7 +267,7 @@ func (o *Output) run() {
 	defer close(o.done)
 	for range o.wake {
 		o.mu.Lock()
-		for len(o.queue) > 0 && o.err == nil && (o.corks == 0 || o.closing) {
+		for len(o.queue) > 0 && o.err == nil && (!o.held || o.closing) {
 			batch, tail := o.queue, o.tail
 			o.queue, o.tail, o.busy = nil, false, true
 			o.mu.Unlock()

@@ -68,9 +68,10 @@ func TestOutputOrder(t *testing.T) {
 						case i%20 == 7:
 							err = o.Write(small, big)
 						case i%10 == 3:
-							o.Cork()
-							err = o.Write(small, big[:i])
-							o.Flush()
+							o.Hold(append(small, big[:i]...))
+							if i%20 == 3 {
+								o.Release()
+							}
 						default:
 							err = o.Write(small, big[:i])
 						}
@@ -211,25 +212,31 @@ func TestOutputCloseGivesUp(t *testing.T) {
 	}
 }
 
-func TestOutputCorkHoldsBack(t *testing.T) {
+func TestOutputHoldsABurstBack(t *testing.T) {
+	t.Run("until it is released", func(t *testing.T) { testHold(t, func(o *Output) { o.Hold([]byte("last")); o.Release() }) })
+	t.Run("until the next line", func(t *testing.T) {
+		testHold(t, func(o *Output) {
+			if err := o.Write([]byte("last")); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func testHold(t *testing.T, end func(o *Output)) {
 	r, w := pipe(t)
 	o := NewOutput(w)
-	o.Cork()
-	o.Cork()
-	for i := range 100 {
-		if err := o.Write(fmt.Appendf(nil, "line %d", i)); err != nil {
-			t.Fatal(err)
-		}
+	for i := range 99 {
+		o.Hold(fmt.Appendf(nil, "line %d", i))
 	}
-	o.Flush()
 	if err := r.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 4096)
 	if n, err := r.Read(buf); err == nil {
-		t.Errorf("%q came through the cork", buf[:n])
+		t.Errorf("%q was not held back", buf[:n])
 	}
-	o.Flush()
+	end(o)
 	if err := r.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}

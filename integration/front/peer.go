@@ -79,6 +79,9 @@ func (p *Peer) Notify(method string, params json.RawMessage) error {
 	return p.out.Write(append(line, '}'))
 }
 
+// Release writes what the output holds back; see [messages.FlushPort].
+func (p *Peer) Release() { p.out.Release() }
+
 // Initialize is for mcp-go.
 func (p *Peer) Initialize() { p.initialized.Store(true) }
 

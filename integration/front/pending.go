@@ -46,7 +46,11 @@ func (p *pending) Answer(a *messages.Answer) {
 		default:
 			dst = AppendResult(dst, p.ID, a.Result, p.Era, info)
 		}
-		_ = p.c.out.Write(dst) // the session ends when the output fails
+		if a.More {
+			p.c.out.Hold(dst)
+		} else {
+			_ = p.c.out.Write(dst) // the session ends when the output fails
+		}
 		return dst
 	})
 }
