@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -91,6 +92,10 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 
 func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	st := cfg.Settings
+	rules, err := toolRules(cfg)
+	if err != nil {
+		return err
+	}
 	e.learnSecrets(cfg)
 	var cache *index.Cache
 	if st.StateDir != "" {
@@ -101,7 +106,8 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
-	launcher, err := e.launcher(cfg)
+	var launcher actors.Launcher
+	launcher, err = e.launcher(cfg)
 	if err != nil {
 		return err
 	}
@@ -124,7 +130,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.report(cfg)
-	if err := e.core.Apply(ctx, actors.Change{All: cfg.Servers, Added: cfg.Servers}); err != nil {
+	if err := e.core.Apply(ctx, actors.Change{All: cfg.Servers, Added: cfg.Servers, NewRules: true, Rules: rules}); err != nil {
 		return err
 	}
 	if e.opts.Watch {
@@ -209,6 +215,23 @@ func poolSettings(p config.PoolSettings) supervision.PoolSettings {
 	}
 }
 
+// toolRules compiles the rules. One that is broken refuses the configuration as
+// a whole, since leaving it out could open a tool that somebody closed.
+func toolRules(cfg *config.Config) (*index.Rules, error) {
+	rules := make([]index.Rule, 0, len(cfg.Settings.ToolRules))
+	for _, r := range cfg.Settings.ToolRules {
+		rules = append(rules, index.Rule{Patterns: r.Pattern, Server: r.Server, Enabled: r.Enabled, Tags: r.Tags})
+	}
+	compiled, err := index.CompileRules(rules)
+	if err != nil {
+		return nil, &Error{
+			Code: messages.CodeConfiguration, Message: "metamcp.toolRules: " + err.Error(), Cause: err,
+			Hint: "Patterns are globs (*, ?, [a-z]), /regular expressions/ with flags i, s, m (RE2: no look-ahead), or either behind a !.",
+		}
+	}
+	return compiled, nil
+}
+
 // Config is the configuration in force.
 func (e *Engine) Config() *config.Config { return e.config.Load() }
 
@@ -243,7 +266,11 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	e.reload.Lock()
 	defer e.reload.Unlock()
 	old := e.config.Load()
-	change := actors.Change{All: cfg.Servers, Drain: cfg.Settings.DrainTimeout}
+	rules, err := toolRules(cfg)
+	if err != nil {
+		return err
+	}
+	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: cfg.Servers, Drain: cfg.Settings.DrainTimeout}
 	for _, a := range config.Diff(old, cfg) {
 		switch a := a.(type) {
 		case config.ServerAdded:

@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -70,23 +71,35 @@ func annotations(title string, readOnly, openWorld bool) mcp.ToolAnnotation {
 }
 
 func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	var ask DiscoverRequest
-	raw, err := json.Marshal(req.GetRawArguments())
-	if err == nil {
-		err = json.Unmarshal(raw, &ask)
-	}
-	if err != nil {
-		return errorResult(&Error{Code: messages.CodeValidation, Message: "the arguments do not fit: " + err.Error(), Hint: "All arguments are optional: query, server, tool, detail are strings, limit is a number."}), nil
+	ask, failure := discoverArguments(req)
+	if failure != nil {
+		return errorResult(failure), nil
 	}
 	answer, err := e.Discover(ctx, ask)
 	if err != nil {
-		return errorResult(asError(err)), nil
+		return errorResult(asError(err)), nil //nolint:nilerr // the model is told in the result
 	}
 	text, err := json.Marshal(answer)
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer of mcp_discover: %w", err)
 	}
 	return mcp.NewToolResultText(string(text)), nil
+}
+
+func discoverArguments(req mcp.CallToolRequest) (ask DiscoverRequest, failure *Error) {
+	raw, err := json.Marshal(req.GetRawArguments())
+	if err == nil && string(raw) != "null" {
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		err = dec.Decode(&ask)
+	}
+	if err != nil {
+		return ask, &Error{
+			Code: messages.CodeValidation, Message: "the arguments do not fit: " + err.Error(), Cause: err,
+			Hint: "All arguments are optional: query, server, tool and detail are strings, limit is a number.",
+		}
+	}
+	return ask, nil
 }
 
 func asError(err error) *Error {

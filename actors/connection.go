@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -242,16 +243,21 @@ func (c *connection) onStopping(*kernel.Context) {
 		w.Reply.Answer(&messages.Answer{Call: w.ID, Err: gone, Server: c.spec.Name, Instance: c.instance})
 	}
 	c.inflight, c.waiters = nil, nil
+	c.letGo()
 	c.timer.Stop()
 	c.ping.Stop()
-	if r := c.run; r != nil && r.link != nil && !r.gone {
-		link := r.link
-		c.sys.Go(func(ctx contextT) {
-			link.Signal(messages.SignalKill)
-			for link.TreeAlive() && ctx.Err() == nil {
-				waitALittle(ctx)
-			}
-			link.Release()
-		}, nil)
+	if r := c.run; r != nil && !r.gone {
+		if link := r.abandon(); link != nil {
+			c.sys.Go(func(contextT) { killTree(link) }, nil)
+		}
 	}
+}
+
+// killTree ends what is left of a run that nobody looks after any more.
+func killTree(link Link) {
+	link.Signal(messages.SignalKill)
+	for end := time.Now().Add(supervision.ReapWait); link.TreeAlive() && time.Now().Before(end); {
+		waitALittle(context.Background())
+	}
+	link.Release()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -35,6 +36,32 @@ type run struct {
 	probe    *kernel.Timer
 	rung     *kernel.Timer
 	after    *kernel.Timer // exitGrace
+	started  handover
+}
+
+// handover is where the worker that starts a run leaves the link, since its
+// message may find the connection stopped.
+type handover struct {
+	mu        sync.Mutex
+	link      Link
+	abandoned bool
+}
+
+// keep reports whether somebody will look after the link.
+func (h *handover) keep(link Link) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.link = link
+	return !h.abandoned
+}
+
+// abandon returns the link, if there is one; one that comes later is ended by
+// the worker that brings it.
+func (r *run) abandon() Link {
+	r.started.mu.Lock()
+	defer r.started.mu.Unlock()
+	r.started.abandoned = true
+	return r.started.link
 }
 
 // handshake is how a run and its connection get to know each other.
@@ -99,8 +126,12 @@ func (c *connection) startRun(ctx *kernel.Context) {
 			return
 		}
 		link, err := deps.launcher.Launch(spec, deps.launches.Add(1), ear)
+		if err == nil && !r.started.keep(link) {
+			killTree(link)
+			return
+		}
 		sys.Send(self, &runLaunched{run: n, link: link, err: err})
-	}, func(reason any) {
+	}, func(any) {
 		sys.Send(self, &runLaunched{run: n, err: errors.New("starting the server panicked; see the log")})
 	})
 }

@@ -75,7 +75,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts: make(chan struct{}, opts.MaxStarts),
 	}
-	ready := make(chan struct{})
+	ready := make(chan error, 1)
 	root := &rootActor{
 		sweepEvery: opts.CatalogSweep,
 		strategy:   supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume }),
@@ -97,10 +97,10 @@ func NewEngine(opts Options) (*Engine, error) {
 				}, kernel.Inline())
 			},
 		}}, opts.Settings),
-		spawned: func(idx, pool *kernel.PID) {
+		spawned: func(idx, pool *kernel.PID, err error) {
 			e.index, e.pool = idx, pool
 			deps.index = idx
-			close(ready)
+			ready <- err
 		},
 	}
 	var err error
@@ -111,7 +111,10 @@ func NewEngine(opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	<-ready
+	if err := <-ready; err != nil {
+		e.sys.Stop(e.root)
+		return nil, err
+	}
 	return e, nil
 }
 
@@ -139,6 +142,9 @@ func (e *Engine) Catalog() *index.Catalog { return e.view.Load() }
 // ones, or when ctx ends.
 func (e *Engine) Apply(ctx context.Context, change Change) error {
 	done := make(chan struct{})
+	if change.NewRules {
+		e.sys.Send(e.index, &index.SetRules{Rules: change.Rules})
+	}
 	e.sys.Send(e.index, &index.Known{Specs: change.All, Done: done})
 	if len(change.Added) > 0 {
 		e.sys.Send(e.pool, &supervision.AddServers{Specs: change.Added})
@@ -172,6 +178,8 @@ type Change struct {
 	Removed  []string
 	Drain    time.Duration // what calls in flight at removed servers get
 	Settings *supervision.PoolSettings
+	NewRules bool // Rules replace the present ones
+	Rules    *index.Rules
 }
 
 // PoolStats asks the pool for its numbers.

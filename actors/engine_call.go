@@ -124,7 +124,7 @@ func (f *firstCall) Contacted(_ uint64, err *messages.Error) {
 			return
 		}
 		f.e.sys.Send(f.entry.Breaker, f.call)
-	}, func(reason any) {
+	}, func(any) {
 		f.e.refuse(f.call, &messages.Error{
 			Code: messages.CodeToolExecution, Message: "checking the call broke inside metamcp; it was not sent",
 			Hint: "Please report this with the log of the host.",

@@ -255,13 +255,13 @@ func (l *fakeLink) speaker() {
 		out, dead := l.out, l.exit != nil
 		l.out = nil
 		l.mu.Unlock()
-		for _, line := range out {
+		for i, line := range out {
 			var m rpcLine
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
 				l.ear.Noise([]byte(line))
 				continue
 			}
-			l.ear.Frame(&messages.Frame{ID: m.ID, Method: m.Method, Params: m.Params, Result: m.Result, Error: m.Error, Size: len(line)})
+			l.ear.Frame(&messages.Frame{ID: m.ID, Method: m.Method, Params: m.Params, Result: m.Result, Error: m.Error, Size: len(line), More: i < len(out)-1})
 		}
 		l.ear.Flush()
 		if dead {

@@ -30,6 +30,7 @@ type port struct {
 	mu       sync.Mutex
 	answers  []*messages.Answer
 	first    chan struct{}
+	held     bool // an answer with More came, and nothing after it
 	progress []json.RawMessage
 	begun    chan struct{} // closed at the first progress
 }
@@ -41,9 +42,23 @@ func (p *port) Answer(a *messages.Answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers = append(p.answers, a)
+	p.held = a.More
 	if len(p.answers) == 1 {
 		close(p.first)
 	}
+}
+
+// Flush implements messages.FlushPort.
+func (p *port) Flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = false
+}
+
+func (p *port) holds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
 }
 
 // Progress implements messages.ProgressPort.
@@ -124,6 +139,9 @@ func (r *rig) close() {
 	for i, p := range r.ports {
 		if n := p.count(); n != 1 {
 			r.t.Errorf("call %d of the test got %d answers", i, n)
+		}
+		if p.holds() {
+			r.t.Errorf("call %d of the test holds its answer back for ever", i)
 		}
 	}
 	r.trace.check(r.t)
@@ -266,8 +284,14 @@ func (r *rig) stats() supervision.PoolStats {
 // settled waits until no connection is busy, so that what was called is idle.
 func (r *rig) settled(idle int) {
 	r.t.Helper()
+	var s supervision.PoolStats
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("the pool: %+v; history:\n%s", s, r.trace.history(""))
+		}
+	}()
 	r.f.eventually(r.t, "the pool has only idle connections", func() bool {
-		s := r.stats()
+		s = r.stats()
 		return s.Busy == 0 && s.Evicting == 0 && s.Waiting == 0 && s.Idle == idle
 	})
 }

@@ -348,6 +348,9 @@ func (w *world) answered(t *rapid.T) {
 		if n := pc.count(); n != 1 {
 			t.Errorf("call %d of %s (%s) got %d answers", pc.call.ID, pc.call.Server, pc.call.Args, n)
 		}
+		if pc.holds() {
+			t.Errorf("call %d of %s (%s) holds its answer back for ever", pc.call.ID, pc.call.Server, pc.call.Args)
+		}
 	}
 	for _, p := range w.contacts {
 		if n := p.n.Load(); n != 1 {

@@ -15,7 +15,7 @@ import (
 type rootActor struct {
 	produceIndex func() kernel.Actor
 	producePool  func() kernel.Actor
-	spawned      func(index, pool *kernel.PID)
+	spawned      func(index, pool *kernel.PID, err error)
 	strategy     supervision.Strategy
 	sessions     uint64
 	sweepEvery   time.Duration
@@ -38,16 +38,14 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 	case kernel.Started:
 		idx, err := ctx.Spawn("index", r.produceIndex)
 		if err != nil {
-			panic(err) // a fresh system has no second actor of that name
+			r.spawned(nil, nil, err)
+			return
 		}
 		pool, err := ctx.Spawn("pool", r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
 			return kernel.Directive(r.strategy.Decide(child, reason, time.Now()))
 		}))
-		if err != nil {
-			panic(err)
-		}
 		r.index = idx
-		r.spawned(idx, pool)
+		r.spawned(idx, pool, err)
 		ctx.After(r.sweepEvery, &sweepDue{})
 	case *openSession:
 		r.sessions++

@@ -116,7 +116,10 @@ func (b *bench) close() {
 		b.t.Fatal("the actors do not stop")
 	}
 	b.f.eventually(b.t, "every child is released", func() bool {
-		for _, l := range b.f.links {
+		b.f.mu.Lock()
+		links := append([]*fakeLink(nil), b.f.links...)
+		b.f.mu.Unlock()
+		for _, l := range links {
 			l.mu.Lock()
 			released := l.released
 			l.mu.Unlock()

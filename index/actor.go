@@ -44,6 +44,8 @@ type (
 		Specs []*messages.ServerSpec
 		Done  chan<- struct{}
 	}
+	// SetRules makes tool rules hold for the whole catalog.
+	SetRules struct{ Rules *Rules }
 	// Sweep removes what belongs to servers that are no longer configured.
 	Sweep struct{}
 )
@@ -87,6 +89,8 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.onKnown(ctx, m)
 	case *loaded:
 		a.onLoaded(m)
+	case *SetRules:
+		a.deps.View.p.Store(a.deps.View.Load().Ruled(m.Rules))
 	case *Sweep:
 		a.prune = a.deps.Cache != nil
 		a.work(ctx)

@@ -201,7 +201,7 @@ func readBounded(path string) ([]byte, error) {
 	if info.Size() > maxCacheFile {
 		return nil, errors.New("schema.json is over 64 MiB")
 	}
-	f, err := os.Open(path) //nolint:gosec // the path is made of our folder and a checked name
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

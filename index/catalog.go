@@ -26,6 +26,7 @@ type Catalog struct {
 	pages   [][]*ServerEntry // none empty; sorted by server name throughout
 	servers int
 	tools   int
+	rules   *Rules
 }
 
 // With returns a catalog in which ts is what its server has, in place of
@@ -38,8 +39,8 @@ func (c *Catalog) With(ts *messages.Toolset, tags ...string) *Catalog {
 	if found {
 		old = c.pages[page][at]
 	}
-	fresh := newServerEntry(ts, tags, old)
-	next := &Catalog{servers: c.Servers(), tools: c.Tools() + len(fresh.Entries)}
+	fresh := newServerEntry(ts, tags, c.ruleset(), old)
+	next := &Catalog{servers: c.Servers(), tools: c.Tools() + len(fresh.Entries), rules: c.ruleset()}
 	if found {
 		next.tools -= len(old.Entries)
 		changed := slices.Clone(c.pages[page])
@@ -77,7 +78,7 @@ func (c *Catalog) Without(server string) *Catalog {
 	if !found {
 		return c
 	}
-	next := &Catalog{servers: c.servers - 1, tools: c.tools - len(c.pages[page][at].Entries)}
+	next := &Catalog{servers: c.servers - 1, tools: c.tools - len(c.pages[page][at].Entries), rules: c.rules}
 	if len(c.pages[page]) == 1 {
 		next.pages = slices.Concat(c.pages[:page], c.pages[page+1:])
 		return next
@@ -85,6 +86,31 @@ func (c *Catalog) Without(server string) *Catalog {
 	next.pages = slices.Clone(c.pages)
 	next.pages[page] = slices.Concat(c.pages[page][:at], c.pages[page][at+1:])
 	return next
+}
+
+// Ruled returns a catalog in which rules decide which tools are enabled and
+// which tags they carry, those of servers that come later included.
+func (c *Catalog) Ruled(rules *Rules) *Catalog {
+	next := &Catalog{servers: c.Servers(), tools: c.Tools(), rules: rules}
+	if c == nil {
+		return next
+	}
+	next.pages = make([][]*ServerEntry, 0, len(c.pages))
+	for _, page := range c.pages {
+		fresh := make([]*ServerEntry, 0, len(page))
+		for _, s := range page {
+			fresh = append(fresh, newServerEntry(s.Toolset, s.tags, rules, s))
+		}
+		next.pages = append(next.pages, fresh)
+	}
+	return next
+}
+
+func (c *Catalog) ruleset() *Rules {
+	if c == nil {
+		return nil
+	}
+	return c.rules
 }
 
 // locate returns where the server is, or where it would be inserted.

@@ -20,7 +20,7 @@ type Entry struct {
 	Tool *messages.Tool
 	// Enabled says whether the tool may be found, listed and called.
 	Enabled bool
-	// Tags are the server's.
+	// Tags are the server's and those of tool rules.
 	Tags []string
 	// Validator judges arguments for the tool.
 	Validator *Validator
@@ -35,6 +35,7 @@ type ServerEntry struct {
 	// the first is here.
 	Entries []*Entry
 
+	tags   []string // the server's own
 	byName map[string]*Entry
 	// Lower-case names and descriptions of all entries, each ended by a zero
 	// byte: one scan finds a word in all of them.
@@ -46,9 +47,10 @@ func (s *ServerEntry) Tool(name string) *Entry { return s.byName[name] }
 
 // newServerEntry builds the entry of a toolset; old, which may be nil, lends
 // what did not change.
-func newServerEntry(ts *messages.Toolset, tags []string, old *ServerEntry) *ServerEntry {
+func newServerEntry(ts *messages.Toolset, tags []string, rules *Rules, old *ServerEntry) *ServerEntry {
 	s := &ServerEntry{
 		Toolset: ts,
+		tags:    tags,
 		Entries: make([]*Entry, 0, len(ts.Tools)),
 		byName:  make(map[string]*Entry, len(ts.Tools)),
 	}
@@ -57,7 +59,8 @@ func newServerEntry(ts *messages.Toolset, tags []string, old *ServerEntry) *Serv
 		if t == nil || s.byName[t.Name] != nil {
 			continue
 		}
-		e := &Entry{Tool: t, Enabled: true, Tags: tags}
+		e := &Entry{Tool: t}
+		e.Enabled, e.Tags = rules.Decide(ts.Server, t.Name, tags)
 		if old != nil {
 			if before := old.byName[t.Name]; before != nil && bytes.Equal(before.Tool.InputSchema, t.InputSchema) &&
 				(before.Tool.InputSchema == nil) == (t.InputSchema == nil) {

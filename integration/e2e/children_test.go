@@ -68,7 +68,7 @@ func TestPagesOfTools(t *testing.T) {
 		want  []string
 		lacks string
 	}{
-		{"--tools 100 --page-size 7", []string{"echo", "extra_0000_list_invoice", "extra_0099_delete_dashboard"}, ""},
+		{"--tools 100 --page-size 7", []string{"echo", "extra_0000_list_invoice", "extra_0099_delete_calendar"}, ""},
 		{"--tools 100 --page-size 7 --era modern", []string{"echo", "extra_0000_list_invoice"}, ""},
 		{"--tools 40 --page-size 9 --empty-cursor", []string{"echo", "extra_0000_list_invoice"}, ""},
 		{"--tools 40 --page-size 9 --repeat-cursor", []string{"echo"}, "extra_0039"},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,11 +110,25 @@ func (c *client) ask(method, params string) (result, failure json.RawMessage) {
 func (c *client) answer(id string) (result, failure json.RawMessage) {
 	c.t.Helper()
 	var m testkit.Line
-	raw := c.Response(id)
+	raw, err := c.Match(patience, func(l testkit.Line) bool { return l.Method == "" && string(l.ID) == id })
+	if err != nil {
+		c.stacks()
+		c.t.Fatalf("wait for the answer to request %s: %v", id, err)
+	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		c.t.Fatalf("answer %.200s: %v", raw, err)
 	}
 	return m.Result, m.Error
+}
+
+// stacks makes a process that hangs say on stderr where.
+func (c *client) stacks() {
+	c.t.Helper()
+	c.p.Signal(c.t, syscall.SIGQUIT)
+	select {
+	case <-c.p.Exited():
+	case <-time.After(instantly):
+	}
 }
 
 func callParams(server, tool, args string) string {

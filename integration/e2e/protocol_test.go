@@ -362,7 +362,10 @@ func TestLargeMessages(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	cancels := tempFile(t, "cancels")
-	c := host(t, servers{"x": testkit.DemoServer(t, "--cancels-file", cancels)}, nil)
+	c := host(t, servers{
+		"x":    testkit.DemoServer(t, "--cancels-file", cancels),
+		"lazy": with(testkit.DemoServer(t), "timeoutMs", 2000),
+	}, nil)
 	c.echo("x", "ready")
 	r := refusal(t, c.resultOf(c.request("tools/call", `{"name":"mcp_call","arguments":{"server":"x","tool":"slow","args":{"ms":600000},"timeoutMs":300}}`)))
 	if r.Code != "TOOL_EXECUTION_TIMEOUT" || r.Hint == "" {
@@ -370,7 +373,7 @@ func TestTimeouts(t *testing.T) {
 	}
 	eventually(t, "the call is not cancelled at the server", func() bool { return len(records(t, cancels)) == 1 })
 	// Progress shows that the tool is at work.
-	result := c.resultOf(c.request("tools/call", `{"name":"mcp_call","arguments":{"server":"x","tool":"slow","args":{"ms":4000,"steps":80},"timeoutMs":2000},"_meta":{"progressToken":1}}`))
+	result := c.resultOf(c.request("tools/call", `{"name":"mcp_call","arguments":{"server":"lazy","tool":"slow","args":{"ms":4000,"steps":80}},"_meta":{"progressToken":1}}`))
 	if !bytes.Contains(result, []byte("took 4000 ms")) {
 		t.Errorf("a call with progress is answered with %s", result)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,13 +124,20 @@ func TestNextStartEndsWhatWasLeft(t *testing.T) {
 	}
 	// Stopped, the host cannot start another watchdog.
 	c.p.Signal(t, syscall.SIGSTOP)
-	for _, p := range alive(t, c.p.Mark) {
-		if p.PID != c.p.PID {
-			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
-				t.Fatalf("kill %s: %v", p, err)
+	eventually(t, "the host does not stop", func() bool {
+		return slices.ContainsFunc(alive(t, c.p.Mark), func(p testkit.Proc) bool { return p.PID == c.p.PID && p.State == 'T' })
+	})
+	eventually(t, "the watchdog does not die", func() bool {
+		left := alive(t, c.p.Mark)
+		for _, p := range left {
+			if p.PID != c.p.PID {
+				if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+					t.Logf("kill %s: %v", p, err)
+				}
 			}
 		}
-	}
+		return len(left) == 1
+	})
 	c.p.Signal(t, os.Kill)
 	c.p.Wait(t, patience)
 	if n := len(alive(t, m)); n != 6 {

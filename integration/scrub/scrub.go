@@ -8,10 +8,10 @@
 package scrub
 
 import (
+	"bytes"
 	"regexp"
 	"sort"
 	"strings"
-	"unsafe"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -31,7 +31,7 @@ var publicName = map[string]bool{"SSH_AUTH_SOCK": true, "XDG_SESSION_ID": true, 
 // none. All methods are safe for any goroutine.
 type Set struct {
 	replace *strings.Replacer
-	values  []string
+	values  [][]byte
 }
 
 // New collects the secrets of the servers.
@@ -62,19 +62,21 @@ func New(specs []*messages.ServerSpec) *Set {
 	if len(found) == 0 {
 		return nil
 	}
-	s := &Set{}
+	values := make([]string, 0, len(found))
 	for value := range found {
-		s.values = append(s.values, value)
+		values = append(values, value)
 	}
 	// A secret that begins with another one must go as a whole.
-	sort.Slice(s.values, func(i, j int) bool {
-		if len(s.values[i]) != len(s.values[j]) {
-			return len(s.values[i]) > len(s.values[j])
+	sort.Slice(values, func(i, j int) bool {
+		if len(values[i]) != len(values[j]) {
+			return len(values[i]) > len(values[j])
 		}
-		return s.values[i] < s.values[j]
+		return values[i] < values[j]
 	})
-	pairs := make([]string, 0, 2*len(s.values))
-	for _, value := range s.values {
+	s := &Set{}
+	pairs := make([]string, 0, 2*len(values))
+	for _, value := range values {
+		s.values = append(s.values, []byte(value))
 		pairs = append(pairs, value, "[REDACTED:"+found[value]+"]")
 	}
 	s.replace = strings.NewReplacer(pairs...)
@@ -95,10 +97,9 @@ func (s *Set) Bytes(b []byte) []byte {
 	if s == nil || len(b) == 0 {
 		return b
 	}
-	text := unsafe.String(&b[0], len(b)) // read only, and not kept
 	for _, value := range s.values {
-		if strings.Contains(text, value) {
-			return []byte(s.replace.Replace(text))
+		if bytes.Contains(b, value) {
+			return []byte(s.replace.Replace(string(b)))
 		}
 	}
 	return b

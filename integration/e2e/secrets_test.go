@@ -1,0 +1,65 @@
+package e2e_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+// What an entry's environment says is a secret does not come back out, neither
+// in an answer nor on stderr nor in what is kept on disk, although the server
+// prints it.
+func TestSecretsAreScrubbed(t *testing.T) {
+	t.Parallel()
+	const key, token = "correct-horse-battery-staple-77", "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	env := map[string]string{"API_KEY": key, "GITHUB_TOKEN": token}
+	crash := testkit.DemoServer(t, "--exit-at-start", "1", "--exit-text", "fatal: login with key "+key+" and "+token+" failed")
+	crash["env"] = env
+	dies := testkit.DemoServer(t)
+	dies["env"] = env
+	dies["retry"] = "never"
+	c := host(t, servers{"crash": crash, "dies": dies}, nil, "--log-level", "debug")
+	check := func(what string, text []byte) {
+		t.Helper()
+		for _, secret := range []string{key, token} {
+			if i := bytes.Index(text, []byte(secret)); i >= 0 {
+				t.Errorf("%s holds a secret: …%s…", what, text[max(0, i-100):min(len(text), i+len(secret)+100)])
+			}
+		}
+	}
+	answer := c.call("crash", "echo", `{"text":"x"}`)
+	if !strings.Contains(refusal(t, answer).String(), "login with key") {
+		t.Errorf("the rest of what the server said is missing: %s", answer)
+	}
+	check("the error", answer)
+	for range 6 { // until the circuit is open
+		check("a later error", c.call("crash", "echo", `{"text":"x"}`))
+	}
+	c.call("dies", "stderr", `{"lines":1,"text":"my key is `+key+`, my token `+token+`"}`)
+	check("the error of a lost call", c.call("dies", "crash", `{}`))
+	check("mcp_discover", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{}`))))
+	check("a query", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{"query":"echo"}`))))
+	// What a tool says as its result is the tool's own affair.
+	if got := textOf(t, c.call("dies", "env", `{"name":"API_KEY"}`)); !strings.Contains(got, key) {
+		t.Errorf("a result was changed: %s", got)
+	}
+	c.p.CloseStdin()
+	c.p.Wait(t, patience)
+	check("stderr", []byte(c.p.Stderr.String()))
+	err := filepath.WalkDir(c.p.StateDir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		check(filepath.Base(path), data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
