@@ -69,13 +69,13 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 	if timeout <= 0 {
 		timeout = c.spec.Timeout
 	}
+	if c.spec.MaxTimeout > 0 {
+		timeout = min(timeout, c.spec.MaxTimeout)
+	}
 	now := time.Now()
 	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout))}
-	if !call.Deadline.IsZero() && call.Deadline.Before(p.limit) {
-		p.limit = call.Deadline
-	}
-	if p.deadline.After(p.limit) {
-		p.deadline = p.limit
+	if !call.Deadline.IsZero() && call.Deadline.Before(p.deadline) {
+		p.deadline = call.Deadline // the wait for the connection took some of it
 	}
 	c.inflight[call.ID] = p // before the write, which may be answered or panic
 	switch err := c.write(call); {

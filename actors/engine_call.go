@@ -151,7 +151,9 @@ func (e *Engine) contact(entry *supervision.Entry, meta messages.Meta, refresh b
 // Cancel gives up a call. Unless it was answered already its port gets
 // CANCELLED, and the child is told.
 func (e *Engine) Cancel(call *messages.Call, reason string) {
-	call.Cancelled.Store(true)
+	if call.Cancelled != nil {
+		call.Cancelled.Store(true)
+	}
 	if first, ok := e.first.Load(call.ID); ok {
 		first.(*firstCall).Contacted(0, cancelledError(call))
 		return

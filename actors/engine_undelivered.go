@@ -22,7 +22,8 @@ func (e *Engine) undelivered(msg any) {
 		}
 	case *messages.Contact:
 		m.Reply.Contacted(m.ID, e.gone(""))
-	case *sessionCall:
+	case *sessionCall: // the client went while it called
+		e.Cancel(m.call, "the client is gone")
 		m.call.Reply.Answer(&messages.Answer{Call: m.call.ID, Err: cancelledError(m.call), Server: m.call.Server})
 	case *openSession:
 		m.reply <- nil

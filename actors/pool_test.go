@@ -154,6 +154,7 @@ func TestLifecycles(t *testing.T) {
 	r.settled(1)
 	r.ok("brief")
 	r.f.eventually(t, "the ephemeral one ends", func() bool { return len(r.f.living("brief")) == 0 })
+	r.settled(1) // its place is free again
 	if got := r.f.started("brief"); got != 1 {
 		t.Errorf("the first call started %d ephemeral children", got)
 	}

@@ -191,7 +191,61 @@ func (w *world) apply(c Change) {
 	_ = w.e.Apply(ctx, c) // after Close nobody answers, which is no fault
 }
 
-func (w *world) run(s step) {
+// client is one goroutine of a scenario, with a session of its own or without.
+type client struct {
+	w       *world
+	session *Session
+	mu      sync.Mutex
+	ports   []*port
+}
+
+func (w *world) client(withSession bool) *client {
+	c := &client{w: w}
+	if withSession {
+		c.open()
+	}
+	return c
+}
+
+func (c *client) open() { c.session, _ = c.w.e.OpenSession(c.flush) } // nil after Close: without, then
+
+func (c *client) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.ports {
+		p.Flush()
+	}
+}
+
+func (c *client) call(call *messages.Call, p *port) {
+	if c.session == nil {
+		c.w.e.Call(call)
+		return
+	}
+	c.mu.Lock()
+	c.ports = append(c.ports, p)
+	c.mu.Unlock()
+	c.session.Call(call)
+}
+
+func (c *client) cancel(call *messages.Call) {
+	const why = "the test changed its mind"
+	if c.session == nil {
+		c.w.e.Cancel(call, why)
+		return
+	}
+	c.session.Cancel(call.ID, why)
+}
+
+// renew closes the session with whatever is in flight and opens another.
+func (c *client) renew() {
+	if c.session != nil {
+		c.session.Close()
+		c.open()
+	}
+}
+
+func (w *world) run(s step, cl *client) {
 	name := "s" + strconv.Itoa(s.server)
 	switch s.kind {
 	case stepCall:
@@ -208,10 +262,10 @@ func (w *world) run(s step) {
 		w.mu.Lock()
 		w.calls = append(w.calls, pc)
 		w.mu.Unlock()
-		w.e.Call(call)
+		cl.call(call, p)
 		if s.cancel {
 			pause(time.Duration(rand.IntN(8)) * time.Millisecond)
-			w.e.Cancel(call, "the test changed its mind")
+			cl.cancel(call)
 		}
 	case stepContact:
 		p := &contactPort{done: make(chan struct{})}
@@ -251,6 +305,9 @@ func (w *world) run(s step) {
 		w.apply(Change{Settings: &set})
 	case stepPause:
 		pause(s.timeout / 2)
+		if s.cancel {
+			cl.renew()
+		}
 	}
 }
 
@@ -287,12 +344,13 @@ func runChaos(t *rapid.T, c *chaos) {
 	w.apply(Change{Added: all})
 
 	var wg sync.WaitGroup
-	for _, steps := range c.workers {
+	for i, steps := range c.workers {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
+			cl := w.client(i%2 == 0)
 			for _, s := range steps {
-				w.run(s)
+				w.run(s, cl)
 			}
 		}()
 	}

@@ -120,5 +120,6 @@ func (a *sessionActor) Receive(_ *kernel.Context, msg any) {
 			call.Reply.Answer(&messages.Answer{Call: call.ID, Err: cancelledError(call), Server: call.Server})
 		}
 		a.calls = nil
+		a.flush() // what would have let go comes too late
 	}
 }

@@ -14,7 +14,8 @@ type Meta struct {
 	// Session is the client connection that the request came from; 0 is the
 	// host itself.
 	Session uint64
-	// Deadline is when the answer is of no more use. Zero: none.
+	// Deadline ends the wait for a connection, and the request where no
+	// progress gives it new time. Zero: the server's timeouts alone hold.
 	Deadline time.Time
 }
 

@@ -39,8 +39,9 @@ type connection struct {
 	closing   bool       // no new requests
 	readEnded atomic.Bool
 
-	mu    sync.Mutex // guards table
-	table *Session
+	mu       sync.Mutex // guards what follows
+	table    *Session
+	refusing bool // no new requests, and running only falls
 }
 
 func newConnection(ctx context.Context, opts Options, out *Output) *connection {
@@ -75,9 +76,15 @@ func (c *connection) line(line []byte, first bool) {
 		return
 	}
 	c.mu.Lock()
+	if c.refusing {
+		c.mu.Unlock()
+		<-c.parsers
+		c.message(line)
+		return
+	}
 	c.table.BeginParse()
-	c.mu.Unlock()
 	c.running.Add(1)
+	c.mu.Unlock()
 	go func() {
 		defer c.running.Done()
 		defer func() { <-c.parsers }()
@@ -157,16 +164,38 @@ func (c *connection) cancel(id, reason []byte) {
 // register puts a request into the table, or answers why it cannot begin.
 func (c *connection) register(e *Entry) bool {
 	c.mu.Lock()
-	err := c.table.Register(e)
+	refusing := c.refusing
+	var err error
+	if !refusing {
+		if err = c.table.Register(e); err == nil {
+			c.running.Add(1)
+		}
+	}
 	c.mu.Unlock()
 	switch {
+	case refusing && e.Stop == nil:
+		_ = c.out.Write(AppendToolError(nil, e.ID, shuttingDown, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
+	case refusing:
+		c.refuse(e.ID, codeShuttingDown, shuttingDown.Message)
 	case err == nil:
-		c.running.Add(1)
 		return true
 	case !errors.Is(err, ErrCancelled):
 		c.refuse(e.ID, codeInvalid, err.Error())
 	}
 	return false
+}
+
+// shuttingDown refuses what comes while the session drains.
+var shuttingDown = &messages.Error{
+	Code: messages.CodeShuttingDown, Message: "metamcp is shutting down and takes no more requests; nothing was sent",
+	Hint: "Start metamcp again.",
+}
+
+// refuseNew makes every later request be refused; cancellations still count.
+func (c *connection) refuseNew() {
+	c.mu.Lock()
+	c.refusing = true
+	c.mu.Unlock()
 }
 
 // finish says whether the answer to a request is to be written.

@@ -11,15 +11,17 @@ import (
 
 // The JSON-RPC error codes that the front itself uses.
 const (
-	codeParse       = -32700
-	codeInvalid     = -32600
-	codeInternal    = -32603
-	codeTooMany     = -32000
-	keyServerInfo   = "io.modelcontextprotocol/serverInfo"
-	nullID          = "null"
-	memberComplete  = `"resultType":"complete"`
-	memberMetaOpen  = `"_meta":{"` + keyServerInfo + `":`
-	memberMetaClose = `}`
+	codeParse    = -32700
+	codeInvalid  = -32600
+	codeInternal = -32603
+	codeTooMany  = -32000
+	// A server error of ours, like the one above.
+	codeShuttingDown = -32001
+	keyServerInfo    = "io.modelcontextprotocol/serverInfo"
+	nullID           = "null"
+	memberComplete   = `"resultType":"complete"`
+	memberMetaOpen   = `"_meta":{"` + keyServerInfo + `":`
+	memberMetaClose  = `}`
 )
 
 // AppendResult appends the response that carries result, which must be one

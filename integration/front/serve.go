@@ -113,9 +113,14 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	select {
 	case err = <-readDone:
 	case <-ctx.Done():
+		// The client is still read while its requests drain: what it cancels
+		// is cancelled, and what is new is refused.
+		c.refuseNew()
 	case <-output.Failed():
+		c.refuseNew()
 	}
-	c.gate.Lock() // a line that is being taken is still begun
+	err = errors.Join(err, c.drain(opts.DrainTimeout))
+	c.gate.Lock() // a line that is being taken is still answered
 	c.closing = true
 	c.gate.Unlock()
 	// Where the read can be interrupted it is, and its end waited for.
@@ -126,8 +131,6 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 		_ = input.SetReadDeadline(time.Time{}) // worked a moment ago
 	}
 	restoreInput()
-
-	err = errors.Join(err, c.drain(opts.DrainTimeout))
 	stop()
 	opts.MCP.UnregisterSession(work, c.peer.SessionID())
 	close(pumpStop)

@@ -33,6 +33,10 @@ func (c *Context) Parent() *PID { return c.ac.Parent() }
 
 // Send puts msg into the mailbox of pid.
 func (c *Context) Send(pid *PID, msg any) {
+	if pid == nil {
+		c.sys.lost("", msg)
+		return
+	}
 	if c.sys.tracer.Load() != nil {
 		msg = &traced{msg: msg, from: c.ac.Self().GetId(), at: time.Now()}
 	}

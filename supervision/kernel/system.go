@@ -98,6 +98,10 @@ func (s *System) SpawnRoot(name string, produce func() Actor, giveUp func(reason
 // Send puts msg into the mailbox of pid and returns at once. A nil pid and a
 // stopped actor make a dead letter.
 func (s *System) Send(pid *PID, msg any) {
+	if pid == nil {
+		s.lost("", msg)
+		return
+	}
 	if s.tracer.Load() != nil {
 		msg = &traced{msg: msg, at: time.Now()}
 	}
