@@ -130,7 +130,8 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.report(cfg)
-	if err := e.core.Apply(ctx, actors.Change{All: cfg.Servers, Added: cfg.Servers, NewRules: true, Rules: rules}); err != nil {
+	servers := usable(cfg.Servers)
+	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
 	}
 	if e.opts.Watch {
@@ -198,11 +199,44 @@ func (e *Engine) endLeftovers(stateDir string) {
 
 func (e *Engine) report(cfg *config.Config) {
 	for _, p := range cfg.Problems {
-		e.log.Error(p.Message, "at", p.Position(), "server", p.Server, "hint", p.Hint)
+		e.log.Error(p.Message, attributes(p)...)
 	}
 	for _, w := range cfg.Warnings {
-		e.log.Warn(w.Message, "at", w.Position(), "server", w.Server, "hint", w.Hint)
+		e.log.Warn(w.Message, attributes(w)...)
 	}
+}
+
+// attributes are what is known beside a problem's message.
+func attributes(p config.Problem) []any {
+	var out []any
+	for _, a := range [][2]string{{"at", p.Position()}, {"server", p.Server}, {"hint", p.Hint}} {
+		if a[1] != "" {
+			out = append(out, a[0], a[1])
+		}
+	}
+	return out
+}
+
+// usable gives servers that this version cannot run the reason to refuse with.
+func usable(specs []*messages.ServerSpec) []*messages.ServerSpec {
+	out := make([]*messages.ServerSpec, len(specs))
+	for i, spec := range specs {
+		out[i] = usable1(spec)
+	}
+	return out
+}
+
+func usable1(spec *messages.ServerSpec) *messages.ServerSpec {
+	if spec.Err != nil || spec.Transport == messages.TransportStdio {
+		return spec
+	}
+	own := *spec
+	own.Err = &Error{
+		Code: messages.CodeConfiguration, Server: spec.Name,
+		Message: "remote servers are not supported by this version of metamcp yet (" + spec.Source + ")",
+		Hint:    "Use the server's stdio form where there is one, or connect the client to it directly.",
+	}
+	return &own
 }
 
 func poolSettings(p config.PoolSettings) supervision.PoolSettings {
@@ -270,17 +304,17 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: cfg.Servers, Drain: cfg.Settings.DrainTimeout}
+	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: usable(cfg.Servers), Drain: cfg.Settings.DrainTimeout}
 	for _, a := range config.Diff(old, cfg) {
 		switch a := a.(type) {
 		case config.ServerAdded:
-			change.Added = append(change.Added, a.Server)
+			change.Added = append(change.Added, usable1(a.Server))
 		case config.ServerRemoved:
 			change.Removed = append(change.Removed, a.Server.Name)
 		case config.ServerChanged:
-			change.Changed = append(change.Changed, a.New)
+			change.Changed = append(change.Changed, usable1(a.New))
 		case config.ServerUpdated:
-			change.Updated = append(change.Updated, a.New)
+			change.Updated = append(change.Updated, usable1(a.New))
 		case config.PoolChanged:
 			p := poolSettings(a.New)
 			change.Settings = &p

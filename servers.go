@@ -198,5 +198,5 @@ func firstLine(s string) string {
 	if i < 0 {
 		return ""
 	}
-	return strings.TrimSpace(lines[i])
+	return strings.TrimLeft(strings.TrimSpace(lines[i]), "# ") // a heading is a line like any other
 }

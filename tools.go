@@ -77,7 +77,7 @@ func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*
 	}
 	answer, err := e.Discover(ctx, ask)
 	if err != nil {
-		return errorResult(asError(err)), nil //nolint:nilerr // the model is told in the result
+		return errorResult(asError(err)), nil
 	}
 	text, err := json.Marshal(answer)
 	if err != nil {

@@ -9,7 +9,7 @@ bin="$PWD/bin/metamcp"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+say() { if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi; }
 run() {
 	local shown='$ metamcp' arg
 	for arg in "$@"; do
@@ -60,5 +60,5 @@ printf '%s\n' \
 	'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"demo","tool":"echo","args":{"text":"hello"}}}}' |
 	"$bin" --config "$work/mcp.json" --state-dir "$work/state"
 
-say "What the actors said to each other during one call (--trace)."
+say "What the actors said to each other during one call (--trace, the first 40 lines)."
 "$bin" --config "$work/mcp.json" --state-dir "$work/state" --trace call demo echo '{"text": "hello"}' 2>&1 | sed -n '1,40p'

@@ -138,8 +138,8 @@ func (e *Engine) Catalog() *index.Catalog { return e.view.Load() }
 // Apply makes the engine know the servers in all, of which added are new,
 // changed have another configuration (their children are ended when idle),
 // updated differ only in what a running child does not feel, and removed are
-// gone. It returns once the catalog has read what the cache knows of the new
-// ones, or when ctx ends.
+// gone. It returns once all of that is so and the catalog has read what the
+// cache knows of the new ones, or when ctx ends.
 func (e *Engine) Apply(ctx context.Context, change Change) error {
 	done := make(chan struct{})
 	if change.NewRules {
@@ -163,10 +163,13 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 	}
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// The pool takes its messages in order: once it answers, the servers are in
+	// the directory.
+	_, err := e.PoolStats(ctx)
+	return err
 }
 
 // Change is the difference between two configurations.

@@ -19,6 +19,7 @@ type rootActor struct {
 	strategy     supervision.Strategy
 	sessions     uint64
 	sweepEvery   time.Duration
+	sweep        *kernel.Timer
 	index        *kernel.PID
 }
 
@@ -46,7 +47,7 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 		}))
 		r.index = idx
 		r.spawned(idx, pool, err)
-		ctx.After(r.sweepEvery, &sweepDue{})
+		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
 	case *openSession:
 		r.sessions++
 		id := r.sessions
@@ -55,8 +56,10 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 			ctx.Event("spawn-failed", err.Error(), 0)
 		}
 		m.reply <- pid
+	case kernel.Stopping:
+		r.sweep.Stop() // it would keep a closed engine in memory
 	case *sweepDue:
 		ctx.Send(r.index, &index.Sweep{})
-		ctx.After(r.sweepEvery, &sweepDue{})
+		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
 	}
 }

@@ -152,6 +152,7 @@ func (b *breakerActor) leave(ctx *kernel.Context, why *messages.Error, deadline 
 	}
 	b.flushHeld(ctx)
 	b.answerContacts(why)
+	b.onLeaveDue(ctx) // at once where there is no time left
 	b.leftIfEmpty(ctx)
 }
 

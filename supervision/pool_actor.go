@@ -133,6 +133,8 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 		p.onDrained(ctx, m)
 	case *InspectPool:
 		m.Reply <- p.pool.Stats()
+	case kernel.Stopping:
+		p.timer.Stop()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -27,10 +28,10 @@ reads it from standard input. Text content is printed as it is; --json prints
 the whole result.
 
 Exit status: 0 done, 1 the call could not be made, 2 wrong usage, 3 the tool
-itself reports a failure.`,
+itself reports a failure, 130 interrupted.`,
 		Example: `  metamcp call everything echo '{"message": "hello"}'
   metamcp call github list_issues - --json < arguments.json`,
-		Args: args(cobra.RangeArgs(2, 3)),
+		Args: args(serverAndTool),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			var input json.RawMessage
 			if len(given) == 3 {
@@ -48,10 +49,47 @@ itself reports a failure.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long the call may take (default: the server's)")
+	cmd.Flags().Var((*patience)(&timeout), "timeout", "how long the call may take: 30s, 2m, or milliseconds (default: the server's)")
 	cmd.Flags().BoolVar(&raw, "json", false, "print the whole result object")
 	cmd.Flags().BoolVar(&progress, "progress", false, "print the tool's progress to stderr")
 	return cmd
+}
+
+func serverAndTool(_ *cobra.Command, given []string) error {
+	switch {
+	case len(given) < 2:
+		return errors.New("call needs a SERVER and a TOOL")
+	case len(given) > 3:
+		return errors.New("call takes SERVER, TOOL and one JSON object; quote the JSON for the shell")
+	}
+	return nil
+}
+
+// patience is a duration flag that takes milliseconds too, as all settings do.
+type patience time.Duration
+
+// String implements pflag.Value.
+func (p *patience) String() string {
+	if *p == 0 {
+		return ""
+	}
+	return time.Duration(*p).String()
+}
+
+// Type implements pflag.Value.
+func (p *patience) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (p *patience) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if ms, numErr := strconv.ParseUint(text, 10, 31); numErr == nil {
+		d, err = time.Duration(ms)*time.Millisecond, nil
+	}
+	if err != nil || d <= 0 {
+		return errors.New("use a time such as 30s or 2m, or milliseconds")
+	}
+	*p = patience(d)
+	return nil
 }
 
 func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, tool string, args json.RawMessage, timeout time.Duration, raw, progress bool) error {
@@ -107,6 +145,10 @@ func withEngine(parent context.Context, c *common, do func(ctx context.Context, 
 		return err
 	}
 	err = do(ctx, e)
+	if err != nil && ctx.Err() != nil && parent.Err() == nil {
+		fmt.Fprintln(os.Stderr, "metamcp: interrupted; whether the call took effect is unknown")
+		err = statusError(exitInterrupted)
+	}
 	const enough = 10 * time.Second
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
 	defer cancel()

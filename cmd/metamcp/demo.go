@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"flag"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -16,8 +18,11 @@ func newDemoServer() *cobra.Command {
 		Use: "demo-server [FLAGS]", Short: "Be a small MCP server, for trying metamcp out", DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := demoserver.ParseArgs(args, os.Stderr)
+			if errors.Is(err, flag.ErrHelp) {
+				return nil // said already
+			}
 			if err != nil {
-				return err
+				return usageError{err}
 			}
 			out, err := front.TakeStdout()
 			if err != nil {

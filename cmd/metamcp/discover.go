@@ -51,6 +51,18 @@ func newDiscover(c *common) *cobra.Command {
 	return cmd
 }
 
+// stateWord is a server's state for people: a command has just begun, so most
+// servers have no connection that could be idle.
+func stateWord(s metamcp.ServerLine) string {
+	switch {
+	case s.Disabled:
+		return "disabled"
+	case s.State == "IDLE" && !s.Connected:
+		return "not started"
+	}
+	return strings.ToLower(s.State)
+}
+
 func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	switch {
@@ -65,7 +77,7 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 			if s.Error != "" {
 				text = s.Error
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.State, tools, text)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, stateWord(s), tools, text)
 		}
 	case len(a.Matches) > 0:
 		fmt.Fprintln(w, "SCORE\tSERVER\tTOOL\tSUMMARY")
@@ -84,10 +96,10 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		fmt.Fprintf(w, "failed: %s: %s\n", f.Server, f.Error)
 	}
 	if len(a.Pending) > 0 {
-		fmt.Fprintf(w, "still starting: %s\n", strings.Join(a.Pending, ", "))
+		fmt.Fprintf(w, "not ready in time: %s (--discover-timeout waits longer)\n", strings.Join(a.Pending, ", "))
 	}
-	for _, n := range a.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
+	if a.Omitted > 0 {
+		fmt.Fprintf(w, "%d more left out (--limit, --budget-tokens)\n", a.Omitted)
 	}
 	return w.Flush()
 }

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
@@ -25,6 +27,7 @@ const (
 	exitFailed
 	exitUsage
 	exitToolError
+	exitInterrupted = 130 // as shells count SIGINT
 )
 
 func main() { os.Exit(run()) }
@@ -43,7 +46,9 @@ func run() int {
 	var e *metamcp.Error
 	if errors.As(err, &e) {
 		for _, d := range e.Details {
-			fmt.Fprintln(os.Stderr, "  "+d)
+			if !strings.Contains(e.Message, d) {
+				fmt.Fprintln(os.Stderr, "  "+d)
+			}
 		}
 		if e.Hint != "" {
 			fmt.Fprintln(os.Stderr, "hint:", e.Hint)
@@ -67,10 +72,20 @@ type usageError struct{ error }
 // args makes what is wrong with arguments a usage error.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
-		if err := check(cmd, given); err != nil {
-			return usageError{fmt.Errorf("%w; see metamcp %s --help", err, cmd.Name())}
+		err := check(cmd, given)
+		if err == nil {
+			return nil
 		}
-		return nil
+		hint := "see " + cmd.CommandPath() + " --help"
+		if !cmd.HasParent() && len(given) > 0 {
+			if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
+				hint = "did you mean " + near[0] + "?"
+			}
+		}
+		if f := cmd.Flag("trace"); f != nil && f.Changed && f.Value.String() == "stderr" {
+			hint = "a file for the trace is given as --trace=FILE"
+		}
+		return usageError{fmt.Errorf("%w; %s", err, hint)}
 	}
 }
 
@@ -97,13 +112,48 @@ Without a command it speaks MCP over standard input and output.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
 	pf := root.PersistentFlags()
 	pf.StringArrayVarP(&c.files, "config", "c", nil, "configuration `file`; may be repeated, later files win")
 	pf.StringVar(&c.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
 	c.overlay = config.RegisterFlags(pf)
-	root.AddCommand(newServe(c), newCall(c), newDiscover(c), newVersion(), newDemoServer())
+	hideSettings(pf)
+	root.AddCommand(newSettings(pf), newServe(c), newCall(c), newDiscover(c), newVersion(), newDemoServer())
 	return root
+}
+
+// shownSettings are the settings that stand in every command's help; the
+// others would drown them.
+var shownSettings = map[string]bool{"trace": true, "state-dir": true, "pool-size": true}
+
+func hideSettings(pf *pflag.FlagSet) {
+	for _, k := range config.Keys() {
+		for _, name := range append(k.Aliases, k.Flag) {
+			if f := pf.Lookup(name); f != nil {
+				f.Hidden = !shownSettings[name]
+			}
+		}
+	}
+}
+
+// newSettings shows the flags that the other commands' help leaves out.
+func newSettings(pf *pflag.FlagSet) *cobra.Command {
+	return &cobra.Command{
+		Use: "settings", Short: "Show the flags and variables of all settings", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+			pf.VisitAll(func(f *pflag.Flag) {
+				shown := *f
+				shown.Hidden = false
+				all.AddFlag(&shown)
+			})
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Every command takes these flags; a flag wins over its variable, and that over the file.\n\n%s", all.FlagUsages())
+			return err
+		},
+	}
 }
 
 // logger logs to stderr, since stdout belongs to MCP or to a command's answer.

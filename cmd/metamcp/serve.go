@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -31,7 +33,7 @@ func newServe(c *common) *cobra.Command {
 // drain.
 func serve(parent context.Context, c *common) error {
 	if isTerminal(os.Stdin) {
-		fmt.Fprint(os.Stderr, terminalHint)
+		fmt.Fprintf(os.Stderr, terminalHint, c.entry())
 	}
 	out, err := front.TakeStdout()
 	if err != nil {
@@ -94,13 +96,34 @@ func isNull(info os.FileInfo) bool {
 	return err == nil && os.SameFile(info, null)
 }
 
+// entry is what a client has to be told to start this very program.
+func (c *common) entry() string {
+	program, err := os.Executable()
+	if err != nil {
+		program = "metamcp"
+	}
+	flags := []string{}
+	for _, f := range c.files {
+		if abs, err := filepath.Abs(f); err == nil {
+			f = abs
+		}
+		flags = append(flags, "--config", f)
+	}
+	text, err := json.Marshal(map[string]any{"command": program, "args": flags})
+	if err != nil {
+		return `{"command": "metamcp"}`
+	}
+	return string(text)
+}
+
 const terminalHint = `metamcp speaks MCP over standard input and output: a client starts it, not a person.
 To add it to a client, put this where the client keeps its servers
 (Claude Code: "claude mcp add metamcp -- metamcp"; Cursor: ~/.cursor/mcp.json):
 
-  {"mcpServers": {"metamcp": {"command": "metamcp", "args": []}}}
+  {"mcpServers": {"metamcp": %s}}
 
-The servers behind it stand in .mcp.json here, or in ~/.metamcp/mcp.json.
+The servers behind it stand in the --config file, else in .mcp.json here, else
+in ~/.metamcp/mcp.json.
 To try it from the shell: metamcp discover, metamcp call SERVER TOOL JSON.
 Reading MCP from this terminal now; Ctrl-D ends it.
 `

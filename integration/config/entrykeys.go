@@ -38,7 +38,7 @@ var entryTable = []EntryKey{
 	{Name: "inheritEnv", Type: "boolean or array of strings", Default: "false", Doc: "true: the host's whole environment; or names, in which * and ? stand for other characters.",
 		schema: map[string]any{"oneOf": []any{map[string]any{"type": "boolean"}, schemaStrings}}},
 	{Name: "cwd", Type: "string", Doc: "Working folder of the child; empty: the host's.", schema: stringSchema()},
-	{Name: "url", Type: "string", Doc: "Address of a remote server.", schema: stringSchema("minLength", 1)},
+	{Name: "url", Type: "string", Doc: "Address of a remote server. Not supported by this version yet: calls to it say so.", schema: stringSchema("minLength", 1)},
 	{Name: "type", Type: "stdio, http, streamable-http or sse", Doc: "Transport; without it a command means stdio and a url means http.", schema: schemaTransports},
 	{Name: "transportType", Type: "as type", Doc: "Another name of type.", schema: schemaTransports},
 	{Name: "headers", Type: "object of strings", Doc: "HTTP headers of every request to a remote server.", schema: schemaStringMap},
@@ -57,7 +57,7 @@ var entryTable = []EntryKey{
 	{Name: "maxInstances", Type: "integer", Default: "1", Min: 1, Max: maxInstances, Doc: "Connections that the server may have at once."},
 	{Name: "retry", Type: "safe, always or never", Default: "safe", Doc: "When a call that was lost in a crash is sent once more.", schema: stringSchema("enum", []any{"safe", "always", "never"})},
 	{Name: "description", Type: "string", Doc: "One line for mcp_discover.", schema: stringSchema()},
-	{Name: "tags", Type: "array of strings", Doc: "Words of yours, found by search.", schema: schemaStrings},
+	{Name: "tags", Type: "array of strings", Doc: "Words of yours, shown with the tools.", schema: schemaStrings},
 }
 
 // EntryKeys returns the members that a server's entry may have.

@@ -38,6 +38,8 @@ type Key struct {
 	Enum     []string
 	// Restart says that a change takes effect only in a new host.
 	Restart bool
+	// Planned says that nothing uses the setting yet; whoever sets it is told.
+	Planned bool
 	Doc     string
 
 	ref func(*Settings) any
@@ -135,6 +137,9 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 	for i := range keyTable {
 		k := &keyTable[i]
 		k.Env = envName(k.Path)
+		if k.Planned = planned(k.Path); k.Planned {
+			k.Doc += " Checked, but not used by this version yet."
+		}
 		index[k.Path] = k
 		group, leaf, nested := strings.Cut(k.Path, ".")
 		if !nested {
@@ -148,6 +153,16 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 	}
 	return index, groups
 }()
+
+// planned says whether a setting belongs to a part that is not built yet.
+func planned(path string) bool {
+	for _, prefix := range []string{"search.ranking", "search.embedder", "registry.", "trust.", "execute.", "expose", "audit."} {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return false
+}
 
 // envName turns "pool.idleTimeoutMs" into "METAMCP_POOL_IDLE_TIMEOUT_MS".
 func envName(path string) string {

@@ -67,6 +67,9 @@ func (r *settingsReader) group(prefix string, obj *hujson.Object) {
 // key reads one setting; where that fails the setting stays as it was.
 func (r *settingsReader) key(k *Key, v *hujson.Value) {
 	path, before := "metamcp."+k.Path, len(r.problems)
+	if k.Planned {
+		r.warn(v, "", "%s is checked, but this version does not use it yet", path)
+	}
 	var err error
 	switch k.Type {
 	case TypeInt, TypeMillis:

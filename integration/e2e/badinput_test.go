@@ -137,7 +137,7 @@ func TestBadServers(t *testing.T) {
 			if code := c.p.Wait(t, patience); code != 0 {
 				t.Errorf("exit status %d", code)
 			}
-			testkit.AwaitMarkedGone(t, 3*time.Second, c.p.Mark)
+			testkit.AwaitMarkedGone(t, goneWithin, c.p.Mark)
 			noLines(t, c)
 		})
 	}
@@ -264,13 +264,13 @@ func TestCrashWithManyCallsInFlight(t *testing.T) {
 	book := tempFile(t, "calls")
 	c := host(t, servers{"x": with(testkit.DemoServer(t, "--calls-file", book), "retry", "never")}, nil)
 	c.echo("x", "ready")
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = c.start("x", "slow", `{"ms":600000}`)
+	var ids []string
+	for range n {
+		ids = append(ids, c.start("x", "slow", `{"ms":600000}`))
 	}
 	eventually(t, "not all calls have reached the server", func() bool { return len(records(t, book)) == n+1 })
-	crash := c.start("x", "crash", `{}`)
-	for _, id := range append(ids, crash) {
+	ids = append(ids, c.start("x", "crash", `{}`))
+	for _, id := range ids {
 		if r := refusal(t, c.resultOf(id)); r.Code != "TOOL_EXECUTION_ERROR" || r.Class != "stdio-exit" {
 			t.Fatalf("request %s: %s", id, r)
 		}
@@ -379,5 +379,5 @@ func TestStubbornServersEndWithTheHost(t *testing.T) {
 	if code := c.p.Wait(t, patience); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
-	testkit.AwaitMarkedGone(t, 3*time.Second, m)
+	testkit.AwaitMarkedGone(t, goneWithin, m)
 }

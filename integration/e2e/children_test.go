@@ -53,7 +53,7 @@ func restart(t testing.TB, c *client) *client {
 	t.Helper()
 	p := testkit.StartCommand(t, testkit.Command{
 		Path: testkit.Binary(t), Args: []string{"--config", c.p.ConfigFile()},
-		Env: []string{"HOME=" + c.p.Dir, "USERPROFILE=" + c.p.Dir}, Dir: c.p.Dir, Mark: c.p.Mark,
+		Env: []string{"HOME=" + c.p.Dir, "USERPROFILE=" + c.p.Dir}, Dir: c.p.Dir,
 	})
 	n := &client{Lines: p.Lines(t), p: p, t: t}
 	n.Handshake()

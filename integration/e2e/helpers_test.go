@@ -26,6 +26,9 @@ const (
 	// instantly is the bound for what must not wait for anything else: far
 	// above what it takes, far below what it would take if it waited.
 	instantly = 20 * time.Second
+	// goneWithin is what the contract says: nothing of a host is alive three
+	// seconds after its end was asked for.
+	goneWithin = 3 * time.Second
 )
 
 type servers = map[string]map[string]any
@@ -45,6 +48,16 @@ func host(t testing.TB, entries servers, settings map[string]any, args ...string
 	c := rawHost(t, entries, settings, args...)
 	c.Handshake()
 	return c
+}
+
+// Handshake is what a legacy client does first.
+func (c *client) Handshake() {
+	c.t.Helper()
+	_, failure := c.ask("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}`)
+	if failure != nil {
+		c.t.Fatalf("initialize was refused: %s", failure)
+	}
+	c.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 }
 
 // modernHost is host for a client without a handshake.
@@ -268,16 +281,6 @@ func (c *client) discoveredBy(id string) discovered {
 	return d
 }
 
-// server returns what is said of one server, or nil.
-func (d discovered) state(name string) string {
-	for _, s := range d.Servers {
-		if s.Name == name {
-			return s.State
-		}
-	}
-	return ""
-}
-
 func (d discovered) lists(tool string) bool {
 	for _, t := range d.Tools {
 		if t.Name == tool {
@@ -356,7 +359,7 @@ func with(entry map[string]any, key string, value any) map[string]any {
 	return out
 }
 
-// wantLeft fails the test with what is in the way.
+// noLines fails the test where lines have come that nobody took.
 func noLines(t testing.TB, c *client) {
 	t.Helper()
 	for _, l := range c.Unread() {

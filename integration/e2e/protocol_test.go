@@ -287,13 +287,11 @@ func TestBadLines(t *testing.T) {
 		{"resources", `{"jsonrpc":"2.0","id":"r","method":"resources/list"}`, `"r"`, "-32601"},
 		{"no tool name", `{"jsonrpc":"2.0","id":"t","method":"tools/call","params":{}}`, `"t"`, "-3260"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c.Send([]byte(tt.line))
-			if got := string(c.Response(tt.id)); !strings.Contains(got, `"error"`) || !strings.Contains(got, `"code":`+tt.code) {
-				t.Errorf("answer %s, want the error %s", got, tt.code)
-			}
-			c.prompt("x")
-		})
+		c.Send([]byte(tt.line))
+		if got := string(c.Response(tt.id)); !strings.Contains(got, `"error"`) || !strings.Contains(got, `"code":`+tt.code) {
+			t.Errorf("%s is answered with %s, want the error %s", tt.name, got, tt.code)
+		}
+		c.prompt("x")
 	}
 	for _, line := range []string{
 		``, ` `, "\r", `{"jsonrpc":"2.0","method":"notifications/unknown","params":{"x":1}}`,

@@ -1,3 +1,5 @@
+//go:build unix
+
 package e2e_test
 
 import (
@@ -9,20 +11,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
-// goneWithin is what the contract says: nothing of a host is alive three
-// seconds after its end was asked for.
-const goneWithin = 3 * time.Second
-
 const children = 50
 
-// crowd is fifty servers of all tempers.
-func crowd(t testing.TB) servers {
+// crowd is fifty servers of all tempers, whose processes have one mark.
+func crowd(t testing.TB) (servers, string) {
 	t.Helper()
+	m := testkit.NewMark()
+	t.Cleanup(func() { testkit.KillMarked(t, m) })
 	tempers := [][]string{
 		{}, // polite
 		{"--ignore-term", "--ignore-eof"},
@@ -32,15 +31,17 @@ func crowd(t testing.TB) servers {
 	}
 	all := servers{}
 	for i := range children {
-		all[fmt.Sprintf("s%02d", i)] = testkit.DemoServer(t, tempers[i%len(tempers)]...)
+		entry := testkit.DemoServer(t, tempers[i%len(tempers)]...)
+		entry["env"] = map[string]string{testkit.MarkVariable: m}
+		all[fmt.Sprintf("s%02d", i)] = entry
 	}
-	return all
+	return all, m
 }
 
 var crowdSettings = map[string]any{"pool": map[string]any{"poolSize": children}}
 
 // startAll calls every server of the crowd and returns when all have answered.
-func startAll(t testing.TB, c *client) {
+func startAll(t testing.TB, c *client, m string) {
 	t.Helper()
 	var ids []string
 	for i := range children {
@@ -51,9 +52,9 @@ func startAll(t testing.TB, c *client) {
 			t.Fatalf("a server did not start: %s", result)
 		}
 	}
-	// Ten polite pairs, and thirty of which twenty have a grandchild each.
-	if n := len(alive(t, c.p.Mark)); n < children+20 {
-		t.Fatalf("only %d processes are alive", n)
+	// Two of five have a grandchild.
+	if n := len(alive(t, m)); n != children+children*2/5 {
+		t.Fatalf("%d processes are alive", n)
 	}
 }
 
@@ -73,10 +74,11 @@ func TestHostEndsWithFiftyChildren(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := host(t, crowd(t), crowdSettings)
-			startAll(t, c)
+			entries, m := crowd(t)
+			c := host(t, entries, crowdSettings)
+			startAll(t, c, m)
 			tt.end(c)
-			testkit.AwaitMarkedGone(t, goneWithin, c.p.Mark)
+			testkit.AwaitMarkedGone(t, goneWithin, m)
 			if code := c.p.Wait(t, patience); code != tt.code {
 				t.Errorf("exit status %d, want %d", code, tt.code)
 			}
@@ -88,12 +90,7 @@ func TestHostEndsWithFiftyChildren(t *testing.T) {
 func TestHostIsKilledWhileItStartsChildren(t *testing.T) {
 	for _, started := range []int{1, 4, 12, 30} {
 		t.Run(fmt.Sprint(started), func(t *testing.T) {
-			entries := crowd(t)
-			m := testkit.NewMark()
-			for _, e := range entries {
-				e["env"] = map[string]string{testkit.MarkVariable: m}
-			}
-			t.Cleanup(func() { testkit.KillMarked(t, m) })
+			entries, m := crowd(t)
 			c := host(t, entries, crowdSettings)
 			for i := range children {
 				c.start(fmt.Sprintf("s%02d", i), "whoami", `{}`)
@@ -101,7 +98,6 @@ func TestHostIsKilledWhileItStartsChildren(t *testing.T) {
 			eventually(t, "too few children have started", func() bool { return len(alive(t, m)) >= started })
 			c.p.Signal(t, os.Kill)
 			testkit.AwaitMarkedGone(t, goneWithin, m)
-			testkit.AwaitMarkedGone(t, patience, c.p.Mark) // its watchdog
 		})
 	}
 }
@@ -127,17 +123,13 @@ func TestNextStartEndsWhatWasLeft(t *testing.T) {
 	eventually(t, "the host does not stop", func() bool {
 		return slices.ContainsFunc(alive(t, c.p.Mark), func(p testkit.Proc) bool { return p.PID == c.p.PID && p.State == 'T' })
 	})
-	eventually(t, "the watchdog does not die", func() bool {
-		left := alive(t, c.p.Mark)
-		for _, p := range left {
-			if p.PID != c.p.PID {
-				if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
-					t.Logf("kill %s: %v", p, err)
-				}
-			}
-		}
-		return len(left) == 1
-	})
+	dog := c.watchdog(m)
+	if dog == 0 {
+		t.Fatal("there is no watchdog")
+	}
+	if err := syscall.Kill(dog, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	c.p.Signal(t, os.Kill)
 	c.p.Wait(t, patience)
 	if n := len(alive(t, m)); n != 6 {
@@ -165,6 +157,71 @@ func draining(t *testing.T) (c *client, slow string) {
 	slow = c.start("x", "slow", `{"ms":600000}`)
 	eventually(t, "the call does not reach the server", func() bool { return len(records(t, book)) == 1 })
 	return c, slow
+}
+
+// A watchdog that was killed is replaced, and the next one knows the children.
+func TestWatchdogIsReplaced(t *testing.T) {
+	t.Parallel()
+	m, entry := mark(t, testkit.DemoServer(t, "--ignore-term", "--ignore-eof", "--fork-setsid"))
+	c := host(t, servers{"x": entry}, nil)
+	c.echo("x", "ready")
+	dog := c.watchdog(m)
+	if dog == 0 {
+		t.Fatal("there is no watchdog")
+	}
+	if err := syscall.Kill(dog, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "there is no other watchdog", func() bool { next := c.watchdog(m); return next != 0 && next != dog })
+	c.prompt("x")
+	next := c.watchdog(m)
+	c.p.Signal(t, os.Kill)
+	testkit.AwaitMarkedGone(t, goneWithin, m)
+	eventually(t, "the watchdog stays without a host", func() bool {
+		procs, err := testkit.Processes()
+		return err == nil && !slices.ContainsFunc(testkit.Live(procs), func(p testkit.Proc) bool { return p.PID == next })
+	})
+}
+
+// watchdog returns the process id of the host's watchdog, 0 where there is none:
+// the one live child of the host that is no server, whose mark is m.
+func (c *client) watchdog(m string) int {
+	c.t.Helper()
+	procs, err := testkit.Descendants(c.p.PID)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	servers := alive(c.t, m)
+	for _, p := range testkit.Live(procs) {
+		isServer := slices.ContainsFunc(servers, func(s testkit.Proc) bool { return s.PID == p.PID })
+		if p.PPID == c.p.PID && !isServer {
+			return p.PID
+		}
+	}
+	return 0
+}
+
+// Two hosts of one home do not touch each other's servers, however one ends.
+func TestTwoHostsShareAHome(t *testing.T) {
+	t.Parallel()
+	m, entry := mark(t, testkit.DemoServer(t, "--ignore-eof"))
+	a := host(t, servers{"x": entry}, nil)
+	a.echo("x", "ready")
+	first := alive(t, m)
+	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		b := restart(t, a)
+		b.echo("x", "too")
+		if n := len(alive(t, m)); n != 2 {
+			t.Errorf("%d servers of two hosts", n)
+		}
+		b.p.Signal(t, end)
+		b.p.Wait(t, patience)
+		eventually(t, "the other host's server stays", func() bool { return len(alive(t, m)) == 1 })
+		if now := alive(t, m); now[0].PID != first[0].PID {
+			t.Errorf("the server is %v, was %v", now, first)
+		}
+		a.prompt("x")
+	}
 }
 
 func TestSecondSignalSkipsTheDrain(t *testing.T) {

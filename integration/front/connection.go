@@ -174,9 +174,9 @@ func (c *connection) register(e *Entry) bool {
 	c.mu.Unlock()
 	switch {
 	case refusing && e.Stop == nil:
-		_ = c.out.Write(AppendToolError(nil, e.ID, shuttingDown, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
+		_ = c.out.Write(AppendToolError(nil, e.ID, errShuttingDown, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
 	case refusing:
-		c.refuse(e.ID, codeShuttingDown, shuttingDown.Message)
+		c.refuse(e.ID, codeShuttingDown, errShuttingDown.Message)
 	case err == nil:
 		return true
 	case !errors.Is(err, ErrCancelled):
@@ -185,8 +185,8 @@ func (c *connection) register(e *Entry) bool {
 	return false
 }
 
-// shuttingDown refuses what comes while the session drains.
-var shuttingDown = &messages.Error{
+// errShuttingDown refuses what comes while the session drains.
+var errShuttingDown = &messages.Error{
 	Code: messages.CodeShuttingDown, Message: "metamcp is shutting down and takes no more requests; nothing was sent",
 	Hint: "Start metamcp again.",
 }

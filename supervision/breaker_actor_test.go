@@ -1,0 +1,412 @@
+package supervision_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// soon bounds the wait for what must happen; it says nothing about speed.
+const soon = 20 * time.Second
+
+// stage is a pool with its breakers, and connections that only listen: the
+// test plays what they would say.
+type stage struct {
+	t    *testing.T
+	sys  *kernel.System
+	pool *kernel.PID
+	dir  *supervision.Directory
+	fail atomic.Bool // SpawnConnection fails
+
+	mu    sync.Mutex
+	conns map[string]*kernel.PID // "server#instance"
+	heard []string               // "server#instance Type"
+}
+
+type stageConn struct {
+	s    *stage
+	name string
+}
+
+// Receive implements kernel.Actor.
+func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
+	var what string
+	switch msg.(type) {
+	case *messages.Connect:
+		what = "Connect"
+	case *messages.Close:
+		what = "Close"
+	case *messages.Call:
+		what = "Call"
+	case *messages.Relist:
+		what = "Relist"
+	case *messages.Cancel:
+		what = "Cancel"
+	case string:
+		ctx.Stop(ctx.Self())
+		return
+	default:
+		return
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.heard = append(c.s.heard, c.name+" "+what)
+}
+
+func newStage(t *testing.T, change func(s *supervision.PoolSettings)) *stage {
+	t.Helper()
+	s := &stage{t: t, sys: kernel.New(slog.New(slog.NewTextHandler(io.Discard, nil))), dir: &supervision.Directory{}, conns: map[string]*kernel.PID{}}
+	set := supervision.PoolSettings{Pool: supervision.DefaultPoolConfig(), FailureThreshold: 2, Cooldown: time.Hour}
+	if change != nil {
+		change(&set)
+	}
+	pool, done, err := s.sys.SpawnRoot("pool", supervision.NewPoolActor(&supervision.PoolDeps{Directory: s.dir, Breakers: &supervision.BreakerDeps{
+		Era:    func(*messages.ServerSpec) messages.Era { return messages.EraUnknown },
+		Random: func() float64 { return 0 },
+		Scrub:  func(err *messages.Error) *messages.Error { return err },
+		SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, _ *atomic.Int64) (*kernel.PID, error) {
+			if s.fail.Load() {
+				return nil, errors.New("no more actors")
+			}
+			name := spec.Name + "#" + strconv.FormatUint(instance, 10)
+			pid, err := ctx.Spawn("conn#"+strconv.FormatUint(instance, 10), func() kernel.Actor { return &stageConn{s, name} }, kernel.Inline())
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.conns[name] = pid
+			return pid, err
+		},
+	}}, set), nil, kernel.Inline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pool = pool
+	t.Cleanup(func() {
+		s.sys.Stop(pool)
+		limit := time.NewTimer(soon)
+		defer limit.Stop()
+		select {
+		case <-done:
+		case <-limit.C:
+			t.Error("the actors do not stop")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := s.sys.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *stage) add(names ...string) {
+	var specs []*messages.ServerSpec
+	for _, n := range names {
+		specs = append(specs, &messages.ServerSpec{Name: n, MaxInstances: 1, Retry: messages.RetrySafe, Timeout: time.Second})
+	}
+	s.sys.Send(s.pool, &supervision.AddServers{Specs: specs})
+}
+
+func (s *stage) breaker(server string) *kernel.PID {
+	s.t.Helper()
+	e, ok := s.dir.Lookup(server)
+	if !ok {
+		s.t.Fatalf("no server %s", server)
+	}
+	return e.Breaker
+}
+
+// say plays a connection's message to its breaker.
+func (s *stage) say(server string, msg any) { s.sys.Send(s.breaker(server), msg) }
+
+func (s *stage) count(line string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, h := range s.heard {
+		if h == line {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *stage) until(what string, ok func() bool) {
+	s.t.Helper()
+	limit := time.NewTimer(soon)
+	defer limit.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			s.mu.Lock()
+			heard := slices.Clone(s.heard)
+			s.mu.Unlock()
+			s.t.Fatalf("it never happened: %s; heard %v", what, heard)
+		}
+	}
+}
+
+func (s *stage) hears(line string, n int) {
+	s.t.Helper()
+	s.until(line, func() bool { return s.count(line) >= n })
+}
+
+func (s *stage) stats() supervision.PoolStats {
+	reply := make(chan supervision.PoolStats, 1)
+	s.sys.Send(s.pool, &supervision.InspectPool{Reply: reply})
+	return <-reply
+}
+
+type answers chan *messages.Answer
+
+// Answer implements messages.ReplyPort.
+func (a answers) Answer(x *messages.Answer) { a <- x }
+
+type contacts chan *messages.Error
+
+// Contacted implements messages.ContactPort.
+func (c contacts) Contacted(_ uint64, err *messages.Error) { c <- err }
+
+var calls atomic.Uint64
+
+func (s *stage) call(server string, change ...func(*messages.Call)) (*messages.Call, answers) {
+	port := make(answers, 4)
+	c := &messages.Call{ID: calls.Add(1), Server: server, Tool: "t", Cancelled: &atomic.Bool{}, Reply: port}
+	for _, f := range change {
+		f(c)
+	}
+	s.say(server, c)
+	return c, port
+}
+
+func take[T any](s *stage, c <-chan T) T {
+	s.t.Helper()
+	limit := time.NewTimer(soon)
+	defer limit.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-limit.C:
+		s.t.Fatal("no answer")
+	}
+	panic("not reached")
+}
+
+// idle brings instance 1 of a server to where it has nothing to do.
+func (s *stage) idle(server string) {
+	s.t.Helper()
+	port := make(contacts, 1)
+	s.say(server, &messages.Contact{ID: 1, Reply: port})
+	s.hears(server+"#1 Connect", 1)
+	s.say(server, &messages.ConnectionReady{Instance: 1})
+	s.say(server, &messages.Cataloged{Server: server, Instance: 1})
+	if err := take(s, port); err != nil {
+		s.t.Fatal(err)
+	}
+	s.say(server, &messages.ConnectionIdle{Instance: 1})
+	s.until("the pool sees it idle", func() bool { return s.stats().Idle == 1 })
+}
+
+func TestOldNewsOfIdlenessIsIgnored(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.idle("a")
+	s.call("a")
+	s.hears("a#1 Call", 1)
+	s.say("a", &messages.ConnectionIdle{Instance: 1}) // sent before it got the call
+	if st := s.stats(); st.Busy != 1 {
+		t.Errorf("pool %+v, want it busy", st)
+	}
+	s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1, Answered: 1})
+	if st := s.stats(); st.Idle != 1 {
+		t.Errorf("pool %+v, want it idle", st)
+	}
+}
+
+// TestLostWhileItListedAnew is a connection that the breaker takes for idle
+// and that was not: it goes to FAILED and waits to be told what next.
+func TestLostWhileItListedAnew(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.idle("a")
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.hears("a#1 Close", 1)
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+	if st := s.stats(); st.Live != 0 {
+		t.Errorf("pool %+v, want the place free", st)
+	}
+}
+
+func TestTerminatedConnection(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	port := make(contacts, 1)
+	s.say("a", &messages.Contact{ID: 1, Reply: port})
+	s.hears("a#1 Connect", 1)
+	s.sys.Send(s.conns["a#1"], "stop")
+	if err := take(s, port); err == nil || err.Code != messages.CodeConnection {
+		t.Errorf("the contact heard %v", err)
+	}
+	if st := s.stats(); st.Live != 0 {
+		t.Errorf("pool %+v, want the place free", st)
+	}
+	s.call("a")
+	s.hears("a#2 Connect", 1)
+}
+
+func TestEvictionOfABusyOneIsRefused(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size = 1 })
+	s.add("a", "b")
+	s.idle("a")
+	s.call("a")
+	s.say("a", &messages.Evict{Lease: 1, Reason: "test"}) // crossed the call
+	s.call("b")
+	if s.count("a#1 Close") != 0 {
+		t.Error("a busy connection was closed")
+	}
+	s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1, Answered: 1})
+	s.hears("a#1 Close", 1)
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+	s.hears("b#1 Connect", 1)
+}
+
+func TestContactAsksAgainWhereTheListingFailed(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	first := make(contacts, 1)
+	s.say("a", &messages.Contact{ID: 1, Reply: first})
+	s.hears("a#1 Connect", 1)
+	s.say("a", &messages.ConnectionReady{Instance: 1})
+	s.say("a", &messages.ListingFailed{Instance: 1, Err: &messages.Error{Code: messages.CodeConnection}})
+	if take(s, first) == nil {
+		t.Error("a failed listing is no answer")
+	}
+	s.say("a", &messages.ConnectionIdle{Instance: 1})
+	second := make(contacts, 1)
+	s.say("a", &messages.Contact{ID: 2, Reply: second})
+	s.hears("a#1 Relist", 1)
+	s.say("a", &messages.Cataloged{Server: "a", Instance: 1})
+	if err := take(s, second); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHeldCallsKeepTheirDeadline(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.idle("a")
+	s.call("a")
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+	_, port := s.call("a", func(c *messages.Call) { c.Deadline = time.Now().Add(20 * time.Millisecond) })
+	if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeExecutionTimeout {
+		t.Errorf("answer %+v", a)
+	}
+	patient, other := s.call("a")
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.hears("a#1 Connect", 2)
+	s.hears("a#1 Call", 2)
+	if len(other) != 0 || len(port) != 0 {
+		t.Errorf("call %d was answered, or one twice", patient.ID)
+	}
+}
+
+func TestCancelledProbeThatWasHeld(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold, p.Cooldown = 1, 10*time.Millisecond })
+	s.add("a")
+	s.idle("a")
+	s.call("a")
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+	state := func() string { e, _ := s.dir.Lookup("a"); return e.Status().Breaker }
+	s.until("the cooldown ends", func() bool { return state() == "half-open" })
+	probe, port := s.call("a") // held until the dying instance is gone
+	probe.Cancelled.Store(true)
+	s.say("a", &messages.Cancel{Call: probe.ID})
+	if a := take(s, port); a.Err.Code != messages.CodeCancelled {
+		t.Errorf("answer %+v", a.Err)
+	}
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+	_, next := s.call("a")
+	s.hears("a#2 Connect", 1)
+	if len(next) != 0 {
+		t.Errorf("the next probe was refused: %+v", (<-next).Err)
+	}
+}
+
+func TestNoConnectionCanBeMade(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.fail.Store(true)
+	_, port := s.call("a")
+	if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeConnection {
+		t.Errorf("answer %+v", a)
+	}
+	contact := make(contacts, 1)
+	s.say("a", &messages.Contact{ID: 1, Reply: contact})
+	if take(s, contact) == nil {
+		t.Error("the contact heard of success")
+	}
+}
+
+func TestCallsReturnedAreGivenAnew(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.idle("a")
+	call, port := s.call("a")
+	s.say("a", &messages.ConnectionFailed{
+		Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true},
+		Returned: []messages.ReturnedCall{{Call: call, Written: false}},
+	})
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.hears("a#1 Call", 2)
+	again := *call
+	again.Attempt = 1
+	s.say("a", &messages.ConnectionFailed{
+		Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true},
+		Returned: []messages.ReturnedCall{{Call: &again, Written: true}},
+	})
+	a := take(s, port)
+	if a.Err == nil || a.Err.Code != messages.CodeToolExecution || !strings.Contains(a.Err.Message, "unknown") {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestThousandsOfServersAndTheirEnd(t *testing.T) {
+	s := newStage(t, nil)
+	var names []string
+	for i := range 2000 {
+		names = append(names, "s/"+strconv.Itoa(i)+" ~ä")
+	}
+	s.add(names...)
+	if n := len(s.dir.Names()); n != len(names) {
+		t.Fatalf("%d servers in the directory, want %d", n, len(names))
+	}
+	done := make(chan struct{})
+	s.sys.Send(s.pool, &supervision.Shutdown{Deadline: time.Now(), Done: done})
+	take(s, done)
+	// What comes after the end changes nothing and is answered.
+	s.sys.Send(s.pool, &supervision.RemoveServer{Name: names[0]})
+	s.sys.Send(s.pool, &supervision.ChangeServer{Spec: &messages.ServerSpec{Name: "new"}})
+	s.add("newer")
+	again := make(chan struct{})
+	s.sys.Send(s.pool, &supervision.Shutdown{Deadline: time.Now(), Done: again})
+	take(s, again)
+	if n := len(s.dir.Names()); n != len(names) {
+		t.Errorf("%d servers in the directory, want %d", n, len(names))
+	}
+}
