@@ -170,9 +170,11 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		c.proven = true
 		ctx.Send(c.parent, &messages.FirstSuccess{Instance: c.instance})
 	}
+	// Breaker and pool hear of it first: who has the answer and calls another
+	// server at once may have this connection evicted for it.
+	c.idleIfDone(ctx)
 	c.answer(p.call, a)
 	c.hold(p.call.Reply, f.More)
-	c.idleIfDone(ctx)
 }
 
 // hold remembers who may be holding an answer back, and forgets who got one

@@ -10,7 +10,7 @@ import (
 
 // ansi matches terminal escapes: colours and cursor moves, and titles.
 var ansi = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("\x1b(?:\\[[0-?]*[ !\"#$%&'()*+,./-]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
+	return regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])") //nolint:gocritic // the ranges are those of ECMA-48
 })
 
 // oneLine makes s fit to be shown within a line: valid UTF-8, no terminal
