@@ -33,6 +33,9 @@ type (
 		KeepAlive   bool
 		IdleTimeout time.Duration // 0: the pool's
 	}
+	// Ending says that the connection on a lease ends on its own; Release
+	// follows.
+	Ending struct{ Lease uint64 }
 	// Release gives a place back: the process tree on it is gone.
 	Release struct{ Lease uint64 }
 	// Evict asks the breaker to end the idle connection on a lease.

@@ -466,6 +466,9 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 	}
 	b.unstack(in)
 	in.phase = phaseClosing
+	if in.lease != 0 {
+		ctx.Send(b.pool, &messages.Ending{Lease: in.lease})
+	}
 	ctx.Send(in.pid, &messages.Close{Reason: reason, Err: err})
 	b.cataloged = b.cataloged && b.others(in)
 	b.publish()

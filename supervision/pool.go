@@ -133,6 +133,18 @@ func (p *Pool) EvictRefused(now time.Time, id uint64) []Action {
 	return p.settle(now, nil)
 }
 
+// Ending reports that a connection is ending on its own: ephemeral, retired or
+// failed. It counts like one that was asked to, so that nobody else is evicted
+// for the place that it is about to give back; Release follows.
+func (p *Pool) Ending(now time.Time, id uint64) []Action {
+	if l := p.leases[id]; l != nil && l.state != leaseEvicting {
+		p.makeBusy(l)
+		p.busy.add(l.server, -1)
+		p.startEvicting(l)
+	}
+	return p.settle(now, nil)
+}
+
 // Tick does what is due at now: refuses those who waited too long, opens the
 // reserve, sweeps idle connections. Calling it too early is harmless.
 func (p *Pool) Tick(now time.Time) []Action { return p.settle(now, nil) }

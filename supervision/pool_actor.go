@@ -108,6 +108,8 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Withdraw:
 		delete(p.askers, m.Ticket)
 		p.apply(ctx, p.pool.Withdraw(now, m.Ticket))
+	case *messages.Ending:
+		p.apply(ctx, p.pool.Ending(now, m.Lease))
 	case *messages.Release:
 		delete(p.holders, m.Lease)
 		p.apply(ctx, p.pool.Release(now, m.Lease))

@@ -12,9 +12,9 @@ import (
 type leaseState uint8
 
 const (
-	leaseBusy     leaseState = iota // connecting, in use or ending on its own
+	leaseBusy     leaseState = iota // connecting or in use
 	leaseIdle                       // may be evicted
-	leaseEvicting                   // was asked to end
+	leaseEvicting                   // was asked to end, or ends on its own
 )
 
 // lease is a place that is taken.
@@ -76,12 +76,16 @@ func (p *Pool) makeBusy(l *lease) {
 // evict turns an idle lease into an evicting one.
 func (p *Pool) evict(l *lease, reason EvictReason) Evict {
 	p.leaveIdle(l)
+	p.startEvicting(l)
+	return Evict{Lease: l.id, Server: l.server, Reason: reason}
+}
+
+func (p *Pool) startEvicting(l *lease) {
 	l.state = leaseEvicting
 	p.evicting++
 	if l.onReserve == nil {
 		p.evictingMain++
 	}
-	return Evict{Lease: l.id, Server: l.server, Reason: reason}
 }
 
 func (p *Pool) leaveIdle(l *lease) {

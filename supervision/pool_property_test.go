@@ -283,6 +283,14 @@ func (m *model) releaseLease(l *modelLease) {
 	m.apply(m.pool.Release(m.now, l.id))
 }
 
+func (m *model) ending() {
+	if l := m.pick(func(l *modelLease) bool { return !l.evicting }); l != nil {
+		l.idle, l.evicting = false, true
+		m.lru = slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id })
+		m.apply(m.pool.Ending(m.now, l.id))
+	}
+}
+
 func (m *model) refuseEviction() {
 	if l := m.pick(func(l *modelLease) bool { return l.evicting }); l != nil {
 		l.evicting, l.room = false, false
@@ -369,7 +377,7 @@ func TestPoolProperties(t *testing.T) {
 		m.pool = supervision.NewPool(m.cfg)
 		ops := []func(){
 			m.acquire, m.acquire, m.acquire, m.acquire, m.idle, m.idle, m.idle, m.used,
-			m.release, m.release, m.refuseEviction, m.withdraw, m.tick, m.tick, m.reconfigure,
+			m.release, m.release, m.ending, m.refuseEviction, m.withdraw, m.tick, m.tick, m.reconfigure,
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			ops[rapid.IntRange(0, len(ops)-1).Draw(t, "op")]()

@@ -428,3 +428,30 @@ func BenchmarkPoolChurn(b *testing.B) {
 		note(p.Release(epoch, evicted[i]))
 	}
 }
+
+// A connection that is ending by itself makes the room that a waiter needs;
+// nobody else goes for it.
+func TestPoolDoesNotEvictBesideOneThatEnds(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	p := supervision.NewPool(supervision.PoolConfig{Size: 2, MaxWaiters: 9})
+	var leases []uint64
+	for ticket := range uint64(2) {
+		for _, a := range p.Acquire(now, ticket+1, "s", 1, time.Time{}) {
+			leases = append(leases, a.(supervision.Grant).Lease)
+		}
+	}
+	p.Idle(now, leases[0], supervision.IdleOptions{KeepAlive: true})
+	if acts := p.Ending(now, leases[1]); len(acts) != 0 {
+		t.Fatalf("Ending made %v happen", acts)
+	}
+	if acts := p.Acquire(now, 3, "t", 1, time.Time{}); len(acts) != 0 {
+		t.Errorf("while a place is about to be free, a waiter made %+v happen", acts)
+	}
+	acts := p.Release(now, leases[1])
+	if len(acts) != 1 {
+		t.Fatalf("the release made %+v happen, want a grant", acts)
+	}
+	if g, ok := acts[0].(supervision.Grant); !ok || g.Ticket != 3 {
+		t.Errorf("the release made %+v happen, want the waiter's grant", acts[0])
+	}
+}
