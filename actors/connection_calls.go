@@ -276,79 +276,6 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	}
 }
 
-// arm makes sure that the alarm goes off at t or before.
-func (c *connection) arm(ctx *kernel.Context, t time.Time) {
-	if !c.wake.IsZero() && !c.wake.After(t) {
-		return
-	}
-	c.timer.Stop()
-	c.gen++
-	c.wake = t
-	c.timer = ctx.After(time.Until(t), &deadlineDue{c.gen})
-}
-
-// onDeadline times out what is due and sets the alarm for what is left.
-func (c *connection) onDeadline(ctx *kernel.Context) {
-	c.wake = time.Time{}
-	now := time.Now()
-	var next time.Time
-	later := func(t time.Time) {
-		if next.IsZero() || t.Before(next) {
-			next = t
-		}
-	}
-	timedOut := false
-	for id, p := range c.inflight {
-		if p.deadline.After(now) {
-			later(p.deadline)
-			continue
-		}
-		timedOut = true
-		delete(c.inflight, id)
-		c.handled++
-		c.answer(p.call, &messages.Answer{Err: c.timeoutError(p)})
-		c.sendInternal(ctx, cancelledLine(id, "timed out"))
-	}
-	kept := c.waiters[:0]
-	for _, w := range c.waiters {
-		switch {
-		case w.Deadline.IsZero():
-			kept = append(kept, w)
-		case w.Deadline.After(now):
-			later(w.Deadline)
-			kept = append(kept, w)
-		default:
-			c.handled++
-			c.answer(w, &messages.Answer{Err: &messages.Error{
-				Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
-				Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",
-				Hint:    "Call again with a longer timeoutMs, or raise startupTimeoutMs if the server is slow to start.",
-			}})
-		}
-	}
-	clear(c.waiters[len(kept):])
-	c.waiters = kept
-	if timedOut && c.ping == nil && c.ready {
-		c.sendPing(ctx)
-	}
-	if !next.IsZero() {
-		c.arm(ctx, next)
-	}
-	c.idleIfDone(ctx)
-}
-
-// sendPing asks a child that let a request time out whether it lives. Any
-// message from it is an answer. Modern children have no ping and are asked to
-// introduce themselves.
-func (c *connection) sendPing(ctx *kernel.Context) {
-	method := methodPing
-	if c.hs.era == messages.EraModern {
-		method = methodDiscover
-	}
-	c.request(ctx, method, nil, func(*kernel.Context, *messages.Frame) {})
-	c.ping = ctx.After(pingTimeout, &pingDue{c.run.n})
-}
-
 // request sends a request of the connection's own.
 func (c *connection) request(ctx *kernel.Context, method string, params []byte, handle func(*kernel.Context, *messages.Frame)) uint64 {
 	c.nextID++
@@ -398,18 +325,6 @@ func idInPrefix(prefix []byte) (uint64, bool) {
 		if key == "id" {
 			return parseID(val)
 		}
-	}
-}
-
-func (c *connection) timeoutError(p *pending) *messages.Error {
-	after := p.timeout
-	if !p.deadline.Before(p.limit) {
-		after = p.limit.Sub(p.since).Round(time.Millisecond)
-	}
-	return &messages.Error{
-		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOffline,
-		Message: strconv.Quote(c.spec.Name) + " did not answer within " + after.String() + "; the request was cancelled, whether it took effect is unknown",
-		Hint:    "Check what the call may have done before you repeat it. A longer timeoutMs gives it more time.",
 	}
 }
 

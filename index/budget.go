@@ -27,10 +27,6 @@ func NewBudget(tokens int) *Budget { return &Budget{left: max(tokens, 0)} }
 // Left is how many tokens are left, never below zero.
 func (b *Budget) Left() int { return b.left }
 
-// Take spends what text costs and says so, or spends nothing where that is
-// more than is left.
-func (b *Budget) Take(text string) bool { return b.Spend(EstimateTokens(text)) }
-
 // Spend spends tokens, or nothing where that is more than is left.
 func (b *Budget) Spend(tokens int) bool {
 	if tokens > b.left {

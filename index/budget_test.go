@@ -34,7 +34,7 @@ func TestBudget(t *testing.T) {
 	if b.Spend(3) || !b.Spend(2) || b.Left() != 0 {
 		t.Error("spending is wrong")
 	}
-	if !b.Take("") || b.Take("x") {
+	if !b.Spend(EstimateTokens("")) || b.Spend(EstimateTokens("x")) {
 		t.Error("an empty text is free and no other is")
 	}
 	if kept, omitted := Cut(NewBudget(-5), []int{1}, cost); len(kept) != 0 || omitted != 1 {

@@ -119,25 +119,3 @@ func TestIdle(t *testing.T) {
 		t.Errorf("buffer %d bytes, %d lines, grown %d times", len(s.buf), len(f.lines), f.grew)
 	}
 }
-
-func TestElements(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		want string
-		ok   bool
-	}{
-		{`[]`, "", false},
-		{`[ ]`, "", false},
-		{`[{}]`, "{}", true},
-		{`[{"a":"],\"["},[1,2],3]`, `{"a":"],\"["}|[1,2]|3`, true},
-		{`[{}`, "", false},
-		{`[{}]x`, "{}", false},
-		{`["`, "", false},
-	} {
-		var got []string
-		ok := elements([]byte(c.in), func(e []byte) { got = append(got, string(e)) })
-		if ok != c.ok || strings.Join(got, "|") != c.want {
-			t.Errorf("elements(%s) = %q, %v; want %q, %v", c.in, got, ok, c.want, c.ok)
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -93,10 +94,17 @@ func (in *inbox) flush() {
 	}
 }
 
+// line takes one line. An array of messages is a batch, which the 2025-03-26
+// revision has.
 func (in *inbox) line(line []byte, more bool) {
 	if line[0] == '[' {
-		ok := elements(line, func(element []byte) { in.frame(element, more) })
-		if !ok {
+		messages := 0
+		err := jsonrpc.Elements(line, func(element []byte) error {
+			messages++
+			in.frame(element, more)
+			return nil
+		})
+		if err != nil || messages == 0 {
 			in.noise(prefix(line), len(line) > prefixSize)
 		}
 		return

@@ -1,0 +1,178 @@
+package supervision
+
+import (
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// onCall picks a connection for a call, or refuses it.
+func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
+	if call.Cancelled != nil && call.Cancelled.Load() {
+		b.refuse(call, cancelled(call))
+		return
+	}
+	if err := b.unusable(); err != nil {
+		b.refuse(call, err)
+		return
+	}
+	now := time.Now()
+	d := b.policy.Allow(now)
+	if !d.Allowed {
+		b.refuse(call, b.policy.Refusal(now, b.spec.Name))
+		return
+	}
+	b.cause = call.Meta
+	b.dispatch(ctx, call, d.Probe)
+}
+
+func (b *breakerActor) dispatch(ctx *kernel.Context, call *messages.Call, probe bool) {
+	if probe {
+		b.probeMark, b.probeCall = 0, call.ID
+	}
+	in := b.pick(ctx)
+	if in == nil {
+		b.hold(ctx, call)
+		return
+	}
+	if probe {
+		b.probeMark, b.probeCall = in.n, call.ID
+	}
+	b.give(ctx, in, call)
+}
+
+func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Call) {
+	if in.phase == phaseIdle {
+		b.unstack(in)
+		in.phase = phaseReady
+		b.entry.active.Store(true)
+		ctx.Send(b.pool, &messages.Used{Lease: in.lease})
+	}
+	in.dispatched++
+	ctx.Send(in.pid, call)
+}
+
+// pick chooses among the instances: the one that was idle last, else a new one
+// where the server may have more, else the one with the least to do. nil means
+// that a dying instance has to be waited for.
+func (b *breakerActor) pick(ctx *kernel.Context) *instance {
+	for i := len(b.idle) - 1; i >= 0; i-- {
+		if !b.idle[i].retire {
+			return b.idle[i]
+		}
+	}
+	var best *instance
+	living, failed := 0, false
+	for _, in := range b.instances {
+		switch {
+		case in.phase == phaseClosing || in.retire:
+			continue
+		case in.phase == phaseFailed:
+			failed = true
+			living++
+			continue
+		}
+		living++
+		if best == nil || in.load.Load() < best.load.Load() || in.load.Load() == best.load.Load() && in.n < best.n {
+			best = in
+		}
+	}
+	if best == nil {
+		if failed {
+			return nil
+		}
+		return b.start(ctx)
+	}
+	busy := best.phase == phaseReady && best.dispatched > 0
+	if busy && living < b.spec.MaxInstances && time.Now().After(b.noScale) {
+		if in := b.start(ctx); in != nil {
+			return in
+		}
+	}
+	return best
+}
+
+// start makes a new instance. It takes calls at once and keeps them until it
+// has a place, a process and a handshake.
+func (b *breakerActor) start(ctx *kernel.Context) *instance {
+	b.last++
+	in := &instance{n: b.last}
+	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.load)
+	if err != nil {
+		ctx.Event("spawn-failed", err.Error(), 0)
+		return nil
+	}
+	in.pid = pid
+	b.instances[in.n] = in
+	if d := b.policy.StartDelay(time.Now()); d > 0 {
+		ctx.After(d, &startDue{in.n})
+	} else {
+		b.reserve(ctx, in)
+	}
+	return in
+}
+
+func (b *breakerActor) reserve(ctx *kernel.Context, in *instance) {
+	in.ticket = b.tickets.Add(1)
+	ctx.Send(b.pool, &reserveFrom{&messages.Reserve{
+		// A place serves whoever calls the server, so no single call's
+		// deadline ends the wait for it.
+		Meta:   messages.Meta{Trace: b.cause.Trace, Session: b.cause.Session},
+		Ticket: in.ticket, Server: b.spec.Name,
+	}, ctx.Self()})
+}
+
+func (b *breakerActor) byTicket(t uint64) *instance {
+	for _, in := range b.instances {
+		if in.ticket == t && in.phase == phaseWaiting {
+			return in
+		}
+	}
+	return nil
+}
+
+func (b *breakerActor) onGranted(ctx *kernel.Context, m *messages.Granted) {
+	in := b.byTicket(m.Ticket)
+	if in == nil {
+		ctx.Send(b.pool, &messages.Release{Lease: m.Lease})
+		return
+	}
+	in.lease, in.phase = m.Lease, phaseConnecting
+	ctx.Send(in.pid, &messages.Connect{Era: b.era()})
+	b.publish()
+}
+
+// era is what the next start greets in: what the catalog knows, else what was
+// not tried last.
+func (b *breakerActor) era() messages.Era {
+	if b.guess != messages.EraUnknown {
+		return b.guess
+	}
+	return b.deps.Era(b.spec)
+}
+
+func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.ReserveRefused) {
+	in := b.byTicket(m.Ticket)
+	if in == nil {
+		return
+	}
+	b.releaseProbe(in)
+	if b.others(in) {
+		b.noScale = time.Now().Add(scalePause)
+		b.close(ctx, in, "no place for another instance", nil)
+		return
+	}
+	b.close(ctx, in, "no place in the pool", m.Err)
+	b.answerContacts(m.Err)
+}
+
+// others reports whether another instance could take this one's calls.
+func (b *breakerActor) others(but *instance) bool {
+	for _, in := range b.instances {
+		if in != but && !in.retire && (in.phase == phaseReady || in.phase == phaseIdle || in.phase == phaseConnecting) {
+			return true
+		}
+	}
+	return false
+}
