@@ -166,6 +166,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onProbeDue(ctx, m)
 	case *listDue:
 		c.onListDue(ctx, m)
+	case *runStarting:
+		c.onStarting(ctx, m)
 	case *runLaunched:
 		c.onLaunched(ctx, m)
 	case *runEOF:

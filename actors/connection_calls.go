@@ -236,6 +236,11 @@ func (c *connection) onProgress(f *messages.Frame) {
 
 // onChildRequest answers what a child asks of its client.
 func (c *connection) onChildRequest(ctx *kernel.Context, f *messages.Frame) {
+	if c.hs.asked[f.Method] {
+		// A program such as cat gives back what it is told.
+		c.fail(ctx, messages.Evidence{Text: "the program echoes what it is sent; it is no MCP server"})
+		return
+	}
 	body := `"result":{}`
 	if f.Method != methodPing {
 		msg, _ := json.Marshal("metamcp does not pass " + f.Method + " on to its client") // a string always marshals

@@ -113,7 +113,6 @@ func (c *connection) startRun(ctx *kernel.Context) {
 	r := &run{n: c.runs}
 	c.run = r
 	c.hs.asked = map[string]bool{}
-	r.startup = ctx.After(c.spec.StartupTimeout, &startupDue{r.n})
 	sys, self, spec, deps := c.sys, c.self, c.spec, c.deps
 	ear := &earOf{c: c, run: r.n}
 	n := r.n
@@ -121,6 +120,7 @@ func (c *connection) startRun(ctx *kernel.Context) {
 		select {
 		case deps.starts <- struct{}{}:
 			defer func() { <-deps.starts }()
+			sys.Send(self, &runStarting{n})
 		case <-wctx.Done():
 			sys.Send(self, &runLaunched{run: n, err: errors.New("the host is shutting down")})
 			return
@@ -134,6 +134,14 @@ func (c *connection) startRun(ctx *kernel.Context) {
 	}, func(any) {
 		sys.Send(self, &runLaunched{run: n, err: errors.New("starting the server panicked; see the log")})
 	})
+}
+
+// onStarting begins the startup time: what a start waited for others does not
+// count.
+func (c *connection) onStarting(ctx *kernel.Context, m *runStarting) {
+	if r := c.run; r != nil && m.run == r.n && !r.ending && !c.ready {
+		r.startup = ctx.After(c.spec.StartupTimeout, &startupDue{r.n})
+	}
 }
 
 func (c *connection) onLaunched(ctx *kernel.Context, m *runLaunched) {

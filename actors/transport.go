@@ -87,6 +87,8 @@ type (
 		run  uint64
 		exit *messages.Exit
 	}
+	// runStarting says that a start has its turn.
+	runStarting struct{ run uint64 }
 	runLaunched struct {
 		run  uint64
 		link Link
