@@ -239,6 +239,18 @@ func TestOddAnswers(t *testing.T) {
 	r.add("a", nil, nil)
 	r.wantResult(r.do("a", "do", doArgs{Do: "twice"}))
 	r.wantCode(r.do("a", "do", doArgs{Do: "empty"}), messages.CodeToolExecution)
+	// What no client could read must not be passed on: its caller would wait.
+	for _, body := range []string{
+		`"result":null`, `"result":5`, `"result":"x"`, `"result":[1]`, `"result":true`,
+		`"error":null`, `"error":"boom"`, `"error":7`, `"error":{}`, `"error":{"code":-5}`, `"error":{"code":"x","message":"m"}`, `"error":{"code":1,"message":5}`,
+	} {
+		a := r.do("a", "do", doArgs{Do: "say " + body})
+		r.wantCode(a, messages.CodeToolExecution)
+		if a.Err != nil && len(a.Err.Details) == 0 {
+			t.Errorf("%s: what the server said is not told", body)
+		}
+	}
+	r.wantResult(r.do("a", "do", doArgs{Do: `say "result":{"content":[]},"error":null`}))
 	if a := r.do("a", "do", doArgs{Do: "rpcerror"}); a.RPCError == nil {
 		t.Errorf("want the child's own error, got %+v", a)
 	}

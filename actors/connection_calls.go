@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -158,13 +159,14 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	delete(c.inflight, id)
 	c.handled++
 	c.answered++
-	a := &messages.Answer{Result: f.Result, RPCError: f.Error, More: f.More}
-	if f.Result == nil && f.Error == nil {
-		a.Err = &messages.Error{
-			Code: messages.CodeToolExecution, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOther,
-			Message: strconv.Quote(c.spec.Name) + " answered without result and without error",
-			Hint:    "This is a fault of the server. Check what the call may have done before you repeat it.",
-		}
+	a := &messages.Answer{More: f.More}
+	switch {
+	case isObject(f.Result):
+		a.Result = f.Result
+	case isRPCError(f.Error):
+		a.RPCError = f.Error
+	default:
+		a.Err = c.noAnswer(p.call, f)
 	}
 	if !c.proven {
 		c.proven = true
@@ -175,6 +177,34 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	c.idleIfDone(ctx)
 	c.answer(p.call, a)
 	c.hold(p.call.Reply, f.More)
+}
+
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// isRPCError says whether a client would take raw for the error of a response.
+func isRPCError(raw json.RawMessage) bool {
+	var e struct {
+		Code    *int64  `json:"code"`
+		Message *string `json:"message"`
+	}
+	return isObject(raw) && json.Unmarshal(raw, &e) == nil && e.Code != nil && e.Message != nil
+}
+
+// noAnswer is the error for a response that no client could read: passed on,
+// it would leave the caller waiting.
+func (c *connection) noAnswer(call *messages.Call, f *messages.Frame) *messages.Error {
+	e := &messages.Error{
+		Code: messages.CodeToolExecution, Server: c.spec.Name, Tool: call.Tool, Class: messages.ClassOther,
+		Message: strconv.Quote(c.spec.Name) + " answered with neither a result object nor a proper error",
+		Hint:    "This is a fault of the server. Check what the call may have done before you repeat it.",
+	}
+	const enough = 300
+	for _, said := range []json.RawMessage{f.Result, f.Error} {
+		if len(said) > 0 {
+			e.Details = append(e.Details, strings.ToValidUTF8(string(said[:min(len(said), enough)]), ""))
+		}
+	}
+	return e
 }
 
 // hold remembers who may be holding an answer back, and forgets who got one

@@ -58,8 +58,12 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 	if l == nil {
 		return
 	}
-	if f.Error != nil {
-		c.endListing(ctx, "", rpcErrorText(f.Error))
+	if !isObject(f.Result) {
+		why := "its answer to tools/list is no result"
+		if f.Error != nil {
+			why = rpcErrorText(f.Error)
+		}
+		c.endListing(ctx, "", why)
 		return
 	}
 	l.pages = append(l.pages, f.Result)

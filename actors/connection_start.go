@@ -202,7 +202,7 @@ func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
 		} `json:"serverInfo"`
 		Instructions string `json:"instructions"`
 	}
-	if f.Error != nil || json.Unmarshal(f.Result, &res) != nil || res.Version == "" {
+	if !isObject(f.Result) || json.Unmarshal(f.Result, &res) != nil || res.Version == "" {
 		c.greetingRefused(ctx, methodInitialize, methodDiscover, f)
 		return
 	}
@@ -231,7 +231,7 @@ func (c *connection) onDiscovered(ctx *kernel.Context, f *messages.Frame) {
 			} `json:"io.modelcontextprotocol/serverInfo"`
 		} `json:"_meta"`
 	}
-	if f.Error != nil || json.Unmarshal(f.Result, &res) != nil || len(res.Versions) == 0 {
+	if !isObject(f.Result) || json.Unmarshal(f.Result, &res) != nil || len(res.Versions) == 0 {
 		c.greetingRefused(ctx, methodDiscover, methodInitialize, f)
 		return
 	}
@@ -297,12 +297,15 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 
 // rpcErrorText is a JSON-RPC error in one line.
 func rpcErrorText(raw json.RawMessage) string {
+	if !isRPCError(raw) {
+		return "an error that is none: " + string(raw)
+	}
 	var e struct {
-		Code    int    `json:"code"`
+		Code    int64  `json:"code"`
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(raw, &e) != nil {
 		return string(raw)
 	}
-	return e.Message + " (" + strconv.Itoa(e.Code) + ")"
+	return e.Message + " (" + strconv.FormatInt(e.Code, 10) + ")"
 }

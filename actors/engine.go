@@ -54,6 +54,8 @@ type Engine struct {
 	index    *kernel.PID
 	pool     *kernel.PID
 
+	judges   chan struct{} // turns of the workers that check calls
+	waiting  atomic.Int64  // calls that wait for such a turn
 	contacts atomic.Uint64
 	first    sync.Map // call id → *firstCall, while it waits for a listing
 	closed   atomic.Bool
@@ -69,7 +71,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	if opts.Scrub == nil {
 		opts.Scrub = func(err *messages.Error) *messages.Error { return err }
 	}
-	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}}
+	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: make(chan struct{}, maxJudges)}
 	e.sys.OnUndelivered(e.undelivered)
 	deps := &connectionDeps{
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),

@@ -22,46 +22,91 @@ import (
 // server exists, the tool exists and is enabled, and the arguments fit its
 // input schema. A listing from the schema cache may confirm all of that, but
 // only one from a running child may deny it.
+//
+// What takes time is done by a worker: arguments that are not certainly valid
+// at first sight, and looking for the nearest names.
 func (e *Engine) Call(call *messages.Call) {
 	entry, ok := e.dir.Lookup(call.Server)
 	if !ok {
-		e.refuse(call, e.ServerNotFound(call.Server))
+		e.later(call, func() { e.refuse(call, e.ServerNotFound(call.Server)) })
 		return
 	}
 	known := e.view.Load().Server(call.Server)
-	if known != nil {
-		err, final := e.check(call, known)
-		if err == nil {
-			e.sys.Send(entry.Breaker, call)
-			if known.Toolset.Live && e.stale(known.Toolset) {
-				e.contact(entry, call.Meta, true, nobody{})
-			}
-			return
-		}
-		if final {
-			e.refuse(call, err)
-			return
-		}
+	if known == nil {
+		e.callAfterContact(entry, call)
+		return
 	}
-	e.callAfterContact(entry, call)
+	if tool := known.Tool(call.Tool); tool != nil && tool.Enabled && tool.Validator.Accepts(call.Args) {
+		e.send(entry, call, tool, known)
+		return
+	}
+	e.later(call, func() {
+		tool, err, final := e.check(call, known)
+		switch {
+		case err == nil:
+			e.send(entry, call, tool, known)
+		case final:
+			e.refuse(call, err)
+		default:
+			e.callAfterContact(entry, call)
+		}
+	})
+}
+
+// maxLater bounds the calls that wait for a worker, maxJudges those workers.
+const (
+	maxLater  = 16384
+	maxJudges = 4
+)
+
+// later runs what a call needs on a worker.
+func (e *Engine) later(call *messages.Call, work func()) {
+	if e.waiting.Add(1) > maxLater {
+		e.waiting.Add(-1)
+		e.refuse(call, &messages.Error{
+			Code: messages.CodePoolSaturated, Retryable: true,
+			Message: strconv.Itoa(maxLater) + " calls already wait for their arguments to be checked", Hint: "Send fewer calls at a time.",
+		})
+		return
+	}
+	e.sys.Go(func(context.Context) {
+		defer e.waiting.Add(-1)
+		e.judges <- struct{}{} // each is bounded in time, so the turn comes
+		defer func() { <-e.judges }()
+		work()
+	}, func(any) {
+		e.refuse(call, &messages.Error{
+			Code: messages.CodeToolExecution, Message: "checking the call broke inside metamcp; it was not sent",
+			Hint: "Please report this with the log of the host.",
+		})
+	})
+}
+
+// send hands a call that passed its checks on, and refreshes a listing that is
+// old.
+func (e *Engine) send(entry *supervision.Entry, call *messages.Call, tool *index.Entry, known *index.ServerEntry) {
+	call.Idempotent = tool.Tool.ReadOnly || tool.Tool.Idempotent
+	e.sys.Send(entry.Breaker, call)
+	if known.Toolset.Live && e.stale(known.Toolset) {
+		e.contact(entry, call.Meta, true, nobody{})
+	}
 }
 
 // check holds a call against what is known of its server. final says that the
 // verdict stands even though a fresh listing might say otherwise.
-func (e *Engine) check(call *messages.Call, known *index.ServerEntry) (err *messages.Error, final bool) {
-	tool := known.Tool(call.Tool)
+func (e *Engine) check(call *messages.Call, known *index.ServerEntry) (tool *index.Entry, err *messages.Error, final bool) {
+	tool = known.Tool(call.Tool)
 	fresh := known.Toolset.Live && !e.stale(known.Toolset)
 	if tool == nil {
-		return toolNotFound(known, call), fresh
+		return nil, toolNotFound(known, call), fresh
 	}
 	if !tool.Enabled {
-		return toolDisabled(call), true
+		return nil, toolDisabled(call), true
 	}
 	if problems := tool.Validator.Validate(call.Args); len(problems) > 0 {
-		return validationError(call, problems), fresh
+		return nil, validationError(call, problems), fresh
 	}
-	call.Idempotent = tool.Tool.ReadOnly || tool.Tool.Idempotent
-	return nil, true
+	return tool, nil, true
 }
 
 func (e *Engine) stale(ts *messages.Toolset) bool {
@@ -112,23 +157,18 @@ func (f *firstCall) Contacted(_ uint64, err *messages.Error) {
 		f.e.refuse(f.call, err)
 		return
 	}
-	// Compiling a schema takes its time, and this is the breaker's goroutine.
-	f.e.sys.Go(func(context.Context) {
+	f.e.later(f.call, func() {
 		known := f.e.view.Load().Server(f.call.Server)
 		if known == nil {
 			f.e.refuse(f.call, supervision.NotFound(f.call.Server, "it was removed while it was being started"))
 			return
 		}
-		if err, _ := f.e.check(f.call, known); err != nil {
+		tool, err, _ := f.e.check(f.call, known)
+		if err != nil {
 			f.e.refuse(f.call, err)
 			return
 		}
-		f.e.sys.Send(f.entry.Breaker, f.call)
-	}, func(any) {
-		f.e.refuse(f.call, &messages.Error{
-			Code: messages.CodeToolExecution, Message: "checking the call broke inside metamcp; it was not sent",
-			Hint: "Please report this with the log of the host.",
-		})
+		f.e.send(f.entry, f.call, tool, known)
 	})
 }
 

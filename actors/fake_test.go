@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -437,6 +438,10 @@ func (l *fakeLink) call(m rpcLine) {
 	_ = json.Unmarshal(m.Params, &p) // a line of ours
 	ok := `{"content":[{"type":"text","text":"` + l.server + `#` + strconv.Itoa(l.n) + `"}]}`
 	wait := time.Duration(p.Args.Ms) * time.Millisecond
+	if body, ok := strings.CutPrefix(p.Args.Do, "say "); ok {
+		l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,` + body + `}`)
+		return
+	}
 	switch p.Args.Do {
 	case "", "echo":
 		l.answer(m.ID, ok)

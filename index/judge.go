@@ -36,16 +36,18 @@ type judge struct {
 	schema *jsonschema.Schema // nil: unusable, everything passes
 	raw    json.RawMessage
 	note   string
+	cost   cost
 }
 
 func newJudge(raw json.RawMessage) *judge {
-	schema, note := compileSchema(raw)
-	return &judge{schema: schema, raw: raw, note: note}
+	j := &judge{raw: raw}
+	j.schema, j.note = compileSchema(raw, &j.cost)
+	return j
 }
 
 // compileSchema returns a nil schema and the reason where the schema cannot
 // be used, and the schema with a note where only a part of it cannot.
-func compileSchema(raw json.RawMessage) (schema *jsonschema.Schema, note string) {
+func compileSchema(raw json.RawMessage, cost *cost) (schema *jsonschema.Schema, note string) {
 	const unjudged = "arguments are not checked: "
 	// The library is thorough, but it meets what strangers wrote.
 	defer func() {
@@ -74,8 +76,10 @@ func compileSchema(raw json.RawMessage) (schema *jsonschema.Schema, note string)
 	}
 	var skipped []string
 	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
-		if re, err := regexp.Compile(pattern); err == nil {
-			return re, nil
+		if cost.pattern(pattern) {
+			if re, err := regexp.Compile(pattern); err == nil {
+				return re, nil
+			}
 		}
 		skipped = append(skipped, pattern)
 		return anything(pattern), nil
@@ -87,7 +91,7 @@ func compileSchema(raw json.RawMessage) (schema *jsonschema.Schema, note string)
 	if err != nil {
 		return nil, unjudged + oneLine(err)
 	}
-	if unfolds(schema, map[*jsonschema.Schema]int{}) > maxExpansion {
+	if cost.unfold(schema) > maxExpansion {
 		return nil, unjudged + "the input schema refers to its own parts too many times"
 	}
 	if len(skipped) > 0 {
@@ -109,6 +113,9 @@ func (j *judge) problems(args json.RawMessage) (out []Problem) {
 	doc, err := decode(args)
 	if err != nil {
 		return []Problem{{Message: "expected one valid JSON object: " + err.Error()}}
+	}
+	if !j.cost.affordable(doc, len(args)) {
+		return nil
 	}
 	err = j.schema.Validate(doc)
 	if err == nil {
@@ -204,6 +211,9 @@ func inspect(v any, depth int, objects *int) string {
 		// decides which of the other keywords apply.
 		if named, ok := v["patternProperties"].(map[string]any); ok {
 			for pattern := range named {
+				if size, ok := programSize(pattern); !ok || size > maxProgram {
+					return "a name pattern of the input schema is too large: " + shorten(pattern, 80)
+				}
 				if _, err := regexp.Compile(pattern); err != nil {
 					return "a name pattern of the input schema cannot be used: " + shorten(pattern, 80)
 				}
@@ -222,28 +232,6 @@ func inspect(v any, depth int, objects *int) string {
 		}
 	}
 	return ""
-}
-
-// unfolds counts the subschemas that a schema visits when every reference is
-// followed; a reference back to a schema that is still being counted ends
-// there, since the library stops at such a cycle unless the value goes deeper.
-func unfolds(s *jsonschema.Schema, known map[*jsonschema.Schema]int) int {
-	if s == nil {
-		return 0
-	}
-	if n, ok := known[s]; ok {
-		return n
-	}
-	known[s] = 1
-	n := 1
-	for _, sub := range subschemas(s) {
-		if n += unfolds(sub, known); n > maxExpansion {
-			n = maxExpansion + 1
-			break
-		}
-	}
-	known[s] = n
-	return n
 }
 
 func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {

@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 )
 
 // A Problem is one place where arguments do not fit a tool's input schema.
@@ -36,8 +37,8 @@ const maxProblems = 20
 type Validator struct {
 	schema json.RawMessage
 
-	plainOnce sync.Once
-	plain     *plain
+	once  sync.Once
+	quick atomic.Pointer[quickLook] // nil until somebody judged
 
 	judgeOnce sync.Once
 	judge     *judge
@@ -49,8 +50,25 @@ func NewValidator(schema json.RawMessage) *Validator {
 	return &Validator{schema: schema}
 }
 
+// quickLook is what a scan over raw bytes can say of arguments.
+type quickLook struct{ plain *plain } // nil: nothing
+
+// Accepts says that args are certainly valid, in time that grows with nothing
+// but their length and without allocating. A false means only that Validate
+// has to say. args is one valid JSON text; empty args stand for {}.
+func (v *Validator) Accepts(args json.RawMessage) bool {
+	if v.schema == nil {
+		return true
+	}
+	q := v.quick.Load()
+	return q != nil && q.plain != nil && q.plain.accepts(orEmpty(args))
+}
+
 // Validate returns what is wrong with args, at most 20 problems in a stable
-// order, or nil. args is one valid JSON text; empty args stand for {}.
+// order, or nil. args is one valid JSON text; empty args stand for {}. It
+// compiles the schema where that was not needed before, and may take some
+// tenths of a second, so it belongs on a worker; more than that no schema and
+// no arguments can make it take.
 //
 // A schema that cannot be used (see [Validator.Note]) blocks nothing: the
 // arguments then pass unjudged.
@@ -58,18 +76,24 @@ func (v *Validator) Validate(args json.RawMessage) []Problem {
 	if v.schema == nil {
 		return nil
 	}
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	v.plainOnce.Do(func() {
+	v.once.Do(func() {
+		q := &quickLook{}
 		if len(v.schema) <= maxSchemaBytes {
-			v.plain = compilePlain(v.schema)
+			q.plain = compilePlain(v.schema)
 		}
+		v.quick.Store(q)
 	})
-	if v.plain != nil && v.plain.accepts(args) {
+	if v.Accepts(args) {
 		return nil
 	}
-	return v.compiled().problems(args)
+	return v.compiled().problems(orEmpty(args))
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
 }
 
 // Note says in one line why arguments pass unjudged, or which part of the
