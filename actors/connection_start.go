@@ -105,10 +105,10 @@ func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
 	}
 	c.proven = false
 	c.hs = handshake{learned: m.Era}
-	c.startRun(ctx)
+	c.startRun()
 }
 
-func (c *connection) startRun(ctx *kernel.Context) {
+func (c *connection) startRun() {
 	c.runs++
 	r := &run{n: c.runs}
 	c.run = r

@@ -55,13 +55,8 @@ func programSize(text string) (size int, ok bool) {
 }
 
 func instructions(re *syntax.Regexp) int {
-	n := 1
-	switch re.Op {
-	case syntax.OpLiteral:
-		n = len(re.Rune)
-	case syntax.OpCharClass:
-		n = 1 + len(re.Rune)/2
-	}
+	// The text of a literal, or the ranges of a character class.
+	n := 1 + len(re.Rune)
 	for _, sub := range re.Sub {
 		n += instructions(sub)
 		if n > maxProgram {
