@@ -184,13 +184,10 @@ func (c *connection) endRun(ctx *kernel.Context) {
 func (c *connection) climb(ctx *kernel.Context) {
 	r := c.run
 	steps := supervision.Ladder(c.spec.StopGrace)
-	if r.step >= len(steps) {
-		// Killed and still there: uninterruptible in the kernel. It is
-		// looked for until it goes; the place stays taken meanwhile.
-		c.look(ctx)
-		return
-	}
-	step := steps[r.step]
+	// Killed and still there: uninterruptible in the kernel, or forking faster
+	// than it is found. It is killed again until it is gone; the place stays
+	// taken meanwhile.
+	step := steps[min(r.step, len(steps)-1)]
 	if ctx.Tracing() {
 		ctx.Event("ladder", step.Do.String(), 0)
 	}
@@ -207,9 +204,18 @@ func (c *connection) climb(ctx *kernel.Context) {
 		case supervision.MoveLook:
 		}
 		alive := step.Do == supervision.MoveCloseInput || link.TreeAlive()
-		for end := time.Now().Add(killLook); step.Do == supervision.MoveKill && alive && time.Now().Before(end); {
+		// A tree that forks is gone when two looks in a row find nothing.
+		gone := 0
+		for end := time.Now().Add(killLook); step.Do == supervision.MoveKill && gone < 2 && time.Now().Before(end); {
+			if alive {
+				link.Signal(messages.SignalKill)
+			}
 			waitALittle(wctx)
-			alive = link.TreeAlive()
+			if alive = link.TreeAlive(); alive {
+				gone = 0
+			} else {
+				gone++
+			}
 		}
 		sys.Send(self, &runStep{run: n, step: i, alive: alive})
 	}, func(any) { sys.Send(self, &runStep{run: n, step: i, alive: true}) })
@@ -227,7 +233,11 @@ func (c *connection) onStep(ctx *kernel.Context, m *runStep) {
 	}
 	switch {
 	case m.step != lookStep:
-		wait := supervision.Ladder(c.spec.StopGrace)[m.step].Wait
+		steps := supervision.Ladder(c.spec.StopGrace)
+		wait := stuckLook
+		if m.step < len(steps)-1 {
+			wait = steps[m.step].Wait
+		}
 		r.rung = ctx.After(wait, &ladderDue{run: r.n, step: m.step})
 	case r.step >= len(supervision.Ladder(c.spec.StopGrace)):
 		r.rung = ctx.After(stuckLook, &ladderDue{run: r.n, step: r.step})

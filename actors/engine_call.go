@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -205,8 +206,17 @@ func (e *Engine) Cancel(call *messages.Call, reason string) {
 
 func (e *Engine) refuse(call *messages.Call, err *messages.Error) {
 	own := *err
-	own.Server, own.Tool = call.Server, call.Tool
+	own.Server, own.Tool = shortName(call.Server), shortName(call.Tool)
 	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: call.Server})
+}
+
+// shortName keeps a name that nobody has from being repeated at any length.
+func shortName(name string) string {
+	const enough = 128
+	if len(name) <= enough {
+		return name
+	}
+	return strings.ToValidUTF8(name[:enough], "") + "…"
 }
 
 // nobody hears of a contact that nobody waits for.
@@ -220,7 +230,7 @@ const nearestNames = 3
 // ServerNotFound is the error for a server that is not configured, with the
 // nearest names.
 func (e *Engine) ServerNotFound(server string) *messages.Error {
-	err := supervision.NotFound(server, "no such name in the configuration")
+	err := supervision.NotFound(shortName(server), "no such name in the configuration")
 	if near := index.Nearest(server, slices.Values(e.dir.Names()), nearestNames); len(near) > 0 {
 		err.Message += "; nearest: " + quoted(near)
 		err.Details = near
@@ -246,8 +256,8 @@ func toolNotFound(known *index.ServerEntry, call *messages.Call) *messages.Error
 		}
 	}
 	err := &messages.Error{
-		Code: messages.CodeToolNotFound, Server: call.Server, Tool: call.Tool,
-		Message: strconv.Quote(call.Server) + " has no tool " + strconv.Quote(call.Tool),
+		Code: messages.CodeToolNotFound, Server: call.Server, Tool: shortName(call.Tool),
+		Message: strconv.Quote(call.Server) + " has no tool " + strconv.Quote(shortName(call.Tool)),
 		Hint:    "Call mcp_discover with this server for the list of its tools.",
 	}
 	if near := index.Nearest(call.Tool, slices.Values(names), nearestNames); len(near) > 0 {

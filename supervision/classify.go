@@ -90,12 +90,23 @@ func isSpawnFailure(err error) bool {
 	if errors.As(err, &execErr) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, exec.ErrDot) {
 		return true
 	}
-	if errors.Is(err, syscall.ENOEXEC) {
+	if errors.Is(err, syscall.ENOEXEC) || isExhausted(err) {
 		return true
 	}
 	// A socket file that does not exist is a dial that failed, not a spawn; it
 	// is offline in any case.
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EACCES)
+}
+
+// isExhausted reports whether the system has no process, descriptor or memory
+// left for another child.
+func isExhausted(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }
 
 // isStreamEnd reports whether a child's stream ended or broke while it was in
@@ -162,8 +173,10 @@ func isTimeout(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
+	// EAGAIN calls itself a timeout; from a fork it means that there may be no
+	// more processes.
 	var n net.Error
-	return errors.As(err, &n) && n.Timeout()
+	return errors.As(err, &n) && n.Timeout() && !errors.Is(err, syscall.EAGAIN)
 }
 
 // maxEvidenceText bounds what the patterns are run over: the end of a log is

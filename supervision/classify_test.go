@@ -63,6 +63,7 @@ func TestClassifyTyped(t *testing.T) {
 		{"refused, text says 401", messages.Evidence{Err: dialError(syscall.ECONNREFUSED), Text: "HTTP 401"}, messages.ClassOffline},
 		{"DNS", messages.Evidence{Err: &net.DNSError{Err: "no such host", Name: "x.invalid", IsNotFound: true}}, messages.ClassOffline},
 		{"not on PATH", messages.Evidence{Err: lookErr}, messages.ClassOffline},
+		{"no more processes", messages.Evidence{Err: &os.PathError{Op: "fork/exec", Path: "/bin/x", Err: syscall.EAGAIN}}, messages.ClassOffline},
 		{"spawn ENOENT", messages.Evidence{Err: spawnErr}, messages.ClassOffline},
 		{"no such cwd", messages.Evidence{Err: dirErr}, messages.ClassOffline},
 		{"EACCES", messages.Evidence{Err: &fs.PathError{Op: "fork/exec", Path: "/x", Err: syscall.EACCES}}, messages.ClassOffline},
@@ -259,4 +260,15 @@ func FuzzDescribe(f *testing.F) {
 			}
 		}
 	})
+}
+
+// EAGAIN calls itself a timeout, and a fork that fails with it has nothing to
+// do with one.
+func TestDescribeExhaustion(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE} {
+		e := supervision.Describe("s", messages.Evidence{Err: &os.PathError{Op: "fork/exec", Path: "/bin/x", Err: errno}})
+		if strings.Contains(e.Message, "in time") || !strings.Contains(e.Hint, "ulimit") {
+			t.Errorf("%v: %s (%s)", errno, e.Message, e.Hint)
+		}
+	}
 }

@@ -157,6 +157,8 @@ func (f finding) spawnAdvice() string {
 	switch {
 	case errors.As(f.ev.Err, &path) && path.Op == "chdir":
 		return fmt.Sprintf("Create the directory, or correct \"cwd\" of server %q.", f.server)
+	case isExhausted(f.ev.Err):
+		return "End something, raise the limit (ulimit -u for processes, ulimit -n for descriptors), or lower pool.poolSize."
 	case errors.Is(f.ev.Err, fs.ErrPermission):
 		return "Make the file executable (chmod +x), or start it through its interpreter."
 	case errors.Is(f.ev.Err, syscall.ENOEXEC):
@@ -208,6 +210,8 @@ func spawnCause(err error) string {
 	var execErr *exec.Error
 	var path *fs.PathError
 	switch {
+	case isExhausted(err):
+		return "the system refuses another process or descriptor: " + err.Error()
 	case errors.As(err, &execErr):
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 			return fmt.Sprintf("command %q was not found", execErr.Name)

@@ -93,7 +93,8 @@ func (t *tree) kill(scanner *proctree.Scanner, marker string) {
 	}
 	t.signal(syscall.SIGKILL)
 	<-done
-	// Who was forking while we looked is found by the next look.
+	// Who was forking while we looked is found by the next look; the caller
+	// looks again later, and kills again.
 	for range 5 {
 		snap, err := result()
 		if err != nil {
