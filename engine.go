@@ -63,7 +63,12 @@ type Engine struct {
 
 	secrets atomic.Pointer[scrub.Set]
 
-	watcher *config.Watcher
+	leftovers chan struct{} // closed when those of earlier hosts are ended; nil: nobody looks
+	watcher   *config.Watcher
+	// reloads ends when Close does not wait for a reload any more.
+	reloads    context.Context
+	endReloads context.CancelFunc
+
 	trace   *actors.Trace
 	traceTo *os.File // nil for stderr
 	gaveUp  chan struct{}
@@ -84,6 +89,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{})}
+	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -138,7 +144,8 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		e.watcher = config.Watch(e.opts.Sources, cfg, e.changed)
 	}
 	if st.StateDir != "" {
-		// Nobody waits for it: it may take seconds, and ends by itself.
+		// It may take seconds; only Close waits for it.
+		e.leftovers = make(chan struct{})
 		go e.endLeftovers(st.StateDir)
 	}
 	return nil
@@ -188,6 +195,7 @@ func (e *Engine) stopTrace() error {
 // endLeftovers ends what a host that was killed together with its watchdog
 // left running.
 func (e *Engine) endLeftovers(stateDir string) {
+	defer close(e.leftovers)
 	ended, err := watchdog.EndLeftovers(stateDir)
 	if err != nil {
 		e.log.Warn("looking for processes that an earlier host left failed", "error", err)
@@ -274,9 +282,10 @@ func (e *Engine) Config() *config.Config { return e.config.Load() }
 func (e *Engine) GaveUp() <-chan struct{} { return e.gaveUp }
 
 // Reload reads the configuration again and takes over what differs. A broken
-// file changes nothing and is returned as error.
+// file changes nothing and is returned as error. What was read from a pipe at
+// the start stays as it was.
 func (e *Engine) Reload(ctx context.Context) error {
-	cfg, err := config.Load(e.opts.Sources)
+	cfg, err := config.Reload(e.opts.Sources, e.Config())
 	if err != nil {
 		return err
 	}
@@ -289,9 +298,9 @@ func (e *Engine) changed(cfg *config.Config, err error) {
 		return
 	}
 	const enough = 30 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	ctx, cancel := context.WithTimeout(e.reloads, enough)
 	defer cancel()
-	if err := e.take(ctx, cfg); err != nil {
+	if err := e.take(ctx, cfg); err != nil && e.reloads.Err() == nil {
 		e.log.Error("the changed configuration was not taken over", "error", err)
 	}
 }
@@ -341,11 +350,29 @@ func (e *Engine) Drain(deadline time.Time) <-chan struct{} { return e.core.Drain
 // what did not stop in time.
 func (e *Engine) Close(ctx context.Context) error {
 	if e.watcher != nil {
-		e.watcher.Close()
+		e.watcher.Stop()
 	}
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 	if e.guard != nil {
 		e.guard.Close()
+	}
+	if e.leftovers != nil {
+		// A host that ends at once still ends what an earlier one left, but
+		// not at the price of an end of its own that takes too long.
+		const enough = 2 * time.Second
+		limit := time.NewTimer(enough)
+		select {
+		case <-e.leftovers:
+		case <-limit.C:
+		case <-ctx.Done():
+		}
+		limit.Stop()
+	}
+	e.endReloads()
+	if e.watcher != nil {
+		// Last, since the file system of the configuration may hang: no
+		// child waits for that.
+		e.watcher.Close()
 	}
 	return errors.Join(err, e.stopTrace())
 }

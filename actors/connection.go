@@ -178,6 +178,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onExitDue(ctx, m)
 	case *runTooLarge:
 		c.onTooLarge(ctx, m)
+	case *runBroken:
+		c.onBroken(ctx, m)
 	case *runNoise:
 		ctx.Event("noise", m.line, 0)
 	case *ladderDue:

@@ -320,49 +320,6 @@ func (c *connection) request(ctx *kernel.Context, method string, params []byte, 
 	return id
 }
 
-// onTooLarge fails the request whose answer was over the size cap.
-func (c *connection) onTooLarge(ctx *kernel.Context, m *runTooLarge) {
-	if c.run == nil || m.run != c.run.n {
-		return
-	}
-	id, ok := idInPrefix(m.prefix)
-	p := c.inflight[id]
-	if !ok || p == nil {
-		ctx.Event("too-large", "a message over the size cap that answers nothing that is in flight", 0)
-		return
-	}
-	delete(c.inflight, id)
-	c.handled++
-	c.answer(p.call, &messages.Answer{Err: &messages.Error{
-		Code: messages.CodeToolExecution, Server: c.spec.Name, Tool: p.call.Tool,
-		Message: "the answer of " + strconv.Quote(c.spec.Name) + " is larger than 64 MiB and was dropped; the call itself was carried out",
-		Hint:    "Ask for less: a page, a range or a filter.",
-	}})
-	c.idleIfDone(ctx)
-}
-
-// idInPrefix finds the id in the beginning of a message that was cut. It
-// stands there in all known servers, before the result.
-func idInPrefix(prefix []byte) (uint64, bool) {
-	dec := json.NewDecoder(bytesReader(prefix))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return 0, false
-	}
-	for {
-		key, err := dec.Token()
-		if err != nil {
-			return 0, false
-		}
-		var val json.RawMessage
-		if err := dec.Decode(&val); err != nil {
-			return 0, false
-		}
-		if key == "id" {
-			return parseID(val)
-		}
-	}
-}
-
 func cancelledError(call *messages.Call) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodeCancelled, Server: call.Server, Tool: call.Tool,

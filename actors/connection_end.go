@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -15,8 +14,6 @@ import (
 )
 
 type exitDue struct{ run uint64 }
-
-func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }
 
 // onEOF and onExited are the two halves of a child's end. The answers that it
 // wrote before it died come first, so a failure is declared at EOF; a child

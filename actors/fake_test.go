@@ -258,6 +258,14 @@ func (l *fakeLink) speaker() {
 		l.mu.Unlock()
 		for i, line := range out {
 			var m rpcLine
+			if id, ok := strings.CutPrefix(line, "broken "); ok {
+				l.ear.Broken([]byte(id), []byte(`{"id":`+id+`,"result":`), errors.New("it has no end"))
+				continue
+			}
+			if id, ok := strings.CutPrefix(line, "huge "); ok {
+				l.ear.TooLarge([]byte(id))
+				continue
+			}
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
 				l.ear.Noise([]byte(line))
 				continue
@@ -403,6 +411,11 @@ func (l *fakeLink) handle(m rpcLine) {
 		l.answer(m.ID, `{}`)
 	case methodToolsList:
 		pages := l.sc.pages
+		if len(pages) > 0 && l.page < len(pages) && (pages[l.page] == "broken" || pages[l.page] == "huge") {
+			l.say(pages[l.page] + " " + string(m.ID))
+			l.page++
+			return
+		}
 		if pages == nil {
 			pages = []string{usualTools}
 		}
@@ -448,6 +461,10 @@ func (l *fakeLink) call(m rpcLine) {
 	case "delay":
 		l.later(wait, func() { l.answer(m.ID, ok) })
 	case "silent":
+	case "broken", "huge":
+		l.say(p.Args.Do + " " + string(m.ID))
+	case "float":
+		l.answer([]byte(string(m.ID)+".0"), ok)
 	case "deaf":
 		l.mu.Lock()
 		l.deaf = true

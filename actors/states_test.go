@@ -213,7 +213,7 @@ func stale() []any {
 		&messages.Frame{Instance: other, ID: []byte("1"), Result: []byte("{}")},
 		&messages.Cancel{Call: 1 << 40}, &deadlineDue{gen: other}, &pingDue{run: other}, &startupDue{run: other},
 		&probeDue{run: other}, &listDue{run: other, id: 1}, &runLaunched{run: other}, &runEOF{run: other},
-		&runExited{run: other, exit: &messages.Exit{}}, &exitDue{run: other}, &runTooLarge{run: other},
+		&runExited{run: other, exit: &messages.Exit{}}, &exitDue{run: other}, &runTooLarge{run: other}, &runBroken{run: other},
 		&ladderDue{run: other}, &runStep{run: other}, &runGone{run: other}, &brokeDue{}, &runNoise{run: other},
 	}
 }

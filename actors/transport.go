@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/metamcp/metamcp/messages"
@@ -25,9 +26,12 @@ type Ear interface {
 	Flush()
 	// Noise is a line that was no JSON-RPC.
 	Noise(line []byte)
-	// TooLarge is the beginning of a message over the size cap; the rest of
-	// it was thrown away.
-	TooLarge(prefix []byte)
+	// Broken is a line that was meant as the answer to the request with this
+	// id but cannot be used; line is its beginning.
+	Broken(id json.RawMessage, line []byte, why error)
+	// TooLarge says that a message over the size cap was thrown away. id is
+	// that of the request which it answers, nil where that is not known.
+	TooLarge(id json.RawMessage)
 	// Drained says that lines had been queued for the child and none are now.
 	Drained()
 	// EOF says that no frame follows; exactly once.
@@ -73,9 +77,15 @@ type (
 		run  uint64
 		line string
 	}
+	runBroken struct {
+		run  uint64
+		id   json.RawMessage
+		line string
+		why  error
+	}
 	runTooLarge struct {
-		run    uint64
-		prefix []byte
+		run uint64
+		id  json.RawMessage
 	}
 	// runFlush follows the last frame of a burst.
 	runFlush struct{ run uint64 }
@@ -125,15 +135,21 @@ func (e *earOf) Flush() {
 func (e *earOf) Drained() {}
 
 func (e *earOf) Noise(line []byte) {
-	const enough = 300
-	if len(line) > enough {
-		line = line[:enough]
-	}
-	e.c.sys.Send(e.c.self, &runNoise{e.run, string(line)})
+	e.c.sys.Send(e.c.self, &runNoise{e.run, beginning(line)})
 }
 
-func (e *earOf) TooLarge(prefix []byte) {
-	e.c.sys.Send(e.c.self, &runTooLarge{e.run, append([]byte(nil), prefix...)})
+func (e *earOf) Broken(id json.RawMessage, line []byte, why error) {
+	e.c.sys.Send(e.c.self, &runBroken{e.run, id, beginning(line), why})
+}
+
+// beginning is as much of a line as people need to recognise it.
+func beginning(line []byte) string {
+	const enough = 300
+	return string(line[:min(len(line), enough)])
+}
+
+func (e *earOf) TooLarge(id json.RawMessage) {
+	e.c.sys.Send(e.c.self, &runTooLarge{e.run, id})
 }
 
 func (e *earOf) EOF(err error)              { e.c.sys.Send(e.c.self, &runEOF{e.run, err}) }

@@ -3,6 +3,7 @@
 package child
 
 import (
+	"encoding/json"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -16,13 +17,14 @@ import (
 // bell is an Ear that only counts frames.
 type bell struct{ frames chan int }
 
-func (b bell) Frame(f *messages.Frame) { b.frames <- f.Size }
-func (bell) Flush()                    {}
-func (bell) Noise([]byte)              {}
-func (bell) TooLarge([]byte)           {}
-func (bell) Drained()                  {}
-func (bell) EOF(error)                 {}
-func (bell) Exited(*messages.Exit)     {}
+func (b bell) Frame(f *messages.Frame)             { b.frames <- f.Size }
+func (bell) Flush()                                {}
+func (bell) Noise([]byte)                          {}
+func (bell) TooLarge(json.RawMessage)              {}
+func (bell) Broken(json.RawMessage, []byte, error) {}
+func (bell) Drained()                              {}
+func (bell) EOF(error)                             {}
+func (bell) Exited(*messages.Exit)                 {}
 
 // take parses next to nothing, so that the transport is measured.
 func take(_ []byte, f *messages.Frame) error {

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/metamcp/metamcp/messages"
@@ -9,8 +10,8 @@ import (
 // Ear is told what a child says and how it ends. No method may block or call
 // [Process.Release]; every other method of Process may be called from within.
 //
-// Frame, Flush, Noise, TooLarge and EOF are called in the order of the stream
-// from one goroutine. Drained and Exited come from other goroutines, possibly
+// Frame, Flush, Noise, Broken, TooLarge and EOF are called in the order of the
+// stream from one goroutine. Drained and Exited come from other goroutines, possibly
 // at the same time. Calls may begin before Launch has returned.
 type Ear interface {
 	// Frame is one JSON-RPC message. The frame belongs to the receiver.
@@ -23,10 +24,16 @@ type Ear interface {
 	// of it and marked where it was cut. It was logged already. The slice
 	// belongs to the receiver.
 	Noise(line []byte)
-	// TooLarge says that a message over the cap is being skipped; prefix is
-	// its first 4 KiB, in which the receiver may find the id of the request
-	// to fail. The slice belongs to the receiver.
-	TooLarge(prefix []byte)
+	// Broken is a line of stdout that was meant as the answer to the request
+	// with this id but cannot be used; why says what is wrong. It was logged
+	// already. line is its beginning, as in Noise. The slices belong to the
+	// receiver.
+	Broken(id json.RawMessage, line []byte, why error)
+	// TooLarge says that a message over the cap was skipped. id is that of the
+	// request which it answers, nil where it answers none or where the id
+	// stands neither in its first nor in its last 4 KiB. It is called once for
+	// each such message, as soon as the id is known, else at its end.
+	TooLarge(id json.RawMessage)
 	// Drained says that bytes had been queued for stdin and none are now.
 	Drained()
 	// EOF says that no more frames come. It is called exactly once. err is

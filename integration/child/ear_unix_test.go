@@ -24,6 +24,7 @@ type recorder struct {
 	frames  []*messages.Frame
 	noise   []string
 	large   []string
+	broken  []string
 	flushes int
 	drained int
 	eof     []error
@@ -54,9 +55,14 @@ func (r *recorder) Frame(f *messages.Frame) {
 }
 func (r *recorder) Flush()            { r.note(func() { r.flushes++ }) }
 func (r *recorder) Noise(line []byte) { r.note(func() { r.noise = append(r.noise, string(line)) }) }
-func (r *recorder) TooLarge(p []byte) { r.note(func() { r.large = append(r.large, string(p)) }) }
-func (r *recorder) Drained()          { r.note(func() { r.drained++ }) }
-func (r *recorder) EOF(err error)     { r.note(func() { r.eof = append(r.eof, err) }) }
+func (r *recorder) TooLarge(id json.RawMessage) {
+	r.note(func() { r.large = append(r.large, string(id)) })
+}
+func (r *recorder) Broken(id json.RawMessage, line []byte, why error) {
+	r.note(func() { r.broken = append(r.broken, fmt.Sprintf("%s: %s: %v", id, line, why)) })
+}
+func (r *recorder) Drained()      { r.note(func() { r.drained++ }) }
+func (r *recorder) EOF(err error) { r.note(func() { r.eof = append(r.eof, err) }) }
 func (r *recorder) Exited(e *messages.Exit) {
 	r.note(func() {
 		r.exits = append(r.exits, e)

@@ -58,17 +58,34 @@ func fake(mode string) {
 	case "noise":
 		_, _ = os.Stdout.WriteString("\xef\xbb\xbf" + `{"method":"one"}` + "\r\n\n  \nhello\n" + `{"level":"info"}` + "\n{broken\n" +
 			strings.Repeat("n", 10_000) + "\n" + `[{"method":"two"},{"method":"three","params":["]",","]}]` + "\n[]\n" + `{"method":"four"}`)
+	case "broken":
+		_, _ = os.Stdout.WriteString(`{"id":1,"result":{"text":"a` + "\xff\xc3" + `b"}}` + "\n" +
+			`{"id":2,"result":{"text":"` + "\xff" + `"}}` + "\n" +
+			`{"result":{"text":"a\qb"},"id":3}` + "\n" + // no such escape
+			`{"id":4,"result":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}\n" +
+			`{"id":5,"result":{"text":"the rest follows` + "\n" +
+			`{"id":6,"level":"info","text":"` + "\xff" + `"}` + "\n" +
+			`{"id":7,"method":"m","params":{"text":"a\qb"}}` + "\n" +
+			`{"method":"after"}` + "\n")
+		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "close-stdout":
 		_ = os.Stdout.Close()
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "huge":
 		out := bufio.NewWriterSize(os.Stdout, 1<<20)
-		_, _ = out.WriteString(`{"id":"7","result":"`)
 		block := bytes.Repeat([]byte("x"), 1<<20)
-		for range 70 {
-			_, _ = out.Write(block)
+		for _, ends := range [][2]string{
+			{`{"id":"7","result":"`, `"}`},
+			{`{"result":"`, `","jsonrpc":"2.0","id":8}`},
+			{`{"method":"m","params":"`, `","id":9}`},
+		} {
+			_, _ = out.WriteString(ends[0])
+			for range 70 {
+				_, _ = out.Write(block)
+			}
+			_, _ = out.WriteString(ends[1] + "\n")
 		}
-		_, _ = out.WriteString("\"}\n" + `{"method":"after"}` + "\n")
+		_, _ = out.WriteString(`{"method":"after"}` + "\n")
 		_ = out.Flush()
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "no-read":
@@ -89,8 +106,13 @@ func fake(mode string) {
 	case "pwd":
 		dir, _ := os.Getwd()
 		say(dir)
+	default:
+		moreFakes[mode]()
 	}
 }
+
+// moreFakes are those that exist on one system only.
+var moreFakes = map[string]func(){}
 
 func say(method string) {
 	_, _ = fmt.Fprintf(os.Stdout, "{\"method\":%q,\"params\":{\"pid\":%d}}\n", method, os.Getpid())

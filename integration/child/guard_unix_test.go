@@ -25,6 +25,12 @@ type notes struct {
 
 func (*notes) HostID() string { return "host" }
 
+func (n *notes) Ready() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, "ready")
+}
+
 func (n *notes) Add(pid int, start uint64, marker string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,14 +57,14 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	start, _ := proctree.StartTime(p.Pid())
-	want := []string{fmt.Sprintf("add %d %d host.7", p.Pid(), start)}
+	want := []string{"ready", fmt.Sprintf("add %d %d host.7", p.Pid(), start)}
 	if !slices.Equal(g.lines, want) {
 		t.Errorf("after Launch: %q, want %q", g.lines, want)
 	}
 	r.method(t, 0)
 	p.CloseInput()
 	r.exit(t)
-	if len(g.lines) != 1 {
+	if len(g.lines) != len(want) {
 		t.Errorf("after the exit of the leader: %q", g.lines)
 	}
 	p.Release()

@@ -28,6 +28,12 @@ const (
 type Guard interface {
 	// HostID is the first part of the markers; see [proctree.Marker].
 	HostID() string
+	// Ready is called before a process is started, and returns when one that
+	// carries the host's marker is covered even if this host is killed before
+	// it can call Add.
+	Ready()
+	// Add is called as soon as the process of a tree was started, Remove once
+	// nothing is left of the tree.
 	Add(pid int, start uint64, marker string)
 	Remove(pid int, start uint64)
 }
@@ -115,6 +121,9 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 	path, err := resolve(spec)
 	if err != nil {
 		return nil, err
+	}
+	if l.o.Guard != nil {
+		l.o.Guard.Ready()
 	}
 	pipes, err := openPipes()
 	if err != nil {

@@ -11,7 +11,8 @@ const (
 	// smallLine is up to where a line is copied out of the read buffer; from
 	// there on the buffer itself is handed over.
 	smallLine = 32 << 10
-	// prefixSize is how much of a line that is skipped is shown.
+	// prefixSize is how much of a line that is skipped is shown, and how much
+	// of its end is kept.
 	prefixSize = 4 << 10
 )
 
@@ -24,8 +25,11 @@ type lineSink interface {
 	line(line []byte, more bool)
 	// noise is the beginning of another line; cut says that it went on.
 	noise(prefix []byte, cut bool)
-	// tooLarge is the beginning of a message over the cap.
+	// tooLarge is the beginning of a message over the cap, as soon as it is
+	// known to be one.
 	tooLarge(prefix []byte)
+	// skipped is the end of that message, once it is there.
+	skipped(suffix []byte)
 	// grown says that a message of more than one read buffer is coming.
 	grown()
 }
@@ -43,8 +47,9 @@ type splitter struct {
 	seen   int     // searched for a line feed up to here
 	end    int     // of the data
 
-	skipping bool // until the next line feed
-	begun    bool // the first line has passed: no byte order mark any more
+	skipping bool   // until the next line feed
+	tail     []byte // the end of what is skipped; nil where nobody asks for it
+	begun    bool   // the first line has passed: no byte order mark any more
 }
 
 // room returns where the next bytes of the stream go; it is never empty.
@@ -89,7 +94,8 @@ func (s *splitter) took(n int) {
 		s.start = s.seen
 		i = bytes.IndexByte(s.buf[s.seen:s.end], '\n')
 		if s.skipping {
-			s.skipping = false
+			s.keep(line)
+			s.skipped()
 			continue
 		}
 		s.emit(line, i >= 0)
@@ -101,7 +107,9 @@ func (s *splitter) took(n int) {
 
 // finish hands on a last line that had no end.
 func (s *splitter) finish() {
-	if !s.skipping && s.end > s.start {
+	if s.skipping {
+		s.skipped()
+	} else if s.end > s.start {
 		s.emit(s.buf[s.start:s.end], false)
 	}
 	s.start, s.seen, s.end = 0, 0, 0
@@ -118,6 +126,7 @@ func (s *splitter) emit(line []byte, more bool) {
 		s.sink.noise(prefix(line), len(line) > prefixSize)
 	case len(line) > s.max:
 		s.sink.tooLarge(prefix(line))
+		s.sink.skipped(suffix(line))
 	case len(line) < smallLine:
 		s.sink.line(append(make([]byte, 0, len(line)), line...), more)
 	default:
@@ -129,8 +138,12 @@ func (s *splitter) emit(line []byte, more bool) {
 // bound looks at the incomplete line: one that is no message is not collected
 // at all, and one that is too long no further.
 func (s *splitter) bound() {
+	if s.skipping {
+		s.keep(s.buf[s.start:s.end])
+		return
+	}
 	n := s.end - s.start
-	if s.skipping || n <= prefixSize {
+	if n <= prefixSize {
 		return
 	}
 	line := s.trim(s.buf[s.start:s.end])
@@ -141,10 +154,32 @@ func (s *splitter) bound() {
 		}
 	case n > s.max:
 		s.sink.tooLarge(prefix(line))
+		s.tail = suffix(line)
 	default:
 		return
 	}
 	s.skipping, s.begun = true, true
+}
+
+// keep adds a piece of what is skipped to its end.
+func (s *splitter) keep(piece []byte) {
+	if s.tail == nil {
+		return
+	}
+	piece = piece[max(0, len(piece)-prefixSize):]
+	if over := len(s.tail) + len(piece) - prefixSize; over > 0 {
+		s.tail = append(s.tail[:0], s.tail[over:]...)
+	}
+	s.tail = append(s.tail, piece...)
+}
+
+// skipped ends the skipping of a line.
+func (s *splitter) skipped() {
+	s.skipping = false
+	if s.tail != nil {
+		s.sink.skipped(s.tail)
+		s.tail = nil
+	}
 }
 
 // settle brings the incomplete line to the front of a buffer that may be
@@ -204,3 +239,4 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 func opensMessage(line []byte) bool { return len(line) > 0 && (line[0] == '{' || line[0] == '[') }
 
 func prefix(line []byte) []byte { return bytes.Clone(line[:min(len(line), prefixSize)]) }
+func suffix(line []byte) []byte { return bytes.Clone(line[max(0, len(line)-prefixSize):]) }

@@ -17,6 +17,7 @@ type found struct {
 	lines, copies [][]byte
 	noises        []string
 	larges        []string
+	ends          []string
 	grew          int
 }
 
@@ -28,6 +29,7 @@ func (f *found) noise(p []byte, cut bool) {
 	f.noises = append(f.noises, string(p)+strconv.FormatBool(cut))
 }
 func (f *found) tooLarge(p []byte) { f.larges = append(f.larges, string(p)) }
+func (f *found) skipped(p []byte)  { f.ends = append(f.ends, string(p)) }
 func (f *found) grown()            { f.grew++ }
 
 func feed(s *splitter, stream []byte, chunk func() int) {
@@ -45,12 +47,14 @@ func TestSplitterProperty(t *testing.T) {
 		var want []string
 		var stream []byte
 		larges := 0
+		var ends []string
 		const maxLine = 300_000
 		for range rapid.IntRange(0, 12).Draw(t, "lines") {
 			size := rapid.OneOf(rapid.IntRange(2, 200), rapid.IntRange(30_000, 70_000), rapid.IntRange(100_000, maxLine+50_000)).Draw(t, "size")
 			line := "{" + strings.Repeat(string(rapid.ByteRange('a', 'z').Draw(t, "fill")), size-2) + "}"
 			if size > maxLine {
 				larges++
+				ends = append(ends, line[size-3000:])
 			} else {
 				want = append(want, line)
 			}
@@ -66,6 +70,14 @@ func TestSplitterProperty(t *testing.T) {
 		}).Draw(t, "chunk"))
 		if len(f.lines) != len(want) || len(f.larges) != larges {
 			t.Fatalf("%d lines and %d too large, want %d and %d", len(f.lines), len(f.larges), len(want), larges)
+		}
+		for i, end := range ends {
+			if got := strings.TrimRight(f.ends[i], " \r"); len(f.ends[i]) > prefixSize || !strings.HasSuffix(got, end) {
+				t.Fatalf("the end of large line %d is %d bytes, or not its end", i, len(f.ends[i]))
+			}
+		}
+		if len(f.ends) != larges {
+			t.Fatalf("%d ends of %d large lines", len(f.ends), larges)
 		}
 		for i := range want {
 			if string(f.copies[i]) != want[i] || string(f.lines[i]) != want[i] {
@@ -97,7 +109,7 @@ func TestSplitter(t *testing.T) {
 		for _, chunk := range []int{1, 7, 4096, 1 << 20} {
 			f := new(found)
 			feed(&splitter{sink: f, max: 8000}, []byte(c.stream), func() int { return chunk })
-			if len(f.lines) != c.lines || len(f.noises) != c.noise || len(f.larges) != c.larges {
+			if len(f.lines) != c.lines || len(f.noises) != c.noise || len(f.larges) != c.larges || len(f.ends) != c.larges {
 				t.Errorf("%s in chunks of %d: %d lines, %d noise, %d too large", c.name, chunk, len(f.lines), len(f.noises), len(f.larges))
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/metamcp/metamcp/integration/rawio"
 )
 
 // pipeWriter writes several pieces with one system call. One goroutine at a
@@ -33,7 +35,11 @@ func newPipeWriter(f *os.File) (*pipeWriter, error) {
 
 func (w *pipeWriter) once(fd uintptr) bool {
 	for {
-		w.n, w.err = unix.Writev(int(fd), w.parts)
+		if one := only(w.parts); one != nil {
+			w.n, w.err = rawio.Write(fd, one)
+		} else {
+			w.n, w.err = unix.Writev(int(fd), w.parts)
+		}
 		switch {
 		case errors.Is(w.err, unix.EINTR):
 			continue
@@ -44,6 +50,20 @@ func (w *pipeWriter) once(fd uintptr) bool {
 		w.n = max(w.n, 0)
 		return true
 	}
+}
+
+// only returns the one part that is not empty, or nil where there are more.
+func only(parts [][]byte) (one []byte) {
+	for _, p := range parts {
+		if len(p) == 0 {
+			continue
+		}
+		if one != nil {
+			return nil
+		}
+		one = p
+	}
+	return one
 }
 
 func (w *pipeWriter) do(parts [][]byte, block bool) (int, error) {
@@ -75,7 +95,7 @@ func pipeReader(f *os.File, room func() []byte, idle func()) (func() (int, error
 	var rerr error
 	step := func(fd uintptr) bool {
 		for {
-			n, rerr = unix.Read(int(fd), room())
+			n, rerr = rawio.Read(fd, room())
 			switch {
 			case errors.Is(rerr, unix.EINTR):
 				continue

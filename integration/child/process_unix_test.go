@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/childlog"
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -197,11 +199,61 @@ func TestHugeLine(t *testing.T) {
 	if m, _ := r.method(t, 0); m != "after" {
 		t.Errorf("first frame %q, want the one after the huge line", m)
 	}
-	if len(r.large) != 1 || !strings.HasPrefix(r.large[0], `{"id":"7","result":"xxx`) || len(r.large[0]) != prefixSize {
-		t.Errorf("TooLarge called %d times, or with a wrong prefix", len(r.large))
+	if want := []string{`"7"`, `8`, ``}; !slices.Equal(r.large, want) {
+		t.Errorf("TooLarge was called for %q, want %q", r.large, want)
 	}
 	p.CloseInput()
 	r.exit(t)
+}
+
+// TestBrokenAnswers: text that is no UTF-8 is repaired; other answers that
+// cannot be read are told with their ids, and all else is noise.
+func TestBrokenAnswers(t *testing.T) {
+	p, r := launch(t, newLauncher(t, func(o *Options) { o.Parse = strict }), "broken")
+	if m, _ := r.method(t, 2); m != "after" {
+		t.Errorf("the third frame is %q", m)
+	}
+	for i, want := range []string{`{"text":"a` + "\ufffd\ufffd" + `b"}`, `{"text":"` + "\ufffd" + `"}`} {
+		if got := string(r.frames[i].Result); got != want {
+			t.Errorf("result %q, want %q", got, want)
+		}
+	}
+	if len(r.broken) != 3 || len(r.noise) != 2 {
+		t.Fatalf("%d broken, noise %q", len(r.broken), r.noise)
+	}
+	for i, want := range []string{`3: {"result":{"text":"a\qb"},"id":3}: `, `4: {"id":4,"result":[[[`, `5: {"id":5,"result":{"text":"the rest`} {
+		if !strings.HasPrefix(r.broken[i], want) {
+			t.Errorf("broken %.80q, want %q…", r.broken[i], want)
+		}
+	}
+	if why := "nested deeper"; !strings.Contains(r.broken[1], why) || len(r.broken[1]) > prefixSize+200 {
+		t.Errorf("the second does not say %q, or is not cut", why)
+	}
+	said := 0
+	for _, line := range p.Stderr() {
+		if strings.Contains(line, "not UTF-8") {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("the repair was noted %d times: %q", said, p.Stderr())
+	}
+	p.CloseInput()
+	r.exit(t)
+}
+
+// strict parses as the program does, but for the version.
+func strict(line []byte, f *messages.Frame) error {
+	if err := jsonrpc.Valid(line); err != nil {
+		return err
+	}
+	return parse(line, f)
+}
+
+// TestRepairOverTheCap: what a repair would make too large is too large.
+func TestRepairOverTheCap(t *testing.T) {
+	_, r := launch(t, newLauncher(t, func(o *Options) { o.Parse = strict; o.MaxLine = 33 }), "broken")
+	r.until(t, "the answer that was repaired over the cap", func() bool { return len(r.large) > 0 && r.large[0] == "1" })
 }
 
 func TestFloodOfStderr(t *testing.T) {

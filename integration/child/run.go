@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -77,73 +76,6 @@ func (p *Process) readOutput() {
 		_ = p.stdout.Close()
 	}
 	p.ear.EOF(err)
-}
-
-// inbox hands lines to the ear as frames.
-type inbox struct {
-	p      *Process
-	lines  splitter
-	wide   bool
-	frames int // since the last flush
-}
-
-func (in *inbox) flush() {
-	if in.frames > 0 {
-		in.frames = 0
-		in.p.ear.Flush()
-	}
-}
-
-// line takes one line. An array of messages is a batch, which the 2025-03-26
-// revision has.
-func (in *inbox) line(line []byte, more bool) {
-	if line[0] == '[' {
-		messages := 0
-		err := jsonrpc.Elements(line, func(element []byte) error {
-			messages++
-			in.frame(element, more)
-			return nil
-		})
-		if err != nil || messages == 0 {
-			in.noise(prefix(line), len(line) > prefixSize)
-		}
-		return
-	}
-	in.frame(line, more)
-}
-
-func (in *inbox) frame(line []byte, more bool) {
-	f := new(messages.Frame)
-	err := in.p.launcher.o.Parse(line, f)
-	// A JSON object without any of these is a log line that happens to be
-	// JSON.
-	if err != nil || f.Method == "" && f.Result == nil && f.Error == nil {
-		in.noise(prefix(line), len(line) > prefixSize)
-		return
-	}
-	f.Instance, f.Size, f.More = in.p.instance, len(line), more
-	in.frames++
-	in.p.ear.Frame(f)
-}
-
-func (in *inbox) noise(line []byte, cut bool) {
-	if cut {
-		line = append(line, " … (cut)"...)
-	}
-	in.p.log.Note(append([]byte("not JSON-RPC on stdout: "), line...))
-	in.p.ear.Noise(line)
-}
-
-func (in *inbox) tooLarge(prefix []byte) {
-	in.p.log.Note([]byte("a message of more than " + strconv.Itoa(in.p.launcher.o.MaxLine) + " bytes on stdout was skipped"))
-	in.p.ear.TooLarge(prefix)
-}
-
-func (in *inbox) grown() {
-	if !in.wide {
-		in.wide = true
-		in.p.widen(in.p.stdout)
-	}
 }
 
 var errorBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}

@@ -2,6 +2,7 @@ package child
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -93,5 +94,42 @@ func TestMarkerIsOurs(t *testing.T) {
 	env := withMarker([]string{"A=1", "METAMCP_TREE=outer.1"}, "inner.2")
 	if got := strings.Join(env, " "); got != "METAMCP_TREE=inner.2 A=1" {
 		t.Errorf("environment %q", got)
+	}
+}
+
+// TestChains: processes each of which starts its successor in a session of its
+// own and exits are ended, and not taken for gone between two of them.
+func TestChains(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "chain")
+	if err := os.WriteFile(script, []byte("trap '' TERM\nsleep 0.01\nsetsid sh \"$0\" &\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &messages.ServerSpec{Name: "chains", Command: "sh", Args: []string{"-c", `setsid sh "$0" & echo '{"method":"ready"}'; cat >/dev/null`, script}, Env: []string{"PATH=" + os.Getenv("PATH")}}
+	l, r := newLauncher(t, nil), newRecorder()
+	p, err := l.Launch(s, 1, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Release)
+	r.method(t, 0)
+	p.CloseInput()
+	r.exit(t)
+	for range 100 {
+		if !p.TreeAlive() {
+			t.Fatal("the chains are not seen")
+		}
+	}
+	p.Signal(messages.SignalKill)
+	eventually(t, "the chains are gone", func() bool {
+		if !p.TreeAlive() {
+			return true
+		}
+		p.Signal(messages.SignalKill) // as the host does at each look
+		return false
+	})
+	for range 100 {
+		if left := ofHost(t, l.hostID); len(left) > 0 {
+			t.Fatalf("left: %v", left)
+		}
 	}
 }

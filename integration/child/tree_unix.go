@@ -93,25 +93,42 @@ func (t *tree) kill(scanner *proctree.Scanner, marker string) {
 	}
 	t.signal(syscall.SIGKILL)
 	<-done
-	// Who was forking while we looked is found by the next look; the caller
+	// Who was forking while we looked is found by the next look. The bound is
+	// for those who cannot be killed, or fork faster than we look; the caller
 	// looks again later, and kills again.
-	for range 5 {
+	const insist = time.Second
+	began := time.Now()
+	for quiet := 0; ; quiet++ {
 		snap, err := result()
 		if err != nil {
-			break
+			return
 		}
-		killed := 0
-		for _, m := range t.members(snap, marker) {
-			if proctree.Kill(m) {
-				killed++
-			}
+		if killAll(t.members(snap, marker)) {
+			quiet = 0
 		}
-		if killed == 0 {
-			break
+		if quiet == emptyLooks || time.Since(began) > insist {
+			return
 		}
 		done, result = scanner.Start()
 		<-done
 	}
+}
+
+// emptyLooks is how many looks in a row must find nobody: one may miss those
+// who fork and exit all the time.
+const emptyLooks = 2
+
+// killAll stops all before it kills one, so that none forks meanwhile. It
+// reports whether there was one.
+func killAll(members []proctree.Process) bool {
+	for _, m := range members {
+		proctree.Stop(m)
+	}
+	found := false
+	for _, m := range members {
+		found = proctree.Kill(m) || found
+	}
+	return found
 }
 
 func (t *tree) members(snap proctree.Snapshot, marker string) []proctree.Process {
@@ -135,11 +152,16 @@ func (t *tree) alive(scanner *proctree.Scanner, marker string) bool {
 	t.look()
 	group := !t.empty
 	t.mu.Unlock()
-	snap, err := scanner.Scan()
-	if err != nil {
-		return group
+	for range emptyLooks {
+		snap, err := scanner.Scan()
+		if err != nil {
+			return group
+		}
+		if len(t.members(snap, marker)) > 0 {
+			return true
+		}
 	}
-	return len(t.members(snap, marker)) > 0
+	return false
 }
 
 // exitOf translates how a process ended; nil is unknown.

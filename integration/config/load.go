@@ -1,12 +1,10 @@
 package config
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,10 +40,27 @@ type Sources struct {
 // result's Problems and Warnings. Where no file is found the result has no
 // servers and a warning that says how to make one. Load may be called from any
 // goroutine.
+//
+// A file that was named, by --config or the variable, may be a pipe or a
+// device: it is read to its end, however long its writer takes. What is only
+// looked for must be a regular file.
 func Load(sources Sources) (*Config, error) {
 	src := sources.resolved()
 	paths, candidates := src.choose()
-	return src.build(src.readAll(paths, nil), candidates)
+	read := readFile
+	if len(src.files) > 0 {
+		read = readNamed
+	}
+	return src.build(readAll(paths, nil, read), candidates)
+}
+
+// Reload is Load for a program that runs with current: what current read from a
+// pipe or a device is kept, since it could be read only once, and all else must
+// be a regular file, so that the call does not wait for a writer.
+func Reload(sources Sources, current *Config) (*Config, error) {
+	src := sources.resolved()
+	paths, candidates := src.choose()
+	return src.build(readAll(paths, current.fixed, readFile), candidates)
 }
 
 // resolvedSources are Sources with nothing left open.
@@ -54,14 +69,6 @@ type resolvedSources struct {
 	home, cwd string
 	env       *environment
 	overlay   *Overlay
-}
-
-// content is one file as it was read.
-type content struct {
-	path    string
-	data    []byte
-	err     error
-	regular bool
 }
 
 func (s Sources) resolved() *resolvedSources {
@@ -114,41 +121,6 @@ func (r *resolvedSources) choose() (paths, candidates []string) {
 		}
 	}
 	return nil, candidates
-}
-
-// readAll reads the files; fixed holds those that can be read only once.
-func (r *resolvedSources) readAll(paths []string, fixed map[string][]byte) []content {
-	contents := make([]content, len(paths))
-	for i, p := range paths {
-		c := &contents[i]
-		c.path = p
-		if data, ok := fixed[p]; ok {
-			c.data = data
-			continue
-		}
-		c.data, c.regular, c.err = readFile(p)
-	}
-	return contents
-}
-
-// readFile reads one file up to a byte more than is allowed.
-func readFile(path string) (data []byte, regular bool, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, true, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, true, err
-	}
-	if info.IsDir() {
-		return nil, true, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is a folder")}
-	}
-	var buf bytes.Buffer
-	buf.Grow(int(min(max(info.Size(), 0), maxFileSize)) + bytes.MinRead)
-	_, err = buf.ReadFrom(io.LimitReader(f, maxFileSize+1))
-	return buf.Bytes(), info.Mode().IsRegular(), err
 }
 
 // hashContents covers everything that was read, failures included.

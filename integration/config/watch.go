@@ -20,6 +20,9 @@ const (
 	// pollInterval finds what the system does not report, as on network file
 	// systems; together with the debounce it stays below two seconds.
 	pollInterval = 1500 * time.Millisecond
+	// closeLimit is how long Close waits for a file system that does not
+	// answer; nothing can interrupt it.
+	closeLimit = time.Second
 )
 
 // Watcher reads the files of a configuration again when they change.
@@ -34,10 +37,14 @@ type Watcher struct {
 	content    [32]byte
 	stamps     []stamp
 	notify     *fsnotify.Watcher // nil where the system has none
+	read       fileReader
 
 	stop chan struct{}
-	once sync.Once
 	done chan struct{}
+
+	mu      sync.Mutex
+	stopped bool
+	calling chan struct{} // closed when the call of changed that is under way returns; nil: none is
 }
 
 // Watch starts to watch the files that current was read from, or, where none
@@ -47,8 +54,8 @@ type Watcher struct {
 //
 // changed is called within two seconds of a change of content, with a new
 // configuration, or with the error of a load that failed: the caller then
-// keeps what it has, and the Watcher goes on. A file that is gone is such an
-// error. Changed runs on the Watcher's own goroutine, one call at a time, and
+// keeps what it has, and the Watcher goes on. A file that is gone, or that has
+// become a pipe, is such an error. Changed runs on the Watcher's own goroutine, one call at a time, and
 // must not call [Watcher.Close]. A change between Load and Watch is not lost.
 //
 // After a Load that failed current is nil; the failure is then reported once
@@ -58,15 +65,7 @@ func Watch(sources Sources, current *Config, changed func(*Config, error)) *Watc
 }
 
 func watch(sources Sources, current *Config, changed func(*Config, error), poll time.Duration, newNotify func() (*fsnotify.Watcher, error)) *Watcher {
-	w := &Watcher{
-		src: sources.resolved(), changed: changed, poll: poll,
-		stop: make(chan struct{}), done: make(chan struct{}),
-	}
-	if current != nil {
-		w.paths, w.candidates, w.fixed, w.content = current.Files, current.candidates, current.fixed, current.content
-	} else {
-		w.paths, w.candidates = w.src.choose()
-	}
+	w := newWatcher(sources, current, changed, poll)
 	// Without notifications the poll still finds every change in time.
 	if n, err := newNotify(); err == nil {
 		w.notify = n
@@ -76,12 +75,71 @@ func watch(sources Sources, current *Config, changed func(*Config, error), poll 
 	return w
 }
 
+func newWatcher(sources Sources, current *Config, changed func(*Config, error), poll time.Duration) *Watcher {
+	w := &Watcher{
+		src: sources.resolved(), changed: changed, poll: poll, read: readFile,
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if current != nil {
+		w.paths, w.candidates, w.fixed, w.content = current.Files, current.candidates, current.fixed, current.content
+	} else {
+		w.paths, w.candidates = w.src.choose()
+	}
+	return w
+}
+
+// Stop ends the watching without waiting: no call of changed begins any more,
+// one that is under way may go on. It may be called more than once and from any
+// goroutine.
+func (w *Watcher) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stopped {
+		w.stopped = true
+		close(w.stop)
+	}
+}
+
 // Close ends the watching and waits for a call of changed that is under way;
 // none follows. It may be called more than once and from any goroutine but the
 // one that runs changed.
+//
+// A file system that hangs, such as that of an NFS server that is gone, cannot
+// be interrupted: Close waits a second for it and then leaves the goroutine
+// behind, which ends by itself, and calls nobody, once the file system answers.
 func (w *Watcher) Close() {
-	w.once.Do(func() { close(w.stop) })
-	<-w.done
+	w.Stop()
+	w.mu.Lock()
+	calling := w.calling
+	w.mu.Unlock()
+	if calling != nil {
+		<-calling
+	}
+	limit := time.NewTimer(closeLimit)
+	defer limit.Stop()
+	select {
+	case <-w.done:
+	case <-limit.C:
+	}
+}
+
+// call calls changed unless Stop came first.
+func (w *Watcher) call(cfg *Config, err error) {
+	w.mu.Lock()
+	if w.stopped {
+		w.mu.Unlock()
+		return
+	}
+	calling := make(chan struct{})
+	w.calling = calling
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.calling = nil
+		w.mu.Unlock()
+		close(calling)
+	}()
+	w.changed(cfg, err)
 }
 
 func (w *Watcher) run() {
@@ -190,7 +248,7 @@ func (w *Watcher) check(forced bool) {
 	if len(paths) == 0 {
 		paths, candidates = w.src.choose()
 	}
-	contents := w.src.readAll(paths, w.fixed)
+	contents := readAll(paths, w.fixed, w.read)
 	hash := hashContents(contents)
 	if hash == w.content {
 		return
@@ -199,7 +257,7 @@ func (w *Watcher) check(forced bool) {
 	w.paths, w.candidates = paths, candidates
 	w.watchFolders()
 	cfg, err := w.src.build(contents, candidates)
-	w.changed(cfg, err)
+	w.call(cfg, err)
 }
 
 // stamp is what a file looks like from outside.

@@ -248,3 +248,39 @@ func TestWatchClose(t *testing.T) {
 	}
 	watcher.Close()
 }
+
+// TestWatchCloseWhileTheFileSystemHangs has a read that does not return, as one
+// of a server that is gone: neither Stop nor Close waits for it, and what it
+// brings too late is told nobody.
+func TestWatchCloseWhileTheFileSystemHangs(t *testing.T) {
+	w := newWorld(t)
+	src := w.sources(w.file("c.json", oneServer("a")))
+	cfg, err := Load(src)
+	must(t, err)
+	reading, answer := make(chan struct{}), make(chan struct{})
+	watcher := newWatcher(src, cfg, func(c *Config, err error) { t.Errorf("changed was called: %v, %v", c, err) }, time.Hour)
+	watcher.read = func(string) ([]byte, bool, error) {
+		close(reading)
+		<-answer
+		return []byte(oneServer("late")), true, nil
+	}
+	go watcher.run()
+	closed := make(chan struct{})
+	go func() {
+		<-reading
+		watcher.Stop()
+		watcher.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Error("Close waits for the file system")
+	}
+	close(answer)
+	select {
+	case <-watcher.done:
+	case <-time.After(patience):
+		t.Fatal("the goroutine is left when the file system answers")
+	}
+}

@@ -4,11 +4,14 @@ package front
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/metamcp/metamcp/integration/rawio"
 )
 
 // directWriter writes to a file that does not wait, past its queue in the Go
@@ -20,6 +23,14 @@ type directWriter struct {
 	n    int
 	err  error
 	try  func(fd uintptr) bool // made once, so that a write allocates nothing
+}
+
+// directReader reads a file that does not wait; see package rawio.
+func directReader(file *os.File) io.Reader {
+	if r, err := rawio.NewReader(file); err == nil {
+		return r
+	}
+	return file
 }
 
 // openDirect returns a file of our own for the same pipe, a function that
@@ -39,7 +50,7 @@ func openDirect(file *os.File) (*os.File, func(), *directWriter) {
 	w.try = func(fd uintptr) bool {
 		for {
 			if w.one != nil {
-				w.n, w.err = unix.Write(int(fd), w.one)
+				w.n, w.err = rawio.Write(fd, w.one)
 			} else {
 				w.n, w.err = unix.Writev(int(fd), w.many)
 			}

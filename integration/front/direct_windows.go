@@ -1,6 +1,9 @@
 package front
 
-import "os"
+import (
+	"io"
+	"os"
+)
 
 // directWriter does not exist on Windows, where a pipe has no write that does
 // not wait: all lines go through the goroutine of the Output.
@@ -15,3 +18,6 @@ func openDirect(file *os.File) (*os.File, func(), *directWriter) {
 }
 
 func nonblocking(*os.File) (*os.File, func(), bool) { return nil, nil, false }
+
+// directReader has nothing to offer here.
+func directReader(file *os.File) io.Reader { return file }

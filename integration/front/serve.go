@@ -85,9 +85,10 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	opts = opts.withDefaults()
 	output := NewOutput(out)
 	input, restoreInput := in, func() {}
+	var reader io.Reader = in
 	if !sameFile(in, out) {
 		if own, restore, ok := nonblocking(in); ok {
-			input, restoreInput = own, restore
+			input, restoreInput, reader = own, restore, directReader(own)
 		}
 	}
 
@@ -108,7 +109,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	}
 
 	readDone := make(chan error, 1)
-	go func() { readDone <- c.read(newLineReader(input, opts.MaxLine, func() { growPipe(input) })) }()
+	go func() { readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) })) }()
 	var err error
 	select {
 	case err = <-readDone:

@@ -8,6 +8,9 @@
 // for the case that the watchdog was killed too: the next start ends what is
 // left ([EndLeftovers]).
 //
+// Both are there before the first process is started ([Host.Ready]), since a
+// host may be killed before it can put on the list what it has just started.
+//
 // Importing the package is what makes a program able to be its own watchdog:
 // an init function notices that the process was started as one and never
 // returns. Packages are initialised in the order of their import paths as soon

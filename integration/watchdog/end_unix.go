@@ -13,9 +13,15 @@ import (
 // (it hangs in the kernel).
 const endLimit = 2300 * time.Millisecond
 
+// settleTime is how long after a host's death its processes are looked for,
+// whether or not one is left: one that was being executed when the host died
+// may get its marker only now.
+const settleTime = 250 * time.Millisecond
+
 // endTrees ends all processes of the roots and of the host's marker: SIGTERM
 // to the groups, the graces, then SIGKILL to everyone. Without graces it kills
-// at once. It returns as soon as none is left, with those that it met.
+// at once. It returns, with those that it met, as soon as none is left, but
+// not before settleTime has passed.
 func endTrees(roots map[int]uint64, hostID string, since uint64, graces []time.Duration) []proctree.Process {
 	const poll = 20 * time.Millisecond
 	began := time.Now()
@@ -46,10 +52,18 @@ func endTrees(roots map[int]uint64, hostID string, since uint64, graces []time.D
 			members = look()
 		}
 	}
-	for len(members) > 0 && time.Since(began) < endLimit {
+	// Those who fork and exit all the time may be missed by one look.
+	const emptyLooks = 3
+	for empty := 0; (empty < emptyLooks || time.Since(began) < settleTime) && time.Since(began) < endLimit; {
+		for _, m := range members {
+			proctree.Stop(m) // none forks while others are killed
+		}
 		signalGroups(members, roots, syscall.SIGKILL)
 		for _, m := range members {
 			proctree.Kill(m)
+		}
+		if empty++; len(members) > 0 {
+			empty = 0
 		}
 		time.Sleep(poll)
 		members = look()

@@ -42,8 +42,8 @@ type Options struct {
 }
 
 // Host is the host's side: the list, the journal and the pipe to the watchdog,
-// which is started for the first tree. It is safe for any goroutine; calls may
-// take some milliseconds.
+// which is started before the first tree. It is safe for any goroutine; calls
+// may take some milliseconds.
 type Host struct {
 	o     Options
 	since uint64
@@ -51,23 +51,29 @@ type Host struct {
 	mu      sync.Mutex
 	trees   list
 	journal *journal
-	begun   bool        // there was a tree: journal and keeper exist or failed
-	control *os.File    // nil while there is no watchdog
-	dog     *os.Process // the running one
-	dogLife *os.File    // ends with it
+	begun   bool          // Ready or Add was called: journal and keeper exist or failed
+	control *os.File      // nil while there is no watchdog
+	dog     *os.Process   // the running one
+	dogLife *os.File      // ends with it
+	failed  bool          // the last try to start one
+	tried   chan struct{} // closed after the next try
 	closed  bool
 	stop    chan struct{}
+	hurry   chan struct{} // somebody waits for the next try
 	kept    chan struct{} // the keeper has ended
 }
 
 // New returns a host without trees. Nothing is started and nothing written
-// before the first Add. The caller closes it.
+// before the first Ready or Add. The caller closes it.
 func New(o Options) *Host {
 	if o.Report == nil {
 		o.Report = func(error) {}
 	}
 	since, _ := proctree.StartTime(os.Getpid())
-	return &Host{o: o, since: since, trees: make(list), stop: make(chan struct{}), kept: make(chan struct{})}
+	return &Host{
+		o: o, since: since, trees: make(list), tried: make(chan struct{}),
+		stop: make(chan struct{}), hurry: make(chan struct{}, 1), kept: make(chan struct{}),
+	}
 }
 
 // HostID returns what the markers of this host begin with.
@@ -83,10 +89,46 @@ func (h *Host) PID() int {
 	return h.dog.Pid
 }
 
+// Ready is called before a process is started whose marker begins with HostID.
+// It returns when the journal names this host and a watchdog runs and listens,
+// so that the process is covered, by its marker, from its first moment on,
+// whenever and together with whom this host is killed.
+//
+// Once all that is there it costs nothing. The first call starts it, and a call
+// that meets a dead watchdog waits for the next one; that takes milliseconds,
+// at most five seconds each. Where a watchdog cannot be started, which was
+// reported, it returns without one: the caller's process is then covered by the
+// journal alone until one of the later tries succeeds.
+func (h *Host) Ready() {
+	h.mu.Lock()
+	if !h.begun && !h.closed {
+		h.begun = true
+		h.begin()
+	}
+	// Nobody waits where the last try failed: the next one may be far off.
+	if h.closed || h.control != nil || h.failed {
+		h.mu.Unlock()
+		return
+	}
+	tried := h.tried
+	h.mu.Unlock()
+	select {
+	case h.hurry <- struct{}{}:
+	default: // it was told already
+	}
+	limit := time.NewTimer(readyLimit)
+	defer limit.Stop()
+	select {
+	case <-tried:
+	case <-h.stop:
+	case <-limit.C:
+	}
+}
+
 // Add puts a tree on record: the leader of a process group, its start time
 // ([proctree.StartTime]) and the marker in its environment. It is called right
-// after the process was started; until then the marker alone protects it,
-// which on darwin does not exist.
+// after the process was started; until then the marker alone protects it (see
+// Ready), which on darwin does not exist.
 func (h *Host) Add(pid int, start uint64, marker string) {
 	h.put(record{verb: verbAdd, pid: pid, start: start, marker: marker})
 }
@@ -143,7 +185,13 @@ func (h *Host) tell(text string) {
 // start starts a watchdog and gives it the list. A failure is reported; the
 // keeper tries again.
 func (h *Host) start() {
-	if err := h.spawn(); err != nil {
+	defer func() {
+		close(h.tried)
+		h.tried = make(chan struct{})
+	}()
+	err := h.spawn()
+	h.failed = err != nil
+	if err != nil {
 		h.o.Report(explain("no watchdog (children may survive if this host is killed; trying again)", err))
 		return
 	}
@@ -254,29 +302,41 @@ func (h *Host) keep() {
 				return
 			default:
 			}
+			h.mu.Lock() // first of all: from here on Ready waits for the next one
+			if h.control != nil {
+				_ = h.control.Close()
+			}
+			h.control, h.dog, h.dogLife = nil, nil, nil
+			h.mu.Unlock()
 			_, _ = dog.Wait()
 		}
 		if time.Since(began) > longLife {
 			pause = firstPause
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-h.stop:
-			timer.Stop()
+		if !h.pause(pause) {
 			return
-		case <-timer.C:
 		}
 		pause = min(2*pause, lastPause)
 		h.mu.Lock()
-		if h.control != nil {
-			_ = h.control.Close()
-		}
-		h.control, h.dog, h.dogLife = nil, nil, nil
 		if !h.closed {
 			h.start()
 		}
 		h.mu.Unlock()
 	}
+}
+
+// pause returns when it is time for the next watchdog: after a while, or at
+// once where somebody waits for it. False: this host closes.
+func (h *Host) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-h.stop:
+		return false
+	case <-timer.C:
+	case <-h.hurry:
+	}
+	return true
 }
 
 // bury reaps a watchdog after the goodbye. One that has trees to end is left

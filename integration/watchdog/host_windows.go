@@ -20,6 +20,9 @@ func (h *Host) HostID() string { return h.id }
 // PID is 0: there is no watchdog.
 func (h *Host) PID() int { return 0 }
 
+// Ready does nothing.
+func (h *Host) Ready() {}
+
 // Add does nothing.
 func (h *Host) Add(int, uint64, string) {}
 

@@ -246,11 +246,60 @@ func TestGoodbye(t *testing.T) {
 	h.Close()
 	h.Close()
 	h.Add(far, 1, "x")
+	h.Ready()
 	if running(dog) || len(journals(t, state)) != 0 {
 		t.Error("the watchdog or the journal is left after the goodbye")
 	}
 	if len(failures) != 0 {
 		t.Errorf("reported: %v", failures)
+	}
+}
+
+// TestReady: journal and watchdog are there before anything was put on record,
+// however many ask for them at once.
+func TestReady(t *testing.T) {
+	state := t.TempDir()
+	var failures []error
+	h := watchdog.New(watchdog.Options{HostID: "ready", StateDir: state, Report: func(err error) { failures = append(failures, err) }})
+	defer h.Close()
+	dogs := make([]int, 20)
+	var wg sync.WaitGroup
+	for i := range dogs {
+		wg.Go(func() {
+			h.Ready()
+			dogs[i] = h.PID()
+		})
+	}
+	wg.Wait()
+	for _, dog := range dogs {
+		if dog == 0 || dog != dogs[0] || !running(dog) {
+			t.Fatalf("the watchdogs are %v, reported was %v; want one that runs", dogs, failures)
+		}
+	}
+	text, err := os.ReadFile(journals(t, state)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(text), fmt.Sprintf("host %d ", os.Getpid())) || !strings.Contains(string(text), " ready ") {
+		t.Errorf("the journal does not name the host: %q", text)
+	}
+}
+
+// TestReadyWaitsForTheNextWatchdog: whoever starts a process while a dead
+// watchdog is to be replaced gets the next one, however long the pauses between
+// the replacements have become.
+func TestReadyWaitsForTheNextWatchdog(t *testing.T) {
+	h := watchdog.New(watchdog.Options{HostID: "next"})
+	defer h.Close()
+	h.Ready()
+	for range 12 {
+		dog := h.PID()
+		kill(t, dog)
+		eventually(t, "the death is noticed", func() bool { return h.PID() != dog })
+		h.Ready()
+		if next := h.PID(); next == 0 || next == dog || !running(next) {
+			t.Fatalf("watchdog %d after %d was killed", next, dog)
+		}
 	}
 }
 
@@ -285,7 +334,11 @@ func noWatchdog(t *testing.T, path string) {
 		default:
 		}
 	}})
+	h.Ready()
 	h.Add(1<<30, 1, "n.1")
+	for range 10 {
+		h.Ready() // without a watchdog, and without waiting for a later try
+	}
 	for range 2 { // the first try and a later one
 		select {
 		case err := <-reported:
@@ -302,5 +355,16 @@ func noWatchdog(t *testing.T, path string) {
 func TestEndLeftoversOfNothing(t *testing.T) {
 	if ended, err := watchdog.EndLeftovers(filepath.Join(t.TempDir(), "none")); err != nil || len(ended) != 0 {
 		t.Errorf("EndLeftovers = %v, %v", ended, err)
+	}
+}
+
+// BenchmarkReady is what the watchdog adds to the start of the first child.
+func BenchmarkReady(b *testing.B) {
+	for b.Loop() {
+		h := watchdog.New(watchdog.Options{HostID: "bench", StateDir: b.TempDir()})
+		h.Ready()
+		b.StopTimer()
+		h.Close()
+		b.StartTimer()
 	}
 }

@@ -3,6 +3,7 @@ package proctree
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -10,36 +11,67 @@ import (
 // environLimit bounds what is read of one process's environment.
 const environLimit = 1 << 20
 
+// listings is how often a scan asks for new processes at most.
+const listings = 5
+
 // Scan lists all processes. Markers are read for those only that started at
-// or after since. A process that ends during the scan is left out; an error
-// means that /proc itself could not be read.
+// or after since. A process that ends during the scan is left out; one that was
+// started meanwhile is looked for, so that whoever forks and exits all the time
+// does not slip between the list and the look. An error means that /proc itself
+// could not be read.
 func Scan(since uint64) (Snapshot, error) {
+	names, err := list()
+	if err != nil {
+		return nil, err
+	}
+	snap := make(Snapshot, 0, len(names))
+	buf := make([]byte, 4096)
+	seen := make(map[string]bool, len(names))
+	for range listings {
+		snap = look(snap, &buf, names, seen, since)
+		if names, err = list(); err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(names, func(name string) bool { return isPID(name) && !seen[name] }) {
+			break
+		}
+	}
+	return snap, nil
+}
+
+func list() ([]string, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
 	}
 	names, err := dir.Readdirnames(-1)
 	_ = dir.Close()
-	if err != nil && len(names) == 0 {
-		return nil, err
+	if len(names) > 0 {
+		err = nil
 	}
-	snap := make(Snapshot, 0, len(names))
-	buf := make([]byte, 4096)
+	return names, err
+}
+
+func isPID(name string) bool { return name[0] >= '0' && name[0] <= '9' }
+
+// look adds the processes of the names that were not seen yet.
+func look(snap Snapshot, buf *[]byte, names []string, seen map[string]bool, since uint64) Snapshot {
 	for _, name := range names {
-		if name[0] < '0' || name[0] > '9' {
+		if !isPID(name) || seen[name] {
 			continue
 		}
-		stat := readInto(&buf, "/proc/"+name+"/stat", 4096)
+		seen[name] = true
+		stat := readInto(buf, "/proc/"+name+"/stat", 4096)
 		p, ok := parseStat(stat)
 		if !ok {
 			continue
 		}
 		if p.Start >= since {
-			p.Marker = findMarker(readInto(&buf, "/proc/"+name+"/environ", environLimit))
+			p.Marker = findMarker(readInto(buf, "/proc/"+name+"/environ", environLimit))
 		}
 		snap = append(snap, p)
 	}
-	return snap, nil
+	return snap
 }
 
 // StartTime returns the start time of a running process; false where there is

@@ -1,0 +1,73 @@
+package actors
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// onTooLarge fails the request whose answer was over the size cap.
+func (c *connection) onTooLarge(ctx *kernel.Context, m *runTooLarge) {
+	if c.run == nil || m.run != c.run.n {
+		return
+	}
+	known := c.unusable(ctx, m.id, &messages.Error{
+		Code: messages.CodeToolExecution, Server: c.spec.Name,
+		Message: "the answer of " + strconv.Quote(c.spec.Name) + " is larger than 64 MiB and was dropped; the call itself was carried out",
+		Hint:    "Ask for less: a page, a range or a filter.",
+	})
+	if !known {
+		ctx.Event("too-large", "a message over the size cap that answers nothing that is in flight", 0)
+	}
+}
+
+// onBroken fails the request whose answer nobody can read.
+func (c *connection) onBroken(ctx *kernel.Context, m *runBroken) {
+	if c.run == nil || m.run != c.run.n {
+		return
+	}
+	why := "it is no JSON-RPC message"
+	if m.why != nil {
+		why = m.why.Error()
+	}
+	ctx.Event("noise", m.line, 0)
+	c.unusable(ctx, m.id, &messages.Error{
+		Code: messages.CodeToolExecution, Server: c.spec.Name, Class: messages.ClassOther, Cause: m.why,
+		Message: strconv.Quote(c.spec.Name) + " answered with a line that cannot be read: " + why,
+		Hint:    "This is a fault of the server. Check what the call may have done before you repeat it.",
+		Details: []string{"the line begins with " + strings.ToValidUTF8(m.line, "\uFFFD")},
+	})
+}
+
+// unusable ends the request to which an answer came that is of no use, one of
+// the connection's own included. False: there is no such request.
+func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *messages.Error) bool {
+	if c.ping != nil {
+		c.ping.Stop() // it lives
+		c.ping = nil
+	}
+	id, ok := parseID(raw)
+	if !ok {
+		return false
+	}
+	if handle, ok := c.internal[id]; ok {
+		delete(c.internal, id)
+		const internalError = `{"code":-32603,"message":`
+		handle(ctx, &messages.Frame{ID: raw, Error: append(appendString([]byte(internalError), err.Message), '}')})
+		return true
+	}
+	p, ok := c.inflight[id]
+	if !ok {
+		return false
+	}
+	delete(c.inflight, id)
+	c.handled++
+	c.answered++ // badly, but the child is there
+	err.Tool = p.call.Tool
+	c.idleIfDone(ctx)
+	c.answer(p.call, &messages.Answer{Err: err})
+	return true
+}

@@ -1,0 +1,67 @@
+package actors
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// TestAnswersThatAreOfNoUse: an answer that is broken or too large fails its
+// call at once, and no other; the child stays.
+func TestAnswersThatAreOfNoUse(t *testing.T) {
+	for _, tt := range []struct{ do, message, detail string }{
+		{"broken", "cannot be read: it has no end", `the line begins with {"id":`},
+		{"huge", "larger than 64 MiB", ""},
+	} {
+		t.Run(tt.do, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add("a", nil, nil)
+			r.ok("a")
+			other := r.start("a", "do", doArgs{Do: "delay", Ms: 50})
+			err := r.wantCode(r.do("a", "do", doArgs{Do: tt.do}), messages.CodeToolExecution)
+			if !strings.Contains(err.Message, tt.message) || err.Tool != "do" {
+				t.Errorf("error %+v", err)
+			}
+			if tt.detail != "" && !slices.ContainsFunc(err.Details, func(d string) bool { return strings.HasPrefix(d, tt.detail) }) {
+				t.Errorf("details %q, want %q…", err.Details, tt.detail)
+			}
+			r.wantResult(r.wait(other))
+			r.ok("a")
+			if n := r.f.started("a"); n != 1 {
+				t.Errorf("%d starts, want 1", n)
+			}
+		})
+	}
+}
+
+// TestListOfNoUse: a tools/list whose answer is of no use has failed at once.
+func TestListOfNoUse(t *testing.T) {
+	for _, page := range []string{"broken", "huge"} {
+		t.Run(page, func(t *testing.T) {
+			b := newBench(t, &script{pages: []string{page}})
+			b.send(&messages.Connect{})
+			b.heard("ListingFailed", 1)
+		})
+	}
+}
+
+func TestFloatIDs(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.wantResult(r.do("a", "do", doArgs{Do: "float"}))
+
+	for raw, want := range map[string]uint64{
+		`7`: 7, `7.0`: 7, `"7"`: 7, `"7.00"`: 7, `1e3`: 1000, `1.2E+1`: 12, `1234567890123456`: 1234567890123456, `9007199254740991.0`: 9007199254740991,
+	} {
+		if id, ok := parseID([]byte(raw)); !ok || id != want {
+			t.Errorf("%s is read as %d, %v", raw, id, ok)
+		}
+	}
+	for _, raw := range []string{``, `""`, `7.5`, `-7`, `-7.0`, `1e300`, `9007199254740993.0`, `12345678901234567`, `null`, `"x"`, `0x7`, `"Inf"`, `"NaN"`, `1_0`, `{}`, `7.` + strings.Repeat("0", 50)} {
+		if id, ok := parseID([]byte(raw)); ok {
+			t.Errorf("%s is read as %d", raw, id)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package child
+
+import (
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// inbox hands lines to the ear as frames.
+type inbox struct {
+	p        *Process
+	lines    splitter
+	wide     bool
+	repaired bool   // that text was no UTF-8 was said
+	frames   int    // since the last flush
+	head     []byte // of a message that is too large and whose id is still to come
+}
+
+func (in *inbox) flush() {
+	if in.frames > 0 {
+		in.frames = 0
+		in.p.ear.Flush()
+	}
+}
+
+// line takes one line. An array of messages is a batch, which the 2025-03-26
+// revision has.
+func (in *inbox) line(line []byte, more bool) {
+	if line[0] == '[' {
+		messages := 0
+		err := jsonrpc.Elements(line, func(element []byte) error {
+			messages++
+			in.frame(element, more)
+			return nil
+		})
+		if err != nil || messages == 0 {
+			in.noise(prefix(line), len(line) > prefixSize)
+		}
+		return
+	}
+	in.frame(line, more)
+}
+
+func (in *inbox) frame(line []byte, more bool) {
+	f, err := in.parse(line)
+	if f == nil && !utf8.Valid(line) {
+		whole := replaceInvalid(line)
+		if len(whole) > in.p.launcher.o.MaxLine {
+			in.tooLarge(prefix(line))
+			in.skipped(suffix(line))
+			return
+		}
+		if f, _ = in.parse(whole); f != nil {
+			in.noteRepair()
+		}
+	}
+	if f == nil {
+		in.unusable(line, err)
+		return
+	}
+	f.Instance, f.Size, f.More = in.p.instance, len(line), more
+	in.frames++
+	in.p.ear.Frame(f)
+}
+
+// parse returns nil for what is no message.
+func (in *inbox) parse(line []byte) (*messages.Frame, error) {
+	f := new(messages.Frame)
+	if err := in.p.launcher.o.Parse(line, f); err != nil {
+		return nil, err
+	}
+	// A JSON object without any of these is a log line that happens to be
+	// JSON.
+	if f.Method == "" && f.Result == nil && f.Error == nil {
+		return nil, errNoMessage
+	}
+	return f, nil
+}
+
+var errNoMessage = errors.New("it has neither a method nor a result nor an error")
+
+// replaceInvalid puts U+FFFD in the place of each byte that is no UTF-8, as
+// the readers of other clients do.
+func replaceInvalid(line []byte) []byte {
+	out := make([]byte, 0, len(line)+len(line)/4)
+	for len(line) > 0 {
+		r, n := utf8.DecodeRune(line)
+		out = utf8.AppendRune(out, r)
+		line = line[n:]
+	}
+	return out
+}
+
+func (in *inbox) noteRepair() {
+	if !in.repaired {
+		in.repaired = true
+		in.p.log.Note([]byte("text on stdout was not UTF-8; each such byte became U+FFFD (this is said once)"))
+	}
+}
+
+// unusable tells the answer that is broken apart from other lines.
+func (in *inbox) unusable(line []byte, why error) {
+	shown := in.note(prefix(line), len(line) > prefixSize)
+	if id := jsonrpc.AnswerID(line, suffix(line)); id != nil {
+		in.p.ear.Broken(id, shown, why)
+		return
+	}
+	in.p.ear.Noise(shown)
+}
+
+func (in *inbox) noise(line []byte, cut bool) { in.p.ear.Noise(in.note(line, cut)) }
+
+// note logs the beginning of a line and returns it as it is shown.
+func (in *inbox) note(line []byte, cut bool) []byte {
+	if cut {
+		line = append(line, " … (cut)"...)
+	}
+	in.p.log.Note(append([]byte("not JSON-RPC on stdout: "), line...))
+	return line
+}
+
+// tooLarge tells at once where the id stands in front, as it does with most
+// servers; skipped does where it stands at the end.
+func (in *inbox) tooLarge(prefix []byte) {
+	in.p.log.Note([]byte("a message of more than " + strconv.Itoa(in.p.launcher.o.MaxLine) + " bytes on stdout was skipped"))
+	if id := jsonrpc.AnswerID(prefix, nil); id != nil {
+		in.p.ear.TooLarge(id)
+		return
+	}
+	in.head = prefix
+}
+
+func (in *inbox) skipped(suffix []byte) {
+	if in.head != nil {
+		id := jsonrpc.AnswerID(in.head, suffix)
+		in.head = nil
+		in.p.ear.TooLarge(id)
+	}
+}
+
+func (in *inbox) grown() {
+	if !in.wide {
+		in.wide = true
+		in.p.widen(in.p.stdout)
+	}
+}

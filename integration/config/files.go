@@ -1,0 +1,81 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// content is one file as it was read.
+type content struct {
+	path    string
+	data    []byte
+	err     error
+	regular bool
+}
+
+// A fileReader reads one file up to a byte more than is allowed; regular says that
+// it can be read again.
+type fileReader func(path string) (data []byte, regular bool, err error)
+
+// readAll reads the files; fixed holds those that can be read only once.
+func readAll(paths []string, fixed map[string][]byte, read fileReader) []content {
+	contents := make([]content, len(paths))
+	for i, p := range paths {
+		c := &contents[i]
+		c.path = p
+		if data, ok := fixed[p]; ok {
+			c.data = data
+			continue
+		}
+		c.data, c.regular, c.err = read(p)
+	}
+	return contents
+}
+
+// readNamed reads whatever was named.
+func readNamed(path string) (data []byte, regular bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, true, err
+	}
+	return readOpen(f, path, func(fs.FileMode) bool { return true })
+}
+
+// readFile refuses what is no regular file, and does not wait for the writer of
+// a pipe that has taken a file's place.
+func readFile(path string) (data []byte, regular bool, err error) {
+	// Opening some devices does something: those are refused unopened.
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return nil, true, notRegular(path)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, true, err
+	}
+	return readOpen(f, path, fs.FileMode.IsRegular)
+}
+
+func notRegular(path string) error {
+	return &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+}
+
+// readOpen reads and closes f.
+func readOpen(f *os.File, path string, accept func(fs.FileMode) bool) (data []byte, regular bool, err error) {
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, true, err
+	case info.IsDir():
+		return nil, true, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is a folder")}
+	case !accept(info.Mode()):
+		return nil, true, notRegular(path)
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(min(max(info.Size(), 0), maxFileSize)) + bytes.MinRead)
+	_, err = buf.ReadFrom(io.LimitReader(f, maxFileSize+1))
+	return buf.Bytes(), info.Mode().IsRegular(), err
+}

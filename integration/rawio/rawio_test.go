@@ -1,0 +1,108 @@
+//go:build unix
+
+package rawio
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	return r, w
+}
+
+func descriptor(t *testing.T, f *os.File, use func(fd uintptr)) {
+	t.Helper()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(use); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTransfers(t *testing.T) {
+	r, w := pipe(t)
+	buf := make([]byte, 200<<10)
+	descriptor(t, r, func(fd uintptr) {
+		if _, err := Read(fd, buf); !errors.Is(err, syscall.EAGAIN) {
+			t.Errorf("reading an empty pipe: %v, want EAGAIN", err)
+		}
+	})
+	text := bytes.Repeat([]byte("0123456789"), 20<<10)
+	for _, size := range []int{1, 1000, largest, len(text)} {
+		wrote := 0
+		descriptor(t, w, func(fd uintptr) {
+			n, err := Write(fd, text[:size])
+			if err != nil || n == 0 {
+				t.Errorf("writing %d bytes: %d, %v", size, n, err)
+			}
+			wrote = n
+			if size == len(text) {
+				if _, err := Write(fd, text); !errors.Is(err, syscall.EAGAIN) {
+					t.Errorf("writing to a full pipe: %v, want EAGAIN", err)
+				}
+			}
+		})
+		descriptor(t, r, func(fd uintptr) {
+			n, err := Read(fd, buf)
+			if err != nil || !bytes.Equal(buf[:n], text[:wrote]) {
+				t.Errorf("reading %d bytes back: %d, %v", wrote, n, err)
+			}
+		})
+	}
+	descriptor(t, r, func(fd uintptr) {
+		if n, err := Read(fd, nil); n != 0 || err != nil {
+			t.Errorf("reading into nothing: %d, %v", n, err)
+		}
+	})
+}
+
+func TestReader(t *testing.T) {
+	r, w := pipe(t)
+	in, err := NewReader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 1)
+	go func() {
+		buf := make([]byte, 16)
+		n, err := in.Read(buf) // waits in the poller
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		got <- string(buf[:n])
+	}()
+	if _, err := w.WriteString("hello"); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != "hello" {
+		t.Errorf("read %q", s)
+	}
+	if err := r.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("past the deadline: %v", err)
+	}
+	if err := r.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	if _, err := in.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+}
