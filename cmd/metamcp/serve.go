@@ -31,7 +31,7 @@ func newServe(c *common) *cobra.Command {
 
 // gcPercent lets the heap of a host, which is small, grow a little further
 // between two collections: messages are short-lived, and at the default a busy
-// host spends some 6 % of its time on collecting them. GOGC overrides it.
+// host passes some 6 % fewer calls (docs/BENCHMARKS.md). GOGC overrides it.
 const gcPercent = 200
 
 // serve is the host. It ends when its input ends or at a signal: no new
