@@ -1,0 +1,248 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// The names in a store's folder.
+const (
+	formatFile  = "FORMAT"
+	lockFile    = "LOCK"
+	openingFile = "OPENING"
+)
+
+const formatWord = "metamcp-catalog"
+
+var dataName = regexp.MustCompile(`^db-([1-9][0-9]{0,8})$`)
+
+// maxDeaths is how many attempts in a row to open a store may end the process
+// before the store is given up: badger can end a process on bad files.
+const maxDeaths = 3
+
+// folder is a store's folder, locked for this process.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+// takeFolder makes or checks the folder and locks it. What is not ours, or
+// newer than version, is left as it is.
+func takeFolder(path string, version int) (*folder, error) {
+	f := &folder{path: path}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%w: it is not a folder", ErrForeign)
+	}
+	if err := f.inspect(version); err != nil {
+		return nil, err
+	}
+	for range 3 {
+		if f.lock, err = lockIn(path); err == nil || !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The one who held the lock until now may have written a newer format.
+	if err = f.inspect(version); err == nil {
+		err = f.mark(version)
+	}
+	if err != nil {
+		f.release()
+		return nil, err
+	}
+	return f, nil
+}
+
+var errMoved = errors.New("the lock file was replaced while it was being locked")
+
+func lockIn(path string) (*os.File, error) {
+	name := filepath.Join(path, lockFile)
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a regular file", ErrForeign, lockFile)
+	}
+	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = tryLock(lock)
+	if err == nil {
+		// Whoever deletes the folder takes the lock file along; a lock on a
+		// file without a name keeps nobody out.
+		held, heldErr := lock.Stat()
+		named, namedErr := os.Stat(name)
+		if heldErr != nil || namedErr != nil || !os.SameFile(held, named) {
+			err = errMoved
+		}
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	// For people only; a full disk does not matter here.
+	_ = lock.Truncate(0)
+	_, _ = lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	return lock, nil
+}
+
+func (f *folder) release() {
+	if f.lock != nil {
+		_ = f.lock.Close()
+	}
+}
+
+// inspect refuses a folder that is not ours or is newer, without a change.
+func (f *folder) inspect(version int) error {
+	found, err := f.format()
+	if err != nil {
+		return err
+	}
+	if found > version {
+		return fmt.Errorf("%w: its schema version is %d, and %d is understood", ErrNewer, found, version)
+	}
+	if found != unmarked {
+		return nil
+	}
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == lockFile, name == openingFile, strings.HasPrefix(name, formatFile):
+		case dataName.MatchString(name) && e.IsDir() && ourManifest(filepath.Join(f.path, name)):
+		default:
+			return fmt.Errorf("%w: the folder holds %q and no mark of a store", ErrForeign, name)
+		}
+	}
+	return nil
+}
+
+// unmarked is the version of a folder whose FORMAT is missing or unreadable.
+const unmarked = -1
+
+// format returns the version in FORMAT, or unmarked.
+func (f *folder) format() (int, error) {
+	name := filepath.Join(f.path, formatFile)
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return unmarked, nil
+	}
+	if err != nil {
+		return unmarked, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > 256 {
+		return unmarked, fmt.Errorf("%w: its %s is not that of a store", ErrForeign, formatFile)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return unmarked, err
+	}
+	var version int
+	if n, _ := fmt.Sscanf(string(data), formatWord+" %d\n", &version); n != 1 || version < 0 {
+		return unmarked, nil
+	}
+	return version, nil
+}
+
+// mark writes FORMAT where it does not say version yet. It is written before
+// badger's files change to that version, so that an older program never opens
+// what it does not know.
+func (f *folder) mark(version int) error {
+	if found, err := f.format(); err != nil || found == version {
+		return err
+	}
+	name := filepath.Join(f.path, formatFile)
+	if err := os.WriteFile(name+".new", fmt.Appendf(nil, "%s %d\n", formatWord, version), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// opening counts an attempt to open the store, and says how many before it did
+// not come to an end.
+func (f *folder) opening() (deaths int, err error) {
+	name := filepath.Join(f.path, openingFile)
+	if data, err := os.ReadFile(name); err == nil {
+		deaths, _ = strconv.Atoi(strings.TrimSpace(string(data[:min(len(data), 16)])))
+	}
+	deaths = min(max(deaths, 0), maxDeaths)
+	return deaths, os.WriteFile(name, strconv.AppendInt(nil, int64(deaths+1), 10), 0o600)
+}
+
+// opened ends what opening began.
+func (f *folder) opened() { _ = os.Remove(filepath.Join(f.path, openingFile)) }
+
+// data returns the folder of badger's files, "" where there is none, and the
+// name for the next one. Older ones, which a rebuild did not get to delete, go.
+func (f *folder) data() (current, next string, err error) {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return "", "", err
+	}
+	highest := 0
+	for _, e := range entries {
+		if m := dataName.FindStringSubmatch(e.Name()); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			highest = max(highest, n)
+		}
+	}
+	name := func(n int) string { return filepath.Join(f.path, "db-"+strconv.Itoa(n)) }
+	for _, e := range entries {
+		if dataName.MatchString(e.Name()) && filepath.Join(f.path, e.Name()) != name(highest) {
+			_ = os.RemoveAll(filepath.Join(f.path, e.Name()))
+		}
+	}
+	if highest == 0 {
+		return "", name(1), nil
+	}
+	return name(highest), name(highest + 1), nil
+}
+
+// ourMagic is in the manifest of every database of this package.
+const ourMagic = 0x6d6d
+
+// ourManifest says whether the database in path is one of this package's.
+func ourManifest(path string) bool {
+	f, err := os.Open(filepath.Join(path, badger.ManifestFilename))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	var head [6]byte
+	n, _ := f.Read(head[:])
+	return n == len(head) && bytes.Equal(head[:], []byte{'B', 'd', 'g', 'r', ourMagic >> 8, ourMagic & 0xff})
+}
+
+// filesIn returns the paths of the files in a folder whose names end in ext.
+func filesIn(path, ext string) ([]string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ext {
+			names = append(names, filepath.Join(path, e.Name()))
+		}
+	}
+	return names, nil
+}
