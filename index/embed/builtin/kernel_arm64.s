@@ -1,0 +1,139 @@
+#include "textflag.h"
+
+// Go's assembler does not know some of the instructions, which therefore are
+// numbers here, with their names in the notation of the Arm manual.
+
+// One step for one of the four rows: the activation is broadcast and meets the
+// 16 weights of the step, which V0 to V3 hold.
+#define ROW(PTR, X, A, B, C, D) \
+	VLD1R.P 4(PTR), [X.S4]     \
+	VFMLA   V0.S4, X.S4, A.S4  \
+	VFMLA   V1.S4, X.S4, B.S4  \
+	VFMLA   V2.S4, X.S4, C.S4  \
+	VFMLA   V3.S4, X.S4, D.S4
+
+// The end of a row: sum*scale + bias, no less than the floor, to memory.
+#define STORE(A, B, C, D) \
+	VMOV  V8.B16, V4.B16        \
+	VMOV  V9.B16, V5.B16        \
+	VMOV  V10.B16, V6.B16       \
+	VMOV  V11.B16, V7.B16       \
+	VFMLA V0.S4, A.S4, V4.S4    \
+	VFMLA V1.S4, B.S4, V5.S4    \
+	VFMLA V2.S4, C.S4, V6.S4    \
+	VFMLA V3.S4, D.S4, V7.S4    \
+	WORD $0x4E2CF484 /* FMAX V4.4S, V4.4S, V12.4S */ \
+	WORD $0x4E2CF4A5 /* FMAX V5.4S, V5.4S, V12.4S */ \
+	WORD $0x4E2CF4C6 /* FMAX V6.4S, V6.4S, V12.4S */ \
+	WORD $0x4E2CF4E7 /* FMAX V7.4S, V7.4S, V12.4S */ \
+	VST1  [V4.S4, V5.S4, V6.S4, V7.S4], (R0) \
+	ADD   R8, R0
+
+// func tileNEON(a *float32, lda int, b *int8, k int, c *float32, ldc int, scale, bias *float32, floor float32)
+TEXT ·tileNEON(SB), NOSPLIT, $0-68
+	MOVD a+0(FP), R0
+	MOVD lda+8(FP), R8
+	MOVD b+16(FP), R4
+	MOVD k+24(FP), R5
+	LSL  $2, R8
+	ADD  R8, R0, R1
+	ADD  R8, R1, R2
+	ADD  R8, R2, R3
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V31.B16, V31.B16, V31.B16
+
+step:
+	VLD1.P 16(R4), [V12.B16]
+	WORD $0x0F08A588 // SSHLL V8.8H, V12.8B, #0
+	WORD $0x4F08A589 // SSHLL2 V9.8H, V12.16B, #0
+	WORD $0x0F10A500 // SSHLL V0.4S, V8.4H, #0
+	WORD $0x4F10A501 // SSHLL2 V1.4S, V8.8H, #0
+	WORD $0x0F10A522 // SSHLL V2.4S, V9.4H, #0
+	WORD $0x4F10A523 // SSHLL2 V3.4S, V9.8H, #0
+	WORD $0x4E21D800 // SCVTF V0.4S, V0.4S
+	WORD $0x4E21D821 // SCVTF V1.4S, V1.4S
+	WORD $0x4E21D842 // SCVTF V2.4S, V2.4S
+	WORD $0x4E21D863 // SCVTF V3.4S, V3.4S
+	ROW(R0, V4, V16, V17, V18, V19)
+	ROW(R1, V5, V20, V21, V22, V23)
+	ROW(R2, V6, V24, V25, V26, V27)
+	ROW(R3, V7, V28, V29, V30, V31)
+	SUBS $1, R5
+	BNE  step
+
+	MOVD  c+32(FP), R0
+	MOVD  ldc+40(FP), R8
+	MOVD  scale+48(FP), R1
+	MOVD  bias+56(FP), R2
+	MOVD  $floor+64(FP), R3
+	VLD1  (R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1  (R2), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1R (R3), [V12.S4]
+	LSL   $2, R8
+	STORE(V16, V17, V18, V19)
+	STORE(V20, V21, V22, V23)
+	STORE(V24, V25, V26, V27)
+	STORE(V28, V29, V30, V31)
+	RET
+
+// func dotNEON(x, y *float32, n int) float32
+TEXT ·dotNEON(SB), NOSPLIT, $0-28
+	MOVD x+0(FP), R0
+	MOVD y+8(FP), R1
+	MOVD n+16(FP), R2
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+
+dotStep:
+	VLD1.P 64(R0), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1.P 64(R1), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VFMLA V4.S4, V8.S4, V0.S4
+	VFMLA V5.S4, V9.S4, V1.S4
+	VFMLA V6.S4, V10.S4, V2.S4
+	VFMLA V7.S4, V11.S4, V3.S4
+	SUBS $16, R2
+	BGT  dotStep
+
+	WORD $0x4E21D400 // FADD V0.4S, V0.4S, V1.4S
+	WORD $0x4E23D442 // FADD V2.4S, V2.4S, V3.4S
+	WORD $0x4E22D400 // FADD V0.4S, V0.4S, V2.4S
+	WORD $0x6E20D400 // FADDP V0.4S, V0.4S, V0.4S
+	WORD $0x6E20D400 // FADDP V0.4S, V0.4S, V0.4S
+	FMOVS F0, ret+24(FP)
+	RET
+
+// func axpyNEON(alpha float32, x, y *float32, n int)
+TEXT ·axpyNEON(SB), NOSPLIT, $0-32
+	MOVD  $alpha+0(FP), R3
+	VLD1R (R3), [V12.S4]
+	MOVD  x+8(FP), R0
+	MOVD  y+16(FP), R1
+	MOVD  n+24(FP), R2
+
+axpyStep:
+	VLD1.P 64(R0), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1   (R1), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VFMLA  V4.S4, V12.S4, V8.S4
+	VFMLA  V5.S4, V12.S4, V9.S4
+	VFMLA  V6.S4, V12.S4, V10.S4
+	VFMLA  V7.S4, V12.S4, V11.S4
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R1)
+	SUBS   $16, R2
+	BGT    axpyStep
+	RET
