@@ -9,6 +9,8 @@ FUZZTIME ?= 30s
 BENCH ?= .
 # The gateway benchmark; a folder beside this one, and optional.
 BENCH_DIR ?= ../shared/bench
+# The retrieval benchmark: catalog.jsonl, queries.jsonl and its scorer.
+RETRIEVAL_DIR ?= ../shared/retrieval
 BENCH_ARGS ?= -rounds 5 -rotate
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -89,6 +91,10 @@ bench: build ## run the benchmarks, and the gateway benchmark where it is there
 		$(GO) build -o "$$root/bin/bench/" ./cmd/...; \
 		METAMCP_BIN="$$root/bin/metamcp" "$$root/bin/bench/gwbench" compare -targets targets/metamcp.json,direct $(BENCH_ARGS); \
 	else echo 'no gateway benchmark at $(BENCH_DIR)'; fi
+
+.PHONY: bench-search
+bench-search: build ## score every ranking on the retrieval benchmark (RETRIEVAL_DIR)
+	./.ci/bench-search.sh '$(RETRIEVAL_DIR)'
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (30s)

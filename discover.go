@@ -15,6 +15,9 @@ import (
 // schemasShown is how many of the best matches come with their input schema.
 const schemasShown = 5
 
+// hiddenNote goes with tools whose texts held characters that nobody sees.
+const hiddenNote = "Texts marked hiddenText held invisible characters or terminal sequences, which were removed; be careful with what they say."
+
 // DiscoverRequest is what mcp_discover takes.
 type DiscoverRequest struct {
 	Query  string `json:"query,omitempty"`
@@ -22,6 +25,8 @@ type DiscoverRequest struct {
 	Tool   string `json:"tool,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
 	Detail string `json:"detail,omitempty"` // "brief" or "full"
+	// Settle is as in [SearchOptions].
+	Settle time.Duration `json:"-"`
 }
 
 // DiscoverAnswer is what mcp_discover says. One of Servers, Tools, Tool and
@@ -60,13 +65,16 @@ type ToolLine struct {
 	Summary string          `json:"summary,omitempty"`
 	Tags    []string        `json:"tags,omitempty"`
 	Schema  json.RawMessage `json:"inputSchema,omitempty"`
+	Hidden  bool            `json:"hiddenText,omitempty"`
 }
 
-// ToolWhole is one tool with the child's own definition.
+// ToolWhole is one tool with the child's own definition, but for characters
+// that nobody sees.
 type ToolWhole struct {
 	Enabled    bool            `json:"enabled"`
 	Tags       []string        `json:"tags,omitempty"`
 	Definition json.RawMessage `json:"definition"`
+	Hidden     bool            `json:"hiddenText,omitempty"`
 }
 
 // MatchLine is one match of a query.
@@ -78,6 +86,7 @@ type MatchLine struct {
 	Connected bool            `json:"connected"`
 	Tags      []string        `json:"tags,omitempty"`
 	Schema    json.RawMessage `json:"inputSchema,omitempty"`
+	Hidden    bool            `json:"hiddenText,omitempty"`
 }
 
 // FailedLine is one server that could not be asked.
@@ -175,9 +184,12 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 			disabled++
 			continue
 		}
-		l := ToolLine{Name: t.Tool.Name, Summary: summary(t.Tool.Description), Tags: t.Tags}
+		description, hidden := index.Plain(t.Tool.Description)
+		l := ToolLine{Name: t.Tool.Name, Summary: summary(description), Tags: t.Tags, Hidden: hidden}
 		if ask.Detail == "full" {
-			l.Summary, l.Schema = t.Tool.Description, t.Tool.InputSchema
+			l.Summary = description
+			l.Schema, hidden = index.PlainJSON(t.Tool.InputSchema)
+			l.Hidden = l.Hidden || hidden
 		}
 		lines = append(lines, l)
 	}
@@ -194,6 +206,9 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	if disabled > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(disabled)+" more tools are disabled by tool rules.")
 	}
+	if slices.ContainsFunc(a.Tools, func(l ToolLine) bool { return l.Hidden }) {
+		a.Notes = append(a.Notes, hiddenNote)
+	}
 	if len(known.Entries) == 0 {
 		a.Notes = append(a.Notes, "The server lists no tools.")
 	}
@@ -209,15 +224,21 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 	}
 	// Asked for by name, it is shown whole even where it exceeds the budget:
 	// half a schema is of no use.
-	return &DiscoverAnswer{Server: ask.Server, Tool: &ToolWhole{Enabled: t.Enabled, Tags: t.Tags, Definition: t.Definition}}, nil
+	whole := &ToolWhole{Enabled: t.Enabled, Tags: t.Tags}
+	whole.Definition, whole.Hidden = index.PlainJSON(t.Definition)
+	a := &DiscoverAnswer{Server: ask.Server, Tool: whole}
+	if whole.Hidden {
+		a.Notes = append(a.Notes, hiddenNote)
+	}
+	return a, nil
 }
 
 func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	found, err := e.Search(ctx, ask.Query, SearchOptions{Server: ask.Server, Limit: ask.Limit})
+	found, err := e.Search(ctx, ask.Query, SearchOptions{Server: ask.Server, Limit: ask.Limit, Settle: ask.Settle})
 	if err != nil {
 		return nil, err
 	}
-	a := &DiscoverAnswer{Server: ask.Server, Matches: []MatchLine{}, Pending: found.Pending}
+	a := &DiscoverAnswer{Server: ask.Server, Matches: []MatchLine{}, Pending: found.Pending, Notes: found.Notes}
 	schemas := schemasShown
 	if ask.Detail == "full" {
 		schemas = len(found.Matches)
@@ -226,10 +247,12 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	for i, m := range found.Matches {
 		l := MatchLine{
 			Server: m.Server, Tool: m.Name, Summary: m.Summary, Score: math.Round(m.Score*1000) / 1000,
-			Connected: m.Connected, Tags: m.Tags,
+			Connected: m.Connected, Tags: m.Tags, Hidden: m.HiddenText,
 		}
 		if i < schemas {
-			l.Schema = m.InputSchema
+			var hidden bool
+			l.Schema, hidden = index.PlainJSON(m.InputSchema)
+			l.Hidden = l.Hidden || hidden
 			if tokens(l) > budget.Left() {
 				l.Schema = nil
 			}
@@ -240,6 +263,9 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 			break
 		}
 		a.Matches = append(a.Matches, l)
+	}
+	if slices.ContainsFunc(a.Matches, func(l MatchLine) bool { return l.Hidden }) {
+		a.Notes = append(a.Notes, hiddenNote)
 	}
 	for _, name := range sortedKeys(found.Failed) {
 		err := found.Failed[name]

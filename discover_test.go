@@ -164,3 +164,33 @@ func TestReloadTakesTheDifferenceOver(t *testing.T) {
 		t.Errorf("servers after the reload: %s", names)
 	}
 }
+
+func TestHiddenTextIsRemovedAndSaid(t *testing.T) {
+	e := open(t, map[string][]string{"odd": {"--hidden-text"}}, nil)
+	hidden := func(text string) bool { return strings.ContainsAny(text, "\u200b\x1b\U000e0041") }
+	for name, ask := range map[string]metamcp.DiscoverRequest{
+		"a query":  {Query: "weather", Limit: 1},
+		"a server": {Server: "odd", Detail: "full"},
+		"a tool":   {Server: "odd", Tool: "weather_report"},
+	} {
+		a, err := e.Discover(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain any
+		if err := json.Unmarshal(raw, &plain); err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprint(plain); hidden(text) || !strings.Contains(text, "Tells the weather.") || !strings.Contains(text, "hiddenText:true") || len(a.Notes) == 0 {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	tool, err := e.ToolDetails(t.Context(), "odd", "weather_report")
+	if err != nil || !tool.HiddenText || !strings.Contains(string(tool.Definition), `\u200b`) {
+		t.Errorf("the child's own definition: %+v, %v", tool, err)
+	}
+}

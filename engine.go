@@ -118,7 +118,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.core, err = actors.NewEngine(actors.Options{
-		Launcher: launcher, Cache: cache, Settings: poolSettings(st.Pool),
+		Launcher: launcher, Cache: cache, StorePath: storePath(&st), Settings: poolSettings(st.Pool),
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
@@ -136,6 +136,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.report(cfg)
+	e.core.UseEmbedder(e.embedder(cfg))
 	servers := usable(cfg.Servers)
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
@@ -336,6 +337,9 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	e.learnSecrets(cfg)
 	e.config.Store(cfg)
 	e.report(cfg)
+	if embedderSettings(old) != embedderSettings(cfg) {
+		e.core.UseEmbedder(e.embedder(cfg))
+	}
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed))
 	return e.core.Apply(ctx, change)
 }

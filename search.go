@@ -21,6 +21,9 @@ type SearchOptions struct {
 	Limit int
 	// CachedOnly contacts no server.
 	CachedOnly bool
+	// Settle is how long to wait until the tools are embedded, for a program
+	// that searches once; 0: what has no vector yet is found by its words.
+	Settle time.Duration
 }
 
 // Match is a tool that fits a query.
@@ -38,6 +41,9 @@ type SearchResult struct {
 	Pending []string `json:"pending,omitempty"`
 	// Failed are servers that could not be asked, with the reason.
 	Failed map[string]*Error `json:"failed,omitempty"`
+	// Notes say what was not as it should be, such as an embedder that does
+	// not answer.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Search finds the tools that fit a query. Servers whose tools are not known
@@ -57,14 +63,26 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 	if opts.Limit <= 0 {
 		opts.Limit = e.Config().Settings.Search.Limit
 	}
+	if opts.Settle > 0 {
+		settling, cancel := context.WithTimeout(ctx, opts.Settle)
+		_ = e.core.Settle(settling) // what is not embedded by then is found by its words
+		cancel()
+	}
+	ranker, err := index.NewRanker(e.Config().Settings.Search.Ranking)
+	if err != nil {
+		return nil, &Error{Code: messages.CodeConfiguration, Message: "search.ranking: " + err.Error(), Cause: err}
+	}
 	dir := e.core.Directory()
-	found := index.Classic{}.Search(e.core.Catalog(), index.Query{
+	found, note := e.core.Search(ctx, ranker, index.Query{
 		Text: query, Server: opts.Server, Limit: opts.Limit,
 		Connected: func(server string) bool {
 			entry, ok := dir.Lookup(server)
 			return ok && entry.Status().Connected
 		},
 	})
+	if note != "" {
+		res.Notes = append(res.Notes, note)
+	}
 	for _, m := range found {
 		t := describeTool(m.Entry)
 		t.InputSchema = m.Entry.Tool.InputSchema

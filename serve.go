@@ -11,6 +11,11 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// beginAfter is when a host that serves prepares for searches, if none came
+// before. A client greets and lists first; opening the store in that moment
+// would make it wait.
+const beginAfter = time.Second
+
 // ServeStdio speaks MCP with one client until its input ends or ctx is done,
 // and drains what is in flight. It closes neither file and leaves the engine
 // running.
@@ -21,6 +26,8 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 		return err
 	}
 	defer session.Close()
+	begin := time.AfterFunc(beginAfter, e.core.BeginSearch)
+	defer begin.Stop()
 	info, err := json.Marshal(map[string]string{"name": "metamcp", "version": e.opts.Version})
 	if err != nil {
 		return err

@@ -44,6 +44,10 @@ type Tool struct {
 	Definition json.RawMessage `json:"definition,omitempty"`
 	// InputSchema is a part of Definition.
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+	// HiddenText says that title or description hold characters that nobody
+	// sees, such as zero-width ones or terminal sequences. Title and Summary
+	// are without them.
+	HiddenText bool `json:"hiddenText,omitempty"`
 }
 
 // ListServers returns all configured servers, by name. It starts none.
@@ -76,10 +80,11 @@ func describeServer(entry *supervision.Entry, known *index.ServerEntry) Server {
 		}
 	}
 	if s.Description == "" {
-		s.Description = firstLine(known.Toolset.Instructions)
+		instructions, _ := index.Plain(known.Toolset.Instructions)
+		s.Description = firstLine(instructions)
 	}
 	if s.Description == "" && known.Toolset.ServerName != "" {
-		s.Description = strings.TrimSpace(known.Toolset.ServerName + " " + known.Toolset.ServerVersion)
+		s.Description, _ = index.Plain(strings.TrimSpace(known.Toolset.ServerName + " " + known.Toolset.ServerVersion))
 	}
 	return s
 }
@@ -126,9 +131,11 @@ func (e *Engine) ToolDetails(ctx context.Context, server, tool string) (*Tool, e
 }
 
 func describeTool(t *index.Entry) Tool {
+	title, inTitle := index.Plain(t.Tool.Title)
+	description, inDescription := index.Plain(t.Tool.Description)
 	return Tool{
-		Server: t.Tool.Server, Name: t.Tool.Name, Title: t.Tool.Title, Summary: summary(t.Tool.Description),
-		Enabled: t.Enabled, Tags: t.Tags,
+		Server: t.Tool.Server, Name: t.Tool.Name, Title: title, Summary: summary(description),
+		Enabled: t.Enabled, Tags: t.Tags, HiddenText: inTitle || inDescription,
 	}
 }
 

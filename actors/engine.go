@@ -23,7 +23,9 @@ import (
 type Options struct {
 	Launcher Launcher
 	Cache    *index.Cache // nil: no schema cache
-	Settings supervision.PoolSettings
+	// StorePath is the folder of the index store; "": none. It needs a Cache.
+	StorePath string
+	Settings  supervision.PoolSettings
 	// CatalogTTL is the age from which a listing is refreshed at its next use.
 	CatalogTTL time.Duration
 	// CatalogSweep is the distance between two looks for what belongs to
@@ -49,6 +51,9 @@ type Engine struct {
 	dir  *supervision.Directory
 	view *index.View
 
+	searcher *index.Searcher
+	began    atomic.Bool
+
 	root     *kernel.PID
 	rootDone <-chan struct{}
 	index    *kernel.PID
@@ -72,6 +77,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		opts.Scrub = func(err *messages.Error) *messages.Error { return err }
 	}
 	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: make(chan struct{}, maxJudges)}
+	e.searcher = index.NewSearcher(e.view)
 	e.sys.OnUndelivered(e.undelivered)
 	deps := &connectionDeps{
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
@@ -82,7 +88,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		sweepEvery: opts.CatalogSweep,
 		strategy:   supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume }),
 		produceIndex: index.NewActor(&index.ActorDeps{
-			View: e.view, Cache: opts.Cache, Warn: opts.Log.Warn,
+			View: e.view, Cache: opts.Cache, StorePath: opts.StorePath, Warn: opts.Log.Warn,
 			Notify: func(server string, msg any) {
 				if entry, ok := e.dir.Lookup(server); ok {
 					e.sys.Send(entry.Breaker, msg)

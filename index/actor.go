@@ -4,24 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
-
-// View is where the newest catalog can be read, by anyone and at no cost. The
-// index actor alone replaces it.
-type View struct{ p atomic.Pointer[Catalog] }
-
-// Load returns the newest catalog; it is never nil.
-func (v *View) Load() *Catalog {
-	if c := v.p.Load(); c != nil {
-		return c
-	}
-	return &Catalog{}
-}
 
 // ActorDeps is what the index actor needs from the rest of the host.
 type ActorDeps struct {
@@ -29,6 +16,11 @@ type ActorDeps struct {
 	// Cache may be nil: nothing is kept on disk. It is used by one worker at
 	// a time.
 	Cache *Cache
+	// StorePath is the folder of the badger store; "": nothing is kept there.
+	StorePath string
+	// StoreRetry is how long the index works in memory before it looks again
+	// whether it can have the store; 0: 30 seconds.
+	StoreRetry time.Duration
 	// Notify hands a message to a server's breaker.
 	Notify func(server string, msg any)
 	// Warn logs what a person should know.
@@ -55,8 +47,12 @@ type (
 		sets []*messages.Toolset
 		done chan<- struct{}
 	}
-	stored struct{}
+	stored struct{ err error } // what the store said
 )
+
+// vectorSweep is the distance between two looks for vectors that no tool uses
+// any more. A server that goes and comes back within it costs nothing.
+const vectorSweep = time.Hour
 
 // loadParallel bounds the files of the cache that are read at once.
 const loadParallel = 4
@@ -68,9 +64,17 @@ type indexActor struct {
 	deps  *ActorDeps
 	specs map[string]*messages.ServerSpec
 
-	working bool // a worker is at the store
+	working bool // a worker is at the disk
 	saves   map[string]*messages.Toolset
 	prune   bool
+	// keepVectors says that vectors from before the store are to be stored.
+	keepVectors bool
+	figures     bool // to be written down
+	swept       time.Time
+
+	begun bool
+	shelf shelf
+	embed embeddingWork
 }
 
 // NewActor returns the producer of the index actor.
@@ -89,14 +93,38 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.onKnown(ctx, m)
 	case *loaded:
 		a.onLoaded(m)
+		a.embedNext(ctx)
 	case *SetRules:
 		a.deps.View.p.Store(a.deps.View.Load().Ruled(m.Rules))
+		a.embedNext(ctx)
+	case *Begin:
+		a.onBegin(ctx)
+	case *Settle:
+		a.onSettle(ctx, m)
+	case *UseEmbedder:
+		a.onUseEmbedder(ctx, m)
+	case *embedded:
+		a.onEmbedded(ctx, m)
+	case *embedAgain:
+		a.onEmbedAgain(ctx, m)
+	case *opened:
+		a.onOpened(ctx, m)
+	case *openAgain:
+		a.onOpenAgain(ctx)
 	case *Sweep:
 		a.prune = a.deps.Cache != nil
 		a.work(ctx)
 	case *stored:
 		a.working = false
+		if m.err != nil {
+			a.storeFailed(ctx, m.err)
+		}
 		a.work(ctx)
+	case kernel.Stopping:
+		a.closeStore(ctx.System())
+		if e := a.embed.embedder; e != nil {
+			a.endEmbedder(ctx.System(), e)
+		}
 	}
 }
 
@@ -133,12 +161,17 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 		a.deps.Warn("a server listed tools that cannot be used", "server", m.Server, "skipped", ts.Skipped)
 	}
 	old := a.deps.View.Load().Server(m.Server)
-	a.deps.View.p.Store(a.deps.View.Load().With(ts, spec.Tags...))
+	a.deps.View.p.Store(a.deps.View.Load().With(ts, labels(spec)))
 	a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance})
 	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, ts)) {
 		a.saves[m.Server] = ts
 		a.work(ctx)
 	}
+	a.embedNext(ctx)
+}
+
+func labels(spec *messages.ServerSpec) Labels {
+	return Labels{Tags: spec.Tags, Description: spec.Description}
 }
 
 // sameListing reports whether two listings of a server would be the same on
@@ -199,40 +232,64 @@ func (a *indexActor) onLoaded(m *loaded) {
 			continue // of another command, or older than what a child said
 		}
 		ts.Live = false
-		cat = cat.With(ts, spec.Tags...)
+		cat = cat.With(ts, labels(spec))
 	}
 	a.deps.View.p.Store(cat)
 	closeIfAny(m.done)
 }
 
-// work gives the worker the next thing to do at the store.
+// work gives the worker the next thing to do at the disk.
 func (a *indexActor) work(ctx *kernel.Context) {
-	if a.working || !a.prune && len(a.saves) == 0 {
+	st := a.shelf.store
+	vectors := a.keepVectors && st != nil && a.embed.embedder != nil
+	figures := a.figures && st != nil
+	if a.working || !a.prune && !vectors && !figures && len(a.saves) == 0 {
 		return
 	}
 	a.working = true
-	saves, prune := a.saves, a.prune
-	a.saves, a.prune = map[string]*messages.Toolset{}, false
-	keep := make(map[string]bool, len(a.specs))
-	if prune {
+	job := &diskWork{saves: a.saves, figures: figures || vectors || a.prune}
+	a.figures = false
+	if a.embed.embedder != nil {
+		job.model = a.embed.embedder.model
+	}
+	if vectors {
+		job.vectors, a.keepVectors = a.deps.View.Load(), false
+	}
+	if a.prune {
+		job.sweep = &sweeping{servers: make(map[string]bool, len(a.specs))}
+		if a.begun && time.Since(a.swept) >= vectorSweep {
+			// The first one comes when the host has known its servers for a
+			// while, and so does not delete what it will need.
+			job.sweep.catalog, job.sweep.model, a.swept = a.deps.View.Load(), job.model, time.Now()
+		}
 		for name := range a.specs {
-			keep[name] = true
+			job.sweep.servers[name] = true
 		}
 	}
+	a.saves, a.prune = map[string]*messages.Toolset{}, false
 	deps, sys, self := a.deps, ctx.System(), ctx.Self()
 	sys.Go(func(context.Context) {
-		defer sys.Send(self, &stored{})
-		for server, ts := range saves {
-			if _, err := deps.Cache.Save(ts); err != nil {
-				deps.Warn("the schema cache could not be written; discovery will need the server next time", "server", server, "error", err)
-			}
-		}
-		if prune {
-			if _, err := deps.Cache.Prune(func(s string) bool { return keep[s] }); err != nil {
-				deps.Warn("the schema cache could not be cleaned", "error", err)
-			}
+		done := &stored{}
+		defer sys.Send(self, done)
+		deps.cache(job)
+		if st != nil {
+			done.err = deps.keep(st, job)
 		}
 	}, nil)
+}
+
+// cache writes the files of the schema cache.
+func (d *ActorDeps) cache(job *diskWork) {
+	for server, ts := range job.saves {
+		if _, err := d.Cache.Save(ts); err != nil {
+			d.Warn("the schema cache could not be written; discovery will need the server next time", "server", server, "error", err)
+		}
+	}
+	if job.sweep != nil {
+		if _, err := d.Cache.Prune(func(s string) bool { return job.sweep.servers[s] }); err != nil {
+			d.Warn("the schema cache could not be cleaned", "error", err)
+		}
+	}
 }
 
 func closeIfAny(done chan<- struct{}) {

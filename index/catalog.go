@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -27,19 +28,29 @@ type Catalog struct {
 	servers int
 	tools   int
 	rules   *Rules
+
+	// searchable is made of the pages when somebody searches first.
+	searchable sync.Once
+	space      *space
+}
+
+// Labels are what the configuration says of a server.
+type Labels struct {
+	// Tags go to each of its tools.
+	Tags        []string
+	Description string
 }
 
 // With returns a catalog in which ts is what its server has, in place of
-// whatever it had. tags are the server's own and go to each of its tools.
-// Entries of tools whose definition did not change keep their validator.
-// ts and tags must not change afterwards.
-func (c *Catalog) With(ts *messages.Toolset, tags ...string) *Catalog {
+// whatever it had. Entries of tools whose definition did not change keep their
+// validator and their vector. ts and labels must not change afterwards.
+func (c *Catalog) With(ts *messages.Toolset, labels Labels) *Catalog {
 	page, at, found := c.locate(ts.Server)
 	var old *ServerEntry
 	if found {
 		old = c.pages[page][at]
 	}
-	fresh := newServerEntry(ts, tags, c.ruleset(), old)
+	fresh := newServerEntry(ts, labels, c.ruleset(), old)
 	next := &Catalog{servers: c.Servers(), tools: c.Tools() + len(fresh.Entries), rules: c.ruleset()}
 	if found {
 		next.tools -= len(old.Entries)
@@ -99,7 +110,7 @@ func (c *Catalog) Ruled(rules *Rules) *Catalog {
 	for _, page := range c.pages {
 		fresh := make([]*ServerEntry, 0, len(page))
 		for _, s := range page {
-			fresh = append(fresh, newServerEntry(s.Toolset, s.tags, rules, s))
+			fresh = append(fresh, newServerEntry(s.Toolset, s.labels, rules, s))
 		}
 		next.pages = append(next.pages, fresh)
 	}

@@ -30,7 +30,7 @@ func TestCatalogIsASortedMap(t *testing.T) {
 					ts.Tools = append(ts.Tools, &messages.Tool{Server: name, Name: fmt.Sprint("t", i)})
 				}
 				model[name] = n
-				c = c.With(ts)
+				c = c.With(ts, Labels{})
 			}
 			snapshots, sizes = append(snapshots, c), append(sizes, len(model))
 		}
@@ -68,14 +68,14 @@ func TestCatalogIsASortedMap(t *testing.T) {
 func TestCatalogKeepsTheChildsOrderAndPagesSmall(t *testing.T) {
 	var c *Catalog
 	for i := range 2000 {
-		c = c.With(&messages.Toolset{Server: fmt.Sprintf("s%04d", i)})
+		c = c.With(&messages.Toolset{Server: fmt.Sprintf("s%04d", i)}, Labels{})
 	}
 	for _, page := range c.pages {
 		if len(page) == 0 || len(page) > pageSize {
 			t.Fatalf("a page of %d servers", len(page))
 		}
 	}
-	c = c.With(toolset(t, "s0100", definition("zeta", "", "{}"), definition("alpha", "", "{}")), "work")
+	c = c.With(toolset(t, "s0100", definition("zeta", "", "{}"), definition("alpha", "", "{}")), Labels{Tags: []string{"work"}})
 	s := c.Server("s0100")
 	if s.Entries[0].Tool.Name != "zeta" || s.Entries[1].Tool.Name != "alpha" {
 		t.Error("the child's order is lost")
@@ -91,9 +91,9 @@ func TestCatalogKeepsTheChildsOrderAndPagesSmall(t *testing.T) {
 
 func TestCatalogKeepsValidatorsOfUnchangedSchemas(t *testing.T) {
 	var c *Catalog
-	c = c.With(toolset(t, "s", definition("same", "old words", browserSchema), definition("changed", "", `{"type":"object"}`)))
+	c = c.With(toolset(t, "s", definition("same", "old words", browserSchema), definition("changed", "", `{"type":"object"}`)), Labels{})
 	old := c
-	c = c.With(toolset(t, "s", definition("same", "new words", browserSchema), definition("changed", "", `{"type":"object","required":["a"]}`)))
+	c = c.With(toolset(t, "s", definition("same", "new words", browserSchema), definition("changed", "", `{"type":"object","required":["a"]}`)), Labels{})
 	if c.Tool("s", "same").Validator != old.Tool("s", "same").Validator {
 		t.Error("an equal schema is compiled again")
 	}
@@ -108,7 +108,7 @@ func TestCatalogKeepsValidatorsOfUnchangedSchemas(t *testing.T) {
 func TestCatalogTakesTheFirstOfDoubles(t *testing.T) {
 	first := &messages.Tool{Name: "a", Description: "first"}
 	var c *Catalog
-	c = c.With(&messages.Toolset{Server: "s", Tools: []*messages.Tool{first, nil, {Name: "a"}}})
+	c = c.With(&messages.Toolset{Server: "s", Tools: []*messages.Tool{first, nil, {Name: "a"}}}, Labels{})
 	if c.Tool("s", "a").Tool != first || len(c.Server("s").Entries) != 1 || c.Tools() != 1 {
 		t.Error("doubles are not left out")
 	}
@@ -138,7 +138,7 @@ func BenchmarkCatalogWith(b *testing.B) {
 	ts := toolset(b, "server-05000", definition("create_issue", "Creates an issue.", browserSchema))
 	b.ReportAllocs()
 	for b.Loop() {
-		c.With(ts)
+		c.With(ts, Labels{})
 	}
 }
 

@@ -26,6 +26,7 @@ type Entry struct {
 	Validator *Validator
 
 	lowerName string
+	passage   *passage
 }
 
 // A ServerEntry is one server's tools in the catalog. It never changes.
@@ -35,7 +36,7 @@ type ServerEntry struct {
 	// the first is here.
 	Entries []*Entry
 
-	tags   []string // the server's own
+	labels Labels
 	byName map[string]*Entry
 	// Lower-case names and descriptions of all entries, each ended by a zero
 	// byte: one scan finds a word in all of them.
@@ -47,24 +48,33 @@ func (s *ServerEntry) Tool(name string) *Entry { return s.byName[name] }
 
 // newServerEntry builds the entry of a toolset; old, which may be nil, lends
 // what did not change.
-func newServerEntry(ts *messages.Toolset, tags []string, rules *Rules, old *ServerEntry) *ServerEntry {
+func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old *ServerEntry) *ServerEntry {
 	s := &ServerEntry{
 		Toolset: ts,
-		tags:    tags,
+		labels:  labels,
 		Entries: make([]*Entry, 0, len(ts.Tools)),
 		byName:  make(map[string]*Entry, len(ts.Tools)),
 	}
+	about := labels.Description
+	if about == "" {
+		about = ts.Instructions
+	}
+	about = shorten(about, maxSearchText)
 	var names, descriptions haystackBuilder
 	for _, t := range ts.Tools {
 		if t == nil || s.byName[t.Name] != nil {
 			continue
 		}
 		e := &Entry{Tool: t}
-		e.Enabled, e.Tags = rules.Decide(ts.Server, t.Name, tags)
+		e.Enabled, e.Tags = rules.Decide(ts.Server, t.Name, labels.Tags)
+		e.passage = &passage{tool: t, about: about, tags: e.Tags}
 		if old != nil {
 			if before := old.byName[t.Name]; before != nil && bytes.Equal(before.Tool.InputSchema, t.InputSchema) &&
 				(before.Tool.InputSchema == nil) == (t.InputSchema == nil) {
 				e.Validator, e.lowerName = before.Validator, before.lowerName
+				if before.passage.says(e.passage) {
+					e.passage = before.passage
+				}
 			}
 		}
 		if e.Validator == nil {
@@ -83,6 +93,15 @@ func newServerEntry(ts *messages.Toolset, tags []string, rules *Rules, old *Serv
 type haystack struct {
 	text string
 	ends []int32 // of each text, zero byte excluded
+}
+
+// at returns one text.
+func (h haystack) at(i int) string {
+	from := int32(0)
+	if i > 0 {
+		from = h.ends[i-1] + 1
+	}
+	return h.text[from:h.ends[i]]
 }
 
 // each calls hit with the index of every text that contains word, once each,

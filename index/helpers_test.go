@@ -51,7 +51,7 @@ func generated(tb testing.TB, servers int) *Catalog {
 				fmt.Sprintf("Use this to %s one %s in the workspace. Returns the identifier, its state and when it was changed last. Server number %d of the fleet, item %d.", verb, noun, s, i),
 				browserSchema))
 		}
-		c = c.With(toolset(tb, fmt.Sprintf("server-%05d", (s*7919)%servers), definitions...))
+		c = c.With(toolset(tb, fmt.Sprintf("server-%05d", (s*7919)%servers), definitions...), Labels{})
 	}
 	return c
 }

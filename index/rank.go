@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,9 +12,33 @@ import (
 // for concurrent use.
 type Ranker interface {
 	// Search returns matches, best first, in an order that depends on nothing
-	// but its arguments. Disabled tools are never among them, and a query
-	// without a word has none.
+	// but its arguments and the vectors that the catalog's tools have by now.
+	// Disabled tools are never among them, and a query without a word has
+	// none.
 	Search(c *Catalog, q Query) []Match
+	// Texts returns the texts whose vectors the ranking can use for a query;
+	// none where it ranks by words alone.
+	Texts(query string) []string
+}
+
+// The names of the rankings.
+const (
+	RankingHybrid  = "hybrid"
+	RankingClassic = "classic"
+	RankingAnyGPT  = "anygpt"
+)
+
+// NewRanker returns the ranking of that name. The error lists the names.
+func NewRanker(name string) (Ranker, error) {
+	switch name {
+	case RankingHybrid:
+		return Hybrid{}, nil
+	case RankingClassic:
+		return Classic{}, nil
+	case RankingAnyGPT:
+		return AnyGPT{}, nil
+	}
+	return nil, fmt.Errorf("there is no ranking %q; use %s, %s or %s", name, RankingHybrid, RankingClassic, RankingAnyGPT)
 }
 
 // A Query is what to search for.
@@ -28,6 +53,19 @@ type Query struct {
 	// Connected says whether a server has a live connection now; nil: none
 	// has. It is called at most once for each server that has a match.
 	Connected func(server string) bool
+	// Meaning is what an embedder made of the query; nil: words alone count.
+	Meaning *Meaning
+}
+
+// Meaning is a query as vectors.
+type Meaning struct {
+	// Model is the embedder's; tools whose vector is of another one rank by
+	// words alone.
+	Model string
+	// Vectors are those of the ranker's Texts, nil where one is missing.
+	Vectors [][]float32
+
+	generation uint64
 }
 
 // A Match is one tool that fits a query.
@@ -42,6 +80,9 @@ type Match struct {
 	server string
 	index  int
 }
+
+// Exact reports whether the query names the tool.
+func (m Match) Exact() bool { return m.exact }
 
 // Limits of a search.
 const (

@@ -15,11 +15,11 @@ func searchCatalog(tb testing.TB) *Catalog {
 		definition("screenshot", "Captures the viewport.", "{}"),
 		definition("navigate", "Opens a page, as the tool for a screenshot needs.", "{}"),
 		definition("Open Page", "Opens one.", "{}"),
-	))
+	), Labels{})
 	return c.With(toolset(tb, "files",
 		definition("read_file", "Reads a file 📁 from disk.", "{}"),
 		definition("screenshot", "Saves a screenshot file.", "{}"),
-	))
+	), Labels{})
 }
 
 func found(matches []Match) string {

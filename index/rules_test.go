@@ -115,14 +115,14 @@ func TestCatalogFollowsItsRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c *Catalog
-	c = c.With(ts, "mine").Ruled(rules)
+	c = c.With(ts, Labels{Tags: []string{"mine"}}).Ruled(rules)
 	if e := c.Tool("s", "write"); e.Enabled || strings.Join(e.Tags, " ") != "mine closed" {
 		t.Errorf("write: enabled %v, tags %q", e.Enabled, e.Tags)
 	}
 	if e := c.Tool("s", "read"); !e.Enabled {
 		t.Error("read is closed")
 	}
-	c = c.Without("s").With(ts, "mine")
+	c = c.Without("s").With(ts, Labels{Tags: []string{"mine"}})
 	if c.Tool("s", "write").Enabled {
 		t.Error("a server that came later is not ruled")
 	}

@@ -7,12 +7,16 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
 )
+
+// settleTime is how long a single search waits for tools to be embedded. Those
+// of the last time are kept, so only the first search takes it.
+const settleTime = 5 * time.Second
 
 func newDiscover(c *common) *cobra.Command {
 	var ask metamcp.DiscoverRequest
@@ -26,7 +30,7 @@ func newDiscover(c *common) *cobra.Command {
   metamcp discover "take a screenshot of a page"
   metamcp discover --server github --tool list_issues`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ask.Query = strings.Join(args, " ")
+			ask.Query, ask.Settle = strings.Join(args, " "), settleTime
 			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
 				a, err := e.Discover(ctx, ask)
 				if err != nil {
@@ -63,11 +67,13 @@ func stateWord(s metamcp.ServerLine) string {
 	return strings.ToLower(s.State)
 }
 
+// printAnswer shows an answer to a person. On a terminal a line is not longer
+// than that is wide.
 func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	t := table{width: terminalWidth(out)}
 	switch {
 	case len(a.Servers) > 0:
-		fmt.Fprintln(w, "SERVER\tSTATE\tTOOLS\tDESCRIPTION")
+		t.row("SERVER", "STATE", "TOOLS", "DESCRIPTION")
 		for _, s := range a.Servers {
 			tools := "?"
 			if s.Enabled != nil {
@@ -77,29 +83,55 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 			if s.Error != "" {
 				text = s.Error
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, stateWord(s), tools, text)
+			t.row(s.Name, stateWord(s), tools, text)
 		}
 	case len(a.Matches) > 0:
-		fmt.Fprintln(w, "SCORE\tSERVER\tTOOL\tSUMMARY")
+		t.row("SCORE", "SERVER", "TOOL", "SUMMARY")
 		for _, m := range a.Matches {
-			fmt.Fprintf(w, "%.2f\t%s\t%s\t%s\n", m.Score, m.Server, m.Tool, m.Summary)
+			server := m.Server
+			if m.Connected {
+				server += "*"
+			}
+			t.row(fmt.Sprintf("%.2f", m.Score), server, m.Tool, tagged(m.Summary, m.Tags))
 		}
 	case len(a.Tools) > 0:
-		fmt.Fprintln(w, "TOOL\tSUMMARY")
-		for _, t := range a.Tools {
-			fmt.Fprintf(w, "%s\t%s\n", t.Name, t.Summary)
+		t.row("TOOL", "SUMMARY")
+		for _, tool := range a.Tools {
+			t.row(tool.Name, tagged(tool.Summary, tool.Tags))
 		}
-	case a.Matches != nil:
-		fmt.Fprintln(w, "nothing found")
+	}
+	if err := t.print(out); err != nil {
+		return err
+	}
+	var below []string
+	if a.Matches != nil && len(a.Matches) == 0 {
+		below = append(below, "nothing found")
 	}
 	for _, f := range a.Failed {
-		fmt.Fprintf(w, "failed: %s: %s\n", f.Server, f.Error)
+		below = append(below, fmt.Sprintf("failed: %s: %s", f.Server, f.Error))
 	}
 	if len(a.Pending) > 0 {
-		fmt.Fprintf(w, "not ready in time: %s (--discover-timeout waits longer)\n", strings.Join(a.Pending, ", "))
+		below = append(below, fmt.Sprintf("not ready in time: %s (--discover-timeout waits longer)", strings.Join(a.Pending, ", ")))
 	}
 	if a.Omitted > 0 {
-		fmt.Fprintf(w, "%d more left out (--limit, --budget-tokens)\n", a.Omitted)
+		below = append(below, fmt.Sprintf("%d more left out (--limit, --budget-tokens)", a.Omitted))
 	}
-	return w.Flush()
+	if len(a.Matches) > 0 {
+		best := a.Matches[0]
+		below = append(below, fmt.Sprintf("* connected; to see one whole: metamcp discover --server %s --tool %s", best.Server, best.Tool))
+	}
+	below = append(below, a.Notes...)
+	for _, line := range below {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tagged(summary string, tags []string) string {
+	if len(tags) == 0 {
+		return summary
+	}
+	return "[" + strings.Join(tags, " ") + "] " + summary
 }

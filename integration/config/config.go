@@ -118,7 +118,7 @@ type PoolSettings struct {
 
 // SearchSettings shape mcp_discover's ranking and answers.
 type SearchSettings struct {
-	Ranking      string // "hybrid" or "classic"
+	Ranking      string // "hybrid", "classic" or "anygpt"
 	Embedder     string // "auto", "voyage", "openai", "local", "builtin" or "none"
 	EmbedderURL  string // base URL of the openai embedder
 	Model        string // model of the voyage, openai or local embedder; "": its own default

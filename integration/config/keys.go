@@ -73,8 +73,8 @@ var keyTable = []Key{
 	{Path: "pool.cooldownMs", Flag: "cooldown", Type: TypeMillis, Default: "30000", Min: 1, Max: day,
 		Doc: "How long an open breaker refuses calls before it lets one probe through.", ref: func(s *Settings) any { return &s.Pool.Cooldown }},
 
-	{Path: "search.ranking", Flag: "ranking", Type: TypeEnum, Enum: []string{"hybrid", "classic"}, Default: "hybrid",
-		Doc: "How mcp_discover ranks tools.", ref: func(s *Settings) any { return &s.Search.Ranking }},
+	{Path: "search.ranking", Flag: "ranking", Type: TypeEnum, Enum: []string{"hybrid", "classic", "anygpt"}, Default: "hybrid",
+		Doc: "How mcp_discover ranks tools: words and meaning together, MetaMCP's points, or AnyGPT's.", ref: func(s *Settings) any { return &s.Search.Ranking }},
 	{Path: "search.embedder", Flag: "embedder", Type: TypeEnum, Enum: []string{"auto", "voyage", "openai", "local", "builtin", "none"}, Default: "auto",
 		Doc: "Who turns text into vectors; auto takes the first that is configured, none ranks by words alone.", ref: func(s *Settings) any { return &s.Search.Embedder }},
 	{Path: "search.embedderUrl", Flag: "embedder-url", Type: TypeURL,
@@ -156,7 +156,7 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 
 // planned says whether a setting belongs to a part that is not built yet.
 func planned(path string) bool {
-	for _, prefix := range []string{"search.ranking", "search.embedder", "registry.", "trust.", "execute.", "expose", "audit."} {
+	for _, prefix := range []string{"registry.", "trust.", "execute.", "expose", "audit."} {
 		if strings.HasPrefix(path, prefix) {
 			return true
 		}

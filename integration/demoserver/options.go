@@ -75,6 +75,8 @@ type Options struct {
 	Tools int
 	// OddTools adds definitions that a strict reader stumbles over.
 	OddTools bool
+	// HiddenText adds a tool whose texts hold what a person does not see.
+	HiddenText bool
 
 	// CallsFile gets one line per executed tool call, CancelsFile one per
 	// cancelled call, both as a [Record] in JSON. PIDFile gets one line per
@@ -139,6 +141,7 @@ func (o *Options) register(fs *flag.FlagSet) {
 	fs.BoolVar(&o.EmptyCursor, "empty-cursor", false, "end a listing with an empty cursor")
 	fs.IntVar(&o.Tools, "tools", 0, "generated tools beyond the built-in ones")
 	fs.BoolVar(&o.OddTools, "odd-tools", false, "list some definitions that strict readers stumble over")
+	fs.BoolVar(&o.HiddenText, "hidden-text", false, "list a tool whose texts hold invisible characters")
 	fs.StringVar(&o.CallsFile, "calls-file", "", "append one line per executed call to this file")
 	fs.StringVar(&o.CancelsFile, "cancels-file", "", "append one line per cancelled call to this file")
 	fs.StringVar(&o.PIDFile, "pid-file", "", "append one line per process to this file")

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+)
+
+func newBench(c *common) *cobra.Command {
+	cmd := &cobra.Command{Use: "bench", Short: "Measure parts of metamcp on your own data", Args: args(cobra.NoArgs)}
+	cmd.AddCommand(newBenchSearch(c))
+	return cmd
+}
+
+func newBenchSearch(c *common) *cobra.Command {
+	var catalog, queries, run string
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "search --catalog FILE --queries FILE",
+		Short: "Rank tools for queries as mcp_discover does, and time it",
+		Long: `Reads tools and queries, one JSON object a line, and ranks the tools of each
+source for its queries with the ranking and embedder that are configured
+(--ranking, --embedder). --run writes the results for a scorer.
+
+  catalog: {"source", "server", "tool", "description", "input_schema"?}
+  queries: {"id", "query", "source"}
+  results: {"id", "results": [{"server", "tool", "score"}]}`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if catalog == "" || queries == "" {
+				return usageError{errors.New("--catalog and --queries are both needed; see " + cmd.CommandPath() + " --help")}
+			}
+			bench := metamcp.SearchBench{Sources: c.sources(), Limit: limit}
+			tools, err := os.Open(catalog)
+			if err != nil {
+				return usageError{err}
+			}
+			defer tools.Close() //nolint:errcheck // it was only read
+			asked, err := os.Open(queries)
+			if err != nil {
+				return usageError{err}
+			}
+			defer asked.Close() //nolint:errcheck // as above
+			bench.Catalog, bench.Queries = tools, asked
+			if run != "" {
+				out, err := os.Create(run)
+				if err != nil {
+					return usageError{err}
+				}
+				defer func() {
+					if closing := out.Close(); err == nil {
+						err = closing
+					}
+				}()
+				bench.Run = out
+			}
+			if isTerminal(os.Stderr) {
+				bench.Progress = func(source string, done, total int) {
+					fmt.Fprintf(os.Stderr, "\r%s: %d of %d tools embedded ", source, done, total)
+					if done == total {
+						fmt.Fprintln(os.Stderr)
+					}
+				}
+			}
+			f, err := metamcp.RunSearchBench(cmd.Context(), bench)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(f)
+			}
+			embedder := f.Embedder
+			if embedder == "" {
+				embedder = "no embedder"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), `%s, %s: %d tools in %d sources, %d queries
+embedding the tools  %v
+a new query          p50 %v, p99 %v, max %v
+the same again       p50 %v, p99 %v, max %v
+`, f.Ranking, embedder, f.Tools, f.Sources, f.Queries, f.Embedding.Round(time.Millisecond),
+				rounded(f.New.P50), rounded(f.New.P99), rounded(f.New.Max), rounded(f.Seen.P50), rounded(f.Seen.P99), rounded(f.Seen.Max))
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&catalog, "catalog", "", "`file` of tools")
+	f.StringVar(&queries, "queries", "", "`file` of queries")
+	f.StringVar(&run, "run", "", "`file` that takes the results")
+	f.IntVar(&limit, "limit", 100, "results of each query, up to 100")
+	f.BoolVar(&asJSON, "json", false, "print the figures as JSON")
+	return cmd
+}
+
+func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+)
+
+func newIndex(c *common) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "index", Short: "Look after what the search has learned", Args: args(cobra.NoArgs),
+		Long: `The index store keeps the tool lists of servers and the vectors of tools in
+stateDir/catalog. Deleting that folder is safe: all of it can be made again.`,
+	}
+	cmd.AddCommand(newIndexStatus(c), newIndexRebuild(c), newIndexExport(c))
+	return cmd
+}
+
+func newIndexStatus(c *common) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show what is kept, by which model, and how large it is", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := metamcp.ReportStore(c.sources())
+			if err != nil {
+				return err
+			}
+			return printReport(cmd.OutOrStdout(), r, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newIndexRebuild(c *common) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "rebuild", Short: "Empty the store and embed all known tools anew", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := c.logger()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			r, err := metamcp.RebuildStore(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion()})
+			if err != nil {
+				return err
+			}
+			return printReport(cmd.OutOrStdout(), r, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newIndexExport(c *common) *cobra.Command {
+	var vectors bool
+	cmd := &cobra.Command{
+		Use: "export", Short: "Write what is kept as lines of JSON", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return metamcp.ExportStore(c.sources(), cmd.OutOrStdout(), vectors)
+		},
+	}
+	cmd.Flags().BoolVar(&vectors, "vectors", false, "with the numbers of each vector")
+	return cmd
+}
+
+func printReport(out io.Writer, r *metamcp.StoreReport, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "store\t%s\n", r.Path)
+	embedder := r.Embedder
+	if embedder == "" {
+		embedder = "none: search goes by words"
+	}
+	fmt.Fprintf(w, "embedder\t%s\n", embedder)
+	f := r.Figures
+	switch {
+	case r.InUse && f == nil:
+		fmt.Fprintln(w, "in use\tby a running host, which has written no figures yet")
+		return w.Flush()
+	case r.InUse:
+		fmt.Fprintf(w, "in use\tby a running host; its figures of %s\n", f.At.Local().Format(time.DateTime))
+	}
+	fmt.Fprintf(w, "servers\t%d (%s of listings)\n", f.Servers, size(f.ListingBytes))
+	fmt.Fprintf(w, "on disk\t%s\n", size(f.DiskBytes))
+	if f.Damaged > 0 {
+		fmt.Fprintf(w, "damaged\t%d records, which are made again\n", f.Damaged)
+	}
+	if f.Rebuilt != "" {
+		fmt.Fprintf(w, "rebuilt\t%s\n", f.Rebuilt)
+	}
+	if err := w.Flush(); err != nil || len(f.Models) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nMODEL\tVECTORS\tDIMENSION\tSIZE\tFOUND AGAIN\tLAST USE")
+	for _, m := range f.Models {
+		rate := "-"
+		if all := m.Hits + m.Misses; all > 0 {
+			rate = fmt.Sprintf("%.0f %%", 100*float64(m.Hits)/float64(all))
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", m.Model, m.Vectors, m.Dimension, size(m.Bytes), rate, m.LastUse.Local().Format(time.DateTime))
+	}
+	return w.Flush()
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

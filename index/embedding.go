@@ -1,0 +1,287 @@
+package index
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/store"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Retries of an embedder that fails in the background.
+const (
+	firstEmbedRetry = 5 * time.Second
+	lastEmbedRetry  = 5 * time.Minute
+)
+
+// UseEmbedder makes the index embed with another embedder, which belongs to
+// the index from then on; nil: words alone count.
+type UseEmbedder struct{ Embedder embed.Embedder }
+
+// Settle asks to be told when there is nothing to embed, or no way to. Done is
+// closed then. It begins the work if nobody did.
+type Settle struct{ Done chan<- struct{} }
+
+// maxSettling bounds those who wait for that; more are told at once.
+const maxSettling = 1024
+
+type (
+	// embedded is what one step of the embedding worker brought.
+	embedded struct {
+		embedder *sharedEmbedder
+		catalog  *Catalog
+		vectors  []vectorOf
+		// wanted counts the enabled tools, missing those without a vector
+		// before the step.
+		wanted, missing int
+		fromStore       bool
+		ended           bool // the host ends
+		err             *embed.Error
+		storeErr        error
+	}
+	vectorOf struct {
+		passage *passage
+		values  []float32
+	}
+	embedAgain struct{ embedder *sharedEmbedder }
+)
+
+// embeddingWork is the part of the index actor that turns tools into vectors. One
+// worker at a time does one step: it looks for vectors in the store, or embeds
+// one batch and stores it.
+type embeddingWork struct {
+	embedder *sharedEmbedder
+	working  bool
+	failures int // in a row
+	resting  bool
+	settling []chan<- struct{}
+}
+
+func (a *indexActor) onSettle(ctx *kernel.Context, m *Settle) {
+	a.onBegin(ctx)
+	if len(a.embed.settling) == maxSettling {
+		close(m.Done)
+		return
+	}
+	a.embed.settling = append(a.embed.settling, m.Done)
+	a.settle()
+}
+
+// settle tells those who wait, if all is done.
+func (a *indexActor) settle() {
+	w := &a.embed
+	if a.shelf.opening || w.working || w.embedder != nil && !w.resting && !a.deps.View.Status().Settled {
+		return
+	}
+	for _, done := range w.settling {
+		close(done)
+	}
+	w.settling = nil
+}
+
+func (a *indexActor) onUseEmbedder(ctx *kernel.Context, m *UseEmbedder) {
+	old := a.embed.embedder
+	a.embed.embedder, a.embed.failures, a.embed.resting = nil, 0, false
+	if m.Embedder != nil {
+		a.embed.embedder = share(m.Embedder)
+	}
+	a.deps.View.embedder.Store(a.embed.embedder)
+	if old != nil {
+		a.endEmbedder(ctx.System(), old)
+	}
+	a.report(func(s *Status) {
+		s.Trouble, s.Model, s.Embedded, s.Settled = nil, "", 0, m.Embedder == nil
+		if m.Embedder != nil {
+			s.Model = a.embed.embedder.model
+		}
+	})
+	a.embedNext(ctx)
+	a.settle()
+}
+
+func (a *indexActor) endEmbedder(sys *kernel.System, e *sharedEmbedder) {
+	warn := a.deps.Warn
+	sys.Go(func(context.Context) {
+		if err := e.end(); err != nil {
+			warn("an embedder did not end in order", "model", e.model, "error", err)
+		}
+	}, nil)
+}
+
+// embedNext starts the next step where there may be something to do.
+func (a *indexActor) embedNext(ctx *kernel.Context) {
+	e := a.embed.embedder
+	if !a.begun || a.shelf.opening || e == nil || a.embed.working || a.embed.resting {
+		return
+	}
+	a.embed.working = true
+	sys, self, catalog, st := ctx.System(), ctx.Self(), a.deps.View.Load(), a.shelf.store
+	sys.Go(func(ctx context.Context) {
+		sys.Send(self, embedStep(ctx, catalog, e, st))
+	}, func(any) {
+		sys.Send(self, &embedded{embedder: e, catalog: catalog, err: &embed.Error{
+			Reason: embed.Unavailable, Message: "embedding broke inside metamcp; the log says more",
+		}})
+	})
+}
+
+// embedStep does one step; st may be nil.
+func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *store.Store) *embedded {
+	step := &embedded{embedder: e, catalog: catalog}
+	if !e.use() {
+		return step
+	}
+	defer e.done()
+	var pending []*passage
+	for server := range catalog.All() {
+		for _, entry := range server.Entries {
+			if !entry.Enabled {
+				continue
+			}
+			step.wanted++
+			if have := entry.passage.vector.Load(); have == nil || have.model != e.model {
+				pending = append(pending, entry.passage)
+			}
+		}
+	}
+	step.missing = len(pending)
+	if st != nil && step.find(pending, st) {
+		return step
+	}
+	// Several tools may say the same: they are embedded once.
+	same := make(map[[sha256.Size]byte][]*passage)
+	var texts []string
+	var hashes [][sha256.Size]byte
+	for _, p := range pending {
+		text, hash := p.embeddable()
+		if same[hash] == nil {
+			if len(texts) == max(1, e.Batch()) {
+				continue
+			}
+			texts, hashes = append(texts, text), append(hashes, hash)
+		}
+		same[hash] = append(same[hash], p)
+	}
+	if len(texts) == 0 {
+		return step
+	}
+	vectors, err := e.Embed(ctx, embed.Document, texts)
+	if err != nil {
+		step.ended = ctx.Err() != nil
+		step.err = asEmbedError(err)
+		return step
+	}
+	var keep []store.Vector
+	for i, v := range vectors {
+		for _, p := range same[hashes[i]] {
+			step.vectors = append(step.vectors, vectorOf{p, v})
+		}
+		if len(v) > 0 {
+			keep = append(keep, store.Vector{Hash: hashes[i], Values: v})
+		}
+	}
+	if st != nil && len(keep) > 0 {
+		step.storeErr = st.PutVectors(e.model, keep)
+	}
+	return step
+}
+
+// find looks in the store for vectors that were not looked for yet, and
+// reports whether it found any.
+func (s *embedded) find(pending []*passage, st *store.Store) bool {
+	var sought []*passage
+	var hashes [][sha256.Size]byte
+	for _, p := range pending {
+		if p.sought == s.embedder.model {
+			continue
+		}
+		p.sought = s.embedder.model
+		_, hash := p.embeddable()
+		sought, hashes = append(sought, p), append(hashes, hash)
+	}
+	if len(sought) == 0 {
+		return false
+	}
+	found, err := st.Vectors(s.embedder.model, hashes, func(i int, v []float32) {
+		s.vectors = append(s.vectors, vectorOf{sought[i], append([]float32(nil), v...)})
+	})
+	s.storeErr = err
+	s.fromStore = found > 0
+	return found > 0
+}
+
+func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
+	a.embed.working = false
+	defer a.settle()
+	if m.ended {
+		a.embed.resting = true
+		return
+	}
+	if m.storeErr != nil {
+		a.storeFailed(ctx, m.storeErr)
+	}
+	if m.embedder != a.embed.embedder {
+		a.embedNext(ctx)
+		return
+	}
+	for _, v := range m.vectors {
+		v.passage.vector.Store(&embedding{m.embedder.model, v.values})
+	}
+	if len(m.vectors) > 0 {
+		a.deps.View.generation.Add(1)
+	}
+	left := m.missing - len(m.vectors)
+	settled := left == 0 || m.err != nil
+	a.report(func(s *Status) {
+		s.Wanted, s.Embedded, s.Settled, s.Trouble = m.wanted, m.wanted-left, settled, m.err
+		if m.fromStore {
+			s.FromStore += len(m.vectors)
+		} else {
+			s.Fresh += len(m.vectors)
+		}
+	})
+	if m.err != nil {
+		a.embedFailed(ctx, m)
+		return
+	}
+	a.embed.failures = 0
+	if settled && len(m.vectors) > 0 {
+		a.figures = true
+		a.work(ctx)
+	}
+	if left > 0 || m.catalog != a.deps.View.Load() {
+		a.embedNext(ctx)
+	}
+}
+
+// embedFailed waits before the next try, or gives up until the embedder is
+// replaced.
+func (a *indexActor) embedFailed(ctx *kernel.Context, m *embedded) {
+	a.embed.resting = true
+	if a.embed.failures == 0 {
+		a.deps.Warn("tools cannot be embedded; search goes by their words", "model", m.embedder.model, "why", m.err)
+	}
+	if m.err.Reason.Permanent() {
+		return
+	}
+	wait := max(m.err.RetryAfter, min(firstEmbedRetry<<min(a.embed.failures, 10), lastEmbedRetry))
+	a.embed.failures++
+	ctx.After(wait, &embedAgain{m.embedder})
+}
+
+func (a *indexActor) onEmbedAgain(ctx *kernel.Context, m *embedAgain) {
+	if m.embedder != a.embed.embedder {
+		return
+	}
+	a.embed.resting = false
+	a.embedNext(ctx)
+}
+
+// report publishes a changed status.
+func (a *indexActor) report(change func(*Status)) {
+	s := a.deps.View.Status()
+	change(&s)
+	a.deps.View.status.Store(&s)
+}

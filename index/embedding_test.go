@@ -1,0 +1,305 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/embed/builtin"
+	"github.com/metamcp/metamcp/index/store"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// patience bounds every wait of these tests.
+const patience = 30 * time.Second
+
+// counting is an embedder that notes which documents it was asked for.
+type counting struct {
+	embed.Embedder
+	mu    sync.Mutex
+	texts map[string]int
+	fail  error // what Embed says; nil: the embedder behind is asked
+}
+
+func builtinEmbedder(t *testing.T) *counting {
+	t.Helper()
+	e, err := builtin.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &counting{Embedder: e, texts: map[string]int{}}
+}
+
+func (c *counting) Embed(ctx context.Context, kind embed.Kind, texts []string) ([][]float32, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fail != nil {
+		return nil, c.fail
+	}
+	if kind == embed.Document {
+		for _, text := range texts {
+			c.texts[text]++
+		}
+	}
+	return c.Embedder.Embed(ctx, kind, texts)
+}
+
+func (c *counting) failWith(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail = err
+}
+
+// embedded is how many texts were embedded; it fails the test where one was
+// embedded twice.
+func (c *counting) embedded(t *testing.T) int {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for text, n := range c.texts {
+		if n > 1 {
+			t.Errorf("%q was embedded %d times", text, n)
+		}
+	}
+	return len(c.texts)
+}
+
+// host is an index actor as a host runs it, over the folder of a test.
+type host struct {
+	*testing.T
+	sys  *kernel.System
+	pid  *kernel.PID
+	view *View
+	done <-chan struct{}
+	once sync.Once
+}
+
+var shop = []string{
+	definition("create_invoice", "Make a bill for a customer.", browserSchema),
+	definition("take_screenshot", "Capture what the browser shows as an image.", browserSchema),
+	definition("sendMail", "Deliver a letter to somebody's inbox.", browserSchema),
+}
+
+func newHost(t *testing.T, dir string, e embed.Embedder, servers map[string][]string) *host {
+	t.Helper()
+	h := &host{T: t, sys: kernel.New(slog.New(slog.DiscardHandler)), view: &View{}}
+	cataloged := make(chan string, 100)
+	deps := &ActorDeps{
+		View: h.view, Cache: NewCache(dir, func(s string) string { return s }), StorePath: filepath.Join(dir, "catalog"),
+		StoreRetry: 20 * time.Millisecond,
+		Notify:     func(server string, _ any) { cataloged <- server },
+		Warn:       func(string, ...any) {},
+	}
+	var err error
+	h.pid, h.done, err = h.sys.SpawnRoot("index", NewActor(deps), func(reason any) { t.Errorf("the actor gave up: %v", reason) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.close)
+	h.sys.Send(h.pid, &UseEmbedder{Embedder: e})
+	var specs []*messages.ServerSpec
+	for name := range servers {
+		specs = append(specs, &messages.ServerSpec{Name: name, Hash: "h"})
+	}
+	known := make(chan struct{})
+	h.sys.Send(h.pid, &Known{Specs: specs, Done: known})
+	h.wait(known)
+	for name, tools := range servers {
+		if tools == nil {
+			continue
+		}
+		page := fmt.Sprintf(`{"tools":[%s]}`, strings.Join(tools, ","))
+		h.sys.Send(h.pid, &messages.Listing{Server: name, Pages: [][]byte{[]byte(page)}, SpecHash: "h"})
+		select {
+		case <-cataloged:
+		case <-time.After(patience):
+			t.Fatal("a listing was not taken in")
+		}
+	}
+	return h
+}
+
+func (h *host) wait(done <-chan struct{}) {
+	h.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		h.Fatal("nothing came in time")
+	}
+}
+
+// settle waits until all is embedded, and returns the status.
+func (h *host) settle() Status {
+	h.Helper()
+	done := make(chan struct{})
+	h.sys.Send(h.pid, &Settle{Done: done})
+	h.wait(done)
+	return h.view.Status()
+}
+
+// until waits for a status.
+func (h *host) until(what string, ok func(Status) bool) {
+	h.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(patience)
+	for !ok(h.view.Status()) {
+		select {
+		case <-tick.C:
+		case <-limit:
+			h.Fatalf("never %s: %+v", what, h.view.Status())
+		}
+	}
+}
+
+func (h *host) close() {
+	h.once.Do(func() {
+		h.sys.Stop(h.pid)
+		h.wait(h.done)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := h.sys.Shutdown(ctx); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func (h *host) best(query string) string {
+	h.Helper()
+	matches, note := NewSearcher(h.view).Search(h.Context(), Hybrid{}, Query{Text: query})
+	if note != "" {
+		h.Errorf("%q: %s", query, note)
+	}
+	if len(matches) == 0 {
+		return ""
+	}
+	return matches[0].Entry.Tool.Name
+}
+
+func TestToolsAreEmbeddedOnce(t *testing.T) {
+	dir := t.TempDir()
+	first := builtinEmbedder(t)
+	h := newHost(t, dir, first, map[string][]string{"shop": shop, "twin": {shop[0]}})
+	st := h.settle()
+	if st.Storage != StorageDisk || st.Embedded != 4 || st.Wanted != 4 || st.Trouble != nil {
+		t.Errorf("after the first listing: %+v", st)
+	}
+	n := first.embedded(t)
+	if n == 0 {
+		t.Fatal("nothing was embedded")
+	}
+	for query, want := range map[string]string{
+		"picture of the web page": "take_screenshot", "write an email to my boss": "sendMail", "charge the customer": "create_invoice",
+	} {
+		if got := h.best(query); got != want {
+			t.Errorf("%q found %q, want %q", query, got, want)
+		}
+	}
+	// The same tools again, with one changed.
+	changed := append([]string{definition("create_invoice", "Make a receipt.", browserSchema)}, shop[1:]...)
+	h.sys.Send(h.pid, &messages.Listing{Server: "shop", Pages: [][]byte{[]byte(`{"tools":[` + strings.Join(changed, ",") + `]}`)}, SpecHash: "h"})
+	h.settle()
+	if got := first.embedded(t); got != n+1 {
+		t.Errorf("after one of the tools changed %d texts are embedded, want %d", got, n+1)
+	}
+	h.close()
+
+	second := builtinEmbedder(t)
+	h = newHost(t, dir, second, map[string][]string{"shop": nil, "twin": nil})
+	st = h.settle()
+	if got := second.embedded(t); got != 0 || st.FromStore != 4 || st.Embedded != 4 {
+		t.Errorf("the next host embedded %d texts; %+v", got, st)
+	}
+	if got := h.best("picture of the web page"); got != "take_screenshot" {
+		t.Errorf("from the store, found %q", got)
+	}
+}
+
+func TestASecondHostWorksInMemory(t *testing.T) {
+	dir := t.TempDir()
+	one := newHost(t, dir, builtinEmbedder(t), map[string][]string{"shop": shop})
+	one.settle()
+	two := newHost(t, dir, builtinEmbedder(t), map[string][]string{"shop": nil})
+	st := two.settle()
+	if st.Storage != StorageMemory || !strings.Contains(st.StorageTrouble, "another process") || st.Embedded != 3 {
+		t.Errorf("the second host: %+v", st)
+	}
+	if got := two.best("picture of the web page"); got != "take_screenshot" {
+		t.Errorf("in memory, found %q", got)
+	}
+	figures, err := ReadFigures(filepath.Join(dir, "catalog"))
+	if err != nil || figures == nil || len(figures.Models) != 1 || figures.Models[0].Vectors != 3 {
+		t.Errorf("the first host's figures: %+v, %v", figures, err)
+	}
+	one.close()
+	two.until("has the store", func(s Status) bool { return s.Storage == StorageDisk && s.StorageTrouble == "" })
+}
+
+func TestWhatWasEmbeddedBeforeTheStoreIsKept(t *testing.T) {
+	dir := t.TempDir()
+	held, err := store.Open(filepath.Join(dir, "catalog"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, dir, builtinEmbedder(t), map[string][]string{"shop": shop})
+	h.until("in memory", func(s Status) bool { h.settle(); return s.Storage == StorageMemory && s.Embedded == 3 })
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.until("has the store", func(s Status) bool { return s.Storage == StorageDisk })
+	h.until("wrote its figures", func(Status) bool {
+		f, err := ReadFigures(filepath.Join(dir, "catalog"))
+		return err == nil && f != nil && len(f.Models) == 1 && f.Models[0].Vectors == 3
+	})
+}
+
+func TestABrokenEmbedderLeavesSearchWorking(t *testing.T) {
+	for _, reason := range []embed.Reason{embed.Unauthorized, embed.RateLimited, embed.BadAnswer} {
+		t.Run(string(reason), func(t *testing.T) {
+			e := builtinEmbedder(t)
+			e.failWith(&embed.Error{Reason: reason, Message: "the key was refused"})
+			h := newHost(t, t.TempDir(), e, map[string][]string{"shop": shop})
+			st := h.settle()
+			if st.Trouble == nil || st.Trouble.Reason != reason || !st.Settled || st.Embedded != 0 {
+				t.Errorf("status: %+v", st)
+			}
+			matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "screenshot"})
+			if len(matches) == 0 || matches[0].Entry.Tool.Name != "take_screenshot" || !strings.Contains(note, "the key was refused") {
+				t.Errorf("found %s, note %q", found(matches), note)
+			}
+			good := builtinEmbedder(t)
+			h.sys.Send(h.pid, &UseEmbedder{Embedder: good})
+			if st := h.settle(); st.Embedded != 3 || st.Trouble != nil {
+				t.Errorf("with another embedder: %+v", st)
+			}
+			h.sys.Send(h.pid, &UseEmbedder{})
+			if st := h.settle(); st.Model != "" || !st.Settled {
+				t.Errorf("without an embedder: %+v", st)
+			}
+		})
+	}
+}
+
+func TestDisabledToolsAreNotEmbedded(t *testing.T) {
+	e := builtinEmbedder(t)
+	h := newHost(t, t.TempDir(), e, map[string][]string{"shop": shop})
+	h.settle()
+	no := false
+	rules, err := CompileRules([]Rule{{Patterns: []string{"send*"}, Enabled: &no}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.sys.Send(h.pid, &SetRules{Rules: rules})
+	h.sys.Send(h.pid, &messages.Listing{Server: "shop", Pages: [][]byte{[]byte(`{"tools":[` + definition("send_fax", "Send a fax.", "{}") + `]}`)}, SpecHash: "h"})
+	h.until("nothing wanted", func(s Status) bool { h.settle(); return s.Wanted == 0 })
+	if got := e.embedded(t); got != 3 {
+		t.Errorf("%d texts are embedded, want 3", got)
+	}
+}

@@ -1,0 +1,73 @@
+package index
+
+import (
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/metamcp/metamcp/index/rank"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// A passage is what search knows of one tool. It is shared by all catalogs in
+// which the tool says the same, and worked out when it is first needed.
+type passage struct {
+	tool  *messages.Tool
+	about string // what is known of the server
+	tags  []string
+
+	analysis sync.Once
+	terms    *rank.Terms
+
+	hashing sync.Once
+	text    string
+	hash    [sha256.Size]byte
+
+	// vector is set by the index actor and read by anyone.
+	vector atomic.Pointer[embedding]
+	// sought names the model whose vector was looked for in the store. It
+	// belongs to the one embedding worker.
+	sought string
+}
+
+// An embedding is the vector of a passage. It never changes.
+type embedding struct {
+	model  string
+	values []float32
+}
+
+// says reports whether two passages are the same to a searcher.
+func (p *passage) says(o *passage) bool {
+	return p.about == o.about && p.tool.Title == o.tool.Title && p.tool.Description == o.tool.Description && slices.Equal(p.tags, o.tags)
+}
+
+func (p *passage) doc() rank.Doc {
+	return rank.Doc{
+		Server: p.tool.Server, ServerText: p.about, Tool: p.tool.Name, Title: p.tool.Title, Description: p.tool.Description,
+		Params: rank.Params(p.tool.InputSchema), Tags: p.tags,
+	}
+}
+
+func (p *passage) analysed() *rank.Terms {
+	p.analysis.Do(func() { p.terms = rank.Analyze(p.doc()) })
+	return p.terms
+}
+
+// embeddable returns the text that is embedded, and the hash that its vector
+// is kept under.
+func (p *passage) embeddable() (text string, hash [sha256.Size]byte) {
+	p.hashing.Do(func() {
+		p.text = rank.Passage(p.doc())
+		p.hash = sha256.Sum256([]byte(p.text))
+	})
+	return p.text, p.hash
+}
+
+// of returns the passage's vector by a model, or nil.
+func (p *passage) of(model string) []float32 {
+	if e := p.vector.Load(); e != nil && e.model == model {
+		return e.values
+	}
+	return nil
+}

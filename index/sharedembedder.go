@@ -1,0 +1,83 @@
+package index
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/index/embed"
+)
+
+// restAfterFailure is how long queries do without an embedder that failed and
+// did not say when to come again.
+const restAfterFailure = 10 * time.Second
+
+// A sharedEmbedder is an embedder that several use and one closes.
+type sharedEmbedder struct {
+	embed.Embedder
+	model string
+
+	mu     sync.Mutex
+	closed bool
+	users  sync.WaitGroup
+
+	rest atomic.Pointer[rest]
+}
+
+// rest is the time in which an embedder is not asked for queries.
+type rest struct {
+	until time.Time // zero: until it is replaced
+	why   *embed.Error
+}
+
+func share(e embed.Embedder) *sharedEmbedder { return &sharedEmbedder{Embedder: e, model: e.Model()} }
+
+// use reports whether the embedder may be used; whoever hears yes calls done.
+func (s *sharedEmbedder) use() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.users.Add(1)
+	return true
+}
+
+func (s *sharedEmbedder) done() { s.users.Done() }
+
+// end waits for those who use the embedder and closes it.
+func (s *sharedEmbedder) end() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.users.Wait()
+	return s.Close()
+}
+
+// resting returns why the embedder is not to be asked now, or nil.
+func (s *sharedEmbedder) resting() *embed.Error {
+	if r := s.rest.Load(); r != nil && (r.until.IsZero() || time.Now().Before(r.until)) {
+		return r.why
+	}
+	return nil
+}
+
+// query embeds what of a query wants a vector. An embedder that fails rests
+// for a while, so that a dead one does not slow every search.
+func (s *sharedEmbedder) query(ctx context.Context, texts []string) ([][]float32, *embed.Error) {
+	if why := s.resting(); why != nil {
+		return nil, why
+	}
+	vectors, err := s.Embed(ctx, embed.Query, texts)
+	if err == nil {
+		return vectors, nil
+	}
+	why := asEmbedError(err)
+	until := time.Now().Add(max(why.RetryAfter, restAfterFailure))
+	if why.Reason.Permanent() {
+		until = time.Time{}
+	}
+	s.rest.Store(&rest{until, why})
+	return nil, why
+}

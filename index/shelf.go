@@ -1,0 +1,249 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/metamcp/metamcp/index/store"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+const storeRetry = 30 * time.Second
+
+// Begin makes the index open its store and embed tools. Before somebody
+// searches or serves, both would only cost.
+type Begin struct{}
+
+type (
+	opened struct {
+		store *store.Store
+		err   error
+		sets  []*messages.Toolset // of servers that the cache did not know
+	}
+	openAgain struct{}
+)
+
+// shelf is the part of the index actor that keeps what was learned on disk.
+type shelf struct {
+	store   *store.Store
+	opening bool
+	waiting bool // for openAgain
+}
+
+func (a *indexActor) onBegin(ctx *kernel.Context) {
+	if a.begun {
+		return
+	}
+	a.begun, a.swept = true, time.Now()
+	a.openStore(ctx)
+	a.embedNext(ctx)
+}
+
+func (a *indexActor) openStore(ctx *kernel.Context) {
+	if a.deps.StorePath == "" || a.shelf.store != nil || a.shelf.opening {
+		return
+	}
+	a.shelf.opening = true
+	deps, sys, self := a.deps, ctx.System(), ctx.Self()
+	known := make(map[string]string, len(a.specs)) // by server: the spec's hash
+	for name, spec := range a.specs {
+		known[name] = spec.Hash
+	}
+	sys.Go(func(context.Context) {
+		sys.Send(self, openShelf(deps, known))
+	}, func(any) {
+		sys.Send(self, &opened{err: errors.New("opening the index store broke inside metamcp; the log says more")})
+	})
+}
+
+func openShelf(deps *ActorDeps, known map[string]string) *opened {
+	st, err := store.Open(deps.StorePath, store.Options{Log: func(level, msg string) {
+		if level != "info" {
+			deps.Warn("index store: " + msg)
+		}
+	}})
+	if err != nil {
+		return &opened{err: err}
+	}
+	o := &opened{store: st}
+	if why := st.Rebuilt(); why != "" {
+		deps.Warn("the index store was damaged and is made anew; tools are embedded again", "why", why)
+	}
+	cat := deps.View.Load()
+	err = st.Listings(func(server string, raw []byte) error {
+		if known[server] == "" || cat.Server(server) != nil {
+			return nil
+		}
+		if ts, err := decodeToolset(server, raw); err == nil && ts.SpecHash == known[server] {
+			o.sets = append(o.sets, ts)
+		}
+		return nil
+	})
+	if err != nil {
+		deps.Warn("listings in the index store cannot be read", "error", err)
+	}
+	return o
+}
+
+func (a *indexActor) onOpened(ctx *kernel.Context, m *opened) {
+	a.shelf.opening = false
+	if m.err != nil {
+		a.withoutStore(ctx, m.err)
+	} else {
+		a.shelf.store = m.store
+		a.report(func(s *Status) { s.Storage, s.StorageTrouble = StorageDisk, "" })
+		a.onLoaded(&loaded{sets: m.sets})
+		// What came before the store did is kept too.
+		for s := range a.deps.View.Load().All() {
+			a.saves[s.Toolset.Server] = s.Toolset
+		}
+		a.keepVectors = true
+		a.work(ctx)
+	}
+	a.embedNext(ctx)
+	a.settle()
+}
+
+// withoutStore goes on in memory and tries again later.
+func (a *indexActor) withoutStore(ctx *kernel.Context, err error) {
+	if before := a.deps.View.Status().StorageTrouble; before != err.Error() {
+		a.deps.Warn("the index works in memory: what it learns now is not kept", "why", err)
+	}
+	a.report(func(s *Status) { s.Storage, s.StorageTrouble = StorageMemory, err.Error() })
+	if !a.shelf.waiting {
+		a.shelf.waiting = true
+		wait := cmp.Or(a.deps.StoreRetry, storeRetry)
+		// By chance a little longer, so that several hosts do not come at the
+		// same moment.
+		ctx.After(wait+rand.N(wait/2+1), &openAgain{}) //nolint:gosec // nobody gains by guessing it
+	}
+}
+
+func (a *indexActor) onOpenAgain(ctx *kernel.Context) {
+	a.shelf.waiting = false
+	a.openStore(ctx)
+}
+
+// storeFailed looks whether the store can go on after an error.
+func (a *indexActor) storeFailed(ctx *kernel.Context, err error) {
+	if a.shelf.store == nil {
+		return
+	}
+	if !errors.Is(err, store.ErrBroken) {
+		if before := a.deps.View.Status().StorageTrouble; before != err.Error() {
+			a.deps.Warn("the index store refuses a write; what was learned is kept in memory", "error", err)
+		}
+		a.report(func(s *Status) { s.StorageTrouble = err.Error() })
+		return
+	}
+	a.closeStore(ctx.System())
+	a.withoutStore(ctx, err)
+}
+
+// closeStore closes the store once those who work with it are done.
+func (a *indexActor) closeStore(sys *kernel.System) {
+	st, warn := a.shelf.store, a.deps.Warn
+	if st == nil {
+		return
+	}
+	a.shelf.store = nil
+	sys.Go(func(context.Context) {
+		if err := st.Close(); err != nil {
+			warn("the index store did not close in order", "error", err)
+		}
+	}, nil)
+}
+
+// keep writes listings and sweeps what is not needed any more; it runs on the
+// worker that has the disk.
+func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
+	var failed []error
+	saves, sweep := job.saves, job.sweep
+	if len(saves) > 0 {
+		listings := make(map[string][]byte, len(saves))
+		for server, ts := range saves {
+			raw, err := encodeToolset(ts)
+			if err != nil {
+				continue // nothing of a toolset can fail to encode
+			}
+			listings[server] = raw
+		}
+		failed = append(failed, st.PutListings(listings))
+	}
+	if sweep != nil {
+		_, err := st.DeleteListings(func(server string) bool { return sweep.servers[server] })
+		failed = append(failed, err)
+		if sweep.model != "" {
+			_, err = st.Sweep(sweep.model, sweep.needed(), store.DefaultGrace)
+			failed = append(failed, err)
+		}
+		_, err = st.Compact()
+		failed = append(failed, err)
+	}
+	if job.vectors != nil {
+		failed = append(failed, keepVectors(st, job.vectors, job.model))
+	}
+	if job.figures {
+		failed = append(failed, writeFigures(d.StorePath, st))
+	}
+	return errors.Join(failed...)
+}
+
+// keepVectors stores the vectors that tools got before the store was opened.
+func keepVectors(st *store.Store, c *Catalog, model string) error {
+	var vectors []store.Vector
+	seen := map[[32]byte]bool{}
+	for server := range c.All() {
+		for _, e := range server.Entries {
+			values := e.passage.of(model)
+			if len(values) == 0 {
+				continue
+			}
+			if _, hash := e.passage.embeddable(); !seen[hash] {
+				seen[hash] = true
+				vectors = append(vectors, store.Vector{Hash: hash, Values: values})
+			}
+		}
+	}
+	if len(vectors) == 0 {
+		return nil
+	}
+	return st.PutVectors(model, vectors)
+}
+
+// diskWork is what one worker does at the disk.
+type diskWork struct {
+	saves map[string]*messages.Toolset
+	sweep *sweeping // nil: none
+	// vectors is the catalog whose vectors by the model are to be stored; nil:
+	// none.
+	vectors *Catalog
+	model   string
+	// figures says that the store's figures are to be written down.
+	figures bool
+}
+
+// sweeping is what is needed at the moment of a sweep.
+type sweeping struct {
+	servers map[string]bool
+	// catalog and model say whose vectors are needed; model is "" where none
+	// are to be swept.
+	catalog *Catalog
+	model   string
+}
+
+// needed tells which vectors some tool of the catalog uses.
+func (s *sweeping) needed() func(hash [32]byte) bool {
+	hashes := make(map[[32]byte]struct{}, s.catalog.Tools())
+	for server := range s.catalog.All() {
+		for _, e := range server.Entries {
+			_, hash := e.passage.embeddable()
+			hashes[hash] = struct{}{}
+		}
+	}
+	return func(hash [32]byte) bool { _, ok := hashes[hash]; return ok }
+}

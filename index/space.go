@@ -1,0 +1,92 @@
+package index
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/metamcp/metamcp/index/rank"
+	"github.com/metamcp/metamcp/index/vector"
+)
+
+// A space is a catalog made ready for the hybrid ranking: its tools as numbered
+// documents, in the order of the catalog, and the index over their terms.
+// It never changes, but for vectors that arrive later.
+type space struct {
+	index   *rank.Index
+	entries []*Entry
+	servers []*ServerEntry
+	first   []int // the first document of each server; one more at the end
+	of      []int32
+
+	vectors atomic.Pointer[vectorSet]
+}
+
+type vectorSet struct {
+	model      string
+	generation uint64
+	set        *vector.Set
+}
+
+// analyseChunk is how many tools an analysing goroutine takes at a time.
+const analyseChunk = 64
+
+// ready returns the space of the catalog. The first caller makes it, which
+// takes some milliseconds for each thousand tools that were not seen before;
+// others wait.
+func (c *Catalog) ready() *space {
+	if c == nil {
+		return newSpace(nil)
+	}
+	c.searchable.Do(func() { c.space = newSpace(c) })
+	return c.space
+}
+
+func newSpace(c *Catalog) *space {
+	s := &space{entries: make([]*Entry, 0, c.Tools()), of: make([]int32, 0, c.Tools())}
+	for server := range c.All() {
+		s.first = append(s.first, len(s.entries))
+		for _, e := range server.Entries {
+			s.entries = append(s.entries, e)
+			s.of = append(s.of, int32(len(s.servers)))
+		}
+		s.servers = append(s.servers, server)
+	}
+	s.first = append(s.first, len(s.entries))
+	terms := make([]*rank.Terms, len(s.entries))
+	var next atomic.Int64
+	analyse := func() {
+		for {
+			from := int(next.Add(analyseChunk)) - analyseChunk
+			if from >= len(terms) {
+				return
+			}
+			for i := from; i < min(from+analyseChunk, len(terms)); i++ {
+				terms[i] = s.entries[i].passage.analysed()
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(terms)/analyseChunk+1) - 1 {
+		others.Go(analyse)
+	}
+	analyse()
+	others.Wait()
+	s.index = rank.Build(terms)
+	return s
+}
+
+// with returns the tools' vectors by a model. generation tells whether vectors
+// have come since the set was made last.
+func (s *space) with(model string, generation uint64) *vector.Set {
+	if v := s.vectors.Load(); v != nil && v.model == model && v.generation == generation {
+		return v.set
+	}
+	vectors := make([][]float32, len(s.entries))
+	for i, e := range s.entries {
+		vectors[i] = e.passage.of(model)
+	}
+	v := &vectorSet{model: model, generation: generation, set: vector.NewSet(vectors)}
+	s.vectors.Store(v)
+	return v.set
+}

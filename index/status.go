@@ -1,0 +1,64 @@
+package index
+
+import (
+	"sync/atomic"
+
+	"github.com/metamcp/metamcp/index/embed"
+)
+
+// View is where the newest catalog, and how the index does, can be read by
+// anyone at no cost. The index actor alone changes it.
+type View struct {
+	p        atomic.Pointer[Catalog]
+	status   atomic.Pointer[Status]
+	embedder atomic.Pointer[sharedEmbedder]
+	// generation counts the moments at which tools got vectors.
+	generation atomic.Uint64
+}
+
+// Load returns the newest catalog; it is never nil.
+func (v *View) Load() *Catalog {
+	if c := v.p.Load(); c != nil {
+		return c
+	}
+	return &Catalog{}
+}
+
+// Status returns how the index does.
+func (v *View) Status() Status {
+	if s := v.status.Load(); s != nil {
+		return *s
+	}
+	return Status{}
+}
+
+// Status says how the index does. It is a copy.
+type Status struct {
+	// Model is the embedder's; "": words alone count.
+	Model string
+	// Wanted is how many enabled tools there are to embed, and Embedded how
+	// many of them have a vector by now.
+	Wanted, Embedded int
+	// Settled says that nothing is to be done before something changes: what
+	// could be embedded is, or the embedder fails.
+	Settled bool
+	// Trouble is why the embedder fails; nil where it works.
+	Trouble *embed.Error
+	// Storage says where vectors and listings are kept.
+	Storage Storage
+	// StorageTrouble is why they are not kept on disk, or "".
+	StorageTrouble string
+	// FromStore and Fresh count the vectors that were found in the store and
+	// those that the embedder was asked for, since the host started.
+	FromStore, Fresh int
+}
+
+// Storage says where the index keeps what it has learned.
+type Storage string
+
+// The kinds of storage.
+const (
+	StorageOff    Storage = "off"    // nothing was asked for yet, or nothing shall be kept
+	StorageDisk   Storage = "disk"   // in the badger store
+	StorageMemory Storage = "memory" // the store cannot be had; see StorageTrouble
+)

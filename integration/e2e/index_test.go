@@ -1,0 +1,123 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+// storeOf runs a command of `metamcp index` over a state folder.
+func storeOf(t testing.TB, stateDir string, args ...string) []byte {
+	t.Helper()
+	cfg := filepath.Join(t.TempDir(), "none.json")
+	testkit.WriteConfig(t, cfg, "", nil, nil)
+	cmd := exec.CommandContext(t.Context(), testkit.Binary(t), append([]string{"index", "--config", cfg, "--state-dir", stateDir}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("metamcp index %v: %v\n%s", args, err, stderr.Bytes())
+	}
+	return out
+}
+
+// vectorsIn returns what a store holds, by hash.
+func vectorsIn(t testing.TB, stateDir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	const longest = 1 << 20
+	lines := bufio.NewScanner(bytes.NewReader(storeOf(t, stateDir, "export", "--vectors")))
+	lines.Buffer(nil, longest)
+	for lines.Scan() {
+		var line struct {
+			Kind, Hash string
+			Vector     json.RawMessage
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("a line of the export: %v", err)
+		}
+		if line.Kind == "vector" {
+			found[line.Hash] = string(line.Vector)
+		}
+	}
+	return found
+}
+
+// embeddedBy returns how many tools are embedded according to an answer's notes,
+// -1 where they do not say.
+func embeddedBy(notes []string) int {
+	for _, note := range notes {
+		var n, of int
+		if _, err := fmt.Sscanf(note, "%d of %d tools are embedded", &n, &of); err == nil {
+			return n
+		}
+	}
+	return -1
+}
+
+// A host that is killed while it embeds loses nothing that it had stored, and
+// the next one goes on where it was.
+func TestHostKilledWhileItEmbeds(t *testing.T) {
+	t.Parallel()
+	const kills, tools = 30, 3000
+	state := t.TempDir()
+	entries := servers{"big": testkit.DemoServer(t, "--tools", strconv.Itoa(tools))}
+	settings := map[string]any{"stateDir": state}
+	var before map[string]string
+	for i := range kills {
+		h := host(t, entries, settings)
+		// The answers say how far the index is: the round ends when this host
+		// has stored something, sooner or later within its next batch.
+		eventually(t, "the index goes on", func() bool {
+			found := h.discover(`{"query":"add two numbers","limit":1}`)
+			return embeddedBy(found.Notes) > len(before)
+		})
+		h.p.Signal(t, syscall.SIGKILL)
+		<-h.p.Exited()
+		now := vectorsIn(t, state)
+		for hash, v := range before {
+			if now[hash] != v {
+				t.Fatalf("round %d: the vector of %s is lost or another one", i, hash)
+			}
+		}
+		before = now
+	}
+	if len(before) == 0 || len(before) > tools {
+		t.Fatalf("after %d kills %d of some %d tools are embedded: nothing is tested", kills, len(before), tools)
+	}
+
+	h := host(t, entries, settings)
+	h.discover(`{"query":"add two numbers"}`)
+	var figures struct {
+		Figures struct {
+			Rebuilt string
+			Models  []struct{ Vectors, Hits, Misses int }
+		}
+	}
+	eventually(t, "all tools are embedded", func() bool {
+		if err := json.Unmarshal(storeOf(t, state, "status", "--json"), &figures); err != nil {
+			t.Fatal(err)
+		}
+		m := figures.Figures.Models
+		return len(m) == 1 && m[0].Vectors >= tools
+	})
+	if figures.Figures.Rebuilt != "" {
+		t.Errorf("the store was made anew: %s", figures.Figures.Rebuilt)
+	}
+	h.p.CloseStdin()
+	h.p.Wait(t, patience)
+	after := vectorsIn(t, state)
+	for hash, v := range before {
+		if after[hash] != v {
+			t.Fatalf("the vector of %s was lost or embedded again", hash)
+		}
+	}
+}
