@@ -252,7 +252,11 @@ func (c *connection) onStopping(*kernel.Context) {
 	c.ping.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {
-			c.sys.Go(func(contextT) { killTree(link) }, nil)
+			c.sys.Go(func(contextT) { killTree(link) }, func(reason any) {
+				if reason == any(kernel.ErrShutDown) {
+					link.Signal(messages.SignalKill) // nobody is left who could watch it go
+				}
+			})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // Call checks one tools/call and hands it to the server's breaker. The call's
@@ -75,7 +76,12 @@ func (e *Engine) later(call *messages.Call, work func()) {
 		e.judges <- struct{}{} // each is bounded in time, so the turn comes
 		defer func() { <-e.judges }()
 		work()
-	}, func(any) {
+	}, func(reason any) {
+		if reason == any(kernel.ErrShutDown) {
+			e.waiting.Add(-1)
+			e.refuse(call, e.gone(call.Server))
+			return
+		}
 		e.refuse(call, &messages.Error{
 			Code: messages.CodeToolExecution, Message: "checking the call broke inside metamcp; it was not sent",
 			Hint: "Please report this with the log of the host.",
