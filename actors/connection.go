@@ -53,6 +53,7 @@ type connection struct {
 	inflight map[uint64]*pending
 	internal map[uint64]func(c *kernel.Context, f *messages.Frame)
 	listing  *listing
+	relist   relisting
 	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
 	handled  uint64 // calls that left this connection, answered or handed back
@@ -166,6 +167,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onProbeDue(ctx, m)
 	case *listDue:
 		c.onListDue(ctx, m)
+	case *relistDue:
+		c.onRelistDue(ctx, m)
 	case *runStarting:
 		c.onStarting(ctx, m)
 	case *runLaunched:

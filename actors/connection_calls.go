@@ -134,7 +134,7 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 	case f.Method == methodProgress:
 		c.onProgress(f)
 	case f.Method == methodListChanged:
-		c.list(ctx)
+		c.onListChanged(ctx)
 	}
 }
 
