@@ -70,7 +70,7 @@ type connection struct {
 
 	broke   string // what the last message panicked with, until it is dealt with
 	refused uint64 // messages that the state did not allow
-	late    uint64 // answers to nobody
+	late    uint64 // answers and progress to nobody, or of no use to anybody
 }
 
 // connectionDeps is what all connections of a host share.

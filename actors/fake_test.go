@@ -498,6 +498,11 @@ func (l *fakeLink) call(m rpcLine) {
 	case "twice":
 		l.answer(m.ID, ok)
 		l.answer(m.ID, ok)
+	case "oddprogress":
+		for _, params := range []string{`"progress":"x"`, `"progress":null`, `"total":3`, `"progress":1,"total":"3"`, `"progress":1,"message":7`, `"progress":1,"total":2.5,"message":"half"`} {
+			l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(p.Meta.Token) + `,` + params + `}}`)
+		}
+		l.answer(m.ID, ok)
 	case "progress":
 		l.progress(m.ID, p.Meta.Token, p.Args.N, wait, ok)
 	case "changed":
