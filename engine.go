@@ -33,7 +33,8 @@ type Options struct {
 	// Sources are the configuration files and what overrides them.
 	Sources config.Sources
 	// Log takes what people should know; nil: slog's default logger. It must
-	// not write to stdout where that speaks MCP.
+	// not write to stdout where that speaks MCP, and who logs waits for it: a
+	// pipe that nobody reads needs a writer in between that does not block.
 	Log *slog.Logger
 	// Version is what children are told; "": "dev".
 	Version string
@@ -181,12 +182,15 @@ func (e *Engine) startTrace(to string) error {
 }
 
 // stopTrace writes the rest of the trace; the actors have stopped.
-func (e *Engine) stopTrace() error {
+func (e *Engine) stopTrace(ctx context.Context) error {
 	if e.trace == nil {
 		return nil
 	}
 	e.core.System().SetTracer(nil)
-	err := e.trace.Close()
+	const enough = 2 * time.Second // for what is buffered, where somebody reads
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	err := e.trace.Close(ctx)
 	if e.traceTo != nil {
 		err = errors.Join(err, e.traceTo.Close())
 	}
@@ -376,7 +380,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	if e.watcher != nil {
 		// Last, since the file system of the configuration may hang: no
 		// child waits for that.
-		e.watcher.Close()
+		e.watcher.Close(ctx)
 	}
-	return errors.Join(err, e.stopTrace())
+	return errors.Join(err, e.stopTrace(ctx))
 }

@@ -199,6 +199,8 @@ func TestClosedEngineAnswersStill(t *testing.T) {
 	r.ok("a")
 	r.close()
 	r.wantCode(r.do("a", "do", doArgs{}), messages.CodeShuttingDown)
+	r.wantCode(r.do("a", "typed", doArgs{}), messages.CodeShuttingDown) // would need a worker
+	r.wantCode(r.do("nobody", "do", doArgs{}), messages.CodeShuttingDown)
 	p := &contactPort{done: make(chan struct{})}
 	r.e.Contact("a", true, p)
 	r.heard(p)

@@ -296,3 +296,15 @@ func TestBrokenConnection(t *testing.T) {
 		t.Errorf("%d starts, want 2", n)
 	}
 }
+
+// TestOddProgressIsNotPassedOn: of what a child reports, a client gets what it
+// can read.
+func TestOddProgressIsNotPassedOn(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	p := r.start("a", "do", doArgs{Do: "oddprogress"})
+	r.wantResult(r.wait(p))
+	if len(p.progress) != 1 || !strings.Contains(string(p.progress[0]), `"message":"half"`) {
+		t.Errorf("progress %s, want the one that is proper", p.progress)
+	}
+}

@@ -53,6 +53,7 @@ type connection struct {
 	inflight map[uint64]*pending
 	internal map[uint64]func(c *kernel.Context, f *messages.Frame)
 	listing  *listing
+	relist   relisting
 	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
 	handled  uint64 // calls that left this connection, answered or handed back
@@ -69,7 +70,7 @@ type connection struct {
 
 	broke   string // what the last message panicked with, until it is dealt with
 	refused uint64 // messages that the state did not allow
-	late    uint64 // answers to nobody
+	late    uint64 // answers and progress to nobody, or of no use to anybody
 }
 
 // connectionDeps is what all connections of a host share.
@@ -166,6 +167,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onProbeDue(ctx, m)
 	case *listDue:
 		c.onListDue(ctx, m)
+	case *relistDue:
+		c.onRelistDue(ctx, m)
 	case *runStarting:
 		c.onStarting(ctx, m)
 	case *runLaunched:
@@ -252,7 +255,11 @@ func (c *connection) onStopping(*kernel.Context) {
 	c.ping.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {
-			c.sys.Go(func(contextT) { killTree(link) }, nil)
+			c.sys.Go(func(contextT) { killTree(link) }, func(reason any) {
+				if reason == any(kernel.ErrShutDown) {
+					link.Signal(messages.SignalKill) // nobody is left who could watch it go
+				}
+			})
 		}
 	}
 }

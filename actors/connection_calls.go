@@ -134,7 +134,7 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 	case f.Method == methodProgress:
 		c.onProgress(f)
 	case f.Method == methodListChanged:
-		c.list(ctx)
+		c.onListChanged(ctx)
 	}
 }
 
@@ -177,6 +177,10 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	c.idleIfDone(ctx)
 	c.answer(p.call, a)
 	c.hold(p.call.Reply, f.More)
+}
+
+func isNumber(raw json.RawMessage) bool {
+	return len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
@@ -241,7 +245,10 @@ func (c *connection) answer(call *messages.Call, a *messages.Answer) {
 // onProgress passes a child's progress on and gives the call new time.
 func (c *connection) onProgress(f *messages.Frame) {
 	var params struct {
-		Token json.RawMessage `json:"progressToken"`
+		Token    json.RawMessage `json:"progressToken"`
+		Progress json.RawMessage `json:"progress"`
+		Total    json.RawMessage `json:"total"`
+		Message  json.RawMessage `json:"message"`
 	}
 	if json.Unmarshal(f.Params, &params) != nil {
 		return
@@ -258,6 +265,12 @@ func (c *connection) onProgress(f *messages.Frame) {
 	p.deadline = time.Now().Add(p.timeout)
 	if p.deadline.After(p.limit) {
 		p.deadline = p.limit
+	}
+	// The child lives; but what is no proper progress would break a client.
+	proper := isNumber(params.Progress) && (params.Total == nil || isNumber(params.Total)) && (params.Message == nil || params.Message[0] == '"')
+	if !proper {
+		c.late++
+		return
 	}
 	if p.call.Progress != nil {
 		p.call.Progress.Progress(p.call.ID, f.Params)

@@ -158,6 +158,8 @@ func (c *connection) endRun(ctx *kernel.Context) {
 		c.listing.due.Stop()
 		c.listing = nil
 	}
+	c.relist.timer.Stop()
+	c.relist = relisting{}
 	r := c.run
 	if r == nil || r.gone {
 		c.afterGone(ctx)

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"strconv"
 	"time"
 
@@ -23,11 +24,83 @@ type listing struct {
 	bytes   int
 	cursors map[string]bool
 	again   bool // the list changed while it was being read
+	changed bool // it is read because it changed
 	due     *kernel.Timer
 }
 
+// relisting keeps a child that says at every listing that its list has changed
+// from being listed all the time: after the first one there is a pause, longer
+// while nothing really changes, in which the connection is idle.
+type relisting struct {
+	pause time.Duration // since ended; 0: none
+	ended time.Time     // the last listing
+	hash  uint64        // of its pages
+	timer *kernel.Timer // nil: no listing is due
+}
+
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+type relistDue struct{ run uint64 }
+
+var listingSeed = maphash.MakeSeed()
+
 type listDue struct {
 	run, id uint64
+}
+
+// onListChanged reads the list anew, if not now then after a pause.
+func (c *connection) onListChanged(ctx *kernel.Context) {
+	r := &c.relist
+	switch {
+	case !c.ready || r.timer != nil:
+		return
+	case c.listing != nil:
+		c.listing.again = true
+		return
+	}
+	quiet := time.Since(r.ended)
+	if quiet > 2*r.pause {
+		r.pause = 0
+	}
+	if wait := r.pause - quiet; wait > 0 {
+		r.timer = ctx.After(wait, &relistDue{c.run.n})
+		return
+	}
+	c.list(ctx)
+	if c.listing != nil {
+		c.listing.changed = true
+	}
+}
+
+func (c *connection) onRelistDue(ctx *kernel.Context, m *relistDue) {
+	if c.run == nil || m.run != c.run.n || c.relist.timer == nil {
+		return
+	}
+	c.list(ctx)
+	if c.listing != nil {
+		c.listing.changed = true
+	}
+}
+
+// listed sets the pause before the next listing of a list that has changed.
+func (r *relisting) listed(l *listing) {
+	var h maphash.Hash
+	h.SetSeed(listingSeed)
+	for _, page := range l.pages {
+		_, _ = h.Write(page)
+	}
+	hash := h.Sum64()
+	switch {
+	case !l.changed:
+	case hash == r.hash:
+		r.pause = max(firstPause, min(2*r.pause, lastPause))
+	default:
+		r.pause = firstPause
+	}
+	r.ended, r.hash = time.Now(), hash
 }
 
 // list reads all pages of the child's tools, once at a time.
@@ -42,6 +115,8 @@ func (c *connection) list(ctx *kernel.Context) {
 	if !c.to(ctx, supervision.EventRequestStarted) {
 		return
 	}
+	c.relist.timer.Stop()
+	c.relist.timer = nil
 	c.listing = &listing{cursors: map[string]bool{}}
 	c.listPage(ctx, nil)
 }
@@ -109,6 +184,7 @@ func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) 
 	l := c.listing
 	l.due.Stop()
 	c.listing = nil
+	c.relist.listed(l)
 	if failure != "" {
 		ctx.Send(c.parent, &messages.ListingFailed{Instance: c.instance, Err: &messages.Error{
 			Code: messages.CodeConnection, Server: c.spec.Name, Class: messages.ClassOther, Retryable: true,
@@ -123,8 +199,7 @@ func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) 
 		})
 	}
 	if l.again {
-		c.list(ctx)
-		return
+		c.onListChanged(ctx)
 	}
 	c.idleIfDone(ctx)
 }

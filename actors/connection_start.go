@@ -131,8 +131,12 @@ func (c *connection) startRun() {
 			return
 		}
 		sys.Send(self, &runLaunched{run: n, link: link, err: err})
-	}, func(any) {
-		sys.Send(self, &runLaunched{run: n, err: errors.New("starting the server panicked; see the log")})
+	}, func(reason any) {
+		err := errors.New("starting the server panicked; see the log")
+		if reason == any(kernel.ErrShutDown) {
+			err = kernel.ErrShutDown
+		}
+		sys.Send(self, &runLaunched{run: n, err: err})
 	})
 }
 

@@ -62,7 +62,7 @@ type Engine struct {
 	judges   chan struct{} // turns of the workers that check calls
 	waiting  atomic.Int64  // calls that wait for such a turn
 	contacts atomic.Uint64
-	first    sync.Map // call id → *firstCall, while it waits for a listing
+	unsent   sync.Map // call id → *unsent
 	closed   atomic.Bool
 
 	closeOnce sync.Once

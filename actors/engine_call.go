@@ -1,11 +1,9 @@
 package actors
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/index"
@@ -29,7 +27,10 @@ import (
 func (e *Engine) Call(call *messages.Call) {
 	entry, ok := e.dir.Lookup(call.Server)
 	if !ok {
-		e.later(call, func() { e.refuse(call, e.ServerNotFound(call.Server)) })
+		e.later(call, func() func() {
+			err := e.ServerNotFound(call.Server)
+			return func() { e.refuse(call, err) }
+		})
 		return
 	}
 	known := e.view.Load().Server(call.Server)
@@ -41,45 +42,16 @@ func (e *Engine) Call(call *messages.Call) {
 		e.send(entry, call, tool, known)
 		return
 	}
-	e.later(call, func() {
+	e.later(call, func() func() {
 		tool, err, final := e.check(call, known)
 		switch {
 		case err == nil:
-			e.send(entry, call, tool, known)
+			return func() { e.send(entry, call, tool, known) }
 		case final:
-			e.refuse(call, err)
+			return func() { e.refuse(call, err) }
 		default:
-			e.callAfterContact(entry, call)
+			return func() { e.callAfterContact(entry, call) }
 		}
-	})
-}
-
-// maxLater bounds the calls that wait for a worker, maxJudges those workers.
-const (
-	maxLater  = 16384
-	maxJudges = 4
-)
-
-// later runs what a call needs on a worker.
-func (e *Engine) later(call *messages.Call, work func()) {
-	if e.waiting.Add(1) > maxLater {
-		e.waiting.Add(-1)
-		e.refuse(call, &messages.Error{
-			Code: messages.CodePoolSaturated, Retryable: true,
-			Message: strconv.Itoa(maxLater) + " calls already wait for their arguments to be checked", Hint: "Send fewer calls at a time.",
-		})
-		return
-	}
-	e.sys.Go(func(context.Context) {
-		defer e.waiting.Add(-1)
-		e.judges <- struct{}{} // each is bounded in time, so the turn comes
-		defer func() { <-e.judges }()
-		work()
-	}, func(any) {
-		e.refuse(call, &messages.Error{
-			Code: messages.CodeToolExecution, Message: "checking the call broke inside metamcp; it was not sent",
-			Hint: "Please report this with the log of the host.",
-		})
 	})
 }
 
@@ -114,65 +86,6 @@ func (e *Engine) stale(ts *messages.Toolset) bool {
 	return e.opts.CatalogTTL > 0 && time.Since(ts.Fetched) > e.opts.CatalogTTL
 }
 
-// callAfterContact gets the server's listing first. The call's deadline, where
-// it has one, covers that too.
-func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call) {
-	once := &firstCall{e: e, entry: entry, call: call}
-	e.first.Store(call.ID, once)
-	if call.Cancelled != nil && call.Cancelled.Load() { // perhaps before it was on record
-		once.Contacted(0, cancelledError(call))
-		return
-	}
-	if !call.Deadline.IsZero() {
-		timer := time.AfterFunc(time.Until(call.Deadline), func() {
-			once.Contacted(0, &messages.Error{
-				Code: messages.CodeExecutionTimeout, Server: call.Server, Tool: call.Tool, Class: messages.ClassOffline, Retryable: true,
-				Message: strconv.Quote(call.Server) + " was not ready in the time that the call allowed; the call was not sent",
-				Hint:    "Call again with a longer timeoutMs.",
-			})
-		})
-		once.timer.Store(timer)
-	}
-	e.contact(entry, call.Meta, true, once)
-}
-
-// firstCall is a call that waits for its server's listing.
-type firstCall struct {
-	e     *Engine
-	entry *supervision.Entry
-	call  *messages.Call
-	timer atomic.Pointer[time.Timer] // nil: none, or not set yet
-	done  atomic.Bool
-}
-
-// Contacted implements messages.ContactPort.
-func (f *firstCall) Contacted(_ uint64, err *messages.Error) {
-	if !f.done.CompareAndSwap(false, true) {
-		return
-	}
-	f.e.first.Delete(f.call.ID)
-	if timer := f.timer.Load(); timer != nil {
-		timer.Stop()
-	}
-	if err != nil {
-		f.e.refuse(f.call, err)
-		return
-	}
-	f.e.later(f.call, func() {
-		known := f.e.view.Load().Server(f.call.Server)
-		if known == nil {
-			f.e.refuse(f.call, supervision.NotFound(f.call.Server, "it was removed while it was being started"))
-			return
-		}
-		tool, err, _ := f.e.check(f.call, known)
-		if err != nil {
-			f.e.refuse(f.call, err)
-			return
-		}
-		f.e.send(f.entry, f.call, tool, known)
-	})
-}
-
 // Contact makes sure that the catalog has a listing of the server from a
 // running child: it connects where nobody has. The port hears exactly once.
 // refresh lists anew even where there is one.
@@ -195,8 +108,8 @@ func (e *Engine) Cancel(call *messages.Call, reason string) {
 	if call.Cancelled != nil {
 		call.Cancelled.Store(true)
 	}
-	if first, ok := e.first.Load(call.ID); ok {
-		first.(*firstCall).Contacted(0, cancelledError(call))
+	if u, ok := e.unsent.Load(call.ID); ok {
+		u.(*unsent).giveUp(cancelledError(call))
 		return
 	}
 	if entry, ok := e.dir.Lookup(call.Server); ok {

@@ -38,6 +38,7 @@ type script struct {
 	strict   bool                  // a request before its handshake is recorded as wrong
 	slow     time.Duration         // before each greeting is answered
 	pages    []string              // tools/list results in turn; nil: the usual tools
+	restless bool                  // says before each listing that its list has changed
 	stubborn bool                  // only SIGKILL ends it
 	holdKill chan struct{}         // SIGKILL works once it is closed; nil: at once
 	panics   func(line []byte) bool
@@ -410,6 +411,9 @@ func (l *fakeLink) handle(m rpcLine) {
 	case methodPing:
 		l.answer(m.ID, `{}`)
 	case methodToolsList:
+		if l.sc.restless {
+			l.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}
 		pages := l.sc.pages
 		if len(pages) > 0 && l.page < len(pages) && (pages[l.page] == "broken" || pages[l.page] == "huge") {
 			l.say(pages[l.page] + " " + string(m.ID))
@@ -493,6 +497,11 @@ func (l *fakeLink) call(m rpcLine) {
 		l.deferred[string(m.ID)] = m.ID
 	case "twice":
 		l.answer(m.ID, ok)
+		l.answer(m.ID, ok)
+	case "oddprogress":
+		for _, params := range []string{`"progress":"x"`, `"progress":null`, `"total":3`, `"progress":1,"total":"3"`, `"progress":1,"message":7`, `"progress":1,"total":2.5,"message":"half"`} {
+			l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(p.Meta.Token) + `,` + params + `}}`)
+		}
 		l.answer(m.ID, ok)
 	case "progress":
 		l.progress(m.ID, p.Meta.Token, p.Args.N, wait, ok)

@@ -2,10 +2,11 @@ package actors
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"sync"
+
 	"sync/atomic"
 	"time"
 
@@ -35,8 +36,8 @@ type Trace struct {
 	records chan traceRecord
 	dropped atomic.Uint64
 	stop    chan struct{}
-	done    sync.WaitGroup
-	err     error // of the writer's goroutine, read after Close
+	done    chan struct{} // closed when the writer has ended
+	err     error         // of the writer's goroutine, read after Close
 }
 
 // traceRecord is one line of a trace. It is copied through the buffer, so it
@@ -52,17 +53,23 @@ type traceRecord struct {
 func NewTrace(w io.Writer, format TraceFormat) *Trace {
 	t := &Trace{
 		w: bufio.NewWriter(w), format: format, start: time.Now(),
-		records: make(chan traceRecord, traceBuffer), stop: make(chan struct{}),
+		records: make(chan traceRecord, traceBuffer), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	t.done.Go(t.run)
+	go t.run()
 	return t
 }
 
 // Close writes what is buffered and returns the first error of the writer.
-func (t *Trace) Close() error {
+// Where that is not over when ctx ends it says so; the goroutine is left behind
+// and ends with the write that hangs. It is called once.
+func (t *Trace) Close(ctx context.Context) error {
 	close(t.stop)
-	t.done.Wait()
-	return t.err
+	select {
+	case <-t.done:
+		return t.err
+	case <-ctx.Done():
+		return fmt.Errorf("the end of the trace was not written, since nobody takes it: %w", ctx.Err())
+	}
 }
 
 func (t *Trace) put(r traceRecord) {
@@ -92,6 +99,7 @@ func (t *Trace) Failure(actor, reason, directive string) {
 }
 
 func (t *Trace) run() {
+	defer close(t.done)
 	for {
 		select {
 		case r := <-t.records:

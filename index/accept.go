@@ -2,6 +2,8 @@ package index
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -75,17 +77,15 @@ func (p *plain) str(b []byte, i int) int {
 	if p.enum == nil {
 		return end
 	}
-	for _, e := range p.enum {
-		if e == string(s) {
-			// Equal bytes are the same string only without an escape; a
-			// listed string with a backslash never gets here as itself.
-			if bytes.IndexByte(s, '\\') >= 0 {
-				return -1
-			}
-			return end
-		}
+	if _, listed := slices.BinarySearchFunc(p.enum, s, func(e string, s []byte) int { return cmp.Compare(e, string(s)) }); !listed {
+		return -1
 	}
-	return -1
+	// Equal bytes are the same string only without an escape; a listed string
+	// with a backslash never gets here as itself.
+	if bytes.IndexByte(s, '\\') >= 0 {
+		return -1
+	}
+	return end
 }
 
 func (p *plain) number(b []byte, i int) int {

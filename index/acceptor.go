@@ -35,7 +35,7 @@ const (
 type plain struct {
 	kinds kinds
 
-	enum           []string // of strings; nil: any
+	enum           []string // of strings, sorted; nil: any
 	minLen, maxLen int      // in code points
 
 	min, max int64 // inclusive; only where bounded
@@ -222,6 +222,7 @@ func (p *plain) setEnum(value []byte) bool {
 		set |= kindNull
 	}
 	p.kinds &= set
+	slices.Sort(names) // for large arrays of them
 	p.enum = names
 	return isArray && ok
 }

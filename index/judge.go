@@ -76,9 +76,9 @@ func compileSchema(raw json.RawMessage, cost *cost) (schema *jsonschema.Schema, 
 	}
 	var skipped []string
 	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
-		if cost.pattern(pattern) {
+		if size, ok := cost.pattern(pattern); ok {
 			if re, err := regexp.Compile(pattern); err == nil {
-				return re, nil
+				return sized{re, size}, nil
 			}
 		}
 		skipped = append(skipped, pattern)
@@ -230,34 +230,43 @@ func inspect(v any, depth int, objects *int) string {
 				return reason
 			}
 		}
+	case json.Number:
+		if len(v) > maxDigits {
+			return "a number of the input schema has more than " + strconv.Itoa(maxDigits) + " digits"
+		}
 	}
 	return ""
 }
 
-func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
-	subs := []*jsonschema.Schema{
-		s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
-		s.Contains, s.Items2020, s.UnevaluatedItems,
-	}
+// applied are the subschemas that are held against the very value that the
+// schema is held against, subschemas those for parts of it.
+func applied(s *jsonschema.Schema) []*jsonschema.Schema {
+	subs := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
 	subs = append(subs, s.AllOf...)
 	subs = append(subs, s.AnyOf...)
 	subs = append(subs, s.OneOf...)
-	subs = append(subs, s.PrefixItems...)
 	if s.DynamicRef != nil {
 		subs = append(subs, s.DynamicRef.Ref)
 	}
-	for _, m := range []map[string]*jsonschema.Schema{s.Properties, s.DependentSchemas} {
-		for _, sub := range m {
-			subs = append(subs, sub)
-		}
-	}
-	for _, sub := range s.PatternProperties {
+	for _, sub := range s.DependentSchemas {
 		subs = append(subs, sub)
 	}
 	for _, d := range s.Dependencies {
 		if sub, ok := d.(*jsonschema.Schema); ok {
 			subs = append(subs, sub)
 		}
+	}
+	return subs
+}
+
+func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
+	subs := []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems}
+	subs = append(subs, s.PrefixItems...)
+	for _, sub := range s.Properties {
+		subs = append(subs, sub)
+	}
+	for _, sub := range s.PatternProperties {
+		subs = append(subs, sub)
 	}
 	for _, v := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
 		switch sub := v.(type) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,7 +20,7 @@ const maxToolName = 256
 //
 // One odd definition never fails the page: a tool with a usable name is kept
 // whatever its schema is; anything without one (no object, no name, a name
-// over 256 bytes, with control characters or invalid UTF-8) and the second
+// over 256 bytes, blank, with control characters or invalid UTF-8) and the second
 // and further tools of the same name are counted in skipped.
 //
 // next and hasNext are the cursor of the following page; an empty cursor is a
@@ -115,11 +116,12 @@ func unlessNull(value []byte) json.RawMessage {
 }
 
 func usableName(name string) bool {
-	if name == "" || len(name) > maxToolName || !utf8.ValidString(name) {
+	if strings.TrimSpace(name) == "" || len(name) > maxToolName || !utf8.ValidString(name) {
 		return false
 	}
 	for _, r := range name {
-		if unicode.IsControl(r) {
+		// What turns or breaks the lines of those who read it is no name.
+		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 			return false
 		}
 	}

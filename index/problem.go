@@ -19,10 +19,12 @@ type explainer struct {
 	schema any // decoded once more: errors are rare, schemas are many
 	args   any
 	out    []Problem
+	// unknown are the messages for unknown properties, by place in the schema.
+	unknown map[string]string
 }
 
 func explain(err *jsonschema.ValidationError, schema json.RawMessage, args any) []Problem {
-	x := &explainer{args: args}
+	x := &explainer{args: args, unknown: map[string]string{}}
 	if doc, derr := decode(schema); derr == nil {
 		x.schema = doc
 	}
@@ -48,12 +50,18 @@ func circular(e *jsonschema.ValidationError) bool {
 }
 
 func (x *explainer) walk(e *jsonschema.ValidationError) {
+	if x.full() {
+		return // the library collects every error that there is
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
 		x.alternatives(e)
 		return
 	case *kind.Required:
 		for _, name := range k.Missing {
+			if x.full() {
+				return
+			}
 			m := "required, but missing"
 			if want := typeName(x.at(e.SchemaURL, "properties", name)); want != "" {
 				m += "; expected " + want
@@ -62,9 +70,13 @@ func (x *explainer) walk(e *jsonschema.ValidationError) {
 		}
 		return
 	case *kind.AdditionalProperties:
-		m := "unknown property"
-		if names := x.properties(e.SchemaURL); len(names) > 0 {
-			m += "; expected one of " + list(names, 20)
+		m, known := x.unknown[e.SchemaURL]
+		if !known {
+			m = "unknown property"
+			if names := x.properties(e.SchemaURL); len(names) > 0 {
+				m += "; expected one of " + list(names, 20)
+			}
+			x.unknown[e.SchemaURL] = m
 		}
 		for _, name := range k.Properties {
 			x.add(append(slices.Clone(e.InstanceLocation), name), m)
@@ -101,7 +113,7 @@ func (x *explainer) alternatives(e *jsonschema.ValidationError) {
 	got := ""
 	var nearest []Problem
 	for _, c := range e.Causes {
-		sub := &explainer{schema: x.schema, args: x.args}
+		sub := &explainer{schema: x.schema, args: x.args, unknown: x.unknown}
 		sub.walk(c)
 		t := typeMismatch(c, len(e.InstanceLocation))
 		if t != nil {
@@ -135,8 +147,11 @@ func typeMismatch(e *jsonschema.ValidationError, depth int) *kind.Type {
 	}
 }
 
+// full says that there are more problems than will be told, sorted or not.
+func (x *explainer) full() bool { return len(x.out) >= 10*maxProblems }
+
 func (x *explainer) add(location []string, m string) {
-	if len(x.out) < 10*maxProblems {
+	if !x.full() {
 		x.out = append(x.out, Problem{Path: path(location, x.args), Message: m})
 	}
 }
@@ -240,13 +255,16 @@ func typeName(schema any) string {
 }
 
 // list joins at most n items.
-func list(items []string, n int) string {
+func list(items []string, n int) string { return listed(items[:min(len(items), n)], len(items)) }
+
+// listed joins the first of total items.
+func listed(first []string, total int) string {
 	more := ""
-	if len(items) > n {
-		items, more = items[:n], fmt.Sprintf(" and %d more", len(items)-n)
+	if total > len(first) {
+		more = fmt.Sprintf(" and %d more", total-len(first))
 	}
-	short := make([]string, len(items))
-	for i, s := range items {
+	short := make([]string, len(first))
+	for i, s := range first {
 		short[i] = shorten(s, 60)
 	}
 	return strings.Join(short, ", ") + more
@@ -259,9 +277,9 @@ func message(k jsonschema.ErrorKind) string {
 	case *kind.Type:
 		return "expected " + strings.Join(k.Want, " or ") + ", got " + k.Got
 	case *kind.Enum:
-		return "expected one of " + list(literals(k.Want), 20)
+		return "expected one of " + listed(literals(k.Want, 20), len(k.Want))
 	case *kind.Const:
-		return "expected " + list(literals([]any{k.Want}), 1)
+		return "expected " + literals([]any{k.Want}, 1)[0]
 	case *kind.MinLength:
 		return fmt.Sprintf("expected at least %d characters, got %d", k.Want, k.Got)
 	case *kind.MaxLength:
@@ -315,9 +333,18 @@ func number(r *big.Rat) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-func literals(values []any) []string {
+// literals writes the first n of some values as JSON.
+func literals(values []any, n int) []string {
+	values = values[:min(len(values), n)]
 	out := make([]string, len(values))
 	for i, v := range values {
+		if s, ok := v.(string); ok {
+			v = shorten(s, 80)
+		}
+		if room := 400; !fits(v, &room) {
+			out[i] = "a larger value"
+			continue
+		}
 		b, err := json.Marshal(v)
 		if err != nil {
 			b = []byte("?")
@@ -325,4 +352,29 @@ func literals(values []any) []string {
 		out[i] = string(b)
 	}
 	return out
+}
+
+// fits says whether a value takes about as much room as there is, without
+// writing all of it.
+func fits(v any, room *int) bool {
+	*room -= 2
+	switch v := v.(type) {
+	case map[string]any:
+		for name, e := range v {
+			if *room -= len(name); *room < 0 || !fits(e, room) {
+				return false
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if !fits(e, room) {
+				return false
+			}
+		}
+	case string:
+		*room -= len(v)
+	case json.Number:
+		*room -= len(v)
+	}
+	return *room >= 0
 }

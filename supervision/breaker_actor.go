@@ -344,6 +344,7 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 			}
 			b.policy.OnFailure(now, messages.ClassOther, err, 0)
 			b.policy.OnDeath(now, 0)
+			b.publish()
 			b.answerContacts(err)
 			b.onClosed(ctx, n)
 			return

@@ -237,6 +237,32 @@ func TestOldNewsOfIdlenessIsIgnored(t *testing.T) {
 	}
 }
 
+// looking takes the answer to a contact by what it finds at that moment.
+type looking func(err *messages.Error)
+
+// Contacted implements messages.ContactPort.
+func (l looking) Contacted(_ uint64, err *messages.Error) { l(err) }
+
+// TestWhoHearsOfAFailureFindsIt: the status is not behind what callers were
+// told.
+func TestWhoHearsOfAFailureFindsIt(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	found := make(chan messages.Status, 1)
+	s.say("a", &messages.Contact{ID: 1, Reply: looking(func(*messages.Error) {
+		e, _ := s.dir.Lookup("a")
+		found <- e.Status()
+	})})
+	s.hears("a#1 Connect", 1)
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Evidence: messages.Evidence{Exit: &messages.Exit{Code: 3}}})
+	if st := take(s, found); st.State != messages.StateFailed || st.LastError == nil {
+		t.Errorf("it finds %+v, want it failed and the error", st)
+	}
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.hears("a#1 Close", 1)
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+}
+
 // TestLostWhileItListedAnew is a connection that the breaker takes for idle
 // and that was not: it goes to FAILED and waits to be told what next.
 func TestLostWhileItListedAnew(t *testing.T) {

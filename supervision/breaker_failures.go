@@ -43,6 +43,7 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 	}
 	b.cataloged = b.cataloged && b.others(in)
 	b.entry.active.Store(b.anyBusy())
+	b.publish() // before anybody hears of it: who does may look at once
 	b.answerContacts(err)
 	for _, rc := range m.Returned {
 		b.afterLoss(ctx, rc, m.Started, err)

@@ -146,7 +146,7 @@ func withEngine(parent context.Context, c *common, do func(ctx context.Context, 
 	}
 	err = do(ctx, e)
 	if err != nil && ctx.Err() != nil && parent.Err() == nil {
-		fmt.Fprintln(os.Stderr, "metamcp: interrupted; whether the call took effect is unknown")
+		fmt.Fprintln(c.stderr, "metamcp: interrupted; whether the call took effect is unknown")
 		err = statusError(exitInterrupted)
 	}
 	const enough = 10 * time.Second

@@ -5,16 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/lossy"
 )
 
 // version is set by the build.
@@ -33,7 +36,16 @@ const (
 func main() { os.Exit(run()) }
 
 func run() int {
-	cmd := newRoot()
+	// Clients that start a host often read nothing of its stderr: a full pipe
+	// must hold up neither the host nor its end.
+	const enough = time.Second
+	stderr := lossy.NewWriter(os.Stderr)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), enough)
+		defer cancel()
+		_ = stderr.Close(ctx) // it has said itself what was dropped, where somebody reads
+	}()
+	cmd := newRoot(stderr)
 	err := cmd.ExecuteContext(context.Background())
 	var ended statusError
 	switch {
@@ -42,16 +54,16 @@ func run() int {
 	case errors.As(err, &ended):
 		return int(ended)
 	}
-	fmt.Fprintln(os.Stderr, "metamcp:", err)
+	fmt.Fprintln(stderr, "metamcp:", err)
 	var e *metamcp.Error
 	if errors.As(err, &e) {
 		for _, d := range e.Details {
 			if !strings.Contains(e.Message, d) {
-				fmt.Fprintln(os.Stderr, "  "+d)
+				fmt.Fprintln(stderr, "  "+d)
 			}
 		}
 		if e.Hint != "" {
-			fmt.Fprintln(os.Stderr, "hint:", e.Hint)
+			fmt.Fprintln(stderr, "hint:", e.Hint)
 		}
 	}
 	var usage usageError
@@ -94,10 +106,11 @@ type common struct {
 	files    []string
 	logLevel string
 	overlay  *config.Overlay
+	stderr   io.Writer // never blocks
 }
 
-func newRoot() *cobra.Command {
-	c := &common{}
+func newRoot(stderr io.Writer) *cobra.Command {
+	c := &common{stderr: stderr}
 	root := &cobra.Command{
 		Use:   "metamcp",
 		Short: "One MCP server in front of very many",
@@ -162,7 +175,7 @@ func (c *common) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level %q: use debug, info, warn or error", c.logLevel)}
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
+	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: level})), nil
 }
 
 func (c *common) sources() config.Sources {

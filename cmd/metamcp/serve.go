@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -39,7 +40,7 @@ const gcPercent = 200
 // drain.
 func serve(parent context.Context, c *common) error {
 	if isTerminal(os.Stdin) {
-		fmt.Fprintf(os.Stderr, terminalHint, c.entry())
+		fmt.Fprintf(c.stderr, terminalHint, c.entry())
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -59,7 +60,7 @@ func serve(parent context.Context, c *common) error {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	served := make(chan struct{})
-	go watch(e, signals, stop, served)
+	go watch(e, signals, c.stderr, stop, served)
 	err = e.ServeStdio(ctx, os.Stdin, out)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
 	defer cancel()
@@ -75,13 +76,13 @@ func serve(parent context.Context, c *common) error {
 
 // watch ends the session at the first signal, and the calls in flight at the
 // second. It returns when over is closed.
-func watch(e *metamcp.Engine, signals <-chan os.Signal, stop context.CancelFunc, over <-chan struct{}) {
+func watch(e *metamcp.Engine, signals <-chan os.Signal, stderr io.Writer, stop context.CancelFunc, over <-chan struct{}) {
 	asked := false
 	for {
 		select {
 		case s := <-signals:
 			if asked {
-				fmt.Fprintln(os.Stderr, "metamcp: second signal,", s, "- not waiting for calls in flight")
+				fmt.Fprintln(stderr, "metamcp: second signal,", s, "- not waiting for calls in flight")
 				e.Drain(time.Now())
 			}
 			asked = true

@@ -3,11 +3,12 @@ package child
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -53,11 +54,14 @@ func TestHostKilledWhileItStartsChildren(t *testing.T) {
 				t.Fatalf("the host has started nothing: %v", err)
 			}
 			_ = host.Wait()
-			child, err := strconv.Atoi(strings.TrimSpace(line))
-			if err != nil {
+			var child, dog int
+			if _, err := fmt.Sscan(line, &child, &dog); err != nil {
 				t.Fatal(err)
 			}
 			if c.both {
+				if err := syscall.Kill(dog, syscall.SIGKILL); err != nil {
+					t.Fatalf("the watchdog: %v", err)
+				}
 				if !running(child) {
 					t.Fatal("the child ended by itself: nothing is tested")
 				}
@@ -106,17 +110,28 @@ func (d *doomed) Add(pid int, start uint64, marker string) {
 		return
 	default:
 	}
-	if _, err := fmt.Println(pid); err != nil {
-		panic(err)
+	dog := d.PID()
+	if d.both {
+		// Killed here, it could be replaced before this host is dead too. The
+		// test kills it; stopped, it notices nothing until then.
+		_ = syscall.Kill(dog, syscall.SIGSTOP)
 	}
-	if dog := d.PID(); d.both && dog != 0 {
-		_ = syscall.Kill(dog, syscall.SIGKILL)
+	if _, err := fmt.Println(pid, dog); err != nil {
+		panic(err)
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-func init() { moreFakes["host"] = playHost }
+func init() { moreFakes["host"], moreFakes["mute"] = playHost, playMute }
+
+// playMute is a server that nothing but SIGKILL ends: not even that its host
+// is gone before it has said a word.
+func playMute() {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGPIPE)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	select {}
+}
 
 // playHost is a host that starts twenty children at once and dies of it.
 func playHost() {
@@ -137,7 +152,7 @@ func playHost() {
 	}
 	for i := range 20 {
 		go func() {
-			if _, err := l.Launch(spec("deaf"), uint64(i), newRecorder()); err != nil {
+			if _, err := l.Launch(spec("mute"), uint64(i), newRecorder()); err != nil {
 				panic(err)
 			}
 		}()

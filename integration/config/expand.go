@@ -9,7 +9,16 @@ import (
 // string as it is.
 type expander struct {
 	lookup func(name string) (string, bool)
+	filled int // bytes of all values so far
 }
+
+const (
+	// maxExpanded bounds one string, far above what a system passes to a
+	// process; maxFilled bounds what the variables of a whole configuration
+	// bring, since a short text can name a long one very often.
+	maxExpanded = 1 << 20
+	maxFilled   = 64 << 20
+)
 
 // variableError is a variable that could not be resolved.
 type variableError struct{ message, hint string }
@@ -50,6 +59,13 @@ func (e *expander) expand(s string) (string, error) {
 		value, err := e.resolve(s[:end])
 		if err != nil {
 			return "", err
+		}
+		e.filled += len(value)
+		if b.Len()+len(value) > maxExpanded || e.filled > maxFilled {
+			return "", &variableError{
+				fmt.Sprintf("with ${%s} it grows too long: over %d bytes, or over %d in the whole configuration", shorten(s[:end]), maxExpanded, maxFilled),
+				"let the server read the value itself, from a file or its own environment",
+			}
 		}
 		b.WriteString(value)
 		s = s[end+1:]

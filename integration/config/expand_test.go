@@ -1,10 +1,13 @@
 package config
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestExpand(t *testing.T) {
 	values := map[string]string{"A": "1", "EMPTY": "", "LOOP": "${A}", "ProgramFiles(x86)": "p"}
-	ex := &expander{func(name string) (string, bool) { v, ok := values[name]; return v, ok }}
+	ex := &expander{lookup: func(name string) (string, bool) { v, ok := values[name]; return v, ok }}
 	tests := []struct{ in, want, err string }{
 		{"", "", ""},
 		{"plain $A $ $$ {A}", "plain $A $ $$ {A}", ""},
@@ -66,5 +69,24 @@ func TestNearest(t *testing.T) {
 		if got := editDistance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q %q: %d", tt.a, tt.b, got)
 		}
+	}
+}
+
+func TestExpansionIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	ex := &expander{lookup: func(string) (string, bool) { return long, true }}
+	if got, err := ex.expand(strings.Repeat("${X}", 10)); err != nil || len(got) != 10*len(long) {
+		t.Errorf("%d bytes, %v; want one million", len(got), err)
+	}
+	if _, err := ex.expand(strings.Repeat("${X}", 20_000)); err == nil {
+		t.Error("a string of 2 GB is expanded")
+	}
+	var failed bool
+	for range 20_000 {
+		_, err := ex.expand("${X}")
+		failed = failed || err != nil
+	}
+	if !failed {
+		t.Error("20,000 strings of 100 kB are expanded")
 	}
 }

@@ -50,7 +50,7 @@ func FuzzExpand(f *testing.F) {
 	for _, seed := range []string{"", "$", "${", "${A}", "$${A}", "${A:-}", "${env:}", "${:-}", "$$${A}}"} {
 		f.Add(seed)
 	}
-	ex := &expander{func(name string) (string, bool) { return "v", name == "A" }}
+	ex := &expander{lookup: func(name string) (string, bool) { return "v", name == "A" }}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := ex.expand(s)
 		if err == nil && !strings.Contains(s, "${") && got != s {

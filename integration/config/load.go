@@ -148,7 +148,7 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 			Settings: DefaultSettings(), candidates: candidates, content: hashContents(contents),
 			byName: map[string]*messages.ServerSpec{}, oauth: map[string]json.RawMessage{}, fixed: map[string][]byte{},
 		},
-		ex: &expander{r.env.lookup},
+		ex: &expander{lookup: r.env.lookup},
 		at: map[string]place{},
 	}
 	for _, c := range contents {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,22 +105,28 @@ func (w *Watcher) Stop() {
 // none follows. It may be called more than once and from any goroutine but the
 // one that runs changed.
 //
+// It waits until ctx ends at most: a call of changed that hangs is left behind.
 // A file system that hangs, such as that of an NFS server that is gone, cannot
 // be interrupted: Close waits a second for it and then leaves the goroutine
 // behind, which ends by itself, and calls nobody, once the file system answers.
-func (w *Watcher) Close() {
+func (w *Watcher) Close(ctx context.Context) {
 	w.Stop()
 	w.mu.Lock()
 	calling := w.calling
 	w.mu.Unlock()
 	if calling != nil {
-		<-calling
+		select {
+		case <-calling:
+		case <-ctx.Done():
+			return
+		}
 	}
 	limit := time.NewTimer(closeLimit)
 	defer limit.Stop()
 	select {
 	case <-w.done:
 	case <-limit.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +34,7 @@ func startWatching(t *testing.T, src Sources, current *Config, poll time.Duratio
 	t.Helper()
 	w := &watching{t: t, changes: make(chan change, 100)}
 	w.watcher = watch(src, current, func(c *Config, err error) { w.changes <- change{c, err} }, poll, notify)
-	t.Cleanup(w.watcher.Close)
+	t.Cleanup(func() { w.watcher.Close(context.Background()) })
 	return w
 }
 
@@ -234,7 +235,7 @@ func TestWatchClose(t *testing.T) {
 		t.Fatal("the change was not seen")
 	}
 	closed := make(chan struct{})
-	go func() { watcher.Close(); close(closed) }()
+	go func() { watcher.Close(context.Background()); close(closed) }()
 	select {
 	case <-closed:
 		t.Error("Close did not wait for the call")
@@ -246,7 +247,7 @@ func TestWatchClose(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("Close does not end")
 	}
-	watcher.Close()
+	watcher.Close(context.Background())
 }
 
 // TestWatchCloseWhileTheFileSystemHangs has a read that does not return, as one
@@ -269,7 +270,7 @@ func TestWatchCloseWhileTheFileSystemHangs(t *testing.T) {
 	go func() {
 		<-reading
 		watcher.Stop()
-		watcher.Close()
+		watcher.Close(context.Background())
 		close(closed)
 	}()
 	select {

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,7 +56,7 @@ func TestWatchPipeInThePlaceOfAFile(t *testing.T) {
 			must(t, os.Remove(path))
 			must(t, syscall.Mkfifo(path, 0o600))
 			n.failureOf("it is no regular file")
-			n.watcher.Close()
+			n.watcher.Close(context.Background())
 		})
 	}
 }

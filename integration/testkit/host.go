@@ -19,6 +19,8 @@ type Host struct {
 	Args []string
 	Env  []string
 	Mark string // "": a new one
+	// UnreadStderr is that of [Command].
+	UnreadStderr bool
 }
 
 // StartHost starts metamcp over stdio in a home folder of its own, where its
@@ -35,7 +37,7 @@ func StartHost(tb testing.TB, h Host) *Process {
 		Args: append([]string{"--config", configFile(home)}, h.Args...),
 		Env:  append([]string{"HOME=" + home, "USERPROFILE=" + home}, h.Env...),
 		Dir:  home,
-		Mark: h.Mark,
+		Mark: h.Mark, UnreadStderr: h.UnreadStderr,
 	})
 }
 

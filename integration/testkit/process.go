@@ -38,6 +38,9 @@ type Command struct {
 	Env  []string // added to the test's own environment
 	Dir  string   // "": a folder of the test
 	Mark string   // "": a new one
+	// UnreadStderr leaves what the process writes to stderr in its pipe, as
+	// many clients do.
+	UnreadStderr bool
 }
 
 // Process is a started process with pipes on all three ends.
@@ -100,6 +103,10 @@ func start(c Command) (*Process, error) {
 		p.err = p.cmd.Wait()
 		close(p.exited)
 	}()
+	if c.UnreadStderr {
+		close(p.quiet)
+		return p, nil
+	}
 	go func() {
 		_, _ = io.Copy(p.Stderr, p.stderr) // ends with the writers, or when end closes it
 		close(p.quiet)

@@ -255,6 +255,42 @@ func TestShutdownWaitsForWorkers(t *testing.T) {
 	}
 }
 
+// TestWorkersAskedForWhileTheSystemShutsDown: each either runs, and is waited
+// for, or hears that it was refused.
+func TestWorkersAskedForWhileTheSystemShutsDown(t *testing.T) {
+	for range 50 {
+		s := kernel.New(slog.New(slog.NewTextHandler(io.Discard, nil)))
+		const callers, each = 4, 50
+		var ran, refused atomic.Int32
+		var asking sync.WaitGroup
+		begin := make(chan struct{})
+		for range callers {
+			asking.Go(func() {
+				<-begin
+				for range each {
+					s.Go(func(context.Context) { ran.Add(1) }, func(reason any) {
+						if reason != any(kernel.ErrShutDown) {
+							t.Errorf("refused for %v", reason)
+						}
+						refused.Add(1)
+					})
+				}
+			})
+		}
+		close(begin)
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		before := ran.Load()
+		asking.Wait()
+		if after := ran.Load(); after != before || after+refused.Load() != callers*each {
+			t.Fatalf("%d ran before Shutdown returned and %d after it, %d were refused; want %d in all, none after", before, after-before, refused.Load(), callers*each)
+		}
+	}
+}
+
 // counter panics on "panic" and tells how many messages this incarnation saw.
 type counter struct {
 	n int

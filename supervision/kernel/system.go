@@ -2,9 +2,9 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +47,7 @@ type System struct {
 	deadLetters atomic.Uint64
 	undelivered atomic.Pointer[func(msg any)]
 
-	workers sync.WaitGroup
+	workers *workers
 	ctx     context.Context
 	cancel  context.CancelFunc
 }
@@ -57,7 +57,7 @@ type tracerBox struct{ t Tracer }
 // New builds an actor system. It takes some 10 ms, so callers build it beside
 // other work. log gets protoactor's own warnings and every caught panic.
 func New(log *slog.Logger) *System {
-	s := &System{log: log}
+	s := &System{log: log, workers: newWorkers()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	quiet := slog.New(atLeast{log.Handler(), slog.LevelWarn})
 	s.as = actor.NewActorSystem(
@@ -137,13 +137,23 @@ func (s *System) lost(to string, msg any) {
 	}
 }
 
+// ErrShutDown is the reason why a worker was refused.
+var ErrShutDown = errors.New("the actor system has shut down")
+
 // Go runs a worker of an actor on a goroutine of its own. The context ends
 // when the system shuts down, and Shutdown waits for the worker. A panic is
-// caught, logged and handed to failed, which may be nil.
+// caught, logged and handed to failed, which may be nil. Once Shutdown has
+// seen the last worker end no other one starts: failed then gets
+// [ErrShutDown], on the caller's goroutine and before Go returns.
 func (s *System) Go(work func(ctx context.Context), failed func(reason any)) {
-	s.workers.Add(1)
+	if !s.workers.add() {
+		if failed != nil {
+			failed(ErrShutDown)
+		}
+		return
+	}
 	go func() {
-		defer s.workers.Done()
+		defer s.workers.done()
 		defer func() {
 			if r := recover(); r != nil {
 				s.log.Error("a worker panicked", "panic", fmt.Sprint(r))
@@ -160,13 +170,8 @@ func (s *System) Go(work func(ctx context.Context), failed func(reason any)) {
 // Actors are stopped before, by whoever spawned the root.
 func (s *System) Shutdown(ctx context.Context) error {
 	s.cancel()
-	done := make(chan struct{})
-	go func() {
-		s.workers.Wait()
-		close(done)
-	}()
 	select {
-	case <-done:
+	case <-s.workers.end():
 		s.as.Shutdown()
 		return nil
 	case <-ctx.Done():

@@ -1,0 +1,152 @@
+package actors
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// unsent is a call that no breaker has yet: its arguments are being checked, or
+// its server's listing is on the way. Its deadline and its caller's Cancel
+// reach it here. Whoever claims it answers it or hands it on.
+type unsent struct {
+	e     *Engine
+	call  *messages.Call
+	timer atomic.Pointer[time.Timer] // nil: none, or not set yet
+	done  atomic.Bool
+	over  chan struct{} // closed once it is claimed
+}
+
+// hold puts a call on record. late says what was not over when its deadline
+// came.
+func (e *Engine) hold(call *messages.Call, late string) *unsent {
+	u := &unsent{e: e, call: call, over: make(chan struct{})}
+	e.unsent.Store(call.ID, u)
+	if call.Cancelled != nil && call.Cancelled.Load() { // perhaps before it was on record
+		u.giveUp(cancelledError(call))
+		return u
+	}
+	if !call.Deadline.IsZero() {
+		u.timer.Store(time.AfterFunc(time.Until(call.Deadline), func() {
+			u.giveUp(&messages.Error{
+				Code: messages.CodeExecutionTimeout, Server: call.Server, Tool: call.Tool, Class: messages.ClassOffline, Retryable: true,
+				Message: late + " in the time that the call allowed; the call was not sent",
+				Hint:    "Call again with a longer timeoutMs.",
+			})
+		}))
+	}
+	return u
+}
+
+// claim takes the call off the record; false: somebody else has done so.
+func (u *unsent) claim() bool {
+	if !u.done.CompareAndSwap(false, true) {
+		return false
+	}
+	u.e.unsent.CompareAndDelete(u.call.ID, u)
+	if timer := u.timer.Load(); timer != nil {
+		timer.Stop()
+	}
+	close(u.over)
+	return true
+}
+
+// giveUp answers the call unless somebody has claimed it.
+func (u *unsent) giveUp(err *messages.Error) {
+	if u.claim() {
+		u.e.refuse(u.call, err)
+	}
+}
+
+// maxLater bounds the calls that wait for a worker, maxJudges those workers.
+const (
+	maxLater  = 16384
+	maxJudges = 4
+)
+
+// later checks a call on a worker. check returns what to do with the call then;
+// that is left out where the call was given up meanwhile.
+func (e *Engine) later(call *messages.Call, check func() (then func())) {
+	if e.waiting.Add(1) > maxLater {
+		e.waiting.Add(-1)
+		e.refuse(call, &messages.Error{
+			Code: messages.CodePoolSaturated, Retryable: true,
+			Message: strconv.Itoa(maxLater) + " calls already wait for their arguments to be checked", Hint: "Send fewer calls at a time.",
+		})
+		return
+	}
+	u := e.hold(call, "the call was not checked")
+	e.sys.Go(func(ctx context.Context) {
+		defer e.waiting.Add(-1)
+		select {
+		case e.judges <- struct{}{}: // each is bounded in time, so the turn comes
+		case <-u.over:
+			return
+		case <-ctx.Done():
+			u.giveUp(e.gone(call.Server))
+			return
+		}
+		then := func() func() {
+			defer func() { <-e.judges }()
+			if u.done.Load() {
+				return nil
+			}
+			return check()
+		}()
+		if u.claim() {
+			then()
+		}
+	}, func(reason any) {
+		if reason == any(kernel.ErrShutDown) {
+			e.waiting.Add(-1)
+			u.giveUp(e.gone(call.Server))
+			return
+		}
+		u.giveUp(&messages.Error{
+			Code: messages.CodeToolExecution, Message: "checking the call broke inside metamcp; it was not sent",
+			Hint: "Please report this with the log of the host.",
+		})
+	})
+}
+
+// callAfterContact gets the server's listing first.
+func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call) {
+	u := e.hold(call, strconv.Quote(call.Server)+" was not ready")
+	if !u.done.Load() {
+		e.contact(entry, call.Meta, true, &firstContact{u, entry})
+	}
+}
+
+// firstContact goes on with a call once its server's listing is there.
+type firstContact struct {
+	*unsent
+	entry *supervision.Entry
+}
+
+// Contacted implements messages.ContactPort.
+func (f *firstContact) Contacted(_ uint64, err *messages.Error) {
+	if err != nil {
+		f.giveUp(err)
+		return
+	}
+	if !f.claim() {
+		return
+	}
+	e, call := f.e, f.call
+	e.later(call, func() func() {
+		known := e.view.Load().Server(call.Server)
+		if known == nil {
+			return func() { e.refuse(call, supervision.NotFound(call.Server, "it was removed while it was being started")) }
+		}
+		tool, err, _ := e.check(call, known)
+		if err != nil {
+			return func() { e.refuse(call, err) }
+		}
+		return func() { e.send(f.entry, call, tool, known) }
+	})
+}
