@@ -55,11 +55,7 @@ func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old *Serv
 		Entries: make([]*Entry, 0, len(ts.Tools)),
 		byName:  make(map[string]*Entry, len(ts.Tools)),
 	}
-	about := labels.Description
-	if about == "" {
-		about = ts.Instructions
-	}
-	about = shorten(about, maxSearchText)
+	about := shorten(labels.Description, maxSearchText)
 	var names, descriptions haystackBuilder
 	for _, t := range ts.Tools {
 		if t == nil || s.byName[t.Name] != nil {

@@ -70,18 +70,29 @@ func Build(docs []*Terms) *Index {
 	}
 	ix.terms = newTable(total / 8)
 	ids := make([]uint32, 0, total)
-	var df []uint32
+	// own counts the documents that have a term in a text of their own. What a
+	// server says of itself, and a tag, stands on all tools of the server: a word
+	// is no less telling for being there too.
+	var df, own []uint32
 	for _, d := range docs {
 		if d == nil {
 			continue
 		}
+		counts := d.counts
 		for i, h := range d.hashes {
 			id, fresh := ix.terms.add(h)
 			if fresh {
 				ix.words = append(ix.words, d.word(i))
-				df = append(df, 0)
+				df, own = append(df, 0), append(own, 0)
 			}
 			df[id]++
+			for mine, last := false, false; !last; counts = counts[1:] {
+				last = counts[0]&countLast != 0
+				if counts[0]&^countLast>>countBits != fieldTags && !mine {
+					mine = true
+					own[id]++
+				}
+			}
 			ids = append(ids, uint32(id))
 		}
 	}
@@ -101,6 +112,7 @@ func Build(docs []*Terms) *Index {
 			}
 			extras = append(extras, extra{uint32(at), uint32(id)})
 			df[id]++
+			own[id]++
 		}
 	}
 
@@ -108,7 +120,11 @@ func Build(docs []*Terms) *Index {
 	ix.idf = make([]float64, len(df))
 	ix.starts = make([]uint32, len(df)+1)
 	for i, f := range df {
-		ix.idf[i] = idf(n, float64(f))
+		telling := own[i]
+		if telling == 0 {
+			telling = f
+		}
+		ix.idf[i] = idf(n, float64(telling))
 		ix.starts[i+1] = ix.starts[i] + f
 	}
 	ix.most = idf(n, 0)
