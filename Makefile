@@ -36,8 +36,8 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
-build: ## build bin/metamcp
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/metamcp
+build: ## build bin/metamcp, and bin/metamcp-embed for local embedding models
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/metamcp ./cmd/metamcp-embed
 
 .PHONY: demo
 demo: build ## build it and show it at work

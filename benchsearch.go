@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -93,7 +94,7 @@ func RunSearchBench(ctx context.Context, b SearchBench) (*SearchFigures, error) 
 	if err != nil {
 		return nil, err
 	}
-	embedder, err := newEmbedder(embedderSettings(cfg))
+	embedder, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,25 @@
 package metamcp
 
 import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
 	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/embed/builtin"
+	"github.com/metamcp/metamcp/index/embed/local"
+	"github.com/metamcp/metamcp/index/embed/models"
+	"github.com/metamcp/metamcp/index/embed/openai"
+	"github.com/metamcp/metamcp/index/embed/voyage"
 	"github.com/metamcp/metamcp/integration/config"
 )
 
 // embedderChoice is what decides which embedder there is; it can be compared.
 type embedderChoice struct {
-	kind, url, model, keyVariable string
+	kind, url, model, keyVariable, stateDir string
 }
 
 func embedderSettings(cfg *config.Config) embedderChoice {
@@ -16,13 +27,13 @@ func embedderSettings(cfg *config.Config) embedderChoice {
 	if s.Ranking == "anygpt" {
 		return embedderChoice{kind: "none"} // that ranking knows no meaning
 	}
-	return embedderChoice{s.Embedder, s.EmbedderURL, s.Model, s.KeyVariable}
+	return embedderChoice{s.Embedder, s.EmbedderURL, s.Model, s.KeyVariable, cfg.Settings.StateDir}
 }
 
 // embedder makes the embedder that the configuration asks for; nil: none. One
 // that cannot be made is logged, and search goes by words alone.
 func (e *Engine) embedder(cfg *config.Config) embed.Embedder {
-	made, err := newEmbedder(embedderSettings(cfg))
+	made, err := newEmbedder(embedderSettings(cfg), e.log)
 	if err != nil {
 		e.log.Error("the embedder is not usable; search goes by words alone", "why", err)
 		return nil
@@ -30,11 +41,85 @@ func (e *Engine) embedder(cfg *config.Config) embed.Embedder {
 	return made
 }
 
-func newEmbedder(choice embedderChoice) (embed.Embedder, error) {
-	switch choice.kind {
+// newEmbedder makes an embedder. It sends nothing and starts nothing yet.
+func newEmbedder(c embedderChoice, log *slog.Logger) (embed.Embedder, error) {
+	if c.kind == "auto" {
+		if c.kind = c.first(); c.kind == "voyage" {
+			c.url = "" // that of an OpenAI-compatible embedder
+		}
+	}
+	switch c.kind {
 	case "none":
 		return nil, nil //nolint:nilnil // no embedder is a choice, not a failure
-	default:
-		return builtin.New()
+	case "voyage":
+		key, variable := voyage.FindKey(os.Getenv, true)
+		return voyage.New(voyage.Config{Key: key, KeyVariable: variable, Model: c.model, BaseURL: c.url, Log: log})
+	case "openai":
+		return openai.New(openai.Config{
+			BaseURL: c.url, Model: c.model, Key: strings.TrimSpace(os.Getenv(c.keyVariable)), KeyVariable: c.keyVariable, Log: log,
+		})
+	case "local":
+		return c.local(log)
 	}
+	return builtin.New()
+}
+
+// first is the embedder that automatic choice takes: the first that somebody
+// has configured. A key of OpenAI in the environment is there for many
+// reasons; that tools are described to a cloud takes an address as well.
+func (c embedderChoice) first() string {
+	if key, _ := voyage.FindKey(os.Getenv, false); key != "" {
+		return "voyage"
+	}
+	if c.url != "" {
+		return "openai"
+	}
+	if list, err := c.models().List(); err == nil && len(list) > 0 {
+		if _, err := worker(); err == nil {
+			return "local"
+		}
+	}
+	return "builtin"
+}
+
+func (c embedderChoice) models() *models.Folder {
+	return models.In(filepath.Join(c.stateDir, "models"))
+}
+
+// local makes the embedder of an installed model, or of a GGUF file.
+func (c embedderChoice) local(log *slog.Logger) (embed.Embedder, error) {
+	program, err := worker()
+	if err != nil {
+		return nil, &embed.Error{
+			Reason: embed.Misconfigured, Message: "the local embedder needs the program metamcp-embed, which is neither beside metamcp nor in PATH",
+			Hint: "Install it with go install github.com/metamcp/metamcp/cmd/metamcp-embed@latest", Cause: err,
+		}
+	}
+	cfg := local.Config{Worker: program, LibraryDirs: []string{filepath.Dir(program), filepath.Join(c.stateDir, "lib")}, Log: log}
+	if strings.HasSuffix(c.model, ".gguf") {
+		cfg.Model = c.model
+		return local.New(cfg), nil
+	}
+	m, err := c.models().Find(c.model)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Model, cfg.ID = c.models().Path(m.Name), m.ID()
+	cfg.QueryPrefix, cfg.DocumentPrefix = m.QueryPrefix, m.DocumentPrefix
+	return local.New(cfg), nil
+}
+
+// worker finds metamcp-embed: beside this program, or in PATH.
+func worker() (string, error) {
+	name := "metamcp-embed"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return beside, nil
+		}
+	}
+	return exec.LookPath(name)
 }

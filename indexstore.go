@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/metamcp/metamcp/index"
@@ -66,7 +67,7 @@ func ReportStore(src config.Sources) (*StoreReport, error) {
 		return nil, err
 	}
 	r := &StoreReport{Path: storePath(&cfg.Settings), InUse: st == nil}
-	if e, err := newEmbedder(embedderSettings(cfg)); err == nil && e != nil {
+	if e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler)); err == nil && e != nil {
 		r.Embedder = e.Model()
 		_ = e.Close() // it did nothing yet
 	}

@@ -11,7 +11,7 @@ import (
 
 // escapeSequence is a terminal's control sequence as ECMA-48 has it: CSI with
 // its parameters, OSC and its kin up to their end, or a single escape.
-var escapeSequence = regexp.MustCompile("\x1b(?:\\[[0-?]*[ !\"#$%&'()*+,./-]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ !\"#$%&'()*+,./-]*[0-~])?")
+var escapeSequence = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])?") //nolint:gocritic // these ranges are the standard's
 
 // Plain returns text as a person would see it: without terminal sequences,
 // control characters and invisible ones, by which a description could say

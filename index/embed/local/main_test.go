@@ -1,0 +1,75 @@
+package local_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/embed/local"
+)
+
+// scratch is a folder for what is made once for all tests.
+var scratch string
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv("LLAMA_TEST_ROLE"); role != "" {
+		fakeWorker(role)
+		return
+	}
+	var err error
+	if scratch, err = os.MkdirTemp("", "metamcp-embed-test"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		os.Stderr.WriteString(err.Error())
+		code = 1
+	}
+	_ = os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+func testLog(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+
+func open(t *testing.T, cfg local.Config) *local.Embedder {
+	t.Helper()
+	e := local.New(cfg)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func wantError(t *testing.T, err error, reason embed.Reason) *embed.Error {
+	t.Helper()
+	var e *embed.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *embed.Error", err)
+	}
+	if e.Reason != reason {
+		t.Fatalf("%s: %v; want %s", e.Reason, e, reason)
+	}
+	return e
+}
+
+// eventually polls until ok, or fails after a time that is never needed.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 20 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
