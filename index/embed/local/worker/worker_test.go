@@ -118,10 +118,10 @@ func TestOrder(t *testing.T) {
 	s.begins("a")
 	s.ask(wire.Request{Type: wire.Embed, ID: 2, Texts: []string{"later"}})
 	s.ask(wire.Request{Type: wire.Embed, ID: 3, Query: true, Texts: []string{"query", " "}})
-	s.ask(wire.Request{Type: wire.Embed, ID: 4})   // answered though there is nothing to do
-	s.ask(wire.Request{Type: wire.Cancel, ID: 99}) // nobody
+	s.ask(wire.Request{Type: wire.Embed, ID: 4}) // answered though there is nothing to do
 	s.ask(wire.Request{Type: wire.Embed, ID: 5, Texts: []string{"never"}})
 	s.ask(wire.Request{Type: wire.Cancel, ID: 5})
+	s.ask(wire.Request{Type: wire.Cancel, ID: 99}) // nobody; when it was read, the one before was obeyed
 	s.model.step <- struct{}{}
 	s.want(wire.Answer{Type: wire.Vector, ID: 1})
 	s.begins("query") // before the rest of the first
