@@ -14,6 +14,7 @@ import (
 // TestNobodyReadsStderr: most clients do not. Whatever the host logs, it
 // answers, takes changes of its configuration over and ends.
 func TestNobodyReadsStderr(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		args []string
