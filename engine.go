@@ -170,9 +170,9 @@ func (e *Engine) startTrace(to string) error {
 	case "stderr":
 		e.trace = actors.NewTrace(os.Stderr, actors.TraceText)
 	default:
-		f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := childlog.OpenAppend(to)
 		if err != nil {
-			return &Error{Code: messages.CodeConfiguration, Cause: err, Message: "the trace cannot be written: " + err.Error(), Hint: "Choose another file with --trace=FILE."}
+			return &Error{Code: messages.CodeConfiguration, Cause: err, Message: "the trace cannot be written: " + err.Error(), Hint: "Choose another file with --trace=FILE; a pipe must have a reader."}
 		}
 		e.traceTo = f
 		e.trace = actors.NewTrace(f, actors.TraceJSONL)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,6 +128,9 @@ func (s chaosServer) script() *script {
 		launch: func(int) error {
 			if chance(s.startFaults, 30) {
 				return errors.New("it does not start")
+			}
+			if chance(s.startFaults, 60) {
+				return syscall.EMFILE
 			}
 			if chance(s.startFaults, 100) {
 				panic("the launcher breaks")

@@ -91,6 +91,11 @@ type instance struct {
 	ready      time.Time
 	retire     bool // close when idle
 	listing    bool // its tools are on their way to the catalog
+	squeezed   bool // the system refused its start once already
+	ended      bool // it failed and has nothing left
+	// noRoom is why the system refused its start, while it waits for another
+	// connection's end.
+	noRoom *messages.Error
 }
 
 type (
@@ -152,6 +157,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onClosed(ctx, m.Instance)
 	case *messages.CallReturned:
 		b.onReturned(ctx, m)
+	case *roomMade:
+		b.onRoomMade(ctx, m)
 	case *startDue:
 		if in := b.instances[m.instance]; in != nil && in.phase == phaseWaiting && in.ticket == 0 {
 			b.reserve(ctx, in)
@@ -188,6 +195,7 @@ func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady)
 		return
 	}
 	in.phase, in.ready, in.listing = phaseReady, time.Now(), true
+	in.squeezed = false
 	b.guess = messages.EraUnknown
 	b.entry.active.Store(true)
 	b.publish()

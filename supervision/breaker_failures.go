@@ -21,8 +21,12 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 	b.unstack(in)
 	// One that was idle closes itself, unless it had begun to list its tools
 	// anew; ConnectionClosed or ConnectionEnded tells.
-	in.phase = phaseFailed
+	in.phase, in.ended = phaseFailed, false
 	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
+	if !m.Started && isExhausted(m.Evidence.Err) {
+		b.onExhausted(ctx, in, m.Returned, err)
+		return
+	}
 	if !m.Started {
 		b.alternate(m.Evidence)
 	}
@@ -98,6 +102,10 @@ func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded)
 	in := b.instances[m.Instance]
 	if in == nil || in.phase != phaseFailed {
 		return
+	}
+	in.ended = true
+	if in.noRoom != nil {
+		return // onRoomMade goes on
 	}
 	now := time.Now()
 	wanted := len(b.held) > 0 || len(b.contacts) > 0

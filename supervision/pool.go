@@ -133,6 +133,16 @@ func (p *Pool) EvictRefused(now time.Time, id uint64) []Action {
 	return p.settle(now, nil)
 }
 
+// MakeRoom evicts the least recently used idle connection, for a connection
+// that has a place but was refused a process or a descriptor by the system. It
+// returns the lease that ends, 0 where nothing is idle.
+func (p *Pool) MakeRoom(now time.Time) (id uint64, acts []Action) {
+	if l := p.leastRecentlyUsed(); l != nil {
+		id, acts = l.id, []Action{p.evict(l, EvictForRoom)}
+	}
+	return id, p.settle(now, acts)
+}
+
 // Ending reports that a connection is ending on its own: ephemeral, retired or
 // failed. It counts like one that was asked to, so that nobody else is evicted
 // for the place that it is about to give back; Release follows.

@@ -74,6 +74,8 @@ type poolActor struct {
 	// Who asked for a ticket and who holds a lease.
 	askers  map[uint64]*kernel.PID
 	holders map[uint64]*kernel.PID
+	// Who waits for a lease's end; see makeRoom.
+	squeezed map[uint64]*makeRoom
 
 	leaving map[string]*kernel.PID // breakers by id, told to leave and not yet empty
 	ending  []chan<- struct{}      // of Shutdown
@@ -89,7 +91,7 @@ func NewPoolActor(deps *PoolDeps, settings PoolSettings) func() kernel.Actor {
 	return func() kernel.Actor {
 		return &poolActor{
 			deps: deps, settings: settings, pool: NewPool(settings.Pool), strategy: ResumeAlways{},
-			askers: map[uint64]*kernel.PID{}, holders: map[uint64]*kernel.PID{}, leaving: map[string]*kernel.PID{},
+			askers: map[uint64]*kernel.PID{}, holders: map[uint64]*kernel.PID{}, squeezed: map[uint64]*makeRoom{}, leaving: map[string]*kernel.PID{},
 		}
 	}
 }
@@ -113,8 +115,12 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Release:
 		delete(p.holders, m.Lease)
 		p.apply(ctx, p.pool.Release(now, m.Lease))
+		p.roomMade(ctx, m.Lease)
 	case *messages.EvictRefused:
 		p.apply(ctx, p.pool.EvictRefused(now, m.Lease))
+		p.roomMade(ctx, m.Lease)
+	case *makeRoom:
+		p.onMakeRoom(ctx, now, m)
 	case *wakeDue:
 		if m.gen != p.gen {
 			return

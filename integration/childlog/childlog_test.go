@@ -65,6 +65,12 @@ func TestLines(t *testing.T) {
 		{"cut between runes", []string{strings.Repeat("x", 499) + "ä\n"}, []string{strings.Repeat("x", 499) + " … (cut)"}, "T #1 " + strings.Repeat("x", 499) + "ä\n"},
 		{"cut in the file", []string{strings.Repeat("x", 5000), strings.Repeat("x", 5000) + "\nnext\n"},
 			[]string{strings.Repeat("x", 500) + " … (cut)", "next"}, "T #1 " + strings.Repeat("x", 8192) + " … (cut)\nT #1 next\n"},
+		{"a secret where the line is cut", []string{strings.Repeat("x", 8189) + "SECRET" + strings.Repeat("y", 100) + "\n"},
+			[]string{strings.Repeat("x", 500) + " … (cut)"}, "T #1 " + strings.Repeat("x", 8189) + "*** … (cut)\n"},
+		{"a secret where reading ends", []string{strings.Repeat("x", 12285) + "SECRET" + strings.Repeat("y", 100) + "\n"},
+			[]string{strings.Repeat("x", 500) + " … (cut)"}, "T #1 " + strings.Repeat("x", 8192) + " … (cut)\n"},
+		{"secrets that make a long line shorter", []string{strings.Repeat("SECRET", 2047) + "SEC" + "RET\n"},
+			[]string{strings.Repeat("***", 166) + "** … (cut)"}, "T #1 " + strings.Repeat("*", 6144) + "\n"},
 		{"secret", []string{"token=SECRET\n"}, []string{"token=***"}, "T #1 token=***\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

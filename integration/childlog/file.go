@@ -102,7 +102,7 @@ func (w *file) ready(n int64) error {
 		if err := os.MkdirAll(filepath.Dir(w.path), 0o700); err != nil {
 			return err
 		}
-		f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := openRegular(w.path)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (w *file) ready(n int64) error {
 			return err
 		}
 	}
-	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := openRegular(w.path)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,9 @@ const (
 	maxFile = 1 << 20
 	keep    = 2
 	maxLine = 8 << 10
+	// margin is what is read of a longer line beyond that, so that a secret of
+	// up to this length is seen as a whole before the line is cut.
+	margin = 4 << 10
 	// rate is what a server may write to its file in a second, and how much
 	// of it at once after silence.
 	rate = 1 << 20

@@ -22,7 +22,7 @@ type Log struct {
 	file   *file // nil: memory only
 	label  string
 
-	partial []byte // a line whose end has not come yet, at most maxLine
+	partial []byte // a line whose end has not come yet, at most maxLine and margin
 	cutting bool   // the rest of the current line is over the bound
 
 	mu     sync.Mutex
@@ -48,7 +48,7 @@ func (l *Log) Write(p []byte) (int, error) {
 			p = nil
 		}
 		if !l.cutting {
-			if free := maxLine - len(l.partial); len(piece) > free {
+			if free := maxLine + margin - len(l.partial); len(piece) > free {
 				piece, l.cutting = piece[:free], true
 			}
 			if i < 0 || len(l.partial) > 0 {
@@ -98,20 +98,28 @@ func (l *Log) skip(p []byte) []byte {
 // Note writes one line of our own about the child, for example a line of its
 // stdout that was no message. It may be called from any goroutine.
 func (l *Log) Note(text []byte) {
-	cut := len(text) > maxLine
+	cut := len(text) > maxLine+margin
 	if cut {
-		text = text[:maxLine]
+		text = text[:maxLine+margin]
 	}
 	l.flush(l.line(nil, bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), cut, l.folder.now().UTC()), 1)
 }
 
-// line adds one complete line to the ring and to what goes to the file.
+// line adds one complete line to the ring and to what goes to the file. cut
+// says that the rest of it is missing: its last bytes may be the beginning of
+// a secret, which nobody could recognize.
 func (l *Log) line(out, text []byte, cut bool, now time.Time) []byte {
 	text = bytes.TrimRight(text, "\r")
 	if len(text) == 0 {
 		return out
 	}
 	text = l.folder.scrub(text)
+	if cut {
+		text = text[:max(0, len(text)-margin)]
+	}
+	if len(text) > maxLine {
+		text, cut = text[:maxLine], true
+	}
 	l.remember(text, cut)
 	if l.file == nil {
 		return out

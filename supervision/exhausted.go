@@ -1,0 +1,88 @@
+package supervision
+
+import (
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// A start that the system refuses for want of descriptors or processes is no
+// fault of the server: what is idle gives way, and the start is tried once
+// more.
+
+type (
+	// makeRoom asks the pool to end an idle connection.
+	makeRoom struct {
+		from     *kernel.PID
+		instance uint64
+	}
+	// roomMade says that one has ended, or that the wait for it is over; none:
+	// nothing is idle.
+	roomMade struct {
+		instance uint64
+		none     bool
+	}
+)
+
+// roomWait bounds the wait for the end of an idle connection.
+const roomWait = 5 * time.Second
+
+func (p *poolActor) onMakeRoom(ctx *kernel.Context, now time.Time, m *makeRoom) {
+	lease, actions := p.pool.MakeRoom(now)
+	if lease == 0 {
+		ctx.Send(m.from, &roomMade{instance: m.instance, none: true})
+	} else {
+		p.squeezed[lease] = m // before the eviction, which may be over at once
+	}
+	p.apply(ctx, actions)
+}
+
+func (p *poolActor) roomMade(ctx *kernel.Context, lease uint64) {
+	if m := p.squeezed[lease]; m != nil {
+		delete(p.squeezed, lease)
+		ctx.Send(m.from, &roomMade{instance: m.instance})
+	}
+}
+
+// onExhausted keeps what waits for an instance until there is room for it. The
+// second time in a row it tells them.
+func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned []messages.ReturnedCall, err *messages.Error) {
+	if in.squeezed || in.retire || b.leaving != nil {
+		b.releaseProbe(in)
+		b.publish()
+		b.answerContacts(err)
+		for _, rc := range returned {
+			b.afterLoss(ctx, rc, false, err)
+		}
+		return
+	}
+	in.squeezed, in.noRoom = true, err
+	for _, rc := range returned {
+		b.hold(ctx, rc.Call)
+	}
+	b.publish()
+	ctx.After(roomWait, &roomMade{instance: in.n})
+	ctx.Send(b.pool, &makeRoom{from: ctx.Self(), instance: in.n})
+}
+
+func (b *breakerActor) onRoomMade(ctx *kernel.Context, m *roomMade) {
+	in := b.instances[m.instance]
+	if in == nil || in.phase != phaseFailed || in.noRoom == nil {
+		return
+	}
+	err := in.noRoom
+	in.noRoom = nil
+	if m.none {
+		b.releaseProbe(in)
+		b.answerContacts(err)
+		held := b.held
+		b.held = nil
+		for _, call := range held {
+			b.refuse(call, err)
+		}
+	}
+	if in.ended {
+		b.onEnded(ctx, &messages.ConnectionEnded{Instance: in.n})
+	}
+}

@@ -1,0 +1,88 @@
+package supervision_test
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// refuseStart plays a connection whose start the system refused.
+func (s *stage) refuseStart(server string, instance uint64, calls ...*messages.Call) {
+	var returned []messages.ReturnedCall
+	for _, c := range calls {
+		returned = append(returned, messages.ReturnedCall{Call: c})
+	}
+	s.say(server, &messages.ConnectionFailed{Instance: instance, Evidence: messages.Evidence{Err: syscall.EMFILE}, Returned: returned})
+}
+
+// TestIdleConnectionGivesWayWhereDescriptorsRunOut: the start is tried again
+// once an idle connection is gone, and the call does not notice.
+func TestIdleConnectionGivesWayWhereDescriptorsRunOut(t *testing.T) {
+	for _, endedFirst := range []bool{true, false} {
+		s := newStage(t, nil)
+		s.add("a", "b")
+		s.idle("a")
+		call, port := s.call("b")
+		s.hears("b#1 Connect", 1)
+		s.refuseStart("b", 1, call)
+		s.hears("a#1 Close", 1)
+		if endedFirst {
+			s.say("b", &messages.ConnectionEnded{Instance: 1})
+		}
+		if n := s.count("b#1 Connect"); n != 1 {
+			t.Errorf("it is started %d times before there is room", n)
+		}
+		s.say("a", &messages.ConnectionClosed{Instance: 1})
+		if !endedFirst {
+			s.say("b", &messages.ConnectionEnded{Instance: 1})
+		}
+		s.hears("b#1 Connect", 2)
+		s.hears("b#1 Call", 2)
+		if len(port) != 0 {
+			t.Errorf("the call was answered: %+v", <-port)
+		}
+	}
+}
+
+// TestExhaustionIsNoFaultOfTheServer: callers hear of it, at once where nothing
+// is idle and else at the second refusal, and the circuit stays closed.
+func TestExhaustionIsNoFaultOfTheServer(t *testing.T) {
+	s := newStage(t, nil) // two failures would open the circuit
+	s.add("a", "b")
+	for n := uint64(1); n <= 4; n++ {
+		call, port := s.call("b")
+		contact := make(contacts, 1)
+		s.say("b", &messages.Contact{ID: n, Reply: contact})
+		s.refuseStart("b", n, call)
+		if a := take(s, port); a.Err == nil || a.Err.Code == messages.CodeCircuitOpen {
+			t.Errorf("call %d got %+v", n, a)
+		}
+		if err := take(s, contact); err == nil {
+			t.Errorf("contact %d heard of no error", n)
+		}
+		s.say("b", &messages.ConnectionEnded{Instance: n})
+		s.say("b", &messages.ConnectionClosed{Instance: n})
+	}
+	s.idle("a")
+	call, port := s.call("b")
+	s.refuseStart("b", 5, call)
+	s.hears("a#1 Close", 1)
+	s.say("b", &messages.ConnectionEnded{Instance: 5})
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+	s.hears("b#5 Connect", 2)
+	s.refuseStart("b", 5, call)
+	if a := take(s, port); a.Err == nil || a.Err.Code == messages.CodeCircuitOpen {
+		t.Errorf("the call got %+v", a)
+	}
+	s.say("b", &messages.ConnectionEnded{Instance: 5})
+	s.say("b", &messages.ConnectionClosed{Instance: 5})
+	if st := s.stats(); st != (supervision.PoolStats{}) {
+		t.Errorf("the pool holds %+v", st)
+	}
+	e, _ := s.dir.Lookup("b")
+	if got := e.Status().Breaker; got != "closed" {
+		t.Errorf("the circuit is %s", got)
+	}
+}
