@@ -41,6 +41,9 @@ const (
 	minVectors = 30
 	// steps is how finely scores are told apart when candidates are chosen.
 	steps = 1024
+	// minScore is the least score of a hit: what is less sure is noise, as in
+	// a query that is no word of any language.
+	minScore = 0.005
 	// maxDiverse is how many hits are chosen with a view to those before.
 	maxDiverse = 20
 )
@@ -313,7 +316,7 @@ func (ix *Index) collect(b *board, q Query, limit int) {
 			r.class, r.score = 0, 1
 		case f&flagGroup != 0:
 			r.class, r.score = 1, max(r.score, groupScore)
-		case f&flagAllowed == 0, s <= 0,
+		case f&flagAllowed == 0, r.score < minScore,
 			s < least && (q.Connected == nil || s < leastConnected):
 			continue
 		}

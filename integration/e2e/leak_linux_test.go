@@ -59,6 +59,9 @@ func descriptors(t testing.TB, pid int) string {
 	var list strings.Builder
 	for _, e := range entries {
 		target, _ := os.Readlink(dir + "/" + e.Name()) // it may have been closed
+		if strings.Contains(target, "/.metamcp/catalog/") {
+			continue // the index store opens late, and has no more files for more servers
+		}
 		list.WriteString(e.Name() + " " + target + "\n")
 	}
 	return list.String()

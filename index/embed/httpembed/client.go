@@ -83,8 +83,9 @@ type Client struct {
 	http      *http.Client
 	transport *http.Transport
 	lanes     [2]*lane
-	// What the service turned out to take.
-	maxTexts, maxText atomic.Int64
+	// What the service turned out to take; and how many texts of documents it
+	// manages in time, which may change.
+	maxTexts, maxText, pace atomic.Int64
 
 	closing   context.Context
 	close     context.CancelFunc
@@ -116,7 +117,6 @@ func New(cfg Config) (*Client, error) {
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: dialing}).DialContext,
 		TLSHandshakeTimeout:    dialing,
-		ResponseHeaderTimeout:  limits.Request,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    2 * inFlight,
 		IdleConnTimeout:        time.Minute,
@@ -128,6 +128,7 @@ func New(cfg Config) (*Client, error) {
 		lanes: [2]*lane{embed.Document: newLane(), embed.Query: newLane()},
 	}
 	c.maxTexts.Store(int64(max(cfg.MaxTexts, 1)))
+	c.pace.Store(c.maxTexts.Load())
 	c.maxText.Store(int64(max(cfg.MaxText, minText)))
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c, nil
@@ -223,7 +224,7 @@ func (c *Client) embedAll(ctx context.Context, kind embed.Kind, texts []string) 
 			continue // the services refuse empty ones
 		}
 		n := estimateTokens(text)
-		if len(some) > 0 && (len(some) >= int(c.maxTexts.Load()) || tokens+n > c.cfg.MaxTokens) {
+		if len(some) > 0 && (len(some) >= int(min(c.maxTexts.Load(), c.pace.Load())) || tokens+n > c.cfg.MaxTokens) {
 			if err := flush(); err != nil {
 				return nil, err
 			}
@@ -252,30 +253,53 @@ func (c *Client) embedFitting(ctx context.Context, kind embed.Kind, texts []stri
 		sent[i] = prep.Text(t, limit)
 		longest = max(longest, len(sent[i]))
 	}
+	began := time.Now()
 	vectors, err := c.retry(ctx, kind, sent)
 	var size *sizeError
-	if !errors.As(err, &size) {
-		return vectors, err
-	}
-	if n := len(texts); n > 1 {
-		first, err := c.embedFitting(ctx, kind, texts[:n/2])
-		if err != nil {
-			return nil, err
-		}
-		second, err := c.embedFitting(ctx, kind, texts[n/2:])
-		if err != nil {
-			return nil, err
-		}
-		if int(c.maxText.Load()) == limit { // none was too long, so they were too many
+	var effort *effortError
+	n := len(texts)
+	switch {
+	case err == nil:
+		c.wasFast(n, time.Since(began))
+		return vectors, nil
+	case errors.As(err, &effort):
+		lower(&c.pace, (n+1)/2)
+		return c.embedHalves(ctx, kind, texts)
+	case !errors.As(err, &size):
+		return nil, err
+	case n > 1:
+		vectors, err := c.embedHalves(ctx, kind, texts)
+		if err == nil && int(c.maxText.Load()) == limit { // none was too long, so they were too many
 			lower(&c.maxTexts, (n+1)/2)
 		}
-		return append(first, second...), nil
-	}
-	if longest/2 < minText {
+		return vectors, err
+	case longest/2 < minText:
 		return nil, size.failure
 	}
 	lower(&c.maxText, longest/2)
 	return c.embedFitting(ctx, kind, texts)
+}
+
+func (c *Client) embedHalves(ctx context.Context, kind embed.Kind, texts []string) ([][]float32, error) {
+	half := len(texts) / 2
+	first, err := c.embedFitting(ctx, kind, texts[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := c.embedFitting(ctx, kind, texts[half:])
+	if err != nil {
+		return nil, err
+	}
+	return append(first, second...), nil
+}
+
+// wasFast lets requests grow again that had to become small, as when a server
+// was busy or just loading its model.
+func (c *Client) wasFast(n int, took time.Duration) {
+	const leisurely = 4 // this part of the time that is allowed
+	if pace := c.pace.Load(); int64(n) >= pace && took < c.limits.Request/leisurely {
+		c.pace.CompareAndSwap(pace, min(2*pace, int64(max(c.cfg.MaxTexts, 1))))
+	}
 }
 
 func lower(limit *atomic.Int64, to int) {

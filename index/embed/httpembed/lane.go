@@ -66,6 +66,7 @@ func (c *Client) retry(ctx context.Context, kind embed.Kind, texts []string) ([]
 	if kind == embed.Query {
 		attempts = min(attempts, 2)
 	}
+	divisible := kind == embed.Document && len(texts) > 1
 	backoff := c.limits.Backoff
 	for attempt := 1; ; attempt++ {
 		if err := l.enter(ctx); err != nil {
@@ -77,6 +78,9 @@ func (c *Client) retry(ctx context.Context, kind embed.Kind, texts []string) ([]
 		if err == nil || ctx.Err() != nil || !errors.As(err, &e) || !repeatable(e) {
 			return vectors, err
 		}
+		if divisible && tooMuchAtOnce(e, attempt) {
+			return nil, &effortError{e}
+		}
 		wait := withJitter(backoff)
 		backoff = min(2*backoff, c.limits.MaxBackoff)
 		if e.RetryAfter > 0 {
@@ -86,7 +90,8 @@ func (c *Client) retry(ctx context.Context, kind embed.Kind, texts []string) ([]
 		if e.Reason == embed.RateLimited {
 			l.pause(wait, *e)
 		}
-		if attempt == attempts || !hasTime(ctx, wait) {
+		// A limit of a few requests a minute is waited for as long as time allows.
+		if attempt >= attempts && (e.Reason != embed.RateLimited || kind == embed.Query) || !hasTime(ctx, wait) {
 			e.RetryAfter = wait
 			return nil, e
 		}
@@ -94,6 +99,29 @@ func (c *Client) retry(ctx context.Context, kind embed.Kind, texts []string) ([]
 		if err := sleep(ctx, wait); err != nil {
 			return nil, e // better than to say that time was up
 		}
+	}
+}
+
+// An effortError says that smaller requests have better chances.
+type effortError struct{ failure *embed.Error }
+
+func (e *effortError) Error() string { return e.failure.Error() }
+
+// Unwrap returns what to say where that does not help either.
+func (e *effortError) Unwrap() error { return e.failure }
+
+// tooMuchAtOnce recognises a server that is too slow for so many texts, and a
+// service that takes fewer tokens a minute than they have: it would say "too
+// many requests" for ever.
+func tooMuchAtOnce(e *embed.Error, attempt int) bool {
+	const patience = 3
+	switch e.Reason {
+	case embed.Unavailable:
+		return errors.Is(e, errSlow)
+	case embed.RateLimited:
+		return attempt >= patience
+	default:
+		return false
 	}
 }
 

@@ -45,7 +45,7 @@ func (c *Client) request(ctx context.Context, kind embed.Kind, texts []string) (
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.networkError(ctx, err)
+		return nil, c.networkError(ctx, attempt, err)
 	}
 	defer func() { _ = res.Body.Close() }() // all that matters was read
 	if res.StatusCode != http.StatusOK {
@@ -59,15 +59,18 @@ func (c *Client) request(ctx context.Context, kind embed.Kind, texts []string) (
 	answer, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, c.networkError(ctx, err)
+		return nil, c.networkError(ctx, attempt, err)
 	case len(answer) > most:
 		return nil, c.failure(embed.BadAnswer, "the answer of %s is longer than %d bytes, which is more than vectors of %d texts can take", c.cfg.Service, most, len(texts))
 	}
 	return c.decode(answer, len(texts))
 }
 
+// errSlow is the cause where a request had not enough time.
+var errSlow = errors.New("the time of one request was up")
+
 // networkError explains why there was no answer, or not all of it.
-func (c *Client) networkError(ctx context.Context, err error) error {
+func (c *Client) networkError(ctx, attempt context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -77,8 +80,10 @@ func (c *Client) networkError(ctx context.Context, err error) error {
 		e.Hint = c.cfg.URLHint
 		return e
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return c.failure(embed.Unavailable, "%s did not answer within %v", c.cfg.Service, c.limits.Request)
+	if attempt.Err() != nil {
+		e := c.failure(embed.Unavailable, "%s did not answer within %v", c.cfg.Service, c.limits.Request)
+		e.Cause = errSlow
+		return e
 	}
 	// The outer error repeats the URL, which may have secrets in it.
 	var outer *url.Error

@@ -65,10 +65,10 @@ func (p *process) explain(err error) *embed.Error {
 			Message: fmt.Sprintf("the worker %s does not fit: %v", p.cfg.Worker, err),
 			Hint:    "Install metamcp and metamcp-embed of one version.",
 		}
-	case libraryMissing(lines):
+	case !p.greeted && libraryTrouble(lines) != "":
 		return &embed.Error{
 			Reason: embed.Misconfigured, Cause: err,
-			Message: fmt.Sprintf("the worker found no %s, the llama.cpp that local models need", library),
+			Message: fmt.Sprintf("the worker cannot load %s, the llama.cpp that local models need: %s", library, libraryTrouble(lines)),
 			Hint: fmt.Sprintf("Take it from the folder dist of https://github.com/kelindar/search (Git LFS; Linux and Windows on x64), or build it as its README says, and put it in %s.",
 				strings.Join(append(append([]string(nil), p.cfg.LibraryDirs...), systemFolder), " or ")),
 		}
@@ -91,14 +91,19 @@ func withStderr(e *embed.Error, lines []string) {
 	}
 }
 
-// libraryMissing recognises the panic of kelindar/search.
-func libraryMissing(lines []string) bool {
+// libraryTrouble finds why kelindar/search panicked while it was initialised:
+// there is no library, it cannot be loaded, or it is another one.
+func libraryTrouble(lines []string) string {
 	for _, l := range lines {
-		if strings.Contains(l, "Library '") && strings.Contains(l, "not found") {
-			return true
+		l = strings.TrimPrefix(l, "panic: ")
+		switch {
+		case strings.Contains(l, "Library '") && strings.Contains(l, "not found"):
+			return "it was not found"
+		case strings.Contains(l, library), strings.Contains(l, "undefined symbol"), strings.Contains(l, "symbol not found"):
+			return l
 		}
 	}
-	return false
+	return ""
 }
 
 // tailSize is how much of the worker's standard error is kept.

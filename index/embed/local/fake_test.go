@@ -28,7 +28,7 @@ func (m fakeModel) Embed(text string) ([]float32, error) {
 			os.Exit(3)
 		}
 	case text == "hang":
-		select {}
+		<-time.After(time.Hour) // a bare select would be a deadlock, which ends the program
 	case text == "slow":
 		<-time.After(50 * time.Millisecond)
 	case text == "refuse":
@@ -59,7 +59,7 @@ func fakeWorker(role string) {
 	case "deaf":
 		_ = wire.Write(os.Stdout, wire.Answer{Type: wire.Hello, Version: wire.Version})
 		_ = wire.Write(os.Stdout, wire.Answer{Type: wire.Loaded})
-		select {}
+		<-time.After(time.Hour) // a bare select would be a deadlock, which ends the program
 	case "wrong order":
 		_ = wire.Write(os.Stdout, wire.Answer{Type: wire.Hello, Version: wire.Version})
 		_ = wire.Write(os.Stdout, wire.Answer{Type: wire.Loaded})

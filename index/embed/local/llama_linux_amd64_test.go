@@ -204,14 +204,38 @@ func TestLlamaGoesWithItsHost(t *testing.T) {
 	}
 }
 
-func TestLlamaMissing(t *testing.T) {
-	cfg := withLlama(t, gguftest.BERT{})
-	cfg.LibraryDirs = []string{"/nowhere/lib"}
-	e := open(t, cfg)
-	_, err := e.Embed(t.Context(), embed.Query, []string{"x"})
-	failure := wantError(t, err, embed.Misconfigured)
-	if !strings.Contains(failure.Message, "libllama_go.so") || !strings.Contains(failure.Hint, "/nowhere/lib") || !strings.Contains(failure.Hint, "kelindar/search") {
-		t.Errorf("%v", failure)
+// TestLlamaUnusable has the loader of kelindar/search find other things than
+// its library.
+func TestLlamaUnusable(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.c")
+	if err := os.WriteFile(other, []byte("int nothing_of_use;"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, says string
+		make       func(path string) error
+	}{
+		{"no library", "too short", func(path string) error { return os.WriteFile(path, nil, 0o600) }},
+		{"a pointer of Git LFS", "invalid ELF header", func(path string) error {
+			return os.WriteFile(path, []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0123456789abcdef\nsize 1234567\n"), 0o600)
+		}},
+		{"another library", "load_library", func(path string) error { return run("", "cc", "-shared", "-fPIC", "-o", path, other) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := withLlama(t, gguftest.BERT{})
+			dir := t.TempDir()
+			if err := tt.make(filepath.Join(dir, "libllama_go.so")); err != nil {
+				t.Fatal(err)
+			}
+			cfg.LibraryDirs = []string{dir}
+			_, err := open(t, cfg).Embed(t.Context(), embed.Query, []string{"x"})
+			failure := wantError(t, err, embed.Misconfigured)
+			if !strings.Contains(failure.Message, "cannot load libllama_go.so") || !strings.Contains(failure.Message, tt.says) ||
+				!strings.Contains(failure.Hint, dir) || !strings.Contains(failure.Hint, "kelindar/search") {
+				t.Errorf("%v", failure)
+			}
+		})
 	}
 }
 

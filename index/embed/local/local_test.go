@@ -82,7 +82,7 @@ func TestErrors(t *testing.T) {
 		{"no model", "", "x", func(c *local.Config) { c.Model += ".not" }, embed.Misconfigured, "no model file", "metamcp model install"},
 		{"no worker", "", "x", func(c *local.Config) { c.Worker += ".not" }, embed.Misconfigured, "there is no worker", "go install"},
 		{"worker is a folder", "", "x", func(c *local.Config) { c.Worker = filepath.Dir(c.Model) }, embed.Misconfigured, "cannot be started", ""},
-		{"no library", "panic", "x", nil, embed.Misconfigured, "llama.cpp", "kelindar/search"},
+		{"no library", "panic", "x", nil, embed.Misconfigured, "llama.cpp that local models need: it was not found", "kelindar/search"},
 		{"another version", "hello of tomorrow", "x", nil, embed.Misconfigured, "version 99", "one version"},
 		{"no protocol", "chatter", "x", nil, embed.Unavailable, "broke the protocol", ""},
 		{"wrong order", "wrong order", "x", nil, embed.Unavailable, "", ""}, // one text: the index fits, but Done never comes

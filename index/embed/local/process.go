@@ -44,6 +44,7 @@ type process struct {
 	sign    time.Time // of life, or when it got something to do
 	reason  string    // why it was killed
 	failed  *embed.Error
+	greeted bool // so its libraries are there
 	loaded  bool
 	nextID  uint64
 	pending map[uint64]*call
@@ -139,6 +140,9 @@ func (p *process) read() error {
 	if hello.Type != wire.Hello || hello.Version != wire.Version {
 		return &versionError{hello.Version}
 	}
+	p.mu.Lock()
+	p.greeted = true
+	p.mu.Unlock()
 	for {
 		var a wire.Answer
 		if err := wire.Read(in, &a); err != nil {
