@@ -275,6 +275,9 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	if a.Failed, cut = index.Cut(budget, a.Failed, tokens); cut > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(cut)+" more servers could not be reached; mcp_discover without arguments lists them.")
 	}
+	if len(found.Matches) == 0 && len(a.Pending) == 0 {
+		a.Notes = append(a.Notes, "No tool fits; use other words, or list the servers with mcp_discover without arguments.")
+	}
 	if len(a.Pending) > 0 {
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}

@@ -61,7 +61,8 @@ func newEmbedder(c embedderChoice, log *slog.Logger) (embed.Embedder, error) {
 	case "local":
 		return c.local(log)
 	}
-	return builtin.New()
+	// Half of the processors at most: while tools are embedded, calls go on.
+	return builtin.New(builtin.Threads(max(1, runtime.GOMAXPROCS(0)/2)))
 }
 
 // first is the embedder that automatic choice takes: the first that somebody
