@@ -105,7 +105,7 @@ func RunSearchBench(ctx context.Context, b SearchBench) (*SearchFigures, error) 
 	}
 	catalogs, order, err := benchCatalogs(b.Catalog)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the catalog: %w", err)
 	}
 	searchers := map[string]*index.Searcher{}
 	start := time.Now()
@@ -143,7 +143,10 @@ func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers ma
 	}
 	err := lines(b.Queries, "query", func(q *benchQuery) error {
 		s := searchers[q.Source]
-		if q.ID == "" || s == nil {
+		if q.ID == "" || q.Query == "" {
+			return errors.New("a query needs id, query and source")
+		}
+		if s == nil {
 			return fmt.Errorf("query %q is of the source %q, which has no tools", q.ID, q.Source)
 		}
 		ask := index.Query{Text: q.Query, Limit: limit}
@@ -167,7 +170,7 @@ func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers ma
 		return enc.Encode(run)
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("the queries: %w", err)
 	}
 	figures.Queries, figures.New, figures.Seen = len(fresh), latency(fresh), latency(seen)
 	return out.Flush()

@@ -116,8 +116,12 @@ func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAn
 	}
 }
 
+// answerFrame is what an answer costs beside its lists, in tokens: the keys of
+// the object and a few notes.
+const answerFrame = 120
+
 func (e *Engine) budget() *index.Budget {
-	return index.NewBudget(e.Config().Settings.Search.BudgetTokens)
+	return index.NewBudget(e.Config().Settings.Search.BudgetTokens - answerFrame)
 }
 
 func (e *Engine) discoverAll(ask DiscoverRequest) *DiscoverAnswer {
@@ -275,10 +279,13 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	if a.Failed, cut = index.Cut(budget, a.Failed, tokens); cut > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(cut)+" more servers could not be reached; mcp_discover without arguments lists them.")
 	}
-	if len(found.Matches) == 0 && len(a.Pending) == 0 {
+	if a.Pending, cut = index.Cut(budget, a.Pending, tokens); cut > 0 {
+		a.Notes = append(a.Notes, strconv.Itoa(cut)+" more servers are pending.")
+	}
+	if len(found.Matches) == 0 && len(found.Pending) == 0 {
 		a.Notes = append(a.Notes, "No tool fits; use other words, or list the servers with mcp_discover without arguments.")
 	}
-	if len(a.Pending) > 0 {
+	if len(found.Pending) > 0 && ask.Settle == 0 { // a program that searches once ends them
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}
 	return a, nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -192,5 +193,25 @@ func TestHiddenTextIsRemovedAndSaid(t *testing.T) {
 	tool, err := e.ToolDetails(t.Context(), "odd", "weather_report")
 	if err != nil || !tool.HiddenText || !strings.Contains(string(tool.Definition), `\u200b`) {
 		t.Errorf("the child's own definition: %+v, %v", tool, err)
+	}
+}
+
+func TestPendingServersKeepToTheBudget(t *testing.T) {
+	const budget = 300
+	servers := map[string][]string{"one": nil}
+	for i := range 40 {
+		servers[fmt.Sprintf("%s-%02d", strings.Repeat("hangs", 12), i)] = []string{"--silent"}
+	}
+	e := open(t, servers, map[string]any{"discoverTimeoutMs": 300, "search": map[string]any{"budgetTokens": budget}})
+	a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Query: "add"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := index.EstimateTokens(string(raw)); n > budget || !strings.Contains(string(raw), "more servers are pending") {
+		t.Errorf("the answer costs %d tokens of %d: %s", n, budget, raw)
 	}
 }

@@ -21,8 +21,10 @@ type SearchOptions struct {
 	Limit int
 	// CachedOnly contacts no server.
 	CachedOnly bool
-	// Settle is how long to wait until the tools are embedded, for a program
-	// that searches once; 0: what has no vector yet is found by its words.
+	// Settle is for a program that searches once: how long to wait until the
+	// tools are embedded. It also waits the whole configured time for servers
+	// that nothing is known of, since they end with the program. 0: what has
+	// no vector yet is found by its words.
 	Settle time.Duration
 }
 
@@ -58,7 +60,7 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 		}
 	}
 	if !opts.CachedOnly {
-		e.meet(ctx, opts.Server, res)
+		e.meet(ctx, opts.Server, opts.Settle > 0, res)
 	}
 	if opts.Limit <= 0 {
 		opts.Limit = e.Config().Settings.Search.Limit
@@ -91,8 +93,9 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 	return res, nil
 }
 
-// meet contacts the servers that nothing is known of.
-func (e *Engine) meet(ctx context.Context, only string, res *SearchResult) {
+// meet contacts the servers that nothing is known of. Where others have
+// answers already it waits for a short while only, unless it is to be patient.
+func (e *Engine) meet(ctx context.Context, only string, patient bool, res *SearchResult) {
 	cat := e.core.Catalog()
 	var unseen []string
 	for _, name := range e.core.Directory().Names() {
@@ -109,7 +112,7 @@ func (e *Engine) meet(ctx context.Context, only string, res *SearchResult) {
 		return
 	}
 	wait := e.Config().Settings.DiscoverTimeout
-	if cat.Servers() > 0 && only == "" {
+	if cat.Servers() > 0 && only == "" && !patient {
 		wait = min(wait, laterContact)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)

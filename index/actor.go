@@ -111,6 +111,8 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.onOpened(ctx, m)
 	case *openAgain:
 		a.onOpenAgain(ctx)
+	case *keepAgain:
+		a.onKeepAgain(ctx)
 	case *Sweep:
 		a.prune = a.deps.Cache != nil
 		a.work(ctx)
@@ -118,6 +120,8 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.working = false
 		if m.err != nil {
 			a.storeFailed(ctx, m.err)
+		} else if a.shelf.store != nil && !a.shelf.unkept && a.deps.View.Status().StorageTrouble != "" {
+			a.report(func(s *Status) { s.StorageTrouble = "" })
 		}
 		a.work(ctx)
 	case kernel.Stopping:

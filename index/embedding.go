@@ -10,6 +10,10 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
+// sweepAfter is how many new vectors make a look for those that no tool uses
+// any more worth while before its time.
+const sweepAfter = 4096
+
 // Retries of an embedder that fails in the background.
 const (
 	firstEmbedRetry = 5 * time.Second
@@ -56,6 +60,7 @@ type embeddingWork struct {
 	working  bool
 	failures int // in a row
 	resting  bool
+	stored   int // vectors since the last sweep
 	settling []chan<- struct{}
 }
 
@@ -134,8 +139,9 @@ func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *sto
 		return step
 	}
 	defer e.done()
-	var pending []*passage
+	var waiting [][]*passage // by server
 	for server := range catalog.All() {
+		var pending []*passage
 		for _, entry := range server.Entries {
 			if !entry.Enabled {
 				continue
@@ -145,8 +151,12 @@ func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *sto
 				pending = append(pending, entry.passage)
 			}
 		}
+		if len(pending) > 0 {
+			waiting = append(waiting, pending)
+			step.missing += len(pending)
+		}
 	}
-	step.missing = len(pending)
+	pending := inTurn(waiting)
 	if st != nil && step.find(pending, st) {
 		return step
 	}
@@ -186,6 +196,23 @@ func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *sto
 		step.storeErr = st.PutVectors(e.model, keep)
 	}
 	return step
+}
+
+// inTurn merges the servers' passages, one of each server at a time, so that a
+// server that changes its tools for ever does not keep those of others waiting.
+func inTurn(waiting [][]*passage) []*passage {
+	var merged []*passage
+	for i := 0; len(waiting) > 0; i++ {
+		left := waiting[:0]
+		for _, pending := range waiting {
+			merged = append(merged, pending[i])
+			if i+1 < len(pending) {
+				left = append(left, pending)
+			}
+		}
+		waiting = left
+	}
+	return merged
 }
 
 // find looks in the store for vectors that were not looked for yet, and
@@ -247,10 +274,17 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 		return
 	}
 	a.embed.failures = 0
+	if !m.fromStore {
+		a.embed.stored += len(m.vectors)
+	}
+	if most := max(sweepAfter, 2*m.wanted); a.shelf.store != nil && a.embed.stored > most {
+		// Tools change faster than once an hour.
+		a.embed.stored, a.swept, a.prune = 0, time.Time{}, true
+	}
 	if settled && len(m.vectors) > 0 {
 		a.figures = true
-		a.work(ctx)
 	}
+	a.work(ctx)
 	if left > 0 || m.catalog != a.deps.View.Load() {
 		a.embedNext(ctx)
 	}

@@ -303,3 +303,22 @@ func TestDisabledToolsAreNotEmbedded(t *testing.T) {
 		t.Errorf("%d texts are embedded, want 3", got)
 	}
 }
+
+func TestServersTakeTurns(t *testing.T) {
+	named := func(names ...string) (list []*passage) {
+		for _, n := range names {
+			list = append(list, &passage{about: n})
+		}
+		return list
+	}
+	var got []string
+	for _, p := range inTurn([][]*passage{named("a1", "a2", "a3"), named("b1"), named("c1", "c2")}) {
+		got = append(got, p.about)
+	}
+	if order := strings.Join(got, " "); order != "a1 b1 c1 a2 c2 a3" {
+		t.Errorf("the order is %s", order)
+	}
+	if len(inTurn(nil)) != 0 {
+		t.Error("nothing waits, and something has its turn")
+	}
+}

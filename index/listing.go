@@ -119,11 +119,14 @@ func usableName(name string) bool {
 	if strings.TrimSpace(name) == "" || len(name) > maxToolName || !utf8.ValidString(name) {
 		return false
 	}
+	before := ' '
 	for _, r := range name {
-		// What turns or breaks the lines of those who read it is no name.
-		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
+		// What turns or breaks the lines of those who read it is no name, nor
+		// what two tools could differ in without anybody seeing it.
+		if unicode.IsControl(r) || isHidden(r, before) {
 			return false
 		}
+		before = r
 	}
 	return true
 }

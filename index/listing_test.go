@@ -45,7 +45,7 @@ func TestParseToolsOddDefinitions(t *testing.T) {
 		{name: "null list", page: `{"tools":null}`},
 		{name: "not objects", page: `{"tools":[1,"x",null,[],true,{"name":"a"}]}`, want: "a", skipped: 5},
 		{name: "no usable name", page: `{"tools":[{},{"name":""},{"name":7},{"name":"a\nb"},{"name":"` + long + `"},{"Name":"case"},{"name":"a"}]}`, want: "a", skipped: 6},
-		{name: "names that deceive", page: `{"tools":[{"name":"\u202eevil"},{"name":"a\u2066b"},{"name":"a\u2028b"},{"name":" "},{"name":"\u00a0"},{"name":"\u6771\u4eac"}]}`, want: "東京", skipped: 5},
+		{name: "names that deceive", page: `{"tools":[{"name":"\u202eevil"},{"name":"a\u2066b"},{"name":"a\u2028b"},{"name":" "},{"name":"\u00a0"},{"name":"a\u200bb"},{"name":"a\udb40\udc41"},{"name":"\u6771\u4eac"}]}`, want: "東京", skipped: 7},
 		{name: "longest name", page: `{"tools":[{"name":"` + long[:256] + `"}]}`, want: long[:256]},
 		{name: "odd schemas are kept", page: `{"tools":[{"name":"a","inputSchema":true},{"name":"b","inputSchema":[]},{"name":"c","inputSchema":"x"},{"name":"d","inputSchema":{"type":["object","null"]}},{"name":"e","annotations":[],"description":{},"title":4}]}`, want: "a b c d e"},
 		{name: "doubles", page: `{"tools":[{"name":"a","description":"first"},{"name":"b"},{"name":"a"},{"name":"a"}]}`, want: "a b", skipped: 2},

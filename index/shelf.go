@@ -25,6 +25,7 @@ type (
 		sets  []*messages.Toolset // of servers that the cache did not know
 	}
 	openAgain struct{}
+	keepAgain struct{}
 )
 
 // shelf is the part of the index actor that keeps what was learned on disk.
@@ -32,6 +33,7 @@ type shelf struct {
 	store   *store.Store
 	opening bool
 	waiting bool // for openAgain
+	unkept  bool // vectors are to be stored with keepAgain
 }
 
 func (a *indexActor) onBegin(ctx *kernel.Context) {
@@ -128,6 +130,19 @@ func (a *indexActor) onOpenAgain(ctx *kernel.Context) {
 	a.openStore(ctx)
 }
 
+// onKeepAgain tries to store what a full disk refused.
+func (a *indexActor) onKeepAgain(ctx *kernel.Context) {
+	a.shelf.unkept = false
+	if a.shelf.store == nil {
+		return // whoever opens it stores everything
+	}
+	for s := range a.deps.View.Load().All() {
+		a.saves[s.Toolset.Server] = s.Toolset
+	}
+	a.keepVectors = true
+	a.work(ctx)
+}
+
 // storeFailed looks whether the store can go on after an error.
 func (a *indexActor) storeFailed(ctx *kernel.Context, err error) {
 	if a.shelf.store == nil {
@@ -138,6 +153,10 @@ func (a *indexActor) storeFailed(ctx *kernel.Context, err error) {
 			a.deps.Warn("the index store refuses a write; what was learned is kept in memory", "error", err)
 		}
 		a.report(func(s *Status) { s.StorageTrouble = err.Error() })
+		if !a.shelf.unkept {
+			a.shelf.unkept = true
+			ctx.After(cmp.Or(a.deps.StoreRetry, storeRetry), &keepAgain{})
+		}
 		return
 	}
 	a.closeStore(ctx.System())

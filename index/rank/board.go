@@ -27,7 +27,8 @@ const (
 	flagAllowed = 1 << iota
 	flagExact
 	flagGroup
-	flagAlike // a vector told something of it
+	flagLiteral // the name as it is, not only up to case and separators
+	flagAlike   // a vector told something of it
 )
 
 type ranked struct {
@@ -36,6 +37,8 @@ type ranked struct {
 	value float64 // that the order goes by
 	class int     // exact names come first, then groups, then all others
 	on    bool    // connected
+	// literal says that the query has the tool's name as it is.
+	literal bool
 }
 
 func newBoard(n int) *board {

@@ -151,16 +151,20 @@ func (ix *Index) Search(q Query) []Hit {
 
 // mark flags the documents that the query calls by name.
 func (ix *Index) mark(text string, b *board) {
-	flag := func(f uint8) func(uint32) {
+	flag := func(f uint8, said string) func(uint32) {
 		return func(doc uint32) {
-			if b.flags[doc]&flagAllowed != 0 {
-				b.flags[doc] |= f
+			if b.flags[doc]&flagAllowed == 0 {
+				return
+			}
+			b.flags[doc] |= f
+			if f == flagExact && ix.docs[doc].name == said {
+				b.flags[doc] |= flagLiteral
 			}
 		}
 	}
 	whole := keyHash(appendKey(nil, text))
-	ix.named.each(whole, flag(flagExact))
-	ix.group.each(whole, flag(flagGroup))
+	ix.named.each(whole, flag(flagExact, strings.TrimSpace(text)))
+	ix.group.each(whole, flag(flagGroup, ""))
 	var key []byte
 	for i, word := range strings.Fields(text) {
 		if i == maxQueryTokens {
@@ -176,7 +180,7 @@ func (ix *Index) mark(text string, b *board) {
 		key = appendKey(key[:0], word)
 		ix.named.each(keyHash(key), func(doc uint32) {
 			if d := ix.docs[doc]; !d.plain || d.names[1] == keyHash(key) {
-				flag(flagExact)(doc)
+				flag(flagExact, word)(doc)
 			}
 		})
 	}
@@ -313,7 +317,7 @@ func (ix *Index) collect(b *board, q Query, limit int) {
 		r, f := ranked{doc: d, score: float64(s) * scale, class: 2}, b.flags[d]
 		switch {
 		case f&flagExact != 0:
-			r.class, r.score = 0, 1
+			r.class, r.score, r.literal = 0, 1, f&flagLiteral != 0
 		case f&flagGroup != 0:
 			r.class, r.score = 1, max(r.score, groupScore)
 		case f&flagAllowed == 0, r.score < minScore,
@@ -332,11 +336,22 @@ func (ix *Index) collect(b *board, q Query, limit int) {
 	ix.sort(b.order)
 }
 
-// sort orders by class, value, score, server, and the order of documents.
+func literalFirst(a, b ranked) int {
+	switch {
+	case a.literal == b.literal:
+		return 0
+	case a.literal:
+		return -1
+	}
+	return 1
+}
+
+// sort orders by class, names that are said as they are, value, score, server, and the order of documents.
 func (ix *Index) sort(order []ranked) {
 	slices.SortFunc(order, func(a, b ranked) int {
 		return cmp.Or(
 			cmp.Compare(a.class, b.class),
+			literalFirst(a, b),
 			cmp.Compare(b.value, a.value),
 			cmp.Compare(b.score, a.score),
 			strings.Compare(ix.docs[a.doc].server, ix.docs[b.doc].server),

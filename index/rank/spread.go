@@ -15,7 +15,7 @@ func (ix *Index) spread(b *board, limit int) {
 		best, most := i, -1.0
 		for j := i; j < len(order); j++ {
 			r := order[j]
-			if r.class != order[i].class || r.value <= most {
+			if r.class != order[i].class || r.literal != order[i].literal || r.value <= most {
 				break
 			}
 			v := r.value

@@ -34,6 +34,7 @@ type Terms struct {
 	pairs []uint64 // joined forms of neighbours in name and title
 
 	server string
+	name   string    // of the tool, as it is
 	names  [2]uint64 // keys of the tool's name, and of server and tool
 	groups []uint64  // keys of the server's name and the tags
 	plain  bool      // the name could be a word of a sentence
@@ -197,7 +198,7 @@ func (t *Terms) word(i int) string {
 func (a *analysis) keys(t *Terms, d Doc) {
 	name, server := cut(d.Tool, maxName), cut(d.Server, maxName)
 	a.key = appendKey(a.key[:0], name)
-	t.names[0] = keyHash(a.key)
+	t.name, t.names[0] = name, keyHash(a.key)
 	t.plain = plainWord(name)
 	a.key = appendKey(appendKey(a.key[:0], server), name)
 	t.names[1] = keyHash(a.key)
