@@ -1,82 +1,48 @@
 package metamcp_test
 
 import (
-	"encoding/json"
-	"fmt"
-	"hash/fnv"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
 )
 
-// fakeEmbeddings is a fake of a cloud's embeddings API: it speaks the protocol
-// of OpenAI's and Voyage's, and its vectors count letters.
-type fakeEmbeddings struct {
-	*httptest.Server
-	asked  atomic.Int64
-	refuse atomic.Int64 // the status to refuse with; 0: none
-}
-
-func newFakeEmbeddings(t *testing.T) *fakeEmbeddings {
-	t.Helper()
-	f := &fakeEmbeddings{}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status := int(f.refuse.Load()); status != 0 {
-			w.WriteHeader(status)
-			fmt.Fprint(w, `{"error":{"message":"Incorrect API key provided"}}`)
-			return
-		}
-		var ask struct{ Input []string }
-		if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		f.asked.Add(int64(len(ask.Input)))
-		type item struct {
-			Embedding []float32 `json:"embedding"`
-			Index     int       `json:"index"`
-		}
-		var data []item
-		for i, text := range ask.Input {
-			v := make([]float32, 64)
-			for _, word := range strings.Fields(strings.ToLower(text)) {
-				h := fnv.New32()
-				_, _ = h.Write([]byte(word))
-				v[h.Sum32()%64]++
-			}
-			data = append(data, item{v, i})
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"data": data, "model": "m"})
-	}))
-	t.Cleanup(f.Close)
-	return f
-}
-
 func TestEmbeddersByConfiguration(t *testing.T) {
-	for _, kind := range []string{"openai", "voyage"} {
-		t.Run(kind, func(t *testing.T) {
-			f := newFakeEmbeddings(t)
-			t.Setenv("VOYAGE_API_KEY", "secret-of-voyage")
-			t.Setenv("OPENAI_API_KEY", "secret-of-openai")
+	for _, flavour := range []cloudtest.Flavour{cloudtest.OpenAI, cloudtest.Voyage} {
+		t.Run(string(flavour), func(t *testing.T) {
+			fake := cloudtest.New(t, flavour)
+			var revoked atomic.Bool
+			fake.Before = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+				if !revoked.Load() {
+					return false
+				}
+				fake.Fail(w, http.StatusUnauthorized, "invalid_request_error", "the key "+fake.Key+" was revoked", "invalid_api_key")
+				return true
+			}
+			t.Setenv("VOYAGE_API_KEY", fake.Key)
+			t.Setenv("OPENAI_API_KEY", fake.Key)
 			e := open(t, map[string][]string{"one": nil}, map[string]any{
-				"search": map[string]any{"embedder": kind, "embedderUrl": f.URL, "embedderModel": "m"},
+				"search": map[string]any{"embedder": string(flavour), "embedderUrl": fake.URL + "/v1", "embedderModel": fake.Model},
 			})
 			found, err := e.Search(t.Context(), "add two numbers", metamcp.SearchOptions{Settle: time.Minute})
 			if err != nil || len(found.Matches) == 0 || found.Matches[0].Name != "add" || len(found.Notes) != 0 {
 				t.Fatalf("found %+v, %v", found, err)
 			}
-			if n := f.asked.Load(); n < 10 {
-				t.Errorf("the embedder was asked for %d texts", n)
+			asked := 0
+			for _, r := range fake.Requests() {
+				asked += len(r.Input)
 			}
-			f.refuse.Store(http.StatusUnauthorized)
+			if asked < 10 {
+				t.Errorf("the embedder was asked for %d texts", asked)
+			}
+			revoked.Store(true)
 			found, err = e.Search(t.Context(), "subtract a number", metamcp.SearchOptions{})
-			if err != nil || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "words alone") || strings.Contains(found.Notes[0], "secret-of") {
-				t.Errorf("with a wrong key: %+v, %v", found, err)
+			if err != nil || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "words alone") || strings.Contains(found.Notes[0], fake.Key) {
+				t.Errorf("with a revoked key: %+v, %v", found, err)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/metamcp/metamcp/index/rank"
 )
 
 // minSimilarity is how alike a name must be to be suggested, from 0 to 1.
@@ -88,7 +90,7 @@ func (s spelling) similarity(o spelling) float64 {
 	}
 	// The difference in length is the least that the distance can be.
 	if bound := 1 - float64(long-short)/float64(long); bound > best {
-		best = max(best, 1-float64(distance(s.runes, o.runes))/float64(long))
+		best = max(best, 1-float64(rank.Distance(s.runes, o.runes))/float64(long))
 	}
 	return best
 }
@@ -118,30 +120,4 @@ func nameWords(name string) []string {
 	}
 	flush()
 	return words
-}
-
-// distance is the edit distance in which swapped neighbours count once
-// (optimal string alignment).
-func distance(a, b []rune) int {
-	width := len(b) + 1
-	rows := make([]int, 3*width)
-	before, last, row := rows[:width], rows[width:2*width], rows[2*width:]
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

@@ -68,9 +68,9 @@ func (ix *Index) nearby(word, stem string) []nearTerm {
 	var near []nearTerm
 	for _, c := range candidates {
 		text := ix.words[c.id]
-		d := distance(word, text)
+		d := Distance([]rune(word), []rune(text))
 		if len(stem) >= minTypo {
-			d = min(d, distance(stem, text))
+			d = min(d, Distance([]rune(stem), []rune(text)))
 		}
 		switch {
 		case d > allowed:
@@ -135,33 +135,33 @@ func trigrams(word string) func(yield func(uint32) bool) {
 	}
 }
 
-// distance is the least number of letters wrong, missing, too many or swapped
-// with their neighbour (optimal string alignment). Words are at most
-// maxTypo letters, or as many bytes.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	const far = 99
-	if len(x)-len(y) > 2 || len(y)-len(x) > 2 || len(y) > 2*maxTypo {
-		return far
+// Distance is the least number of letters wrong, missing, too many or swapped
+// with their neighbour that make b of a (optimal string alignment). Its time
+// grows with the product of the lengths.
+func Distance(a, b []rune) int {
+	width := len(b) + 1
+	var words [3 * (2*maxTypo + 1)]int // enough for what the index compares
+	rows := words[:]
+	if 3*width > len(rows) {
+		rows = make([]int, 3*width)
 	}
-	var rows [3][2*maxTypo + 1]int
-	for j := range len(y) + 1 {
-		rows[1][j] = j
+	before, last, row := rows[:width], rows[width:2*width], rows[2*width:3*width]
+	for j := range last {
+		last[j] = j
 	}
-	before, last, row := &rows[0], &rows[1], &rows[2]
-	for i := 1; i <= len(x); i++ {
+	for i := 1; i <= len(a); i++ {
 		row[0] = i
-		for j := 1; j <= len(y); j++ {
+		for j := 1; j <= len(b); j++ {
 			change := 1
-			if x[i-1] == y[j-1] {
+			if a[i-1] == b[j-1] {
 				change = 0
 			}
 			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				row[j] = min(row[j], before[j-2]+1)
 			}
 		}
 		before, last, row = last, row, before
 	}
-	return last[len(y)]
+	return last[len(b)]
 }

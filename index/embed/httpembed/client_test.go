@@ -17,6 +17,7 @@ import (
 	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/embed/httpembed"
 	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
+	"github.com/metamcp/metamcp/index/embed/internal/embedtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,10 +52,7 @@ func open(t *testing.T, endpoint string, limits httpembed.Limits) *httpembed.Cli
 
 func wantError(t *testing.T, err error, reason embed.Reason) *embed.Error {
 	t.Helper()
-	e, ok := err.(*embed.Error) //nolint:errorlint // the interface promises this type
-	if !ok || e.Reason != reason {
-		t.Fatalf("got %T %v, want %s", err, err, reason)
-	}
+	e := embedtest.WantError(t, err, reason)
 	if strings.Contains(e.Error(), key) || strings.Contains(fmt.Sprint(e.Cause), key) {
 		t.Errorf("the key is in %q", e)
 	}

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/embed/internal/prep"
 )
 
 // A sizeError says that the texts of a request were too many or too long.
@@ -190,19 +190,6 @@ func (c *Client) clean(text string) string {
 	if c.cfg.Key != "" {
 		text = strings.ReplaceAll(text, c.cfg.Key, "[key]")
 	}
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	text = strings.Join(strings.Fields(text), " ")
 	const most = 240
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most]) + "…"
-	}
-	return text
+	return prep.Line(text, most)
 }

@@ -7,9 +7,9 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/embed/internal/prep"
 )
 
 const modelHint = "Install a BERT embedding model in the GGUF format, such as with `metamcp model install all-minilm-l6-v2`."
@@ -144,19 +144,6 @@ func (t *tail) lines() []string {
 
 // clean makes one short line of a text that somebody else wrote.
 func clean(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	text = strings.Join(strings.Fields(text), " ")
 	const most = 300
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most]) + "…"
-	}
-	return text
+	return prep.Line(text, most)
 }

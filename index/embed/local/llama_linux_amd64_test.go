@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/embed/internal/embedtest"
 	"github.com/metamcp/metamcp/index/embed/local"
 	"github.com/metamcp/metamcp/index/embed/local/wire"
 	"github.com/metamcp/metamcp/index/embed/models/gguf/gguftest"
@@ -163,7 +164,7 @@ func dot(a, b []float32) float64 {
 func TestLlamaCrash(t *testing.T) {
 	e := open(t, withLlama(t, gguftest.BERT{}))
 	_, err := e.Embed(t.Context(), embed.Document, []string{"fine", "please crash now"})
-	failure := wantError(t, err, embed.Unavailable)
+	failure := embedtest.WantError(t, err, embed.Unavailable)
 	if !strings.Contains(failure.Message, "GGML_ASSERT") {
 		t.Errorf("the error does not tell what llama.cpp said: %v", failure)
 	}
@@ -179,7 +180,7 @@ func TestLlamaHang(t *testing.T) {
 	cfg.Patience = 300 * time.Millisecond
 	e := open(t, cfg)
 	_, err := e.Embed(t.Context(), embed.Document, []string{"please hang now"})
-	if failure := wantError(t, err, embed.Unavailable); !strings.Contains(failure.Message, "silent") {
+	if failure := embedtest.WantError(t, err, embed.Unavailable); !strings.Contains(failure.Message, "silent") {
 		t.Errorf("%v", failure)
 	}
 	eventually(t, "it works again", func() bool {
@@ -230,7 +231,7 @@ func TestLlamaUnusable(t *testing.T) {
 			}
 			cfg.LibraryDirs = []string{dir}
 			_, err := open(t, cfg).Embed(t.Context(), embed.Query, []string{"x"})
-			failure := wantError(t, err, embed.Misconfigured)
+			failure := embedtest.WantError(t, err, embed.Misconfigured)
 			if !strings.Contains(failure.Message, "cannot load libllama_go.so") || !strings.Contains(failure.Message, tt.says) ||
 				!strings.Contains(failure.Hint, dir) || !strings.Contains(failure.Hint, "kelindar/search") {
 				t.Errorf("%v", failure)
@@ -257,7 +258,7 @@ func TestLlamaBadModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := open(t, cfg).Embed(t.Context(), embed.Query, []string{"x"})
-			if failure := wantError(t, err, tt.want); !strings.Contains(failure.Message, tt.says) {
+			if failure := embedtest.WantError(t, err, tt.want); !strings.Contains(failure.Message, tt.says) {
 				t.Errorf("%v", failure)
 			}
 		})

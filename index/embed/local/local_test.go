@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/embed/internal/embedtest"
 	"github.com/metamcp/metamcp/index/embed/local"
 )
 
@@ -103,7 +104,7 @@ func TestErrors(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&cfg)
 			}
-			failure := wantError(t, one(t, open(t, cfg), tt.text), tt.want)
+			failure := embedtest.WantError(t, one(t, open(t, cfg), tt.text), tt.want)
 			if !strings.Contains(failure.Message, tt.says) || !strings.Contains(failure.Hint, tt.hint) {
 				t.Errorf("%q, hint %q", failure.Message, failure.Hint)
 			}
@@ -114,7 +115,7 @@ func TestErrors(t *testing.T) {
 func TestVectorsOutOfOrder(t *testing.T) {
 	e := open(t, withFake(t, "wrong order"))
 	_, err := e.Embed(t.Context(), embed.Document, []string{"a", "b"})
-	if failure := wantError(t, err, embed.Unavailable); !strings.Contains(failure.Message, "text 1 came where that of 0") {
+	if failure := embedtest.WantError(t, err, embed.Unavailable); !strings.Contains(failure.Message, "text 1 came where that of 0") {
 		t.Error(failure)
 	}
 }
@@ -126,7 +127,7 @@ func TestInstalledLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := open(t, cfg)
-	wantError(t, one(t, e, "x"), embed.Misconfigured)
+	embedtest.WantError(t, one(t, e, "x"), embed.Misconfigured)
 	if err := os.Rename(cfg.Model+".later", cfg.Model); err != nil {
 		t.Fatal(err)
 	}
@@ -146,9 +147,9 @@ func TestCrashesAreBounded(t *testing.T) {
 	cfg := withFake(t, "crash always")
 	cfg.Backoff, cfg.MaxBackoff = time.Hour, 2*time.Hour
 	e := open(t, cfg)
-	wantError(t, one(t, e, "x"), embed.Unavailable) // that were two
+	embedtest.WantError(t, one(t, e, "x"), embed.Unavailable) // that were two
 	for range 3 {
-		failure := wantError(t, one(t, e, "x"), embed.Unavailable)
+		failure := embedtest.WantError(t, one(t, e, "x"), embed.Unavailable)
 		if failure.RetryAfter <= 59*time.Minute || failure.RetryAfter > time.Hour {
 			t.Errorf("to be tried again after %v", failure.RetryAfter)
 		}
@@ -163,9 +164,9 @@ func TestDimensionStays(t *testing.T) {
 	if err := one(t, e, "x"); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, one(t, e, "wider"), embed.BadAnswer)
+	embedtest.WantError(t, one(t, e, "wider"), embed.BadAnswer)
 	_, err := e.Embed(t.Context(), embed.Document, []string{"x", "wider"})
-	wantError(t, err, embed.BadAnswer)
+	embedtest.WantError(t, err, embed.BadAnswer)
 }
 
 func TestIdle(t *testing.T) {
@@ -271,7 +272,7 @@ func TestClose(t *testing.T) {
 		calls.Go(func() {
 			begun <- struct{}{}
 			_, err := e.Embed(context.Background(), embed.Query, []string{"hang"})
-			wantError(t, err, embed.Unavailable)
+			embedtest.WantError(t, err, embed.Unavailable)
 		})
 	}
 	for range 4 {
@@ -287,5 +288,5 @@ func TestClose(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	wantError(t, one(t, e, "x"), embed.Unavailable)
+	embedtest.WantError(t, one(t, e, "x"), embed.Unavailable)
 }

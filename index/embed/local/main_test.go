@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"errors"
 	"log/slog"
 	"os"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/embed/local"
 )
 
@@ -44,18 +42,6 @@ func open(t *testing.T, cfg local.Config) *local.Embedder {
 			t.Error(err)
 		}
 	})
-	return e
-}
-
-func wantError(t *testing.T, err error, reason embed.Reason) *embed.Error {
-	t.Helper()
-	var e *embed.Error
-	if !errors.As(err, &e) {
-		t.Fatalf("got %v, want an *embed.Error", err)
-	}
-	if e.Reason != reason {
-		t.Fatalf("%s: %v; want %s", e.Reason, e, reason)
-	}
 	return e
 }
 

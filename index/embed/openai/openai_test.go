@@ -15,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/embed/httpembed"
 	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
+	"github.com/metamcp/metamcp/index/embed/internal/embedtest"
 	"github.com/metamcp/metamcp/index/embed/openai"
 )
 
@@ -32,15 +33,6 @@ func open(t *testing.T, cfg openai.Config) *httpembed.Client {
 			t.Error(err)
 		}
 	})
-	return e
-}
-
-func wantError(t *testing.T, err error, reason embed.Reason) *embed.Error {
-	t.Helper()
-	e, ok := err.(*embed.Error) //nolint:errorlint // the interface promises this type
-	if !ok || e.Reason != reason {
-		t.Fatalf("got %T %v, want %s", err, err, reason)
-	}
 	return e
 }
 
@@ -64,10 +56,10 @@ func TestBaseURLs(t *testing.T) {
 	}
 	for _, bad := range []string{"localhost:11434", "ftp://x/", "http://", "://", "/v1"} {
 		_, err := openai.New(openai.Config{BaseURL: bad, Model: "m"})
-		wantError(t, err, embed.Misconfigured)
+		embedtest.WantError(t, err, embed.Misconfigured)
 	}
 	_, err := openai.New(openai.Config{BaseURL: fake.URL})
-	if e := wantError(t, err, embed.Misconfigured); !strings.Contains(e.Hint, "search.embedderModel") {
+	if e := embedtest.WantError(t, err, embed.Misconfigured); !strings.Contains(e.Hint, "search.embedderModel") {
 		t.Error(e)
 	}
 	if e := open(t, openai.Config{}); e.Model() != "openai/api.openai.com/text-embedding-3-small" {
@@ -93,7 +85,7 @@ func TestFlavours(t *testing.T) {
 			}
 			bad := open(t, openai.Config{BaseURL: fake.URL, Key: fake.Key, Model: "no-such-model"})
 			_, err = bad.Embed(t.Context(), embed.Document, []string{"x"})
-			if e := wantError(t, err, embed.Misconfigured); !strings.Contains(e.Message, "no-such-model") || !strings.Contains(e.Hint, "search.embedderModel") {
+			if e := embedtest.WantError(t, err, embed.Misconfigured); !strings.Contains(e.Message, "no-such-model") || !strings.Contains(e.Hint, "search.embedderModel") {
 				t.Errorf("%q, hint %q", e.Message, e.Hint)
 			}
 		})
@@ -104,7 +96,7 @@ func TestWrongKey(t *testing.T) {
 	fake := cloudtest.New(t, cloudtest.OpenAI)
 	const key = "sk-wrong-abcdefgh"
 	_, err := open(t, openai.Config{BaseURL: fake.URL, Key: key, KeyVariable: "MY_KEY", Model: fake.Model}).Embed(t.Context(), embed.Query, []string{"x"})
-	e := wantError(t, err, embed.Unauthorized)
+	e := embedtest.WantError(t, err, embed.Unauthorized)
 	if strings.Contains(e.Error(), key) || strings.Contains(e.Error(), "abcd") || !strings.Contains(e.Hint, "MY_KEY") {
 		t.Error(e)
 	}
@@ -119,7 +111,7 @@ func TestQuota(t *testing.T) {
 	client := open(t, openai.Config{BaseURL: fake.URL, Key: fake.Key, Model: fake.Model})
 	for range 2 {
 		_, err := client.Embed(t.Context(), embed.Query, []string{"x"})
-		if e := wantError(t, err, embed.RateLimited); e.RetryAfter < time.Hour || !strings.Contains(e.Hint, "billing") {
+		if e := embedtest.WantError(t, err, embed.RateLimited); e.RetryAfter < time.Hour || !strings.Contains(e.Hint, "billing") {
 			t.Errorf("%v after %v", e, e.RetryAfter)
 		}
 	}
@@ -169,7 +161,7 @@ func TestHopeless(t *testing.T) {
 		texts[i] = strings.Repeat("x", 20_000)
 	}
 	_, err := open(t, openai.Config{BaseURL: fake.URL, Model: fake.Model}).Embed(t.Context(), embed.Document, texts)
-	wantError(t, err, embed.Misconfigured)
+	embedtest.WantError(t, err, embed.Misconfigured)
 	if n := fake.Received(); n > 20 {
 		t.Errorf("%d requests", n)
 	}

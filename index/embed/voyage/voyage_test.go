@@ -12,6 +12,7 @@ import (
 	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/embed/httpembed"
 	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
+	"github.com/metamcp/metamcp/index/embed/internal/embedtest"
 	"github.com/metamcp/metamcp/index/embed/voyage"
 )
 
@@ -142,7 +143,7 @@ func TestErrors(t *testing.T) {
 				cfg.BaseURL = fake.URL + tt.base
 			}
 			_, err := open(t, cfg).Embed(t.Context(), embed.Document, []string{"x"})
-			e := wantError(t, err, tt.want)
+			e := embedtest.WantError(t, err, tt.want)
 			if !strings.Contains(e.Message, tt.says) || !strings.Contains(e.Hint, tt.hint) {
 				t.Errorf("%q, hint %q", e.Message, e.Hint)
 			}
@@ -159,22 +160,13 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func wantError(t *testing.T, err error, reason embed.Reason) *embed.Error {
-	t.Helper()
-	e, ok := err.(*embed.Error) //nolint:errorlint // the interface promises this type
-	if !ok || e.Reason != reason {
-		t.Fatalf("got %T %v, want %s", err, err, reason)
-	}
-	return e
-}
-
 func TestNoKey(t *testing.T) {
 	_, err := voyage.New(voyage.Config{Key: " "})
-	if e := wantError(t, err, embed.Unauthorized); !strings.Contains(e.Hint, "VOYAGE_API_KEY") {
+	if e := embedtest.WantError(t, err, embed.Unauthorized); !strings.Contains(e.Hint, "VOYAGE_API_KEY") {
 		t.Error(e)
 	}
 	_, err = voyage.New(voyage.Config{Key: "secret\nInjected: header"})
-	if e := wantError(t, err, embed.Unauthorized); strings.Contains(e.Error(), "secret") {
+	if e := embedtest.WantError(t, err, embed.Unauthorized); strings.Contains(e.Error(), "secret") {
 		t.Error(e)
 	}
 }

@@ -27,6 +27,25 @@ func Text(text string, limit int) string {
 	return strings.TrimRightFunc(text[:limit], unicode.IsSpace)
 }
 
+// Line makes one line of at most so many characters of what somebody else may
+// have written, without what cannot be printed.
+func Line(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return text
+}
+
 // Unit scales the vector to length 1, in place. It returns nil for a vector of
 // zeros or without numbers, which has no direction, and an error where a number
 // is not finite.
