@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -30,11 +29,6 @@ func newServe(c *common) *cobra.Command {
 	}
 }
 
-// gcPercent lets the heap of a host, which is small, grow a little further
-// between two collections: messages are short-lived, and at the default a busy
-// host passes some 6 % fewer calls (docs/BENCHMARKS.md). GOGC overrides it.
-const gcPercent = 200
-
 // serve is the host. It ends when its input ends or at a signal: no new
 // requests, those in flight drain, all children end. A second signal skips the
 // drain.
@@ -42,9 +36,9 @@ func serve(parent context.Context, c *common) error {
 	if isTerminal(os.Stdin) {
 		fmt.Fprintf(c.stderr, terminalHint, c.entry())
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	over := make(chan struct{})
+	defer close(over)
+	go paceHeap(over)
 	out, err := front.TakeStdout()
 	if err != nil {
 		return err
