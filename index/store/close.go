@@ -12,9 +12,10 @@ import (
 // Close waits for those who use the store, and ends it within about ten
 // seconds. Further calls do nothing. Whatever it returns, nothing that was
 // acknowledged is lost; what an error means is only that the database had to be
-// left as it stood, because its disk is full, its folder was deleted, or badger
-// does not end. In that case the folder stays locked, and a few goroutines of
-// badger's run, until the process ends.
+// left as it stood, because its disk is full, its files are gone, or badger does
+// not end. Then a few goroutines of badger's run until the process ends, and the
+// folder stays locked for so long, unless its files are gone: this process may
+// open it again.
 func (s *Store) Close() error {
 	s.writer.Lock()
 	defer s.writer.Unlock()
@@ -32,6 +33,9 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	if err := s.mayClose(); err != nil {
+		if errors.Is(err, errGone) {
+			s.folder.abandon(numberOf(s.data), err)
+		}
 		return fail("close", s.path, err)
 	}
 	err := closeWithin(s.db, closeLimit)

@@ -31,8 +31,10 @@ const maxDeaths = 3
 
 // folder is a store's folder, locked for this process.
 type folder struct {
-	path string
-	lock *os.File
+	path  string
+	lock  *os.File
+	least int    // a new database gets a higher number; see abandoned
+	lost  string // why an earlier database of this process had to be given up
 }
 
 // takeFolder makes or checks the folder and locks it. What is not ours, or
@@ -53,7 +55,11 @@ func takeFolder(path string, version int) (*folder, error) {
 	if err := f.inspect(version); err != nil {
 		return nil, err
 	}
+	f.inherit()
 	for range 3 {
+		if f.lock != nil {
+			break
+		}
 		if f.lock, err = lockIn(path); err == nil || !errors.Is(err, errMoved) {
 			break
 		}
@@ -191,6 +197,16 @@ func (f *folder) opening() (deaths int, err error) {
 // opened ends what opening began.
 func (f *folder) opened() { _ = os.Remove(filepath.Join(f.path, openingFile)) }
 
+// numberOf returns N of a folder db-N, and 0 for any other.
+func numberOf(path string) int {
+	m := dataName.FindStringSubmatch(filepath.Base(path))
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
 // data returns the folder of badger's files, "" where there is none, and the
 // name for the next one. Older ones, which a rebuild did not get to delete, go.
 func (f *folder) data() (current, next string, err error) {
@@ -198,21 +214,18 @@ func (f *folder) data() (current, next string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	highest := 0
+	highest := f.least
 	for _, e := range entries {
-		if m := dataName.FindStringSubmatch(e.Name()); m != nil {
-			n, _ := strconv.Atoi(m[1])
-			highest = max(highest, n)
-		}
+		highest = max(highest, numberOf(e.Name()))
 	}
 	name := func(n int) string { return filepath.Join(f.path, "db-"+strconv.Itoa(n)) }
 	for _, e := range entries {
-		if dataName.MatchString(e.Name()) && filepath.Join(f.path, e.Name()) != name(highest) {
+		if n := numberOf(e.Name()); n > 0 && (n < highest || n == f.least) {
 			_ = os.RemoveAll(filepath.Join(f.path, e.Name()))
 		}
 	}
-	if highest == 0 {
-		return "", name(1), nil
+	if highest == f.least {
+		return "", name(highest + 1), nil
 	}
 	return name(highest), name(highest + 1), nil
 }

@@ -45,8 +45,9 @@ type Store struct {
 	path    string
 	options Options
 	folder  *folder
-	data    string      // badger's folder
-	info    fs.FileInfo // of data, to notice when it is deleted or replaced
+	data    string           // badger's folder
+	info    fs.FileInfo      // of data, to notice when it is deleted or replaced
+	mapped  map[string]int64 // sizes of badger's mapped files; guarded by writer
 	rebuilt string
 
 	life   sync.RWMutex // held for writing by Close
@@ -91,7 +92,7 @@ func open(path string, o Options, schema schema) (*Store, error) {
 	if err != nil {
 		return nil, fail("open", path, err)
 	}
-	s := &Store{path: path, options: o, folder: f, models: map[string]*model{}, faulty: map[string]struct{}{}}
+	s := &Store{path: path, options: o, folder: f, rebuilt: f.lost, mapped: map[string]int64{}, models: map[string]*model{}, faulty: map[string]struct{}{}}
 	if err := s.start(schema); err != nil {
 		f.release()
 		return nil, fail("open", path, err)
@@ -151,6 +152,9 @@ func (s *Store) startIn(data string, schema schema) (err error) {
 		err = s.migrate(schema)
 	}
 	if err == nil {
+		err = s.intact()
+	}
+	if err == nil {
 		err = s.loadModels()
 	}
 	if err != nil {
@@ -203,15 +207,6 @@ func (s *Store) room(size int64) error {
 	return nil
 }
 
-// intact says ErrBroken when the folder is not the one that was opened.
-func (s *Store) intact() error {
-	info, err := os.Stat(s.data)
-	if err == nil && os.SameFile(info, s.info) {
-		return nil
-	}
-	return fmt.Errorf("%w: its folder was deleted or replaced", ErrBroken)
-}
-
 // read runs fn in a transaction that sees one moment of the store.
 func (s *Store) read(op string, fn func(g *guard, txn *badger.Txn) error) error {
 	s.life.RLock()
@@ -220,9 +215,22 @@ func (s *Store) read(op string, fn func(g *guard, txn *badger.Txn) error) error 
 		return fail(op, s.path, ErrClosed)
 	}
 	g := new(guard)
-	return fail(op, s.path, g.run(func() error {
+	err := g.run(func() error {
 		return s.db.View(func(txn *badger.Txn) error { return fn(g, txn) })
-	}))
+	})
+	if p := (*panicked)(nil); errors.As(err, &p) {
+		err = s.breaks(err)
+	}
+	return fail(op, s.path, err)
+}
+
+// breaks lets nothing be written any more because of err: badger may have no
+// memtable after an error, or files that are shorter than what it mapped, and
+// would end the process at the next write.
+func (s *Store) breaks(err error) error {
+	why := fmt.Errorf("%w: %w", ErrBroken, err)
+	s.broken.CompareAndSwap(nil, &why)
+	return why
 }
 
 // A batch is what one write sets and deletes.
@@ -273,11 +281,7 @@ func (s *Store) writeHeld(size int64, fn func(b batch) error) error {
 		return s.sync()
 	})
 	if err != nil {
-		// After an error badger may have no memtable, and would end the
-		// process at the next write.
-		why := fmt.Errorf("%w: %w", ErrBroken, err)
-		s.broken.CompareAndSwap(nil, &why)
-		return why
+		return s.breaks(err)
 	}
 	return nil
 }
