@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/store"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
@@ -93,7 +94,8 @@ func ExportStore(src config.Sources, w io.Writer, vectors bool) error {
 }
 
 // RebuildStore empties the index store and embeds all tools that are known
-// from the schema cache anew. It starts no server.
+// from the schema cache anew. It starts no server. Nothing is lost where the
+// embedder does not work.
 func RebuildStore(ctx context.Context, opts Options) (*StoreReport, error) {
 	st, cfg, err := openStore(opts.Sources)
 	if err != nil {
@@ -102,7 +104,9 @@ func RebuildStore(ctx context.Context, opts Options) (*StoreReport, error) {
 	if st == nil {
 		return nil, inUse(cfg)
 	}
-	_, err = st.Sweep("", nil, 0)
+	if err = tryEmbedder(ctx, cfg); err == nil {
+		_, err = st.Sweep("", nil, 0)
+	}
 	if err == nil {
 		_, err = st.DeleteListings(func(string) bool { return false })
 	}
@@ -125,4 +129,14 @@ func RebuildStore(ctx context.Context, opts Options) (*StoreReport, error) {
 		return nil, trouble
 	}
 	return ReportStore(opts.Sources)
+}
+
+// tryEmbedder says why the embedder of a configuration cannot be used.
+func tryEmbedder(ctx context.Context, cfg *config.Config) error {
+	e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler))
+	if err != nil || e == nil {
+		return err
+	}
+	_, err = e.Embed(ctx, embed.Document, []string{"take a screenshot"})
+	return errors.Join(err, e.Close())
 }

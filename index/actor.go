@@ -80,7 +80,7 @@ type indexActor struct {
 // NewActor returns the producer of the index actor.
 func NewActor(deps *ActorDeps) func() kernel.Actor {
 	return func() kernel.Actor {
-		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}}
+		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, embed: embeddingWork{paces: paces{}}}
 	}
 }
 
@@ -107,6 +107,9 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.onEmbedded(ctx, m)
 	case *embedAgain:
 		a.onEmbedAgain(ctx, m)
+	case *embedPaced:
+		a.embed.pacing = false
+		a.embedNext(ctx)
 	case *opened:
 		a.onOpened(ctx, m)
 	case *openAgain:

@@ -192,3 +192,11 @@ func (c *Catalog) Tools() int {
 	}
 	return c.tools
 }
+
+// toolsOf is how many tools one server has, disabled ones too.
+func (c *Catalog) toolsOf(server string) int {
+	if s := c.Server(server); s != nil {
+		return len(s.Entries)
+	}
+	return 0
+}

@@ -3,6 +3,8 @@ package index
 import (
 	"context"
 	"crypto/sha256"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
@@ -38,18 +40,22 @@ type (
 		catalog  *Catalog
 		vectors  []vectorOf
 		// wanted counts the enabled tools, missing those without a vector
-		// before the step.
-		wanted, missing int
-		fromStore       bool
-		ended           bool // the host ends
-		err             *embed.Error
-		storeErr        error
+		// before the step, and held those of them that have to wait because
+		// their server changes its tools too often.
+		wanted, missing, held int
+		// spent counts what was embedded for each server.
+		spent     map[string]int
+		fromStore bool
+		ended     bool // the host ends
+		err       *embed.Error
+		storeErr  error
 	}
 	vectorOf struct {
 		passage *passage
 		values  []float32
 	}
 	embedAgain struct{ embedder *sharedEmbedder }
+	embedPaced struct{} // servers may have earned new tokens
 )
 
 // embeddingWork is the part of the index actor that turns tools into vectors. One
@@ -61,6 +67,8 @@ type embeddingWork struct {
 	failures int // in a row
 	resting  bool
 	stored   int // vectors since the last sweep
+	paces    paces
+	pacing   bool // embedPaced is on its way
 	settling []chan<- struct{}
 }
 
@@ -88,7 +96,7 @@ func (a *indexActor) settle() {
 
 func (a *indexActor) onUseEmbedder(ctx *kernel.Context, m *UseEmbedder) {
 	old := a.embed.embedder
-	a.embed.embedder, a.embed.failures, a.embed.resting = nil, 0, false
+	a.embed.embedder, a.embed.failures, a.embed.resting, a.embed.paces = nil, 0, false, paces{}
 	if m.Embedder != nil {
 		a.embed.embedder = share(m.Embedder)
 	}
@@ -123,8 +131,9 @@ func (a *indexActor) embedNext(ctx *kernel.Context) {
 	}
 	a.embed.working = true
 	sys, self, catalog, st := ctx.System(), ctx.Self(), a.deps.View.Load(), a.shelf.store
+	spent := a.embed.paces.spent(catalog.toolsOf, time.Now())
 	sys.Go(func(ctx context.Context) {
-		sys.Send(self, embedStep(ctx, catalog, e, st))
+		sys.Send(self, embedStep(ctx, catalog, e, st, spent))
 	}, func(any) {
 		sys.Send(self, &embedded{embedder: e, catalog: catalog, err: &embed.Error{
 			Reason: embed.Unavailable, Message: "embedding broke inside metamcp; the log says more",
@@ -132,14 +141,16 @@ func (a *indexActor) embedNext(ctx *kernel.Context) {
 	})
 }
 
-// embedStep does one step; st may be nil.
-func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *store.Store) *embedded {
-	step := &embedded{embedder: e, catalog: catalog}
+// embedStep does one step; st may be nil, and spent is what servers have used up
+// of what they may have embedded.
+func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *store.Store, spent map[string]int) *embedded {
+	step := &embedded{embedder: e, catalog: catalog, spent: map[string]int{}}
 	if !e.use() {
 		return step
 	}
 	defer e.done()
 	var waiting [][]*passage // by server
+	var servers []string     // of waiting
 	for server := range catalog.All() {
 		var pending []*passage
 		for _, entry := range server.Entries {
@@ -152,25 +163,32 @@ func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *sto
 			}
 		}
 		if len(pending) > 0 {
-			waiting = append(waiting, pending)
+			waiting, servers = append(waiting, pending), append(servers, server.Toolset.Server)
 			step.missing += len(pending)
 		}
 	}
-	pending := inTurn(waiting)
-	if st != nil && step.find(pending, st) {
+	if st != nil && step.find(waiting, st) {
 		return step
+	}
+	for i, pending := range waiting {
+		may := max(0, paceOf(catalog.toolsOf(servers[i]))-spent[servers[i]])
+		if held := len(pending) - may; held > 0 {
+			step.held += held
+			waiting[i] = pending[:may]
+		}
 	}
 	// Several tools may say the same: they are embedded once.
 	same := make(map[[sha256.Size]byte][]*passage)
 	var texts []string
 	var hashes [][sha256.Size]byte
-	for _, p := range pending {
+	for p, server := range inTurn(waiting) {
 		text, hash := p.embeddable()
 		if same[hash] == nil {
 			if len(texts) == max(1, e.Batch()) {
 				continue
 			}
 			texts, hashes = append(texts, text), append(hashes, hash)
+			step.spent[servers[server]]++
 		}
 		same[hash] = append(same[hash], p)
 	}
@@ -198,29 +216,32 @@ func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *sto
 	return step
 }
 
-// inTurn merges the servers' passages, one of each server at a time, so that a
-// server that changes its tools for ever does not keep those of others waiting.
-func inTurn(waiting [][]*passage) []*passage {
-	var merged []*passage
-	for i := 0; len(waiting) > 0; i++ {
-		left := waiting[:0]
-		for _, pending := range waiting {
-			merged = append(merged, pending[i])
-			if i+1 < len(pending) {
-				left = append(left, pending)
+// inTurn yields the servers' passages, each with the number of its server, one
+// of each server at a time, so that a server that changes its tools for ever
+// does not keep those of others waiting.
+func inTurn(waiting [][]*passage) iter.Seq2[*passage, int] {
+	return func(yield func(*passage, int) bool) {
+		left := make([]int, len(waiting))
+		for i := range left {
+			left[i] = i
+		}
+		for turn := 0; len(left) > 0; turn++ {
+			left = slices.DeleteFunc(left, func(i int) bool { return turn >= len(waiting[i]) })
+			for _, i := range left {
+				if !yield(waiting[i][turn], i) {
+					return
+				}
 			}
 		}
-		waiting = left
 	}
-	return merged
 }
 
 // find looks in the store for vectors that were not looked for yet, and
 // reports whether it found any.
-func (s *embedded) find(pending []*passage, st *store.Store) bool {
+func (s *embedded) find(waiting [][]*passage, st *store.Store) bool {
 	var sought []*passage
 	var hashes [][sha256.Size]byte
-	for _, p := range pending {
+	for _, p := range slices.Concat(waiting...) {
 		if p.sought == s.embedder.model {
 			continue
 		}
@@ -260,9 +281,9 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 		a.deps.View.generation.Add(1)
 	}
 	left := m.missing - len(m.vectors)
-	settled := left == 0 || m.err != nil
+	settled := left <= m.held || m.err != nil
 	a.report(func(s *Status) {
-		s.Wanted, s.Embedded, s.Settled, s.Trouble = m.wanted, m.wanted-left, settled, m.err
+		s.Wanted, s.Embedded, s.Held, s.Settled, s.Trouble = m.wanted, m.wanted-left, m.held, settled, m.err
 		if m.fromStore {
 			s.FromStore += len(m.vectors)
 		} else {
@@ -274,6 +295,13 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 		return
 	}
 	a.embed.failures = 0
+	for server, n := range m.spent {
+		a.embed.paces.spend(server, n, m.catalog.toolsOf(server), time.Now())
+	}
+	if m.held > 0 && !a.embed.pacing {
+		a.embed.pacing = true
+		ctx.After(paceWake, &embedPaced{})
+	}
 	if !m.fromStore {
 		a.embed.stored += len(m.vectors)
 	}
@@ -285,7 +313,7 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 		a.figures = true
 	}
 	a.work(ctx)
-	if left > 0 || m.catalog != a.deps.View.Load() {
+	if left > m.held || m.catalog != a.deps.View.Load() {
 		a.embedNext(ctx)
 	}
 }

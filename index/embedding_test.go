@@ -312,13 +312,13 @@ func TestServersTakeTurns(t *testing.T) {
 		return list
 	}
 	var got []string
-	for _, p := range inTurn([][]*passage{named("a1", "a2", "a3"), named("b1"), named("c1", "c2")}) {
+	for p := range inTurn([][]*passage{named("a1", "a2", "a3"), named("b1"), named("c1", "c2")}) {
 		got = append(got, p.about)
 	}
 	if order := strings.Join(got, " "); order != "a1 b1 c1 a2 c2 a3" {
 		t.Errorf("the order is %s", order)
 	}
-	if len(inTurn(nil)) != 0 {
+	for range inTurn(nil) {
 		t.Error("nothing waits, and something has its turn")
 	}
 }

@@ -14,6 +14,10 @@ import (
 // maxToolName is the longest tool name, in bytes, that is taken from a child.
 const maxToolName = 256
 
+// maxDescription bounds, in bytes, the description of a tool beside its
+// definition, which has it whole.
+const maxDescription = 64 << 10
+
 // ParseTools reads one page of a tools/list result, {"tools":[…],
 // "nextCursor":…}. The tools come in the child's order; their byte slices
 // alias page, which must not be written to afterwards.
@@ -81,6 +85,9 @@ func parseTool(server string, raw []byte) *messages.Tool {
 			t.Title, _ = text(value)
 		case "description":
 			t.Description, _ = text(value)
+			if len(t.Description) > maxDescription {
+				t.Description = strings.Clone(shorten(t.Description, maxDescription))
+			}
 		case "inputSchema":
 			t.InputSchema = unlessNull(value)
 		case "outputSchema":

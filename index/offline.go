@@ -19,7 +19,7 @@ func Offline(ctx context.Context, c *Catalog, e embed.Embedder, progress func(do
 	shared := share(e)
 	view.embedder.Store(shared)
 	for {
-		step := embedStep(ctx, c, shared, nil)
+		step := embedStep(ctx, c, shared, nil, nil)
 		if step.err != nil {
 			return nil, step.err
 		}

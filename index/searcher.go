@@ -38,11 +38,11 @@ func NewSearcher(view *View) *Searcher {
 // all went well.
 func (s *Searcher) Search(ctx context.Context, r Ranker, q Query) (matches []Match, note string) {
 	c := s.view.Load()
-	q.Meaning, note = s.meaning(ctx, r.Texts(q.Text))
+	q.Meaning, note = s.meaning(ctx, r.Texts(q.Text), c.Tools())
 	return r.Search(c, q), note
 }
 
-func (s *Searcher) meaning(ctx context.Context, texts []string) (*Meaning, string) {
+func (s *Searcher) meaning(ctx context.Context, texts []string, tools int) (*Meaning, string) {
 	e := s.view.embedder.Load()
 	if e == nil || len(texts) == 0 || !e.use() {
 		return nil, ""
@@ -70,7 +70,16 @@ func (s *Searcher) meaning(ctx context.Context, texts []string) (*Meaning, strin
 			s.remembered.Add(e.model+"\x00"+missing[i], v)
 		}
 	}
-	if st := s.view.Status(); st.Model == e.model && st.Embedded < st.Wanted && !st.Settled {
+	switch st := s.view.Status(); {
+	case st.Model != e.model:
+		return m, ""
+	case st.Settled && st.Held > 0:
+		return m, fmt.Sprintf("%d tools whose server changes them all the time are found by their words alone.", st.Held)
+	case st.Settled:
+		return m, ""
+	case st.Wanted == 0 && tools > 0:
+		return m, "The tools are about to be embedded; until then they are found by their words alone."
+	case st.Embedded < st.Wanted:
 		return m, fmt.Sprintf("%d of %d tools are embedded so far; the others are found by their words alone.", st.Embedded, st.Wanted)
 	}
 	return m, ""

@@ -39,6 +39,9 @@ type Status struct {
 	// Wanted is how many enabled tools there are to embed, and Embedded how
 	// many of them have a vector by now.
 	Wanted, Embedded int
+	// Held is how many of the others wait because their server changes its
+	// tools so often that embedding them all would never end.
+	Held int
 	// Settled says that nothing is to be done before something changes: what
 	// could be embedded is, or the embedder fails.
 	Settled bool

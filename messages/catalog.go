@@ -21,6 +21,7 @@ type Tool struct {
 	Server      string
 	Name        string
 	Title       string
+	// Description is at most some 64 KiB long; Raw has a longer one whole.
 	Description string
 	// Raw is the whole definition, byte for byte.
 	Raw json.RawMessage
