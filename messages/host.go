@@ -1,0 +1,70 @@
+package messages
+
+import "time"
+
+// HostStatus is what a running host says of itself at one moment. It holds no
+// secrets: errors in it are scrubbed.
+type HostStatus struct {
+	Name     string        `json:"name"` // of the host, unique among those that run
+	PID      int           `json:"pid"`
+	Version  string        `json:"version"`
+	Started  time.Time     `json:"started"`
+	At       time.Time     `json:"at"` // when this was taken
+	Configs  []string      `json:"configs"`
+	Draining bool          `json:"draining,omitempty"`
+	Pool     PoolStatus    `json:"pool"`
+	Servers  []HostServer  `json:"servers"` // by name
+	Sessions int           `json:"sessions"`
+	Calls    CallCounts    `json:"calls"`
+	Actors   []ActorStatus `json:"actors,omitempty"` // by id; only where asked for
+}
+
+// PoolStatus is the pool's books.
+type PoolStatus struct {
+	Size        int    `json:"size"`
+	Reserve     int    `json:"reserve"`
+	Used        int    `json:"used"`        // of Size
+	ReserveUsed int    `json:"reserveUsed"` // of Reserve
+	Idle        int    `json:"idle"`        // connections with nothing in flight
+	Waiters     int    `json:"waiters"`
+	MaxWaiters  int    `json:"maxWaiters"`
+	Evictions   uint64 `json:"evictions"`
+}
+
+// CallCounts counts a host's calls since it started.
+type CallCounts struct {
+	InFlight int64  `json:"inFlight"`
+	Total    uint64 `json:"total"`
+	Failed   uint64 `json:"failed"` // ended with an error of ours
+}
+
+// HostServer is one server of a host.
+type HostServer struct {
+	Name        string     `json:"name"`
+	Description string     `json:"description,omitempty"`
+	Disabled    bool       `json:"disabled,omitempty"`
+	State       string     `json:"state"`              // IDLE, CONNECTING, ACTIVE, FAILED or CLOSED
+	Breaker     string     `json:"breaker"`            // closed, open or half-open
+	Failures    int        `json:"failures,omitempty"` // counted ones in a row
+	RetryAt     time.Time  `json:"retryAt,omitzero"`   // zero: with the next call
+	Error       *Error     `json:"error,omitempty"`    // the last failure; nil where it works
+	Known       bool       `json:"known"`              // its tools have been listed
+	Tools       int        `json:"tools"`
+	Enabled     int        `json:"enabled"`
+	Instances   []Instance `json:"instances"`
+}
+
+// Instance is one live connection with a server.
+type Instance struct {
+	Actor    string    `json:"actor"`
+	PID      int       `json:"pid,omitempty"` // 0: no process yet, or a remote one
+	State    string    `json:"state"`
+	InFlight int       `json:"inFlight"`
+	Since    time.Time `json:"since"` // when it was spawned
+}
+
+// ActorStatus is one living actor.
+type ActorStatus struct {
+	ID      string `json:"id"`      // path, as in a trace: metamcp/pool/breaker/NAME/conn#1
+	Mailbox int    `json:"mailbox"` // messages that wait
+}
