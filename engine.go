@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -70,9 +69,8 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
-	trace   *actors.Trace
-	traceTo *os.File // nil for stderr
-	gaveUp  chan struct{}
+	trace  *traceOutput // nil: none
+	gaveUp chan struct{}
 }
 
 // Open reads the configuration and starts the runtime. A configuration with
@@ -123,7 +121,8 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
-		Scrub: func(err *Error) *Error { return e.secrets.Load().Error(err) },
+		Scrub:     func(err *Error) *Error { return e.secrets.Load().Error(err) },
+		ScrubText: func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
 		GaveUp: func(reason any) {
 			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
 			close(e.gaveUp)
@@ -133,7 +132,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return &Error{Code: messages.CodeConfiguration, Message: "the runtime did not start: " + err.Error(), Cause: err}
 	}
 	e.config.Store(cfg)
-	if err := e.startTrace(st.Trace); err != nil {
+	if err := e.startTrace(&st); err != nil {
 		return err
 	}
 	e.report(cfg)
@@ -159,42 +158,6 @@ func (e *Engine) learnSecrets(cfg *config.Config) {
 		return
 	}
 	e.secrets.Store(nil)
-}
-
-// startTrace makes every message between actors visible where that was asked
-// for: "stderr", or the path of a JSONL file.
-func (e *Engine) startTrace(to string) error {
-	switch to {
-	case "":
-		return nil
-	case "stderr":
-		e.trace = actors.NewTrace(os.Stderr, actors.TraceText)
-	default:
-		f, err := childlog.OpenAppend(to)
-		if err != nil {
-			return &Error{Code: messages.CodeConfiguration, Cause: err, Message: "the trace cannot be written: " + err.Error(), Hint: "Choose another file with --trace=FILE; a pipe must have a reader."}
-		}
-		e.traceTo = f
-		e.trace = actors.NewTrace(f, actors.TraceJSONL)
-	}
-	e.core.System().SetTracer(e.trace)
-	return nil
-}
-
-// stopTrace writes the rest of the trace; the actors have stopped.
-func (e *Engine) stopTrace(ctx context.Context) error {
-	if e.trace == nil {
-		return nil
-	}
-	e.core.System().SetTracer(nil)
-	const enough = 2 * time.Second // for what is buffered, where somebody reads
-	ctx, cancel := context.WithTimeout(ctx, enough)
-	defer cancel()
-	err := e.trace.Close(ctx)
-	if e.traceTo != nil {
-		err = errors.Join(err, e.traceTo.Close())
-	}
-	return err
 }
 
 // endLeftovers ends what a host that was killed together with its watchdog

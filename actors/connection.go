@@ -68,9 +68,10 @@ type connection struct {
 	gen   uint64 // of the deadline timer
 	ping  *kernel.Timer
 
-	broke   string // what the last message panicked with, until it is dealt with
-	refused uint64 // messages that the state did not allow
-	late    uint64 // answers and progress to nobody, or of no use to anybody
+	ctx     *kernel.Context // valid while a message is handled
+	broke   string          // what the last message panicked with, until it is dealt with
+	refused uint64          // messages that the state did not allow
+	late    uint64          // answers and progress to nobody, or of no use to anybody
 }
 
 // connectionDeps is what all connections of a host share.
@@ -130,6 +131,7 @@ func (c *connection) Receive(ctx *kernel.Context, msg any) {
 		c.broke = ""
 		c.fail(ctx, messages.Evidence{Text: why})
 	}
+	c.ctx = ctx
 	c.receive(ctx, msg)
 	returned = true
 	c.load.Store(int64(len(c.inflight) + len(c.waiters)))

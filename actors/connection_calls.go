@@ -156,6 +156,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		ctx.Event("late", "an answer to a request that is over", id)
 		return
 	}
+	ctx.Correlate(p.call.Trace)
 	delete(c.inflight, id)
 	c.handled++
 	c.answered++
@@ -239,6 +240,8 @@ func (c *connection) letGo() {
 // answer gives a call its one answer.
 func (c *connection) answer(call *messages.Call, a *messages.Answer) {
 	a.Call, a.Server, a.Instance = call.ID, c.spec.Name, c.instance
+	from := c.ctx.Origin()
+	a.FromActor, a.FromSpan = from.Actor, from.Span
 	call.Reply.Answer(a)
 }
 
@@ -262,6 +265,7 @@ func (c *connection) onProgress(f *messages.Frame) {
 		c.late++ // clients break on progress after the answer
 		return
 	}
+	c.ctx.Correlate(p.call.Trace)
 	p.deadline = time.Now().Add(p.timeout)
 	if p.deadline.After(p.limit) {
 		p.deadline = p.limit

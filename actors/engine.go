@@ -38,6 +38,11 @@ type Options struct {
 	Log           *slog.Logger
 	// Scrub returns an error without secrets; nil: errors stay as they are.
 	Scrub func(err *messages.Error) *messages.Error
+	// ScrubText does the same for a text, which it may change; nil: it stays.
+	ScrubText func(text []byte) []byte
+	// CallEnded is told of every call; nil: nobody is. It runs on the goroutine
+	// that answers and must not block.
+	CallEnded func(r *CallReport)
 	// GaveUp is called, once, when an actor that the host cannot do without
 	// failed again and again; the host should end.
 	GaveUp func(reason any)
@@ -50,6 +55,9 @@ type Engine struct {
 	sys  *kernel.System
 	dir  *supervision.Directory
 	view *index.View
+
+	trace    *Trace
+	observer observer
 
 	searcher *index.Searcher
 	began    atomic.Bool
@@ -78,6 +86,8 @@ func NewEngine(opts Options) (*Engine, error) {
 	}
 	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: make(chan struct{}, maxJudges)}
 	e.searcher = index.NewSearcher(e.view)
+	e.trace = newTrace(e.sys, opts.ScrubText)
+	e.observer.trace, e.observer.told = e.trace, opts.CallEnded
 	e.sys.OnUndelivered(e.undelivered)
 	deps := &connectionDeps{
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
@@ -134,8 +144,18 @@ func (e *Engine) era(spec *messages.ServerSpec) messages.Era {
 	return messages.EraUnknown
 }
 
-// System is the actor system, for tracing.
-func (e *Engine) System() *kernel.System { return e.sys }
+// Trace shows what the actors say to each other.
+func (e *Engine) Trace() *Trace { return e.trace }
+
+// Actors lists the living actors by id.
+func (e *Engine) Actors() []messages.ActorStatus {
+	living := e.sys.Actors()
+	out := make([]messages.ActorStatus, len(living))
+	for i, a := range living {
+		out[i] = messages.ActorStatus{ID: a.ID, Mailbox: a.Mailbox}
+	}
+	return out
+}
 
 // Directory says which servers there are and how they do.
 func (e *Engine) Directory() *supervision.Directory { return e.dir }

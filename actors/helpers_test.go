@@ -116,7 +116,7 @@ func newRig(t testing.TB, change func(s *supervision.PoolSettings)) *rig {
 		t.Fatal(err)
 	}
 	r.e = e
-	e.System().SetTracer(r.trace)
+	e.sys.SetTracer(r.trace)
 	t.Cleanup(func() { r.close() })
 	return r
 }

@@ -344,7 +344,7 @@ func runChaos(t *rapid.T, c *chaos) {
 		t.Fatal(err)
 	}
 	w.e, w.rec = e, rec
-	e.System().SetTracer(rec)
+	e.sys.SetTracer(rec)
 	w.apply(Change{Added: all})
 
 	var wg sync.WaitGroup

@@ -27,10 +27,10 @@ func (r *recorder) Failure(a, reason, d string) {
 	r.failures = append(r.failures, a+": "+reason+" → "+d)
 }
 
-func (r *recorder) Event(actor, kind, detail string, _ uint64) {
+func (r *recorder) Event(e *kernel.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.events = append(r.events, event{actor, kind, detail})
+	r.events = append(r.events, event{e.Actor, e.Kind, e.Detail})
 }
 
 func (r *recorder) count(kind, part string) int {

@@ -3,6 +3,7 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision/kernel"
@@ -21,13 +22,16 @@ type Session struct {
 // up, and cancels everything when the client goes.
 type sessionActor struct {
 	e     *Engine
-	calls map[uint64]*messages.Call // with the edge's own ports
-	flush func()                    // writes what the edge holds back
+	calls map[uint64]sessionCall // with the edge's own ports
+	flush func()                 // writes what the edge holds back
 }
 
 type (
 	// sessionCall puts a call on record before it is sent.
-	sessionCall struct{ call *messages.Call }
+	sessionCall struct {
+		call    *messages.Call
+		started time.Time
+	}
 	// sessionFlush ends a burst of answers.
 	sessionFlush struct{}
 	// sessionProgress is a child's progress on its way to the client.
@@ -48,7 +52,7 @@ func (e *Engine) OpenSession(flush func()) (*Session, error) {
 	var id uint64
 	e.sys.Send(e.root, &openSession{reply: reply, produce: func(n uint64) kernel.Actor {
 		id = n
-		return &sessionActor{e: e, calls: map[uint64]*messages.Call{}, flush: flush}
+		return &sessionActor{e: e, calls: map[uint64]sessionCall{}, flush: flush}
 	}})
 	pid := <-reply
 	if pid == nil {
@@ -68,7 +72,7 @@ func (s *Session) Call(call *messages.Call) {
 	if call.Progress != nil {
 		own.Progress = sessionPort{s}
 	}
-	s.e.sys.Send(s.pid, &sessionCall{call})
+	s.e.sys.Send(s.pid, &sessionCall{call, s.e.observer.began(call, s.pid.GetId())})
 	s.e.Call(&own)
 }
 
@@ -84,7 +88,9 @@ func (s *Session) Close() { s.e.sys.Stop(s.pid) }
 type sessionPort struct{ s *Session }
 
 // Answer implements messages.ReplyPort.
-func (p sessionPort) Answer(a *messages.Answer) { p.s.e.sys.Send(p.s.pid, a) }
+func (p sessionPort) Answer(a *messages.Answer) {
+	p.s.e.sys.SendFrom(kernel.Origin{Actor: a.FromActor, Span: a.FromSpan}, p.s.pid, a)
+}
 
 // Flush implements messages.FlushPort.
 func (p sessionPort) Flush() { p.s.e.sys.Send(p.s.pid, &sessionFlush{}) }
@@ -95,29 +101,32 @@ func (p sessionPort) Progress(call uint64, params json.RawMessage) {
 }
 
 // Receive implements kernel.Actor.
-func (a *sessionActor) Receive(_ *kernel.Context, msg any) {
+func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
 	case *sessionCall:
-		a.calls[m.call.ID] = m.call
+		a.calls[m.call.ID] = *m
 	case *messages.Answer:
-		if call, ok := a.calls[m.Call]; ok {
+		if c, ok := a.calls[m.Call]; ok {
 			delete(a.calls, m.Call)
-			call.Reply.Answer(m)
+			a.e.observer.ended(c.call, c.started, m, ctx.Self().GetId())
+			c.call.Reply.Answer(m)
 		}
 	case *sessionFlush:
 		a.flush()
 	case *sessionProgress:
-		if call, ok := a.calls[m.call]; ok {
-			call.Progress.Progress(m.call, m.params)
+		if c, ok := a.calls[m.call]; ok {
+			c.call.Progress.Progress(m.call, m.params)
 		}
 	case *messages.Cancel:
-		if call, ok := a.calls[m.Call]; ok {
-			a.e.Cancel(call, m.Reason)
+		if c, ok := a.calls[m.Call]; ok {
+			a.e.Cancel(c.call, m.Reason)
 		}
 	case kernel.Stopping:
-		for _, call := range a.calls {
-			a.e.Cancel(call, "the client is gone")
-			call.Reply.Answer(&messages.Answer{Call: call.ID, Err: cancelledError(call), Server: call.Server})
+		for _, c := range a.calls {
+			a.e.Cancel(c.call, "the client is gone")
+			gone := &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}
+			a.e.observer.ended(c.call, c.started, gone, ctx.Self().GetId())
+			c.call.Reply.Answer(gone)
 		}
 		a.calls = nil
 		a.flush() // what would have let go comes too late

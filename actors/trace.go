@@ -1,201 +1,271 @@
 package actors
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-// TraceFormat is how a trace is written.
-type TraceFormat uint8
-
-// The formats of a trace.
-const (
-	TraceText  TraceFormat = iota // one aligned line a message, for people
-	TraceJSONL                    // one JSON object a line; see docs/TRACE.md
-)
-
-// traceBuffer bounds the records that wait to be written. An actor never waits
-// for a trace: what finds no room is dropped and counted.
+// traceBuffer bounds the records that wait to be written for one watcher. An
+// actor never waits for a trace: what finds no room is dropped and counted.
 const traceBuffer = 16384
 
-// Trace writes every message between actors, and every event, to a writer of
-// its own goroutine. It holds no arguments and no results: only names, sizes
-// of time and states.
+// maxPayload bounds, in bytes, the arguments or the result in one record.
+const maxPayload = 64 << 10
+
+// RecordWriter takes the records of a trace, one goroutine at a time. A record
+// is its only during the call.
+type RecordWriter interface {
+	WriteRecord(r *messages.TraceRecord) error
+	// Flush is called when no record waits.
+	Flush() error
+}
+
+// Trace shows every message between actors, and every event, to those who
+// watch. While nobody does, it is not installed and costs nothing. Its methods
+// are safe for any goroutine.
 type Trace struct {
-	w       *bufio.Writer
-	format  TraceFormat
-	start   time.Time
-	records chan traceRecord
+	sys *kernel.System
+	// scrub returns a text without secrets.
+	scrub func(text []byte) []byte
+	// payloads says that requests and answers carry what they are about.
+	payloads atomic.Bool
+
+	mu       sync.Mutex // held by who changes watchers
+	watchers atomic.Pointer[[]*Watcher]
+}
+
+func newTrace(sys *kernel.System, scrub func([]byte) []byte) *Trace {
+	if scrub == nil {
+		scrub = func(b []byte) []byte { return b }
+	}
+	return &Trace{sys: sys, scrub: scrub}
+}
+
+// ShowPayloads makes requests and answers carry their arguments and results,
+// scrubbed of secrets; they hold only sizes otherwise.
+func (t *Trace) ShowPayloads(on bool) { t.payloads.Store(on) }
+
+// A Watcher writes the records that it wants on a goroutine of its own.
+type Watcher struct {
+	t       *Trace
+	w       RecordWriter
+	wants   func(*messages.TraceRecord) bool
+	records chan messages.TraceRecord
 	dropped atomic.Uint64
 	stop    chan struct{}
-	done    chan struct{} // closed when the writer has ended
-	err     error         // of the writer's goroutine, read after Close
+	done    chan struct{} // closed when the goroutine has ended
+	err     error         // read after done
 }
 
-// traceRecord is one line of a trace. It is copied through the buffer, so it
-// holds no pointer into a message.
-type traceRecord struct {
-	kernel.Record
-	kind   string // "message", "dead-letter", "failure", or an event's name
-	detail string
-}
-
-// NewTrace starts the writer. Install it with System.SetTracer, and Close it
-// after the actors have stopped.
-func NewTrace(w io.Writer, format TraceFormat) *Trace {
-	t := &Trace{
-		w: bufio.NewWriter(w), format: format, start: time.Now(),
-		records: make(chan traceRecord, traceBuffer), stop: make(chan struct{}), done: make(chan struct{}),
+// Attach starts to write to w what wants, which may be nil, lets pass; wants is
+// called on the actors' goroutines. The caller closes the Watcher, after the
+// actors have stopped if it is to see all.
+func (t *Trace) Attach(w RecordWriter, wants func(*messages.TraceRecord) bool) *Watcher {
+	n := &Watcher{
+		t: t, w: w, wants: wants, records: make(chan messages.TraceRecord, traceBuffer),
+		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go t.run()
-	return t
+	go n.run()
+	t.change(func(list []*Watcher) []*Watcher { return append(list, n) })
+	return n
 }
 
-// Close writes what is buffered and returns the first error of the writer.
-// Where that is not over when ctx ends it says so; the goroutine is left behind
-// and ends with the write that hangs. It is called once.
-func (t *Trace) Close(ctx context.Context) error {
-	close(t.stop)
+func (t *Trace) change(f func([]*Watcher) []*Watcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*Watcher
+	if old := t.watchers.Load(); old != nil {
+		list = slices.Clone(*old)
+	}
+	list = f(list)
+	t.watchers.Store(&list)
+	if len(list) == 0 {
+		t.sys.SetTracer(nil)
+		return
+	}
+	t.sys.SetTracer(t)
+}
+
+// Done is closed when the watcher has ended, because it was closed or its
+// writer failed.
+func (w *Watcher) Done() <-chan struct{} { return w.done }
+
+// Close ends the watching, writes what is buffered and returns the first error
+// of the writer. Where that is not over when ctx ends it says so; the goroutine
+// is left behind and ends with the write that hangs. It is called once.
+func (w *Watcher) Close(ctx context.Context) error {
+	w.detach()
+	close(w.stop)
 	select {
-	case <-t.done:
-		return t.err
+	case <-w.done:
+		return w.err
 	case <-ctx.Done():
 		return fmt.Errorf("the end of the trace was not written, since nobody takes it: %w", ctx.Err())
 	}
 }
 
-func (t *Trace) put(r traceRecord) {
-	select {
-	case t.records <- r:
-	default:
-		t.dropped.Add(1)
-	}
+func (w *Watcher) detach() {
+	w.t.change(func(list []*Watcher) []*Watcher {
+		return slices.DeleteFunc(list, func(o *Watcher) bool { return o == w })
+	})
 }
 
-// Message implements kernel.Tracer.
-func (t *Trace) Message(r *kernel.Record) { t.put(traceRecord{Record: *r, kind: "message"}) }
-
-// Event implements kernel.Tracer.
-func (t *Trace) Event(actor, kind, detail string, correlation uint64) {
-	t.put(traceRecord{Record: kernel.Record{To: actor, Sent: time.Now(), Correlation: correlation}, kind: kind, detail: detail})
-}
-
-// DeadLetter implements kernel.Tracer.
-func (t *Trace) DeadLetter(to string, msg any) {
-	t.put(traceRecord{Record: kernel.Record{To: to, Type: fmt.Sprintf("%T", msg), Sent: time.Now()}, kind: "dead-letter"})
-}
-
-// Failure implements kernel.Tracer.
-func (t *Trace) Failure(actor, reason, directive string) {
-	t.put(traceRecord{Record: kernel.Record{To: actor, Sent: time.Now()}, kind: "failure", detail: directive + ": " + reason})
-}
-
-func (t *Trace) run() {
-	defer close(t.done)
+func (w *Watcher) run() {
+	defer close(w.done)
 	for {
 		select {
-		case r := <-t.records:
-			t.write(&r)
-			if len(t.records) == 0 {
-				t.flush()
+		case r := <-w.records:
+			w.write(&r)
+			if len(w.records) == 0 {
+				w.flush()
 			}
-		case <-t.stop:
-			for len(t.records) > 0 {
-				r := <-t.records
-				t.write(&r)
+		case <-w.stop:
+			for len(w.records) > 0 {
+				r := <-w.records
+				w.write(&r)
 			}
-			t.flush()
+			w.flush()
+			return
+		}
+		if w.err != nil {
+			// A full disk ends the trace, not the host; nor shall actors go
+			// on to make records for nobody.
+			w.detach()
+			<-w.stop
 			return
 		}
 	}
 }
 
-func (t *Trace) flush() {
-	t.reportDrops()
-	if err := t.w.Flush(); err != nil && t.err == nil {
-		t.err = fmt.Errorf("write the trace: %w", err)
+func (w *Watcher) flush() {
+	if n := w.dropped.Swap(0); n > 0 {
+		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Count: n, Detail: fmt.Sprint(n, " records found no room")})
+	}
+	if err := w.w.Flush(); err != nil && w.err == nil {
+		w.err = fmt.Errorf("write the trace: %w", err)
 	}
 }
 
-func (t *Trace) reportDrops() {
-	if n := t.dropped.Swap(0); n > 0 {
-		t.write(&traceRecord{Record: kernel.Record{To: "trace", Sent: time.Now()}, kind: "dropped", detail: fmt.Sprint(n, " records found no room")})
+// write completes a record, which costs the watcher and not the actors.
+func (w *Watcher) write(r *messages.TraceRecord) {
+	if w.err != nil {
+		return
+	}
+	r.V, r.Time = messages.TraceVersion, r.Time.UTC()
+	if r.Detail != "" {
+		r.Detail = string(w.t.scrub([]byte(r.Detail)))
+	}
+	if r.Payload != nil {
+		r.Payload = payload(w.t.scrub(slices.Clone(r.Payload)))
+	}
+	if err := w.w.WriteRecord(r); err != nil {
+		w.err = fmt.Errorf("write the trace: %w", err)
 	}
 }
 
-func (t *Trace) write(r *traceRecord) {
-	if t.err != nil {
-		return // a full disk ends the trace, not the host
+// payload is a JSON value of bounded size: what is too long is a string of its
+// beginning.
+func payload(raw []byte) json.RawMessage {
+	if len(raw) <= maxPayload && json.Valid(raw) {
+		return raw
 	}
-	if t.format == TraceJSONL {
-		t.writeJSON(r)
+	cut, _ := json.Marshal(string(raw[:min(len(raw), maxPayload)]) + "…") // a string always marshals
+	return cut
+}
+
+func (t *Trace) put(r *messages.TraceRecord) {
+	list := t.watchers.Load()
+	if list == nil {
 		return
 	}
-	at := r.Sent.Sub(t.start)
-	if r.kind != "message" {
-		fmt.Fprintf(t.w, "%12s  %-6s  * %s %s %s\n", at.Round(time.Microsecond), request(r.Correlation), r.To, r.kind, r.detail+r.Type)
-		return
-	}
-	from := r.From
-	if from == "" {
-		from = "·"
-	}
-	fmt.Fprintf(t.w, "%12s  %-6s  %s → %s  %s", at.Round(time.Microsecond), request(r.Correlation), from, r.To, r.Type)
-	if r.Before != "" {
-		fmt.Fprintf(t.w, "  [%s", r.Before)
-		if r.After != r.Before {
-			fmt.Fprintf(t.w, " → %s", r.After)
+	for _, w := range *list {
+		if w.wants != nil && !w.wants(r) {
+			continue
 		}
-		fmt.Fprint(t.w, "]")
+		select {
+		case w.records <- *r:
+		default:
+			w.dropped.Add(1)
+		}
 	}
-	fmt.Fprintf(t.w, "  wait %s  ran %s", r.Received.Sub(r.Sent).Round(time.Microsecond), r.Handled.Sub(r.Received).Round(time.Microsecond))
+}
+
+// Message implements kernel.Tracer.
+func (t *Trace) Message(r *kernel.Record) {
+	rec := messages.TraceRecord{
+		Time: r.Sent, Kind: messages.TraceMessage, Request: r.Correlation, Span: r.Span, Parent: r.Parent,
+		From: r.From, To: r.To, Type: r.Type, Before: r.Before, After: r.After,
+		WaitNs: r.Received.Sub(r.Sent).Nanoseconds(), RanNs: r.Handled.Sub(r.Received).Nanoseconds(), Bytes: r.Bytes,
+	}
 	if r.Panicked {
-		fmt.Fprint(t.w, "  PANIC")
+		rec.Outcome = "panic"
 	}
-	fmt.Fprintln(t.w)
+	t.put(&rec)
 }
 
-func request(correlation uint64) string {
-	if correlation == 0 {
-		return ""
-	}
-	return fmt.Sprintf("#%d", correlation)
+// Event implements kernel.Tracer.
+func (t *Trace) Event(e *kernel.Event) {
+	t.put(&messages.TraceRecord{Time: time.Now(), Kind: e.Kind, Request: e.Correlation, Span: e.Span, To: e.Actor, Detail: e.Detail})
 }
 
-// traceLine is the JSON of one record.
-type traceLine struct {
-	V       int    `json:"v"` // version of this format
-	Time    string `json:"time"`
-	Kind    string `json:"kind"`
-	Request uint64 `json:"request,omitempty"`
-	From    string `json:"from,omitempty"`
-	To      string `json:"to"`
-	Type    string `json:"type,omitempty"`
-	Before  string `json:"before,omitempty"`
-	After   string `json:"after,omitempty"`
-	WaitNs  int64  `json:"waitNs,omitempty"`
-	RanNs   int64  `json:"ranNs,omitempty"`
-	Panic   bool   `json:"panic,omitempty"`
-	Detail  string `json:"detail,omitempty"`
+// DeadLetter implements kernel.Tracer.
+func (t *Trace) DeadLetter(to string, msg any) {
+	r := messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDeadLetter, To: to, Type: kernel.TypeName(msg)}
+	if c, ok := msg.(interface{ Correlation() uint64 }); ok {
+		r.Request = c.Correlation()
+	}
+	t.put(&r)
 }
 
-func (t *Trace) writeJSON(r *traceRecord) {
-	l := traceLine{
-		V: 1, Time: r.Sent.UTC().Format(time.RFC3339Nano), Kind: r.kind, Request: r.Correlation,
-		From: r.From, To: r.To, Type: r.Type, Before: r.Before, After: r.After, Panic: r.Panicked, Detail: r.detail,
+// Failure implements kernel.Tracer.
+func (t *Trace) Failure(actor, reason, directive string) {
+	t.put(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceFailure, To: actor, Detail: directive + ": " + reason})
+}
+
+// watched reports whether anybody watches.
+func (t *Trace) watched() bool {
+	list := t.watchers.Load()
+	return list != nil && len(*list) > 0
+}
+
+// began shows a client's request as it enters.
+func (t *Trace) began(call *messages.Call, actor string) {
+	if !t.watched() {
+		return
 	}
-	if r.kind == "message" {
-		l.WaitNs, l.RanNs = r.Received.Sub(r.Sent).Nanoseconds(), r.Handled.Sub(r.Received).Nanoseconds()
+	r := messages.TraceRecord{
+		Time: time.Now(), Kind: messages.TraceRequest, Request: call.Trace, To: actor,
+		Server: shortName(call.Server), Tool: shortName(call.Tool), Bytes: call.PayloadBytes(),
 	}
-	if err := json.NewEncoder(t.w).Encode(l); err != nil && t.err == nil {
-		t.err = fmt.Errorf("write the trace: %w", err)
+	if t.payloads.Load() {
+		r.Payload = call.Args
 	}
+	t.put(&r)
+}
+
+// ended shows the one answer to a request.
+func (t *Trace) ended(report *CallReport, actor string) {
+	if !t.watched() {
+		return
+	}
+	r := messages.TraceRecord{
+		Time: report.Started.Add(report.Took), Kind: messages.TraceAnswer, Request: report.Call.Trace, From: actor, To: actor,
+		Server: shortName(report.Call.Server), Tool: shortName(report.Call.Tool),
+		RanNs: report.Took.Nanoseconds(), Outcome: report.Outcome, Bytes: report.Answer.PayloadBytes(),
+	}
+	if report.Answer.Err != nil {
+		r.Detail = report.Answer.Err.Message
+	}
+	if t.payloads.Load() {
+		r.Payload = slices.Concat(report.Answer.Result, report.Answer.RPCError)
+	}
+	t.put(&r)
 }

@@ -2,9 +2,16 @@ package actors
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // stuck is a writer that takes nothing until it is opened.
@@ -17,19 +24,172 @@ func (s stuck) Write(b []byte) (int, error) {
 
 func TestATraceThatNobodyTakes(t *testing.T) {
 	to := stuck{make(chan struct{})}
-	trace := NewTrace(to, TraceText)
+	sys := kernel.New(slog.New(slog.DiscardHandler))
+	watcher := newTrace(sys, nil).Attach(flat{to}, nil)
 	for range 2 * traceBuffer {
-		trace.Event("a", "b", "c", 0)
+		watcher.t.Event(&kernel.Event{Actor: "a", Kind: "b", Detail: "c"})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	if err := trace.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := watcher.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close returns %v, want that its time was over", err)
 	}
 	close(to.open)
 	select {
-	case <-trace.done:
+	case <-watcher.Done():
 	case <-time.After(soon):
 		t.Error("the writer does not end when somebody reads")
+	}
+}
+
+// flat writes a byte for each record.
+type flat struct{ w stuck }
+
+func (f flat) WriteRecord(*messages.TraceRecord) error { _, err := f.w.Write([]byte{0}); return err }
+func (f flat) Flush() error                            { return nil }
+
+// shelfOfRecords keeps what a watcher writes; err is what it says to the next.
+type shelfOfRecords struct {
+	mu      sync.Mutex
+	records []messages.TraceRecord
+	err     error
+	wrote   chan struct{} // one for each flush; may be full
+}
+
+func (s *shelfOfRecords) WriteRecord(r *messages.TraceRecord) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = append(s.records, *r)
+	return s.err
+}
+
+func (s *shelfOfRecords) Flush() error {
+	select {
+	case s.wrote <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (s *shelfOfRecords) all() []messages.TraceRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]messages.TraceRecord(nil), s.records...)
+}
+
+func closeWatcher(t *testing.T, w *Watcher) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	return w.Close(ctx)
+}
+
+// TestATraceOfACall follows one call from its entry to its answer.
+func TestATraceOfACall(t *testing.T) {
+	h := newRig(t, nil)
+	h.add("a", nil, nil)
+	h.ok("a")
+	h.e.trace.scrub = func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "hush", "•")) }
+	h.e.trace.ShowPayloads(true)
+	out := &shelfOfRecords{wrote: make(chan struct{}, 1)}
+	w := h.e.trace.Attach(out, nil)
+	session, err := h.e.OpenSession(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	p := newPort()
+	session.Call(&messages.Call{Meta: messages.Meta{Trace: 1 << 40}, ID: 1 << 40, Server: "a", Method: methodToolsCall, Tool: "do", Args: json.RawMessage(`{"word":"hush"}`), Reply: p})
+	select {
+	case <-p.first:
+	case <-time.After(soon):
+		t.Fatal("no answer came")
+	}
+	if err := closeWatcher(t, w); err != nil {
+		t.Fatal(err)
+	}
+	spans := map[uint64]messages.TraceRecord{}
+	var request, answer *messages.TraceRecord
+	var path []string
+	for _, r := range out.all() {
+		if r.V != messages.TraceVersion || r.Time.Location() != time.UTC {
+			t.Errorf("record %+v", r)
+		}
+		if r.Kind == messages.TraceMessage {
+			if r.Span == 0 || spans[r.Span].Span != 0 {
+				t.Errorf("span %d is none or given twice", r.Span)
+			}
+			spans[r.Span] = r
+		}
+		if r.Request != 1<<40 {
+			continue
+		}
+		switch r.Kind {
+		case messages.TraceRequest:
+			request = &r
+		case messages.TraceAnswer:
+			answer = &r
+		case messages.TraceMessage:
+			path = append(path, r.Type)
+		}
+	}
+	if request == nil || answer == nil {
+		t.Fatalf("request %v, answer %v", request, answer)
+	}
+	if request.Server != "a" || request.Tool != "do" || request.Bytes != len(`{"word":"hush"}`) || !strings.Contains(string(request.Payload), "•") || strings.Contains(string(request.Payload), "hush") {
+		t.Errorf("request %+v", request)
+	}
+	if answer.Outcome != OutcomeOK || answer.RanNs <= 0 || answer.Bytes == 0 || !strings.HasPrefix(answer.To, "metamcp/session/") {
+		t.Errorf("answer %+v", answer)
+	}
+	if got := strings.Join(path, " "); !strings.Contains(got, "Call") || !strings.Contains(got, "Frame") || !strings.Contains(got, "Answer") {
+		t.Errorf("the call passed %s", got)
+	}
+	for _, r := range spans {
+		if parent, ok := spans[r.Parent]; ok && parent.To != r.From {
+			t.Errorf("%s was sent by %s in a span of %s", r.Type, r.From, parent.To)
+		}
+	}
+	for _, r := range out.all() {
+		if r.Type == "Answer" && (r.From == "" || r.Parent == 0) {
+			t.Errorf("nobody sent the answer: %+v", r)
+		}
+	}
+	if h.e.sys.Actors()[0].ID != "metamcp" {
+		t.Errorf("the actors are %+v", h.e.sys.Actors())
+	}
+	if c := h.e.Counts(); c.Total != 1 || c.InFlight != 0 || c.Failed != 0 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+// TestATraceThatCannotBeWritten lets the disk be full: the trace ends, and
+// another one goes on.
+func TestATraceThatCannotBeWritten(t *testing.T) {
+	sys := kernel.New(slog.New(slog.DiscardHandler))
+	trace := newTrace(sys, nil)
+	full := &shelfOfRecords{err: errors.New("no space left")}
+	good := &shelfOfRecords{wrote: make(chan struct{}, 1)}
+	broken := trace.Attach(full, nil)
+	other := trace.Attach(good, func(r *messages.TraceRecord) bool { return r.Kind == "wanted" })
+	trace.Event(&kernel.Event{Actor: "a", Kind: "wanted"})
+	trace.Event(&kernel.Event{Actor: "a", Kind: "other"})
+	select {
+	case <-good.wrote:
+	case <-time.After(soon):
+		t.Fatal("nothing was written")
+	}
+	if err := closeWatcher(t, broken); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("Close returns %v", err)
+	}
+	trace.Event(&kernel.Event{Actor: "a", Kind: "wanted"})
+	if err := closeWatcher(t, other); err != nil {
+		t.Error(err)
+	}
+	if n := len(good.all()); n != 2 {
+		t.Errorf("%d records, want the two that were wanted", n)
+	}
+	if trace.watched() {
+		t.Error("somebody watches still")
 	}
 }

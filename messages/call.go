@@ -78,6 +78,10 @@ type Answer struct {
 	// Server and Instance say who answered.
 	Server   string
 	Instance uint64
+	// FromActor and FromSpan say which actor answered in which handling, while
+	// somebody traces; zero otherwise.
+	FromActor string
+	FromSpan  uint64
 }
 
 // Cancel gives up a call. The call's port gets CANCELLED unless it was
@@ -105,3 +109,15 @@ type Frame struct {
 
 // Correlation is the client request that a message belongs to, for the trace.
 func (m Meta) Correlation() uint64 { return m.Trace }
+
+// Correlation is that of the call.
+func (a *Answer) Correlation() uint64 { return a.Call }
+
+// PayloadBytes is the size of the arguments, for the trace.
+func (c *Call) PayloadBytes() int { return len(c.Args) + len(c.Params) }
+
+// PayloadBytes is the size of the result, for the trace.
+func (a *Answer) PayloadBytes() int { return len(a.Result) + len(a.RPCError) }
+
+// PayloadBytes is the size of the whole line, for the trace.
+func (f *Frame) PayloadBytes() int { return f.Size }

@@ -14,11 +14,13 @@ type (
 	}
 	// Granted answers Reserve with a place.
 	Granted struct {
+		Meta   // of the Reserve
 		Ticket uint64
 		Lease  uint64
 	}
 	// ReserveRefused answers Reserve when there is none to be had in time.
 	ReserveRefused struct {
+		Meta   // of the Reserve
 		Ticket uint64
 		Err    *Error
 	}
@@ -176,3 +178,6 @@ type (
 	// shortens the first.
 	Drain struct{ Deadline time.Time }
 )
+
+// Correlation is that of the call.
+func (m *CallReturned) Correlation() uint64 { return m.Call.Trace }

@@ -41,6 +41,7 @@ type BreakerDeps struct {
 // while the circuit is open, and decides what becomes of calls that a dying
 // child left behind. It runs on its senders' goroutines and never blocks.
 type breakerActor struct {
+	ctx     *kernel.Context // valid while a message is handled
 	deps    *BreakerDeps
 	entry   *Entry
 	spec    *messages.ServerSpec
@@ -121,6 +122,7 @@ func (b *breakerActor) StateName() string { return b.policy.State(time.Now()).St
 
 // Receive implements kernel.Actor.
 func (b *breakerActor) Receive(ctx *kernel.Context, msg any) {
+	b.ctx = ctx
 	b.receive(ctx, msg)
 	b.freeProbe()
 }

@@ -232,7 +232,8 @@ func (b *breakerActor) probeCancelled(call uint64) {
 func (b *breakerActor) refuse(call *messages.Call, err *messages.Error) {
 	own := *err
 	own.Server, own.Tool = b.spec.Name, call.Tool
-	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: b.spec.Name})
+	from := b.ctx.Origin()
+	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: b.spec.Name, FromActor: from.Actor, FromSpan: from.Span})
 }
 
 // unusable is why no call can be taken at all, nil when it can.

@@ -72,7 +72,7 @@ type poolActor struct {
 	tickets atomic.Uint64
 	last    uint64 // breakers ever made
 	// Who asked for a ticket and who holds a lease.
-	askers  map[uint64]*kernel.PID
+	askers  map[uint64]asker
 	holders map[uint64]*kernel.PID
 	// Who waits for a lease's end; see makeRoom.
 	squeezed map[uint64]*makeRoom
@@ -91,7 +91,7 @@ func NewPoolActor(deps *PoolDeps, settings PoolSettings) func() kernel.Actor {
 	return func() kernel.Actor {
 		return &poolActor{
 			deps: deps, settings: settings, pool: NewPool(settings.Pool), strategy: ResumeAlways{},
-			askers: map[uint64]*kernel.PID{}, holders: map[uint64]*kernel.PID{}, squeezed: map[uint64]*makeRoom{}, leaving: map[string]*kernel.PID{},
+			askers: map[uint64]asker{}, holders: map[uint64]*kernel.PID{}, squeezed: map[uint64]*makeRoom{}, leaving: map[string]*kernel.PID{},
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Unused:
 		p.apply(ctx, p.pool.Idle(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
 	case *reserveFrom:
-		p.askers[m.Ticket] = m.from
+		p.askers[m.Ticket] = asker{m.from, m.Meta}
 		p.apply(ctx, p.pool.Acquire(now, m.Ticket, m.Server, m.Session, m.Deadline))
 	case *messages.Withdraw:
 		delete(p.askers, m.Ticket)
@@ -146,6 +146,12 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	}
 }
 
+// asker is who asked for a place, and for which request.
+type asker struct {
+	pid  *kernel.PID
+	meta messages.Meta
+}
+
 // reserveFrom is a Reserve with its sender, which the mailbox does not tell.
 type reserveFrom struct {
 	*messages.Reserve
@@ -160,14 +166,14 @@ func (p *poolActor) apply(ctx *kernel.Context, actions []Action) {
 			asker := p.askers[a.Ticket]
 			delete(p.askers, a.Ticket)
 			if ctx.Tracing() {
-				ctx.Event("lease", a.Server+" #"+strconv.FormatUint(a.Lease, 10)+" after "+a.Waited.String(), 0)
+				ctx.Event("lease", a.Server+" #"+strconv.FormatUint(a.Lease, 10)+" after "+a.Waited.String(), asker.meta.Trace)
 			}
-			p.holders[a.Lease] = asker
-			ctx.Send(asker, &messages.Granted{Ticket: a.Ticket, Lease: a.Lease})
+			p.holders[a.Lease] = asker.pid
+			ctx.Send(asker.pid, &messages.Granted{Meta: asker.meta, Ticket: a.Ticket, Lease: a.Lease})
 		case Refuse:
 			asker := p.askers[a.Ticket]
 			delete(p.askers, a.Ticket)
-			ctx.Send(asker, &messages.ReserveRefused{Ticket: a.Ticket, Err: a.Err})
+			ctx.Send(asker.pid, &messages.ReserveRefused{Meta: asker.meta, Ticket: a.Ticket, Err: a.Err})
 		case Evict:
 			if ctx.Tracing() {
 				ctx.Event("evict", a.Server+" #"+strconv.FormatUint(a.Lease, 10)+" ("+string(a.Reason)+")", 0)

@@ -101,6 +101,9 @@ type Settings struct {
 	StateDir string
 	// Trace is "" for off, "stderr", or the absolute path of a JSONL file.
 	Trace string
+	// TraceFilter are the conditions of what is traced; empty: everything.
+	TraceFilter   []string
+	TracePayloads bool
 }
 
 // PoolSettings bound the pool and its breakers.

@@ -128,6 +128,10 @@ var keyTable = []Key{
 		Doc: "Folder of catalog, caches, logs and trust.", ref: func(s *Settings) any { return &s.StateDir }},
 	{Path: "trace", Flag: "trace", Type: TypeTrace, Restart: true,
 		Doc: "Trace every message between actors, to stderr (the flag alone, true or \"stderr\") or to a JSONL file.", ref: func(s *Settings) any { return &s.Trace }},
+	{Path: "traceFilter", Flag: "trace-filter", Type: TypeList, Restart: true,
+		Doc: "Trace only what fits: server=NAME, actor=PATTERN, type=NAME, request=NUMBER, errors.", ref: func(s *Settings) any { return &s.TraceFilter }},
+	{Path: "tracePayloads", Flag: "trace-payloads", Type: TypeBool, Default: "false", Restart: true,
+		Doc: "Show arguments and results in the trace, without known secrets; it holds only their sizes otherwise.", ref: func(s *Settings) any { return &s.TracePayloads }},
 }
 
 // keyIndex finds a key by its path; keyGroups holds the names below each

@@ -14,6 +14,9 @@ type Context struct {
 	sys      *System
 	ac       actor.Context
 	stopping bool
+
+	// Of the message that is being handled, while somebody traces.
+	span, correlation uint64
 }
 
 // errStopping is what Spawn returns to an actor that is being stopped.
@@ -38,7 +41,7 @@ func (c *Context) Send(pid *PID, msg any) {
 		return
 	}
 	if c.sys.tracer.Load() != nil {
-		msg = &traced{msg: msg, from: c.ac.Self().GetId(), at: time.Now()}
+		msg = &traced{msg: msg, from: c.Origin(), at: time.Now(), correlation: c.correlation}
 	}
 	c.sys.root.Send(pid, msg)
 }
@@ -70,11 +73,27 @@ func (c *Context) After(d time.Duration, msg any) *Timer {
 	return c.sys.After(d, c.ac.Self(), msg)
 }
 
+// Origin is what the actor sends from now; the zero one where nobody traces.
+func (c *Context) Origin() Origin {
+	if c.sys.tracer.Load() == nil {
+		return Origin{}
+	}
+	return Origin{c.ac.Self().GetId(), c.span}
+}
+
+// Correlate says which client request the message at hand belongs to, where
+// the message itself does not know.
+func (c *Context) Correlate(request uint64) { c.correlation = request }
+
 // Event records something that is no message: a transition, a signal, a
-// lease. It costs one atomic load where nobody traces.
+// lease. correlation 0 means that of the message at hand. It costs one atomic
+// load where nobody traces.
 func (c *Context) Event(kind, detail string, correlation uint64) {
 	if t := c.sys.tracer.Load(); t != nil {
-		t.t.Event(c.ac.Self().GetId(), kind, detail, correlation)
+		if correlation == 0 {
+			correlation = c.correlation
+		}
+		t.t.Event(&Event{Actor: c.ac.Self().GetId(), Kind: kind, Detail: detail, Correlation: correlation, Span: c.span})
 	}
 }
 

@@ -60,9 +60,13 @@ func (s *System) props(produce func() Actor, done chan struct{}, opts []Option) 
 		o.decide = func(string, any) Directive { return Stop }
 	}
 	end := &tail{sys: s}
+	unbounded := actor.Unbounded(end)
 	return actor.PropsFromProducer(func() actor.Actor {
 		return &host{inner: produce(), ctx: Context{sys: s}, done: done, end: end}
-	}, actor.WithDispatcher(d), actor.WithSupervisor(&strategy{decide: o.decide}), actor.WithMailbox(actor.Unbounded(end)))
+	}, actor.WithDispatcher(d), actor.WithSupervisor(&strategy{decide: o.decide}), actor.WithMailbox(func() actor.Mailbox {
+		end.box = unbounded()
+		return end.box
+	}))
 }
 
 // tail watches the mailbox of one actor: what is still in it when the actor
@@ -71,6 +75,7 @@ type tail struct {
 	sys   *System
 	ended bool // the mailbox handles one message at a time, which orders access
 	id    string
+	box   actor.Mailbox
 }
 
 func (t *tail) MailboxStarted()   {}
@@ -96,6 +101,7 @@ func (h *host) Receive(ac actor.Context) {
 	msg := ac.Message()
 	switch m := msg.(type) {
 	case *actor.Started:
+		h.ctx.sys.living.Store(ac.Self().GetId(), h.end.box)
 		msg = Started{}
 	case *actor.Stopping:
 		h.ctx.stopping = true
@@ -104,6 +110,7 @@ func (h *host) Receive(ac actor.Context) {
 		msg = Restarting{}
 	case *actor.Stopped:
 		h.end.ended, h.end.id = true, ac.Self().GetId()
+		h.ctx.sys.living.Delete(h.end.id)
 		if h.done != nil {
 			defer close(h.done)
 		}
@@ -123,9 +130,16 @@ func (h *host) receiveTraced(m *traced) {
 		h.inner.Receive(&h.ctx, m.msg)
 		return
 	}
-	r := Record{From: m.from, To: h.ctx.ac.Self().GetId(), Type: typeName(m.msg), Sent: m.at}
+	r := Record{
+		From: m.from.Actor, To: h.ctx.ac.Self().GetId(), Type: TypeName(m.msg), Sent: m.at,
+		Span: h.ctx.sys.spans.Add(1), Parent: m.from.Span,
+	}
+	h.ctx.span, h.ctx.correlation = r.Span, m.correlation
 	if c, ok := m.msg.(correlated); ok {
-		r.Correlation = c.Correlation()
+		h.ctx.correlation = c.Correlation()
+	}
+	if c, ok := m.msg.(sized); ok {
+		r.Bytes = c.PayloadBytes()
 	}
 	st, stated := h.inner.(Stater)
 	if stated {
@@ -136,6 +150,8 @@ func (h *host) receiveTraced(m *traced) {
 	defer func() {
 		r.Handled = time.Now()
 		r.Panicked = panicked
+		r.Correlation = h.ctx.correlation
+		h.ctx.span, h.ctx.correlation = 0, 0
 		if stated {
 			r.After = st.StateName()
 		}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +46,8 @@ type System struct {
 	root   *actor.RootContext
 	log    *slog.Logger
 	tracer atomic.Pointer[tracerBox]
+	spans  atomic.Uint64
+	living sync.Map // actor id → its actor.Mailbox
 
 	deadLetters atomic.Uint64
 	undelivered atomic.Pointer[func(msg any)]
@@ -102,10 +107,32 @@ func (s *System) Send(pid *PID, msg any) {
 		s.lost("", msg)
 		return
 	}
+	s.SendFrom(Origin{}, pid, msg)
+}
+
+// SendFrom is Send on behalf of an actor, for the trace.
+func (s *System) SendFrom(from Origin, pid *PID, msg any) {
 	if s.tracer.Load() != nil {
-		msg = &traced{msg: msg, at: time.Now()}
+		msg = &traced{msg: msg, from: from, at: time.Now()}
 	}
 	s.root.Send(pid, msg)
+}
+
+// ActorInfo is one living actor at one moment.
+type ActorInfo struct {
+	ID      string
+	Mailbox int // messages that wait
+}
+
+// Actors lists the living actors by id.
+func (s *System) Actors() []ActorInfo {
+	var out []ActorInfo
+	s.living.Range(func(id, box any) bool {
+		out = append(out, ActorInfo{ID: id.(string), Mailbox: max(0, box.(actor.Mailbox).UserMessageCount())})
+		return true
+	})
+	slices.SortFunc(out, func(a, b ActorInfo) int { return strings.Compare(a.ID, b.ID) })
+	return out
 }
 
 // Stop stops an actor and its children without waiting. Messages still in its

@@ -13,6 +13,9 @@ type Record struct {
 	To          string
 	Type        string
 	Correlation uint64 // the client request that it belongs to; 0 none
+	Span        uint64 // number of this handling
+	Parent      uint64 // the handling in which it was sent; 0: none, or not traced
+	Bytes       int    // of arguments or result, where it carries some
 	Sent        time.Time
 	Received    time.Time // Received-Sent is the queue wait
 	Handled     time.Time // Handled-Received is the handling time
@@ -21,12 +24,19 @@ type Record struct {
 	Panicked    bool
 }
 
+// Event is something that happened to an actor and is no message.
+type Event struct {
+	Actor, Kind, Detail string
+	Correlation         uint64 // 0: none
+	Span                uint64 // the handling in which it happened
+}
+
 // Tracer sees every message and event. Its methods are called on the actors'
-// own goroutines and must neither block nor keep what they are given; the
-// Record is the tracer's only during the call.
+// own goroutines and must neither block nor keep what they are given; Record
+// and Event are the tracer's only during the call.
 type Tracer interface {
 	Message(r *Record)
-	Event(actor, kind, detail string, correlation uint64)
+	Event(e *Event)
 	DeadLetter(to string, msg any)
 	Failure(actor, reason, directive string)
 }
@@ -36,6 +46,16 @@ type Stater interface{ StateName() string }
 
 // correlated is a message that knows the client request that caused it.
 type correlated interface{ Correlation() uint64 }
+
+// sized is a message that carries arguments or a result.
+type sized interface{ PayloadBytes() int }
+
+// Origin says which handling something was sent from: for answers, which reach
+// an actor through a port of the edge. The zero Origin is no actor.
+type Origin struct {
+	Actor string
+	Span  uint64
+}
 
 // SetTracer installs t, or removes the tracer when t is nil. Messages that are
 // under way at that moment may go untraced.
@@ -51,8 +71,11 @@ func (s *System) SetTracer(t Tracer) {
 // who sent it and when.
 type traced struct {
 	msg  any
-	from string
+	from Origin
 	at   time.Time
+	// correlation is that of the message that made the sender send, for
+	// messages that know none of their own.
+	correlation uint64
 }
 
 func unwrap(msg any) any {
@@ -64,7 +87,8 @@ func unwrap(msg any) any {
 
 var typeNames sync.Map // reflect.Type → string
 
-func typeName(msg any) string {
+// TypeName is what a trace calls a message.
+func TypeName(msg any) string {
 	t := reflect.TypeOf(msg)
 	if t == nil {
 		return "nil"

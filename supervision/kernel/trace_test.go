@@ -14,6 +14,7 @@ type tape struct {
 	mu       sync.Mutex
 	records  []kernel.Record
 	events   []string
+	spans    []uint64 // of events
 	dead     []string
 	failures []string
 	seen     chan struct{} // one for each record; may be nil
@@ -28,10 +29,11 @@ func (p *tape) Message(r *kernel.Record) {
 	}
 }
 
-func (p *tape) Event(actor, kind, detail string, _ uint64) {
+func (p *tape) Event(e *kernel.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.events = append(p.events, actor+" "+kind+" "+detail)
+	p.events = append(p.events, e.Actor+" "+e.Kind+" "+e.Detail)
+	p.spans = append(p.spans, e.Span)
 }
 
 func (p *tape) DeadLetter(to string, _ any) {
@@ -125,8 +127,11 @@ func TestTracerSeesEverything(t *testing.T) {
 	if last := atFront[2]; !last.Panicked || last.Type != "string" {
 		t.Errorf("record of the panic %+v", last)
 	}
-	if atBack[0].From != "front" {
-		t.Errorf("sender %q, want front", atBack[0].From)
+	if atBack[0].From != "front" || atBack[0].Parent != first.Span || first.Parent != 0 {
+		t.Errorf("sender %q of span %d, want front's %d; its own parent is %d", atBack[0].From, atBack[0].Parent, first.Span, first.Parent)
+	}
+	if atBack[0].Span == first.Span || p.spans[0] != first.Span {
+		t.Errorf("spans %d and %d, of the event %d", first.Span, atBack[0].Span, p.spans[0])
 	}
 	if len(p.events) < 2 || p.events[0] != "front opened by a knock" {
 		t.Errorf("events %v", p.events)
@@ -215,7 +220,7 @@ func BenchmarkSend(b *testing.B) {
 
 type nothing struct{}
 
-func (nothing) Message(*kernel.Record)               {}
-func (nothing) Event(string, string, string, uint64) {}
-func (nothing) DeadLetter(string, any)               {}
-func (nothing) Failure(string, string, string)       {}
+func (nothing) Message(*kernel.Record)         {}
+func (nothing) Event(*kernel.Event)            {}
+func (nothing) DeadLetter(string, any)         {}
+func (nothing) Failure(string, string, string) {}

@@ -1,0 +1,109 @@
+package actors
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Outcomes of a call that are no error code of ours.
+const (
+	OutcomeOK        = "ok"
+	OutcomeToolError = "tool-error" // the tool's own isError
+	OutcomeRPCError  = "rpc-error"  // the child's JSON-RPC error
+)
+
+// CallReport is one call at its end. It is the observer's only during the
+// call.
+type CallReport struct {
+	Call    *messages.Call // as the client made it
+	Answer  *messages.Answer
+	Started time.Time
+	Took    time.Duration
+	// Outcome is one of the outcomes here or the code of Answer.Err.
+	Outcome string
+}
+
+// observer counts calls and tells of them.
+type observer struct {
+	trace    *Trace
+	told     func(*CallReport) // may be nil
+	inFlight atomic.Int64
+	total    atomic.Uint64
+	failed   atomic.Uint64
+}
+
+func (o *observer) began(call *messages.Call, actor string) time.Time {
+	o.inFlight.Add(1)
+	o.total.Add(1)
+	o.trace.began(call, actor)
+	return time.Now()
+}
+
+func (o *observer) ended(call *messages.Call, started time.Time, a *messages.Answer, actor string) {
+	o.inFlight.Add(-1)
+	if a.Err != nil {
+		o.failed.Add(1)
+	}
+	if o.told == nil && !o.trace.watched() {
+		return
+	}
+	r := &CallReport{Call: call, Answer: a, Started: started, Took: time.Since(started), Outcome: outcomeOf(a)}
+	o.trace.ended(r, actor)
+	if o.told != nil {
+		o.told(r)
+	}
+}
+
+func outcomeOf(a *messages.Answer) string {
+	switch {
+	case a.Err != nil:
+		return string(a.Err.Code)
+	case a.RPCError != nil:
+		return OutcomeRPCError
+	case isToolError(a.Result):
+		return OutcomeToolError
+	}
+	return OutcomeOK
+}
+
+var isErrorKey = []byte(`"isError"`)
+
+// isToolError reads the member isError of a result. Most results do not have
+// the word anywhere, which is quickly seen.
+func isToolError(result json.RawMessage) bool {
+	if !bytes.Contains(result, isErrorKey) {
+		return false
+	}
+	var r struct {
+		IsError bool `json:"isError"`
+	}
+	return json.Unmarshal(result, &r) == nil && r.IsError
+}
+
+// Counts are the calls since the engine was made.
+func (e *Engine) Counts() messages.CallCounts {
+	return messages.CallCounts{InFlight: e.observer.inFlight.Load(), Total: e.observer.total.Load(), Failed: e.observer.failed.Load()}
+}
+
+// Observed is call's port for a call that no session makes: what it hears is
+// counted and told like a session's. It is used once, before [Engine.Call].
+func (e *Engine) Observed(call *messages.Call) messages.ReplyPort {
+	return &observedPort{e: e, call: call, inner: call.Reply, started: e.observer.began(call, "")}
+}
+
+type observedPort struct {
+	e       *Engine
+	call    *messages.Call
+	inner   messages.ReplyPort
+	started time.Time
+}
+
+// Answer implements messages.ReplyPort.
+func (p *observedPort) Answer(a *messages.Answer) {
+	p.e.observer.ended(p.call, p.started, a, "")
+	p.inner.Answer(a)
+}

@@ -1,0 +1,117 @@
+package tracelog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// MaxFile is the size, in bytes, from which a trace file turns over, and
+// KeepFiles how many old ones are kept: FILE.1 is the newest of them.
+const (
+	MaxFile   = 64 << 20
+	KeepFiles = 5
+)
+
+// File writes JSON lines to a file that turns over when it is large. Each file
+// begins with a start record.
+type File struct {
+	path  string
+	who   string // of the start record
+	limit int64
+	open  func(path string) (*os.File, error)
+
+	f       *os.File
+	regular bool // a pipe does not turn over
+	size    int64
+	json    *JSON
+	line    []byte
+}
+
+// OpenFile appends to the file at path, which open opens. who names the host
+// that traces. limit is the size from which it turns over; 0: [MaxFile].
+func OpenFile(path, who string, limit int64, open func(path string) (*os.File, error)) (*File, error) {
+	if limit <= 0 {
+		limit = MaxFile
+	}
+	w := &File{path: path, who: who, limit: limit, open: open}
+	if err := w.begin(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *File) begin() error {
+	f, err := w.open(w.path)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	w.f, w.regular, w.size, w.json = f, info.Mode().IsRegular(), info.Size(), NewJSON(f)
+	if w.regular && w.size > 0 {
+		if err := w.endLine(); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return w.put(&messages.TraceRecord{V: messages.TraceVersion, Time: time.Now().UTC(), Kind: messages.TraceStart, Detail: w.who})
+}
+
+// endLine ends a line that a killed host left unfinished, so that the next
+// record is not lost with it.
+func (w *File) endLine() error {
+	r, err := os.Open(w.path)
+	if err != nil {
+		return nil //nolint:nilerr // a file that may be written and not read is left as it is
+	}
+	defer func() { _ = r.Close() }()
+	var last [1]byte
+	if _, err := r.ReadAt(last[:], w.size-1); err != nil || last[0] == '\n' {
+		return nil //nolint:nilerr // somebody cut the file meanwhile
+	}
+	n, err := w.f.WriteString("\n")
+	w.size += int64(n)
+	return err
+}
+
+// WriteRecord writes one record, into a buffer at first.
+func (w *File) WriteRecord(r *messages.TraceRecord) error {
+	if w.regular && w.size >= w.limit {
+		if err := w.turnOver(); err != nil {
+			return err
+		}
+	}
+	return w.put(r)
+}
+
+func (w *File) put(r *messages.TraceRecord) error {
+	w.line = AppendJSON(w.line[:0], r)
+	n, err := w.json.w.Write(w.line)
+	w.size += int64(n)
+	return err
+}
+
+// Flush writes what is buffered.
+func (w *File) Flush() error { return w.json.Flush() }
+
+// Close writes what is buffered and closes the file.
+func (w *File) Close() error { return errors.Join(w.Flush(), w.f.Close()) }
+
+func (w *File) turnOver() error {
+	if err := w.Close(); err != nil {
+		return err
+	}
+	for i := KeepFiles; i > 1; i-- {
+		_ = os.Rename(w.path+"."+strconv.Itoa(i-1), w.path+"."+strconv.Itoa(i)) // there may be none
+	}
+	if err := os.Rename(w.path, w.path+".1"); err != nil {
+		return fmt.Errorf("the trace file cannot turn over: %w", err)
+	}
+	return w.begin()
+}
