@@ -18,9 +18,9 @@ const (
 
 // Tool is one tool of a child, as the child described it.
 type Tool struct {
-	Server      string
-	Name        string
-	Title       string
+	Server string
+	Name   string
+	Title  string
 	// Description is at most some 64 KiB long; Raw has a longer one whole.
 	Description string
 	// Raw is the whole definition, byte for byte.

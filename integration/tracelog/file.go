@@ -68,12 +68,12 @@ func (w *File) begin() error {
 func (w *File) endLine() error {
 	r, err := os.Open(w.path)
 	if err != nil {
-		return nil //nolint:nilerr // a file that may be written and not read is left as it is
+		return nil // a file that may be written and not read is left as it is
 	}
 	defer func() { _ = r.Close() }()
 	var last [1]byte
 	if _, err := r.ReadAt(last[:], w.size-1); err != nil || last[0] == '\n' {
-		return nil //nolint:nilerr // somebody cut the file meanwhile
+		return nil // somebody cut the file meanwhile
 	}
 	n, err := w.f.WriteString("\n")
 	w.size += int64(n)
