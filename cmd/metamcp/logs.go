@@ -70,10 +70,12 @@ func hostLogs(ctx context.Context, out io.Writer, client *control.Client, server
 // untilDone drops the error of a copy that was interrupted: that is how one
 // that follows ends.
 func untilDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // anyLogs asks the only running host, and else reads the files.

@@ -122,7 +122,7 @@ func watchStatus(ctx context.Context, out io.Writer, host *control.Client, asJSO
 	for {
 		if err := showStatus(ctx, out, host, asJSON, true); err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // Interrupted while the host was asked.
+				return nil // interrupted while the host was asked
 			}
 			return err
 		}

@@ -22,7 +22,7 @@ func TestEndpoints(t *testing.T) {
 	h.status.Pool.Size = 7
 	s := start(t, control.Options{
 		Host: h, Name: "work", Version: "1.2.3", Configs: []string{"/c.json"},
-		Handlers: map[string]http.Handler{"GET /v1/more/{x}": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.PathValue("x")) })},
+		Handlers: map[string]http.Handler{"GET /v1/more/{x}": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-More", r.PathValue("x")) })},
 	})
 	c := dial(t, s)
 	for _, tt := range []struct {
@@ -37,17 +37,22 @@ func TestEndpoints(t *testing.T) {
 		{"GET", "/v1/status?actors=1", 200, "", `"id":"metamcp/pool"`},
 		{"GET", "/v1/status?actors=maybe", 400, control.CodeBadRequest, ""},
 		{"POST", "/v1/status", 404, control.CodeNotFound, ""},
-		{"GET", "/v1/more/this", 200, "", "this"},
+		{"GET", "/v1/more/this", 200, "", ""},
 		{"GET", "/v2/status", 404, control.CodeNotFound, ""},
 		{"GET", "/v1/logs/unknown", 404, "SERVER_NOT_FOUND", ""},
 		{"GET", "/v1/logs/x?lines=-1", 400, control.CodeBadRequest, ""},
 		{"GET", "/v1/logs/x?follow=perhaps", 400, control.CodeBadRequest, ""},
 		{"GET", "/v1/logs/x", 200, "", ""},
+		{"GET", "/v1/trace", 400, control.CodeBadRequest, ""},
 		{"GET", "/healthz", 200, "", "ok"},
 		{"GET", "/readyz", 200, "", "ready"},
 	} {
 		t.Run(tt.method+" "+tt.path, func(t *testing.T) {
-			resp, err := c.Do(t.Context(), tt.method, tt.path, nil)
+			var body io.Reader
+			if tt.path == "/v1/trace" {
+				body = strings.NewReader("a body that no stream takes")
+			}
+			resp, err := c.Do(t.Context(), tt.method, tt.path, body)
 			if tt.code != "" {
 				var e *control.Error
 				if !errors.As(err, &e) || e.Status != tt.status || e.Code != tt.code || e.Message == "" || e.Hint == "" {
@@ -60,6 +65,9 @@ func TestEndpoints(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			text, err := io.ReadAll(resp.Body)
+			if strings.HasPrefix(tt.path, "/v1/more/") && resp.Header.Get("X-More") != "this" {
+				t.Errorf("the handler of others did not answer: %v", resp.Header)
+			}
 			if err != nil || resp.StatusCode != tt.status || !strings.Contains(string(text), tt.holds) {
 				t.Errorf("%d %q, %v; want %d with %q", resp.StatusCode, text, err, tt.status, tt.holds)
 			}

@@ -103,10 +103,12 @@ func CopyLogs(ctx context.Context, w io.Writer, files func() ([]string, error), 
 
 // orDone drops errors of a reader that was told to end.
 func orDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // openLogs opens all files, oldest first. They are opened from the newest on:

@@ -14,7 +14,7 @@ import (
 
 // Who is neither the same user nor root is not let in; the next one is.
 func TestStrangersAreRefused(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "mm")
+	dir, err := os.MkdirTemp("/tmp", "mm") //nolint:usetesting // The folder of a test is too long for a socket.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,9 +27,9 @@ func TestStrangersAreRefused(t *testing.T) {
 	defer plain.Close()
 	var asked atomic.Int32
 	l := checkPeers(plain, func(c net.Conn) (int, error) {
-		real, err := peerUID(c)
-		if err != nil || real != os.Getuid() {
-			t.Errorf("peer %d, %v; want %d", real, err, os.Getuid())
+		uid, err := peerUID(c)
+		if err != nil || uid != os.Getuid() {
+			t.Errorf("peer %d, %v; want %d", uid, err, os.Getuid())
 		}
 		switch asked.Add(1) {
 		case 1:
@@ -37,14 +37,14 @@ func TestStrangersAreRefused(t *testing.T) {
 		case 2:
 			return 0, errors.New("it has gone")
 		}
-		return real, nil
+		return uid, nil
 	})
 	for i := range 3 {
 		c, err := dial(context.Background(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() //nolint:revive // Three, held until the end on purpose.
+		defer c.Close() //nolint:gocritic // Three, held until the end on purpose.
 		if i < 2 {
 			continue
 		}

@@ -184,7 +184,7 @@ func (r registry) withdraw(ctx context.Context, info *HostInfo) error {
 	defer release()
 	now, err := r.read(safename.SafeName(info.Name) + infoSuffix)
 	if err != nil || !now.same(info) {
-		return nil //nolint:nilerr // Nothing of ours is there any more.
+		return nil // nothing of ours is there any more
 	}
 	removeSocket(info.Socket)
 	return os.Remove(r.infoPath(info.Name))

@@ -21,13 +21,13 @@ const (
 	// then is told so.
 	MaxStreams = 32
 	// maxConns bounds the connections; more wait in the system's queue.
-	maxConns       = 128
-	maxHeaderBytes = 16 << 10
-	maxBodyBytes   = 1 << 20
-	requestTime    = 10 * time.Second // to read a request
-	answerTime     = 30 * time.Second // to answer one that is no stream
-	idleTime       = 30 * time.Second // between two requests of a connection
-	statusTime     = 5 * time.Second  // for the host to describe itself
+	maxConns           = 128
+	maxHeaderBytes     = 16 << 10
+	maxBodyBytes       = 1 << 20
+	defaultRequestTime = 10 * time.Second // to read a request
+	answerTime         = 30 * time.Second // to answer one that is no stream
+	idleTime           = 30 * time.Second // between two requests of a connection
+	statusTime         = 5 * time.Second  // for the host to describe itself
 	// flushTime is how long an end waits for answers that are being written.
 	flushTime = time.Second
 	// defaultWriteTimeout is how long a viewer may read nothing.
@@ -56,6 +56,8 @@ type Options struct {
 	// WriteTimeout is how long a viewer may read nothing of a stream before it
 	// is dropped; 0: 10 s.
 	WriteTimeout time.Duration
+
+	requestTime time.Duration // to read a request; 0: 10 s
 }
 
 // Server answers the control socket of one host. It is safe for any goroutine.
@@ -114,6 +116,9 @@ func serve(o Options) (*Server, error) {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = defaultWriteTimeout
 	}
+	if o.requestTime <= 0 {
+		o.requestTime = defaultRequestTime
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		o: o, place: newRegistry(stateDir), cancel: cancel,
@@ -135,7 +140,7 @@ func serve(o Options) (*Server, error) {
 	s.http = &http.Server{
 		Handler:           s.counted(http.MaxBytesHandler(mux, maxBodyBytes)),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: requestTime, ReadTimeout: requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
+		ReadHeaderTimeout: o.requestTime, ReadTimeout: o.requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	go func() {

@@ -39,7 +39,11 @@ func (s *stream) Flush() error {
 }
 
 // open takes a place among the streams; the caller gives it back with release.
-func (s *Server) open(w http.ResponseWriter) (out *stream, release func(), err error) {
+func (s *Server) open(w http.ResponseWriter, r *http.Request) (out *stream, release func(), err error) {
+	if r.ContentLength != 0 {
+		// While a body is not read whole nobody sees that its sender has gone.
+		return nil, nil, &Error{Status: http.StatusBadRequest, Code: CodeBadRequest, Message: "this request takes no body", Hint: "send it without one"}
+	}
 	select {
 	case s.streams <- struct{}{}:
 	default:
@@ -49,17 +53,16 @@ func (s *Server) open(w http.ResponseWriter) (out *stream, release func(), err e
 		}
 	}
 	out = &stream{w: w, rc: http.NewResponseController(w), patient: s.o.WriteTimeout}
-	// A stream outlives the time that a request has; without this the server
-	// would take the viewer for gone.
-	if err := out.rc.SetReadDeadline(time.Time{}); err != nil {
+	return out, func() {
+		// The end of the answer is written when the handler has returned; the
+		// deadline of the last write may have passed by then.
+		_ = out.rc.SetWriteDeadline(time.Now().Add(out.patient)) // a connection that has gone has no end to write
 		<-s.streams
-		return nil, nil, err
-	}
-	return out, func() { <-s.streams }, nil
+	}, nil
 }
 
 func (s *Server) trace(w http.ResponseWriter, r *http.Request) {
-	out, release, err := s.open(w)
+	out, release, err := s.open(w, r)
 	if err != nil {
 		writeError(w, err)
 		return
@@ -121,7 +124,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	out, release, err := s.open(w)
+	out, release, err := s.open(w, r)
 	if err != nil {
 		writeError(w, err)
 		return
