@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,10 +33,13 @@ func Hosts(stateDir string) ([]HostInfo, error) {
 	ctx := context.Background() // each step has a bound of its own
 	var mu sync.Mutex
 	var alive []HostInfo
-	var gone []string
+	var gone, orphans []string
 	var probes sync.WaitGroup
 	slots := make(chan struct{}, maxProbes)
 	for _, e := range entries {
+		if base, ok := strings.CutSuffix(e.Name(), socketSuffix); ok && !taken(filepath.Join(r.dir, base+infoSuffix)) {
+			orphans = append(orphans, base) // its host was killed before it could announce itself, or is about to
+		}
 		if !strings.HasSuffix(e.Name(), infoSuffix) {
 			continue
 		}
@@ -57,7 +61,7 @@ func Hosts(stateDir string) ([]HostInfo, error) {
 		})
 	}
 	probes.Wait()
-	r.sweepAll(ctx, gone)
+	r.sweepAll(ctx, gone, orphans)
 	slices.SortFunc(alive, func(a, b HostInfo) int {
 		if c := b.Started.Compare(a.Started); c != 0 {
 			return c
@@ -70,8 +74,8 @@ func Hosts(stateDir string) ([]HostInfo, error) {
 // sweepAll removes what dead hosts left. Each is tried once more under the
 // lock, since another may have taken the name meanwhile. Where the lock is not
 // to be had it is left to the next who lists.
-func (r registry) sweepAll(ctx context.Context, names []string) {
-	if len(names) == 0 {
+func (r registry) sweepAll(ctx context.Context, names, orphans []string) {
+	if len(names)+len(orphans) == 0 {
 		return
 	}
 	release, err := r.lock(ctx)
@@ -81,6 +85,11 @@ func (r registry) sweepAll(ctx context.Context, names []string) {
 	defer release()
 	for _, name := range names {
 		r.sweep(ctx, name)
+	}
+	for _, base := range orphans {
+		if !taken(filepath.Join(r.dir, base+infoSuffix)) {
+			removeDeadSocket(ctx, filepath.Join(r.dir, base+socketSuffix))
+		}
 	}
 }
 

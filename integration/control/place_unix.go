@@ -25,12 +25,12 @@ const maxSocketPath = 103
 // socketFor returns the path of a host's socket: beside its file, or in a
 // short folder where that would be too long for the system.
 func socketFor(dir, name string) (string, error) {
-	path := filepath.Join(dir, safename.SafeName(name)+".sock")
+	path := filepath.Join(dir, safename.SafeName(name)+socketSuffix)
 	if len(path) <= maxSocketPath {
 		return path, nil
 	}
 	sum := sha256.Sum256([]byte(dir + "\x00" + name))
-	path = filepath.Join(shortDir(), hex.EncodeToString(sum[:12])+".sock")
+	path = filepath.Join(shortDir(), hex.EncodeToString(sum[:12])+socketSuffix)
 	if len(path) > maxSocketPath {
 		return "", fmt.Errorf("the paths of a control socket are too long for the system: %d bytes for %s; set TMPDIR to a shorter one", len(path), path)
 	}
@@ -50,10 +50,10 @@ func inShortDir(path string) bool {
 // plausible reports whether a path may be the socket of a host, which may have
 // reached the folder by another way than who reads this.
 func plausible(path, name string) bool {
-	if !filepath.IsAbs(path) || filepath.Ext(path) != ".sock" {
+	if !filepath.IsAbs(path) || filepath.Ext(path) != socketSuffix {
 		return false
 	}
-	return inShortDir(path) || filepath.Base(filepath.Dir(path)) == hostsDir && filepath.Base(path) == safename.SafeName(name)+".sock"
+	return inShortDir(path) || filepath.Base(filepath.Dir(path)) == hostsDir && filepath.Base(path) == safename.SafeName(name)+socketSuffix
 }
 
 // privateDir makes a folder of mode 0700, or makes sure that an existing one

@@ -21,6 +21,8 @@ import (
 const (
 	hostsDir   = "hosts"
 	infoSuffix = ".json"
+	// socketSuffix is of Unix sockets; pipes are in no folder.
+	socketSuffix = ".sock"
 	// maxInfo bounds the file of a host: who reads it did not write it.
 	maxInfo = 1 << 20
 	maxName = 64

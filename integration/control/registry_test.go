@@ -169,6 +169,32 @@ func TestKilledHostIsSwept(t *testing.T) {
 	}
 }
 
+// A host that was killed before it announced itself left a socket alone.
+func TestOrphanIsSwept(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "hosts"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open := map[string]*net.UnixListener{}
+	for _, name := range []string{"dead", "alive"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "hosts", name+".sock")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		open[name] = l
+	}
+	open["dead"].Close()
+	defer open["alive"].Close()
+	put(t, dir, "hosts/file.sock", "no socket")
+	if got := names(t, dir); len(got) > 0 {
+		t.Errorf("hosts %q", got)
+	}
+	if left := strings.Join(files(t, dir), " "); left != "alive.sock file.sock" {
+		t.Errorf("left: %s", left)
+	}
+}
+
 // Where the path of the socket would be too long it lies in a short folder.
 func TestLongPath(t *testing.T) {
 	tmp, err := os.MkdirTemp("/tmp", "mm") //nolint:usetesting // The folder of a test is too long for a socket.
