@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/messages"
+)
+
+func newLogs(c *common) *cobra.Command {
+	var host string
+	var o control.LogOptions
+	cmd := &cobra.Command{
+		Use: "logs SERVER", Short: "Show what a server writes to stderr",
+		Long: `Show the last lines that a server wrote to stderr. Without --host the running host
+is asked where there is exactly one, and the files in the state folder are read
+otherwise, so that no host needs to run.`,
+		Example: `  metamcp logs github --follow
+  metamcp logs github --lines 1000 > github.txt`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if o.Lines < 0 {
+				return usageError{fmt.Errorf("--lines %d: use a number from 0 on", o.Lines)}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			out := cmd.OutOrStdout()
+			if terminalWidth(out) > 0 {
+				out = tame{out}
+			}
+			if host == "" {
+				return c.anyLogs(ctx, out, given[0], o)
+			}
+			client, err := c.dialHost(host)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return hostLogs(ctx, out, client, given[0], o)
+		},
+	}
+	cmd.Flags().StringVar(&host, "host", "", "the name or process id of a running host")
+	cmd.Flags().IntVarP(&o.Lines, "lines", "n", control.DefaultLines, "so many of the last lines")
+	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "go on with what comes, until interrupted")
+	return cmd
+}
+
+// hostLogs copies a log from a running host.
+func hostLogs(ctx context.Context, out io.Writer, client *control.Client, server string, o control.LogOptions) error {
+	text, err := client.Logs(ctx, server, o)
+	if err != nil {
+		return untilDone(ctx, err)
+	}
+	defer func() { _ = text.Close() }()
+	_, err = io.Copy(out, text)
+	return untilDone(ctx, err)
+}
+
+// untilDone drops the error of a copy that was interrupted: that is how one
+// that follows ends.
+func untilDone(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
+}
+
+// anyLogs asks the only running host, and else reads the files.
+func (c *common) anyLogs(ctx context.Context, out io.Writer, server string, o control.LogOptions) error {
+	dir, err := c.stateDir()
+	if err != nil {
+		return err
+	}
+	var answer error // of the host, where it knows better
+	if info, err := control.Find(dir, ""); err == nil {
+		client, err := control.Dial(info)
+		if err == nil {
+			defer client.Close()
+			var e *control.Error
+			err = hostLogs(ctx, out, client, server, o)
+			if err == nil || !errors.As(err, &e) || e.Code != string(messages.CodeServerNotFound) {
+				return err
+			}
+			answer = err // the log of a server that is configured no longer may be there
+		}
+	}
+	folder := filepath.Join(dir, "logs")
+	files := func() ([]string, error) { return control.LogFiles(folder, server) }
+	found, err := files()
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0 && answer != nil:
+		return answer
+	case len(found) == 0 && !o.Follow:
+		return fmt.Errorf("there is no log of %q in %s: the server wrote nothing to stderr, was never started, or has another name", server, folder)
+	}
+	return control.CopyLogs(ctx, out, files, o)
+}
+
+// tame keeps what servers write from steering a terminal.
+type tame struct{ out io.Writer }
+
+// Write implements io.Writer.
+func (t tame) Write(p []byte) (int, error) {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, string(p))
+	if _, err := io.WriteString(t.out, text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/messages"
+)
+
+const (
+	// askTime is how long a host may take to answer a command.
+	askTime = 10 * time.Second
+	// watchEvery is how often --watch looks.
+	watchEvery = time.Second
+)
+
+func newStatus(c *common) *cobra.Command {
+	var asJSON, again bool
+	cmd := &cobra.Command{
+		Use: "status [HOST]", Short: "Show a running host: pool, servers, breakers and calls",
+		Long: `Show a running host. HOST is its name or process id, as metamcp ps lists them; it
+may be left out where only one host runs with this state folder.`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			host, err := c.dialHost(first(given))
+			if err != nil {
+				return err
+			}
+			defer host.Close()
+			if again {
+				return watchStatus(ctx, cmd.OutOrStdout(), host, asJSON)
+			}
+			return showStatus(ctx, cmd.OutOrStdout(), host, asJSON, false)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; with --watch one line each time")
+	cmd.Flags().BoolVar(&again, "watch", false, "show it every second until interrupted")
+	return cmd
+}
+
+func first(given []string) string {
+	if len(given) == 0 {
+		return ""
+	}
+	return given[0]
+}
+
+// stateDir returns the folder in which hosts are looked for. A configuration
+// that is broken by now does not hide a host that runs: flags, variables and
+// the default still name the folder.
+func (c *common) stateDir() (string, error) {
+	cfg, err := config.Load(c.sources())
+	if err != nil {
+		if cfg = c.withoutFiles(); cfg == nil {
+			return "", err
+		}
+		fmt.Fprintf(c.stderr, "metamcp: %v; looking in %s (--state-dir names another folder)\n", err, cfg.Settings.StateDir)
+	}
+	if cfg.Settings.StateDir == "" {
+		return "", errors.New("no state folder is known, so no host can be found; name one with --state-dir")
+	}
+	return cfg.Settings.StateDir, nil
+}
+
+// withoutFiles is the configuration that flags and variables make; nil where
+// these are wrong.
+func (c *common) withoutFiles() *config.Config {
+	f, err := os.CreateTemp("", "metamcp-*.json")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.WriteString("{}")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil
+	}
+	cfg, err := config.Load(config.Sources{Files: []string{f.Name()}, Overlay: c.overlay})
+	if err != nil {
+		return nil
+	}
+	return cfg
+}
+
+// dialHost connects with a running host by name or process id.
+func (c *common) dialHost(nameOrPID string) (*control.Client, error) {
+	dir, err := c.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	info, err := control.Find(dir, nameOrPID)
+	if err != nil {
+		var e *control.Error
+		if errors.As(err, &e) && e.Code == control.CodeSeveralHosts {
+			return nil, usageError{err}
+		}
+		return nil, err
+	}
+	return control.Dial(info)
+}
+
+// watchStatus shows a host until it is interrupted, which is the way to end
+// it, or until the host has gone.
+func watchStatus(ctx context.Context, out io.Writer, host *control.Client, asJSON bool) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		if err := showStatus(ctx, out, host, asJSON, true); err != nil {
+			if ctx.Err() != nil {
+				return nil // interrupted while the host was asked
+			}
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func showStatus(parent context.Context, out io.Writer, host *control.Client, asJSON, again bool) error {
+	ctx, cancel := context.WithTimeout(parent, askTime)
+	defer cancel()
+	st, err := host.Status(ctx, false)
+	if err != nil {
+		return hostError(err, host.Info())
+	}
+	if asJSON {
+		enc := json.NewEncoder(out)
+		if !again {
+			enc.SetIndent("", "  ")
+		}
+		return enc.Encode(st)
+	}
+	var text strings.Builder
+	width := terminalWidth(out)
+	if again && width > 0 {
+		text.WriteString("\x1b[H\x1b[2J") // the top of an empty screen
+	}
+	if err := printStatus(&text, st, time.Now(), look{width: width, colours: width > 0 && os.Getenv("NO_COLOR") == ""}); err != nil {
+		return err
+	}
+	if again && width == 0 {
+		text.WriteString("\n")
+	}
+	_, err = io.WriteString(out, text.String())
+	return err
+}
+
+// hostError says which host was too slow.
+func hostError(err error, info control.HostInfo) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the host %s (pid %d) did not answer within %s; it may be stopped or overloaded", info.Name, info.PID, askTime)
+	}
+	return err
+}
+
+// look says how a table is shown.
+type look struct {
+	width   int // of the terminal; 0: none
+	colours bool
+}
+
+// The colours of a cell, all of one length: a column in which every cell has
+// one stays aligned.
+const (
+	plainInk  = "\x1b[39m"
+	redInk    = "\x1b[31m"
+	greenInk  = "\x1b[32m"
+	yellowInk = "\x1b[33m"
+)
+
+// ink colours a cell.
+func (l look) ink(colour, cell string) string {
+	if !l.colours {
+		return cell
+	}
+	return colour + cell + plainInk
+}
+
+// table returns an empty table in which so many columns have colours.
+func (l look) table(coloured int) table {
+	if l.width == 0 {
+		return table{}
+	}
+	if l.colours {
+		return table{width: l.width + coloured*2*len(plainInk)}
+	}
+	return table{width: l.width}
+}
+
+func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) error {
+	head := l.table(0)
+	title := fmt.Sprintf("%s (pid %d, metamcp %s), up %s", oneLine(st.Name), st.PID, oneLine(st.Version), age(now.Sub(st.Started)))
+	if st.Draining {
+		title += ", draining"
+	}
+	head.row("host", title)
+	for _, c := range st.Configs {
+		head.row("config", oneLine(c))
+	}
+	p := st.Pool
+	pool := fmt.Sprintf("%d of %d places, %d idle, %d of %d waiting, %d evicted", p.Used, p.Size, p.Idle, p.Waiters, p.MaxWaiters, p.Evictions)
+	if p.Reserve > 0 {
+		pool += fmt.Sprintf(", reserve %d of %d", p.ReserveUsed, p.Reserve)
+	}
+	head.row("pool", pool)
+	head.row("calls", fmt.Sprintf("%d in flight, %d since the start, %d failed", st.Calls.InFlight, st.Calls.Total, st.Calls.Failed))
+	head.row("sessions", strconv.Itoa(st.Sessions))
+	if err := head.print(out); err != nil {
+		return err
+	}
+	if len(st.Servers) == 0 {
+		_, err := fmt.Fprintln(out, "\nno servers are configured")
+		return err
+	}
+	fmt.Fprintln(out)
+	t := l.table(2)
+	t.row("SERVER", l.ink(plainInk, "STATE"), l.ink(plainInk, "BREAKER"), "TOOLS", "CONNECTIONS", "IN FLIGHT", "PROBLEM")
+	for i := range st.Servers {
+		s := &st.Servers[i]
+		inFlight := 0
+		for _, in := range s.Instances {
+			inFlight += in.InFlight
+		}
+		t.row(oneLine(s.Name), l.state(s), l.breaker(s.Breaker), toolCount(s), strconv.Itoa(len(s.Instances)), strconv.Itoa(inFlight), problem(s, now))
+	}
+	return t.print(out)
+}
+
+// state is a server's state for people.
+func (l look) state(s *messages.HostServer) string {
+	word := strings.ToLower(oneLine(s.State))
+	switch {
+	case s.Disabled:
+		return l.ink(plainInk, "disabled")
+	case s.State == "FAILED" || s.Error != nil && len(s.Instances) == 0:
+		return l.ink(redInk, "failed")
+	case len(s.Instances) == 0 && s.State == "IDLE":
+		return l.ink(plainInk, "not started")
+	case s.State == "ACTIVE":
+		return l.ink(greenInk, word)
+	case s.State == "CONNECTING":
+		return l.ink(yellowInk, word)
+	}
+	return l.ink(plainInk, word)
+}
+
+func (l look) breaker(state string) string {
+	switch state {
+	case "open":
+		return l.ink(redInk, state)
+	case "half-open":
+		return l.ink(yellowInk, state)
+	}
+	return l.ink(plainInk, oneLine(state))
+}
+
+// toolCount is how many of a server's tools may be used.
+func toolCount(s *messages.HostServer) string {
+	switch {
+	case !s.Known:
+		return "?"
+	case s.Enabled < s.Tools:
+		return fmt.Sprintf("%d of %d", s.Enabled, s.Tools)
+	}
+	return strconv.Itoa(s.Tools)
+}
+
+// problem says why a server fails, of what class that is, and when it is tried
+// again.
+func problem(s *messages.HostServer, now time.Time) string {
+	if s.Error == nil {
+		return ""
+	}
+	var text string
+	if s.Error.Class != messages.ClassNone {
+		text = "[" + oneLine(string(s.Error.Class)) + "] "
+	}
+	text += oneLine(s.Error.Message)
+	if s.Failures > 1 {
+		text = fmt.Sprintf("%d× %s", s.Failures, text)
+	}
+	again := "with the next call"
+	if left := s.RetryAt.Sub(now); !s.RetryAt.IsZero() && left > 0 {
+		again = "in " + age(left)
+	}
+	if s.Breaker != "closed" || !s.RetryAt.IsZero() {
+		// In front, since the end of a long line is cut.
+		text = "again " + again + ": " + text
+	}
+	return text
+}
+
+// age is a duration for people, in its two largest units.
+func age(d time.Duration) string {
+	s := int64(max(0, d).Round(time.Second) / time.Second)
+	const minute, hour, day = 60, 60 * 60, 24 * 60 * 60
+	switch {
+	case s < minute:
+		return fmt.Sprintf("%ds", s)
+	case s < hour:
+		return fmt.Sprintf("%dm%ds", s/minute, s%minute)
+	case s < day:
+		return fmt.Sprintf("%dh%dm", s/hour, s%hour/minute)
+	}
+	return fmt.Sprintf("%dd%dh", s/day, s%day/hour)
+}
+
+// oneLine makes text of others fit for one cell: no breaks, and nothing that a
+// terminal would obey.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return '�'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,50 @@
+//go:build unix
+
+package control
+
+import (
+	"errors"
+	"net"
+	"os"
+)
+
+// checkedListener lets in who runs as the same user, or as root. The modes of
+// socket and folder say the same; this holds where they were changed.
+type checkedListener struct {
+	net.Listener
+	peer func(net.Conn) (uid int, err error)
+	self int
+}
+
+func checkPeers(l net.Listener, peer func(net.Conn) (int, error)) net.Listener {
+	return &checkedListener{Listener: l, peer: peer, self: os.Geteuid()}
+}
+
+// Accept implements net.Listener.
+func (l *checkedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if uid, err := l.peer(c); err == nil && (uid == l.self || uid == 0) {
+			return c, nil
+		}
+		_ = c.Close() // a stranger, or one that has gone
+	}
+}
+
+// onSocket runs do with the descriptor of a connection.
+func onSocket(c net.Conn, do func(fd int) error) error {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return errors.New("not a Unix socket")
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = do(int(fd)) })
+	return errors.Join(err, failed)
+}

@@ -1,0 +1,125 @@
+//go:build unix
+
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/metamcp/metamcp/integration/safename"
+)
+
+// maxSocketPath is what fits into sun_path of macOS with its NUL; Linux takes
+// four bytes more.
+const maxSocketPath = 103
+
+// socketFor returns the path of a host's socket: beside its file, or in a
+// short folder where that would be too long for the system.
+func socketFor(dir, name string) (string, error) {
+	path := filepath.Join(dir, safename.SafeName(name)+socketSuffix)
+	if len(path) <= maxSocketPath {
+		return path, nil
+	}
+	sum := sha256.Sum256([]byte(dir + "\x00" + name))
+	path = filepath.Join(shortDir(), hex.EncodeToString(sum[:12])+socketSuffix)
+	if len(path) > maxSocketPath {
+		return "", fmt.Errorf("the paths of a control socket are too long for the system: %d bytes for %s; set TMPDIR to a shorter one", len(path), path)
+	}
+	return path, nil
+}
+
+func shortDir() string {
+	return filepath.Join(os.TempDir(), "metamcp-"+strconv.Itoa(os.Getuid()))
+}
+
+// inShortDir reports whether a path is one that [socketFor] makes where the
+// folder of hosts is too deep; TMPDIR may differ between host and reader.
+func inShortDir(path string) bool {
+	return filepath.Base(filepath.Dir(path)) == "metamcp-"+strconv.Itoa(os.Getuid())
+}
+
+// plausible reports whether a path may be the socket of a host, which may have
+// reached the folder by another way than who reads this.
+func plausible(path, name string) bool {
+	if !filepath.IsAbs(path) || filepath.Ext(path) != socketSuffix {
+		return false
+	}
+	return inShortDir(path) || filepath.Base(filepath.Dir(path)) == hostsDir && filepath.Base(path) == safename.SafeName(name)+socketSuffix
+}
+
+// privateDir makes a folder of mode 0700, or makes sure that an existing one
+// is a folder of ours that nobody else can enter.
+func privateDir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	switch st, ok := info.Sys().(*syscall.Stat_t); {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder; remove it", path)
+	case !ok || int(st.Uid) != os.Geteuid() && os.Geteuid() != 0:
+		return fmt.Errorf("%s belongs to another user; remove it, or use another --state-dir", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s is open to others (mode %o); use: chmod 700 %s", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// listen makes the socket, which must not exist yet.
+func listen(ctx context.Context, path string) (net.Listener, error) {
+	if inShortDir(path) {
+		if err := privateDir(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := l.(*net.UnixListener); ok {
+		// It is removed under the lock of the folder, by who owns the name.
+		u.SetUnlinkOnClose(false)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(path))
+	}
+	return checkPeers(l, peerUID), nil
+}
+
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", path)
+}
+
+func nobodyListens(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}
+
+// removeDeadSocket reports whether the path is free, after it removed a socket
+// on which nobody listens. Whatever else is there stays.
+func removeDeadSocket(ctx context.Context, path string) bool {
+	if taken(path) && dead(ctx, path) {
+		removeSocket(path)
+	}
+	return !taken(path)
+}
+
+// removeSocket removes a socket, and nothing else.
+func removeSocket(path string) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		_ = os.Remove(path) // where it stays it is found dead again
+	}
+}

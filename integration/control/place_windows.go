@@ -1,0 +1,64 @@
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/Microsoft/go-winio"
+	"golang.org/x/sys/windows"
+)
+
+const pipePrefix = `\\.\pipe\metamcp-`
+
+// socketFor returns the name of a host's pipe. Pipes have one flat space of
+// names on a machine, so the folder is part of it.
+func socketFor(dir, name string) (string, error) {
+	sum := sha256.Sum256([]byte(strings.ToLower(dir) + "\x00" + name))
+	return pipePrefix + hex.EncodeToString(sum[:16]), nil
+}
+
+// plausible reports whether this may be the pipe of a host.
+func plausible(pipe, _ string) bool { return strings.HasPrefix(pipe, pipePrefix) }
+
+// privateDir makes a folder. It has the access rights of the user's profile,
+// which are private by default.
+func privateDir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder; remove it", path)
+	}
+	return err
+}
+
+// listen makes the pipe; only this user and the system may open it.
+func listen(_ context.Context, pipe string) (net.Listener, error) {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return nil, fmt.Errorf("ask for the user of this process: %w", err)
+	}
+	return winio.ListenPipe(pipe, &winio.PipeConfig{
+		SecurityDescriptor: "D:P(A;;GA;;;" + user.User.Sid.String() + ")(A;;GA;;;SY)",
+	})
+}
+
+func dial(ctx context.Context, pipe string) (net.Conn, error) {
+	return winio.DialPipeContext(ctx, pipe)
+}
+
+func nobodyListens(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// removeDeadSocket reports whether the name is free; a pipe ends with its host.
+func removeDeadSocket(ctx context.Context, pipe string) bool { return dead(ctx, pipe) }
+
+// removeSocket has nothing to do: a pipe ends with its host.
+func removeSocket(string) {}

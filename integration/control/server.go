@@ -1,0 +1,220 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// The bounds of a server.
+const (
+	// MaxStreams is how many traces and logs are streamed at a time; who comes
+	// then is told so.
+	MaxStreams = 32
+	// maxConns bounds the connections; more wait in the system's queue.
+	maxConns           = 128
+	maxHeaderBytes     = 16 << 10
+	maxBodyBytes       = 1 << 20
+	defaultRequestTime = 10 * time.Second // to read a request
+	answerTime         = 30 * time.Second // to answer one that is no stream
+	idleTime           = 30 * time.Second // between two requests of a connection
+	statusTime         = 5 * time.Second  // for the host to describe itself
+	// flushTime is how long an end waits for answers that are being written.
+	flushTime = time.Second
+	// defaultWriteTimeout is how long a viewer may read nothing.
+	defaultWriteTimeout = 10 * time.Second
+)
+
+// Options say what a [Server] serves.
+type Options struct {
+	// StateDir is the folder of the host's state; it is made where it does not
+	// exist.
+	StateDir string
+	// Name is asked for; another running host that has it makes this one
+	// NAME-2, NAME-3 and so on. Empty: host-PID.
+	Name    string
+	Version string
+	Started time.Time // zero: now
+	Configs []string  // the paths of the configuration files
+	Host    Host
+	// Handlers are further endpoints by pattern of [http.ServeMux], such as
+	// "GET /metrics". They have 30 s to answer, may read bodies of 1 MiB, and
+	// end when the request's context does. One that streams moves its own
+	// deadlines with an [http.ResponseController].
+	Handlers map[string]http.Handler
+	// Log gets what goes wrong inside; nil: nobody.
+	Log *slog.Logger
+	// WriteTimeout is how long a viewer may read nothing of a stream before it
+	// is dropped; 0: 10 s.
+	WriteTimeout time.Duration
+
+	requestTime time.Duration // to read a request; 0: 10 s
+}
+
+// Server answers the control socket of one host. It is safe for any goroutine.
+type Server struct {
+	o       Options
+	info    HostInfo
+	place   registry
+	http    *http.Server
+	streams chan struct{} // a place for each
+	cancel  context.CancelFunc
+	served  chan struct{} // closed when nothing is accepted any more
+
+	mu      sync.Mutex
+	running int           // handlers
+	closing bool          // no new handlers
+	quiet   chan struct{} // closed when closing and none runs
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Serve announces a host and serves its control socket until [Server.Close].
+// Where that cannot be, for instance because StateDir is not writable, the
+// error says why; a host can do without.
+func Serve(o Options) (*Server, error) {
+	s, err := serve(o)
+	if err != nil {
+		return nil, fmt.Errorf("no control socket (metamcp status, ps and trace do not find this host): %w", err)
+	}
+	return s, nil
+}
+
+func serve(o Options) (*Server, error) {
+	switch {
+	case o.Host == nil:
+		return nil, errors.New("Options.Host is nil")
+	case o.StateDir == "":
+		return nil, errors.New("there is no state folder")
+	}
+	stateDir, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Name == "" {
+		o.Name = fmt.Sprintf("host-%d", os.Getpid())
+	}
+	if err := checkName(o.Name); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = defaultWriteTimeout
+	}
+	if o.requestTime <= 0 {
+		o.requestTime = defaultRequestTime
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{
+		o: o, place: newRegistry(stateDir), cancel: cancel,
+		streams: make(chan struct{}, MaxStreams), served: make(chan struct{}), quiet: make(chan struct{}),
+	}
+	mux, err := s.routes()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	l, info, err := s.place.claim(ctx, o.Name, HostInfo{
+		PID: os.Getpid(), Started: o.Started.UTC().Round(0), Version: o.Version, Configs: append([]string{}, o.Configs...),
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s.info = info
+	s.http = &http.Server{
+		Handler:           s.counted(http.MaxBytesHandler(mux, maxBodyBytes)),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: o.requestTime, ReadTimeout: o.requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	go func() {
+		defer close(s.served)
+		if err := s.http.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+			o.Log.Warn("the control socket takes no more requests", "error", err)
+		}
+	}()
+	return s, nil
+}
+
+// Info returns how the host is announced, its final name included.
+func (s *Server) Info() HostInfo { return s.info }
+
+// Close withdraws the host, ends all streams and waits for every handler, for
+// as long as ctx lasts. A second call returns what the first did.
+func (s *Server) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
+	return s.closeErr
+}
+
+func (s *Server) close(ctx context.Context) error {
+	err := s.place.withdraw(ctx, &s.info)
+	s.cancel()
+	s.mu.Lock()
+	s.closing = true
+	if s.running == 0 {
+		close(s.quiet)
+	}
+	s.mu.Unlock()
+	// Answers that are complete still reach their clients; connections that
+	// never sent a request are not waited for.
+	flushing, stop := context.WithTimeout(ctx, flushTime)
+	defer stop()
+	if shutErr := s.http.Shutdown(flushing); shutErr != nil {
+		_ = s.http.Close() // the listener is closed already; connections have no errors that matter
+	}
+	select {
+	case <-s.quiet:
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("requests at the control socket did not end in time: %w", context.Cause(ctx)))
+	}
+	<-s.served
+	return err
+}
+
+// counted counts the handlers that run, and lets none begin when the server
+// ends.
+func (s *Server) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.enter() {
+			writeError(w, &Error{Status: http.StatusServiceUnavailable, Code: CodeShuttingDown, Message: "the host is about to end"})
+			return
+		}
+		defer s.leave()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.running++
+	return true
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	if s.closing && s.running == 0 {
+		close(s.quiet)
+	}
+}
