@@ -44,16 +44,16 @@ func (c *common) auditFile(given []string) (string, error) {
 }
 
 // auditChains are the logs beside the file; none is an error.
-func (c *common) auditChains(given []string) (path string, chains []string, err error) {
-	path, err = c.auditFile(given)
+func (c *common) auditChains(given []string) ([]string, error) {
+	path, err := c.auditFile(given)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	chains, err = audit.Chains(path)
+	chains, err := audit.Chains(path)
 	if err == nil && len(chains) == 0 {
 		err = fmt.Errorf("there is no audit log at %s; a host that runs writes one", path)
 	}
-	return path, chains, err
+	return chains, err
 }
 
 func newAuditVerify(c *common) *cobra.Command {
@@ -164,7 +164,7 @@ func newAuditHead(c *common) *cobra.Command {
 where nobody who can write to the log can write; metamcp audit verify --head
 then shows that nothing up to that entry was rewritten.`,
 		RunE: func(cmd *cobra.Command, given []string) error {
-			_, chains, err := c.auditChains(given)
+			chains, err := c.auditChains(given)
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ func newAuditList(c *common) *cobra.Command {
 			if f.limit < 0 {
 				return usageError{errors.New("--limit is a number of entries, or 0 for all")}
 			}
-			_, chains, err := c.auditChains(given)
+			chains, err := c.auditChains(given)
 			if err != nil {
 				return err
 			}

@@ -86,7 +86,8 @@ func (h *headFile) write(path string) error {
 		return err
 	}
 	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
 		return err
 	}
 	return os.Rename(name+".new", name)

@@ -42,7 +42,8 @@ func makeKey(name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
 	_, err = f.Write(key)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
 		return err
 	}
 	if err := os.Link(f.Name(), name); err != nil && !errors.Is(err, os.ErrExist) {

@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// syncEvery is the longest that a written entry waits to be made durable.
-const syncEvery = time.Second
-
 // problemEvery is how often OnProblem is told at most.
 const problemEvery = time.Minute
 
@@ -142,7 +139,7 @@ func (l *Log) take() []Entry {
 
 // give returns a batch that take gave, to be used again.
 func (l *Log) give(batch []Entry) {
-	const keep = 1024
+	const keep = 2048
 	if cap(batch) > keep {
 		return
 	}
@@ -177,12 +174,12 @@ func (l *Log) run() {
 			}
 		}
 		if l.w.unsynced {
-			if time.Since(synced) >= syncEvery {
+			if time.Since(synced) >= l.o.syncEvery {
 				synced = time.Now()
 				l.problem(l.w.sync())
 			}
 			if wait == 0 && l.w.unsynced {
-				wait = max(time.Millisecond, syncEvery-time.Since(synced))
+				wait = max(time.Millisecond, l.o.syncEvery-time.Since(synced))
 			}
 		}
 		if wait > 0 {

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// limited is played where a process can have its files limited.
+var limited = func(*Log, string) int { return 1 }
+
 // play is the other process of a test.
 func play(role, path string) int {
 	l, err := Open(Options{Path: path, Name: role, MaxBytes: 40 << 10, MaxFiles: 1000, Queue: 64, retry: 20 * time.Millisecond})
@@ -41,7 +44,7 @@ func play(role, path string) int {
 			l.Append(call(i))
 		}
 	default:
-		return playLimited(l, path)
+		return limited(l, path)
 	}
 	if err := l.Close(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

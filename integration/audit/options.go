@@ -51,6 +51,9 @@ type Options struct {
 	// retry is how long the log waits before it writes again where writing
 	// failed; 0: a second. Tests shorten it.
 	retry time.Duration
+	// syncEvery is the longest that a written entry waits to be made durable;
+	// 0: a second.
+	syncEvery time.Duration
 }
 
 func (o *Options) complete() error {
@@ -75,6 +78,9 @@ func (o *Options) complete() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.syncEvery <= 0 {
+		o.syncEvery = time.Second
 	}
 	if o.retry <= 0 {
 		o.retry = time.Second

@@ -20,6 +20,8 @@ import (
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
+func init() { limited = playLimited }
+
 func other(t *testing.T, role, path string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()

@@ -57,7 +57,8 @@ type opened struct {
 // openAll opens the files of a chain, oldest first. A host may rotate them
 // meanwhile: then it looks again.
 func openAll(path string) ([]opened, error) {
-	for {
+	const attempts = 20
+	for n := 1; ; n++ {
 		before, err := listFiles(path)
 		if err != nil {
 			return nil, err
@@ -76,17 +77,15 @@ func openAll(path string) ([]opened, error) {
 			return all, nil
 		}
 		closeAll(all)
-		if err = errors.Join(ignoreMissing(err), listErr); err != nil {
-			return nil, err
+		switch {
+		case listErr != nil:
+			return nil, listErr
+		case err != nil && (!errors.Is(err, os.ErrNotExist) || n == attempts):
+			return nil, err // at last a link that leads nowhere
+		case n == attempts:
+			return nil, fmt.Errorf("the files of the audit log %s change faster than they are read; try again", path)
 		}
 	}
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 func closeAll(all []opened) {
