@@ -134,8 +134,10 @@ Without a command it speaks MCP over standard input and output.`,
 	pf.StringVar(&c.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
 	c.overlay = config.RegisterFlags(pf)
 	hideSettings(pf)
-	root.AddCommand(newSettings(pf), newServe(c), newCall(c), newDiscover(c), newIndex(c), newModel(c), newBench(c), newVersion(), newDemoServer(),
-		newStatus(c), newPs(c), newLogs(c))
+	root.AddCommand(
+		newSettings(pf), newServe(c), newCall(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
+		newStatus(c), newPs(c), newLogs(c), newAudit(c), newVersion(), newDemoServer(),
+	)
 	return root
 }
 

@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+)
+
+// Kind says what an entry is about; the list is closed.
+type Kind string
+
+// The kinds. Owners of a [Log] append calls and provisions; the log writes the
+// others itself.
+const (
+	// KindCall is one execution of a tool.
+	KindCall Kind = "call"
+	// KindProvision is one provisioning decision; its Decision is set.
+	KindProvision Kind = "provision"
+	// KindStart is a host that began to write.
+	KindStart Kind = "start"
+	// KindStop is a host that ended in order.
+	KindStop Kind = "stop"
+	// KindGap counts entries that were lost at this place.
+	KindGap Kind = "gap"
+	// KindRotate is the first entry of every file but the first. It names the
+	// oldest entry that is kept, since older files are deleted.
+	KindRotate Kind = "rotate"
+)
+
+// OutcomeOK is the outcome of a call whose tool reports no failure. The others
+// are "tool-error" (the tool's own isError), "rpc-error" (the child's JSON-RPC
+// error) and the codes of messages.Error.
+const OutcomeOK = "ok"
+
+// Client is who asked, as it named itself; nobody has checked it.
+type Client struct {
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// Decision is what was decided about a server to provision.
+type Decision struct {
+	// Decision is in one word what happened: "local", "provisioned",
+	// "recommended", "denied" or "failed".
+	Decision   string  `json:"decision"`
+	Source     string  `json:"source,omitempty"` // "local", "registry", "cache", "builtin"
+	Package    string  `json:"package,omitempty"`
+	Version    string  `json:"version,omitempty"` // exactly what was pinned
+	Confidence float64 `json:"confidence"`        // 0 to 1
+	Trusted    bool    `json:"trusted"`           // the namespace is allowed
+	Gate       string  `json:"gate,omitempty"`    // the one that refused it
+	Reason     string  `json:"reason,omitempty"`
+}
+
+// Entry is what an owner appends. The log keeps its slices and pointers until
+// it has written them: nobody may change them after [Log.Append].
+type Entry struct {
+	Kind    Kind      // "": a call
+	Time    time.Time // zero: now
+	Session uint64    // of the client's connection; 0: none
+	Client  Client
+	Request uint64 // as in the trace; 0: none
+	Server  string
+	Tool    string
+	// Args are the call's arguments, or the request that a provisioning
+	// decision answers: hashed, or scrubbed where they are written plain.
+	Args        json.RawMessage
+	Outcome     string // [OutcomeOK], "tool-error", "rpc-error" or a code
+	Class       string // the error's class; "": none
+	Duration    time.Duration
+	ResultBytes int // of the result as the child sent it
+	Retries     int // attempts after the first
+	Decision    *Decision
+
+	lost   uint64 // of a gap
+	found  string // of a start and a rotate: what was wrong with the chain
+	oldest uint64 // of a rotate
+}
+
+// Bounds of what an entry may hold. Names come from clients, which may send
+// anything.
+const (
+	maxName   = 256
+	maxReason = 1024
+	// maxPlainArgs bounds arguments that are written as they are; longer ones
+	// are hashed.
+	maxPlainArgs = 16 << 10
+)
+
+// bound cuts the texts of an entry to what a line may hold.
+func (e *Entry) bound() {
+	for _, s := range []*string{&e.Client.Name, &e.Client.Version, &e.Server, &e.Tool, &e.Outcome, &e.Class} {
+		cut(s, maxName)
+	}
+	if d := e.Decision; d != nil && (math.IsNaN(d.Confidence) || math.IsInf(d.Confidence, 0)) {
+		own := *d
+		own.Confidence = 0 // JSON has no such numbers
+		e.Decision = &own
+	}
+	if d := e.Decision; d != nil && (max(len(d.Decision), len(d.Source), len(d.Package), len(d.Version), len(d.Gate)) > maxName || len(d.Reason) > maxReason) {
+		own := *d
+		for _, s := range []*string{&own.Decision, &own.Source, &own.Package, &own.Version, &own.Gate} {
+			cut(s, maxName)
+		}
+		cut(&own.Reason, maxReason)
+		e.Decision = &own
+	}
+}
+
+// cut shortens a text; the copy lets go of the long one.
+func cut(s *string, most int) {
+	const mark = "…"
+	if len(*s) > most {
+		*s = strings.ToValidUTF8(strings.Clone((*s)[:most-len(mark)]), "") + mark
+	}
+}

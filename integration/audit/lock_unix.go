@@ -1,0 +1,28 @@
+//go:build unix
+
+package audit
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryLock locks an open file for this process, until it is closed. It does not
+// wait: another holder is errLocked.
+func tryLock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return errLocked
+		default:
+			return err
+		}
+	}
+}
+
+// openNonblock makes opening a pipe return without a reader.
+const openNonblock = unix.O_NONBLOCK

@@ -1,0 +1,228 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// problemEvery is how often OnProblem is told at most.
+const problemEvery = time.Minute
+
+// Log is an audit log that is being written. A nil Log takes everything and
+// writes nothing, for hosts whose log is off.
+type Log struct {
+	o    Options
+	path string
+	w    writer
+	lock *os.File
+
+	mu      sync.Mutex
+	pending []Entry
+	spare   []Entry
+	bytes   int // of the arguments in pending
+	lost    uint64
+	ended   bool
+
+	wake    chan struct{} // capacity 1
+	closing chan struct{}
+	done    chan struct{}
+	err     error // of the end; after done
+
+	told time.Time // OnProblem was, last
+}
+
+// Open opens the log and starts its goroutine, which [Log.Close] ends. The
+// error says what keeps the log from being written; a full disk is no error,
+// since it may have room again.
+func Open(o Options) (*Log, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the audit log: %w", err)
+	}
+	path, lock, err := take(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	l := &Log{o: o, path: path, lock: lock, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	l.w = writer{o: &l.o, path: path}
+	err = l.w.ready()
+	if err == nil {
+		err = l.w.open()
+	}
+	if err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return nil, errors.Join(err, lock.Close())
+	}
+	go l.run()
+	return l, nil
+}
+
+// Path returns the file that is written: that of the options, or another one
+// beside it where a second host runs. "" for a nil Log.
+func (l *Log) Path() string {
+	if l == nil {
+		return ""
+	}
+	return l.path
+}
+
+// Append hands over one call or provisioning decision. It never waits for the
+// disk; what finds no room in the queue is counted, and a gap entry says how
+// much that was. After Close it does nothing. It may be called from every
+// goroutine.
+func (l *Log) Append(e Entry) {
+	if l == nil {
+		return
+	}
+	if e.Kind != KindProvision {
+		e.Kind = KindCall
+	}
+	if e.Time.IsZero() {
+		e.Time = l.o.Now()
+	}
+	e.bound()
+	l.mu.Lock()
+	switch {
+	case l.ended:
+	case len(l.pending) >= l.o.Queue || len(l.pending) > 0 && l.bytes+len(e.Args) > maxQueuedBytes:
+		l.lost++
+	default:
+		l.pending = append(l.pending, e)
+		l.bytes += len(e.Args)
+	}
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close writes what is queued and a stop entry, and waits for that until ctx
+// ends. The error says what could not be written. A second Close returns the
+// same.
+func (l *Log) Close(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	if !l.ended {
+		l.ended = true
+		close(l.closing)
+	}
+	l.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return fmt.Errorf("close the audit log: the disk does not answer: %w", ctx.Err())
+	}
+}
+
+// take returns what is pending, and then a gap where something was lost.
+func (l *Log) take() []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	batch := l.pending
+	if l.lost > 0 {
+		batch = append(batch, Entry{Kind: KindGap, Time: l.o.Now(), lost: l.lost})
+	}
+	l.pending, l.spare, l.bytes, l.lost = l.spare[:0], nil, 0, 0
+	return batch
+}
+
+// give returns a batch that take gave, to be used again.
+func (l *Log) give(batch []Entry) {
+	const keep = 2048
+	if cap(batch) > keep {
+		return
+	}
+	clear(batch)
+	l.mu.Lock()
+	l.spare = batch[:0]
+	l.mu.Unlock()
+}
+
+// run is the log's goroutine.
+func (l *Log) run() {
+	defer close(l.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	synced := time.Now()
+	whole := []Entry{{Kind: KindStart, Time: l.o.Now()}}
+	rest := whole
+	for {
+		if len(rest) == 0 {
+			l.give(whole)
+			whole = l.take()
+			rest = whole
+			l.tellOfGap(whole)
+		}
+		var wait time.Duration // 0: until there is something
+		if len(rest) > 0 {
+			n, err := l.w.write(rest)
+			rest = rest[n:]
+			if err != nil {
+				l.problem(err)
+				wait = l.o.retry
+			}
+		}
+		if l.w.unsynced {
+			if time.Since(synced) >= l.o.syncEvery {
+				synced = time.Now()
+				l.problem(l.w.sync())
+			}
+			if wait == 0 && l.w.unsynced {
+				wait = max(time.Millisecond, l.o.syncEvery-time.Since(synced))
+			}
+		}
+		if wait > 0 {
+			timer.Reset(wait)
+		} else {
+			timer.Stop()
+		}
+		wake := l.wake
+		if len(rest) > 0 {
+			wake = nil // not before the disk had time to recover
+		}
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-l.closing:
+			l.end(rest)
+			return
+		}
+	}
+}
+
+// end writes what is left.
+func (l *Log) end(rest []Entry) {
+	all := append(rest, l.take()...)
+	all = append(all, Entry{Kind: KindStop, Time: l.o.Now()})
+	n, err := l.w.write(all)
+	if err != nil {
+		err = fmt.Errorf("%d entries of the audit log could not be written: %w", len(all)-n, err)
+	}
+	l.err = errors.Join(err, l.w.close(), l.lock.Close())
+}
+
+func (l *Log) tellOfGap(batch []Entry) {
+	if n := len(batch); n > 0 && batch[n-1].Kind == KindGap {
+		l.problem(fmt.Errorf("%d entries found no room in the audit log's queue; a gap entry says so", batch[n-1].lost))
+	}
+}
+
+func (l *Log) problem(err error) {
+	now := time.Now()
+	if err == nil || l.o.OnProblem == nil || !l.told.IsZero() && now.Sub(l.told) < problemEvery {
+		return
+	}
+	l.told = now
+	l.o.OnProblem(err)
+}

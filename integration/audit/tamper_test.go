@@ -1,0 +1,169 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// forge appends an entry that follows the last one rightly.
+func forge(t *testing.T, path string, kind Kind) {
+	t.Helper()
+	e, err := findEnd(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := newEncoder(&Options{PID: 1}, nil)
+	line, _, err := enc.line(nil, &Entry{Kind: kind}, e.last.Seq+1, e.last.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, append(read(t, path), line...))
+}
+
+func TestTamperedChainsAreBroken(t *testing.T) {
+	edit := func(do func(rows [][]byte) [][]byte) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			write(t, path, bytes.Join(do(rows(read(t, path))), nil))
+		}
+	}
+	remove := func(suffix string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := os.Remove(path + suffix); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		tamper func(t *testing.T, path string)
+		kind   BreakKind
+		why    string
+	}{
+		{"a line is gone", edit(func(r [][]byte) [][]byte { return slices.Delete(r, 2, 3) }), BreakMissing, ""},
+		{"three lines are gone", edit(func(r [][]byte) [][]byte { return slices.Delete(r, 2, 5) }), BreakMissing, ""},
+		{"two lines are swapped", edit(func(r [][]byte) [][]byte { r[2], r[3] = r[3], r[2]; return r }), BreakReordered, "stands after"},
+		{"a line stands twice", edit(func(r [][]byte) [][]byte { return slices.Insert(r, 3, r[2]) }), BreakReordered, "stands after"},
+		{"the last line is gone", edit(func(r [][]byte) [][]byte { return r[:len(r)-1] }), BreakTruncated, "missing at the end"},
+		{"half of the last line is gone", edit(func(r [][]byte) [][]byte { r[len(r)-1] = r[len(r)-1][:50]; return r }), BreakTruncated, ""},
+		{"the last newline is gone", func(t *testing.T, path string) { write(t, path, bytes.TrimSuffix(read(t, path), []byte("\n"))) }, BreakTruncated, "fewer bytes"},
+		{"the file is empty", func(t *testing.T, path string) { write(t, path, nil) }, BreakTruncated, ""},
+		{"a server's name", edit(func(r [][]byte) [][]byte {
+			r[2] = bytes.Replace(r[2], []byte(`"files"`), []byte(`"filez"`), 1)
+			return r
+		}), BreakChanged, "its hash"},
+		{"a line that is no entry", edit(func(r [][]byte) [][]byte { return slices.Insert(r, 3, []byte("hello\n")) }), BreakChanged, "no entry"},
+		{"a changed entry with a new hash", edit(func(r [][]byte) [][]byte {
+			rec, _, err := parse(bytes.TrimSuffix(r[2], []byte("\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r[2], _, _ = newEncoder(&Options{PID: 1}, nil).line(nil, &Entry{Kind: KindCall, Time: rec.Time, Server: "forged"}, rec.Seq, rec.Prev)
+			return r
+		}), BreakChanged, "does not follow"},
+		{"the current file is gone", remove(""), BreakTruncated, "audit.jsonl"},
+		{"a rotated file is gone", remove(".000002"), BreakMissing, "audit.jsonl.000002"},
+		{"the oldest file is gone", remove(".000001"), BreakMissing, "at the beginning"},
+		{"the head is gone", remove(headSuffix), BreakHead, "missing"},
+		{"the head is damaged", func(t *testing.T, path string) { write(t, path+headSuffix, []byte("{")) }, BreakHead, "damaged"},
+		{"a forged call", func(t *testing.T, path string) { forge(t, path, KindCall) }, BreakForged, "were added"},
+		{"a forged start", func(t *testing.T, path string) { forge(t, path, KindStart) }, BreakForged, "were added"},
+		{"rubbish at the end", func(t *testing.T, path string) { write(t, path, append(read(t, path), "rubbish"...)) }, BreakChanged, "no entry"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := place(t)
+			written(t, Options{Path: path, MaxBytes: 5000}, 48)
+			if r := whole(t, path); len(r.Files) < 4 || len(rows(read(t, path))) < 7 {
+				t.Fatalf("%d files, %d lines in the last: too few for this test", len(r.Files), len(rows(read(t, path))))
+			}
+			c.tamper(t, path)
+			check := func(when string) {
+				t.Helper()
+				r, err := Verify(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Whole() {
+					t.Fatalf("%s: it is said to be whole", when)
+				}
+				if when == "at once" && !slices.ContainsFunc(r.Breaks, func(b Break) bool { return b.Kind == c.kind && strings.Contains(b.Why, c.why) }) {
+					t.Errorf("breaks %+v, want one that is %s: …%s…", r.Breaks, c.kind, c.why)
+				}
+			}
+			check("at once")
+			// The next host must not cover it up.
+			written(t, Options{Path: path, MaxBytes: 5000}, 5)
+			check("after the next host")
+		})
+	}
+}
+
+// Every byte counts.
+func TestEveryFlippedByteIsSeen(t *testing.T) {
+	path := place(t)
+	written(t, Options{Path: path, MaxBytes: 800}, 2)
+	for _, file := range whole(t, path).Files {
+		good := read(t, file)
+		for i := range good {
+			bad := bytes.Clone(good)
+			bad[i] ^= []byte{0x01, 0x20}[i%2]
+			write(t, file, bad)
+			r, err := Verify(path)
+			if err != nil || r.Whole() {
+				t.Fatalf("%s: byte %d (%q → %q): whole, %v", file, i, good[i], bad[i], err)
+			}
+		}
+		write(t, file, good)
+	}
+	whole(t, path)
+}
+
+// Whoever rewrites everything with its head is shown by a head that was noted.
+func TestNotedHead(t *testing.T) {
+	path := place(t)
+	written(t, Options{Path: path}, 5)
+	noted, err := CurrentHead(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written(t, Options{Path: path}, 5)
+	whole(t, path, noted, Head{Hash: noted.Hash})
+	back, err := ParseHead(noted.String())
+	if err != nil || back != noted {
+		t.Errorf("ParseHead(%s) = %v, %v", noted, back, err)
+	}
+	for _, file := range []string{path, path + headSuffix} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written(t, Options{Path: path}, 10)
+	whole(t, path)
+	if r, err := Verify(path, noted); err != nil || r.Whole() {
+		t.Errorf("rewritten: %+v, %v", r.Breaks, err)
+	}
+	all, err := VerifyAll(path, noted)
+	if err != nil || len(all) != 1 || all[0].Whole() {
+		t.Errorf("rewritten: %+v, %v", all, err)
+	}
+	for _, bad := range []string{"", "x", "1:", ":" + noted.Hash, "0:" + noted.Hash, strings.ToUpper(noted.Hash), fmt.Sprint(noted.Hash, "0")} {
+		if h, err := ParseHead(bad); err == nil {
+			t.Errorf("ParseHead(%q) = %v", bad, h)
+		}
+	}
+}
+
+// A link in the place of a file is an error and no endless look for it.
+func TestLinkThatLeadsNowhere(t *testing.T) {
+	path := place(t)
+	written(t, Options{Path: path}, 1)
+	if err := os.Symlink(path+".nowhere", path+".000001"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(path); err == nil {
+		t.Error("no error")
+	}
+}
