@@ -70,7 +70,13 @@ type Engine struct {
 	endReloads context.CancelFunc
 
 	trace  *traceOutput // nil: none
+	audit  *auditor     // nil: none
 	gaveUp chan struct{}
+
+	started time.Time
+	closing sync.Once
+	closed  chan struct{}
+	viewers sync.WaitGroup // of the trace
 }
 
 // Open reads the configuration and starts the runtime. A configuration with
@@ -87,7 +93,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{})}
+	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{})}
 	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, cfg); err != nil {
 		return nil, err
@@ -111,6 +117,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
+	e.audit = e.newAuditor(&st)
 	var launcher actors.Launcher
 	launcher, err = e.launcher(cfg)
 	if err != nil {
@@ -122,6 +129,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
 		Scrub:     func(err *Error) *Error { return e.secrets.Load().Error(err) },
+		CallEnded: e.callEnded,
 		ScrubText: func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
 		GaveUp: func(reason any) {
 			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
@@ -242,6 +250,9 @@ func toolRules(cfg *config.Config) (*index.Rules, error) {
 	return compiled, nil
 }
 
+// Log is where the engine logs.
+func (e *Engine) Log() *slog.Logger { return e.log }
+
 // Config is the configuration in force.
 func (e *Engine) Config() *config.Config { return e.config.Load() }
 
@@ -339,11 +350,14 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 		limit.Stop()
 	}
+	err = errors.Join(err, e.audit.close(ctx))
 	e.endReloads()
 	if e.watcher != nil {
 		// Last, since the file system of the configuration may hang: no
 		// child waits for that.
 		e.watcher.Close(ctx)
 	}
+	e.closing.Do(func() { close(e.closed) })
+	e.viewers.Wait()
 	return errors.Join(err, e.stopTrace(ctx))
 }

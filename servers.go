@@ -27,9 +27,8 @@ type Server struct {
 	// Error is why the server failed last; nil where it works.
 	Error *Error `json:"error,omitempty"`
 	// RetryAt is when it is tried again; zero: with the next call.
-	RetryAt time.Time `json:"retryAt,omitzero"`
-	// PIDs are the process ids of its running instances.
-	Disabled bool `json:"disabled,omitempty"`
+	RetryAt  time.Time `json:"retryAt,omitzero"`
+	Disabled bool      `json:"disabled,omitempty"`
 }
 
 // Tool is one tool of a server.

@@ -38,7 +38,7 @@ type connection struct {
 	deps     *connectionDeps
 	spec     *messages.ServerSpec
 	instance uint64
-	load     *atomic.Int64 // calls held, for the breaker to compare
+	gauge    *supervision.Gauge
 
 	sys    *kernel.System
 	self   *kernel.PID
@@ -103,9 +103,9 @@ type (
 	brokeDue struct{}
 )
 
-func newConnection(deps *connectionDeps, spec *messages.ServerSpec, instance uint64, load *atomic.Int64) *connection {
+func newConnection(deps *connectionDeps, spec *messages.ServerSpec, instance uint64, gauge *supervision.Gauge) *connection {
 	return &connection{
-		deps: deps, spec: spec, instance: instance, load: load,
+		deps: deps, spec: spec, instance: instance, gauge: gauge,
 		inflight: make(map[uint64]*pending),
 		internal: make(map[uint64]func(*kernel.Context, *messages.Frame)),
 		nextID:   internalID,
@@ -134,7 +134,7 @@ func (c *connection) Receive(ctx *kernel.Context, msg any) {
 	c.ctx = ctx
 	c.receive(ctx, msg)
 	returned = true
-	c.load.Store(int64(len(c.inflight) + len(c.waiters)))
+	c.gauge.Load.Store(int64(len(c.inflight) + len(c.waiters)))
 }
 
 func (c *connection) receive(ctx *kernel.Context, msg any) {

@@ -306,6 +306,7 @@ func (c *connection) onGone(ctx *kernel.Context, m *runGone) {
 // afterGone is where a run has left nothing behind.
 func (c *connection) afterGone(ctx *kernel.Context) {
 	c.run = nil
+	c.gauge.PID.Store(0)
 	switch c.state {
 	case messages.StateFailed:
 		ctx.Send(c.parent, &messages.ConnectionEnded{Instance: c.instance})

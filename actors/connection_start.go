@@ -164,6 +164,7 @@ func (c *connection) onLaunched(ctx *kernel.Context, m *runLaunched) {
 		return
 	}
 	r.link = m.link
+	c.gauge.PID.Store(int64(m.link.Pid()))
 	if ctx.Tracing() {
 		ctx.Event("spawn", "pid "+strconv.Itoa(m.link.Pid()), 0)
 	}

@@ -72,6 +72,8 @@ type Engine struct {
 	contacts atomic.Uint64
 	unsent   sync.Map // call id → *unsent
 	closed   atomic.Bool
+	draining atomic.Bool
+	sessions atomic.Int64 // that are open
 
 	closeOnce sync.Once
 }
@@ -109,9 +111,9 @@ func NewEngine(opts Options) (*Engine, error) {
 			Random: rand.Float64,
 			Scrub:  opts.Scrub,
 			Era:    e.era,
-			SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, load *atomic.Int64) (*kernel.PID, error) {
+			SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, gauge *supervision.Gauge) (*kernel.PID, error) {
 				return ctx.Spawn("conn#"+fmt.Sprint(instance), func() kernel.Actor {
-					return newConnection(deps, spec, instance, load)
+					return newConnection(deps, spec, instance, gauge)
 				}, kernel.Inline())
 			},
 		}}, opts.Settings),
@@ -143,6 +145,15 @@ func (e *Engine) era(spec *messages.ServerSpec) messages.Era {
 	}
 	return messages.EraUnknown
 }
+
+// Draining reports whether Drain or Close was called.
+func (e *Engine) Draining() bool { return e.draining.Load() }
+
+// Closed reports whether Close has stopped the actors.
+func (e *Engine) Closed() bool { return e.closed.Load() }
+
+// Sessions is how many clients are connected.
+func (e *Engine) Sessions() int { return int(e.sessions.Load()) }
 
 // Trace shows what the actors say to each other.
 func (e *Engine) Trace() *Trace { return e.trace }
@@ -213,15 +224,16 @@ type Change struct {
 	Rules    *index.Rules
 }
 
-// PoolStats asks the pool for its numbers.
-func (e *Engine) PoolStats(ctx context.Context) (supervision.PoolStats, error) {
-	reply := make(chan supervision.PoolStats, 1)
+// PoolStats asks the pool for its numbers. It fails where ctx ends first, as it
+// does after Close.
+func (e *Engine) PoolStats(ctx context.Context) (supervision.PoolReport, error) {
+	reply := make(chan supervision.PoolReport, 1)
 	e.sys.Send(e.pool, &supervision.InspectPool{Reply: reply})
 	select {
 	case s := <-reply:
 		return s, nil
 	case <-ctx.Done():
-		return supervision.PoolStats{}, ctx.Err()
+		return supervision.PoolReport{}, ctx.Err()
 	}
 }
 
@@ -229,6 +241,7 @@ func (e *Engine) PoolStats(ctx context.Context) (supervision.PoolStats, error) {
 // children in parallel. The channel is closed when no process is left. It may
 // be called again with an earlier deadline.
 func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
+	e.draining.Store(true)
 	done := make(chan struct{})
 	e.sys.Send(e.pool, &supervision.Shutdown{Deadline: deadline, Done: done})
 	return done

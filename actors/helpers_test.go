@@ -270,7 +270,7 @@ func (r *rig) status(server string) messages.Status {
 	return e.Status()
 }
 
-func (r *rig) stats() supervision.PoolStats {
+func (r *rig) stats() supervision.PoolReport {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
@@ -284,7 +284,7 @@ func (r *rig) stats() supervision.PoolStats {
 // settled waits until no connection is busy, so that what was called is idle.
 func (r *rig) settled(idle int) {
 	r.t.Helper()
-	var s supervision.PoolStats
+	var s supervision.PoolReport
 	defer func() {
 		if r.t.Failed() {
 			r.t.Logf("the pool: %+v; history:\n%s", s, r.trace.history(""))

@@ -58,6 +58,7 @@ func (e *Engine) OpenSession(flush func()) (*Session, error) {
 	if pid == nil {
 		return nil, errors.New("the actor of the session could not be started; see the log")
 	}
+	e.sessions.Add(1)
 	return &Session{e: e, pid: pid, id: id}, nil
 }
 
@@ -66,8 +67,8 @@ func (s *Session) ID() uint64 { return s.id }
 
 // Call is [Engine.Call] for this client: answer and progress pass its actor.
 func (s *Session) Call(call *messages.Call) {
+	call.Session = s.id
 	own := *call
-	own.Session = s.id
 	own.Reply = sessionPort{s}
 	if call.Progress != nil {
 		own.Progress = sessionPort{s}
@@ -122,6 +123,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			a.e.Cancel(c.call, m.Reason)
 		}
 	case kernel.Stopping:
+		a.e.sessions.Add(-1)
 		for _, c := range a.calls {
 			a.e.Cancel(c.call, "the client is gone")
 			gone := &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -91,7 +92,7 @@ func newBench(t *testing.T, sc *script) *bench {
 	b.root, b.done, err = b.sys.SpawnRoot("parent", func() kernel.Actor {
 		return &listener{spawn: func(c *kernel.Context) {
 			deps.index = c.Self()
-			pid, err := c.Spawn("conn", func() kernel.Actor { return newConnection(deps, s, 1, &atomic.Int64{}) }, kernel.Inline())
+			pid, err := c.Spawn("conn", func() kernel.Actor { return newConnection(deps, s, 1, &supervision.Gauge{}) }, kernel.Inline())
 			if err != nil {
 				t.Error(err)
 			}

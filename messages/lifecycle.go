@@ -153,9 +153,10 @@ type Status struct {
 	State     State
 	Connected bool
 	Instances int
-	PIDs      []int
 	// Breaker is "closed", "open" or "half-open".
 	Breaker string
+	// Failures is how many counted ones came in a row.
+	Failures int
 	// LastError is why the server failed last, nil when it works.
 	LastError *Error
 	// RetryAt is when the server is tried again; zero when it can be now.

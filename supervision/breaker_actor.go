@@ -27,7 +27,7 @@ const (
 type BreakerDeps struct {
 	// SpawnConnection starts a connection actor, IDLE, under the breaker. load
 	// is for the connection to publish how many calls it holds.
-	SpawnConnection func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, load *atomic.Int64) (*kernel.PID, error)
+	SpawnConnection func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, gauge *Gauge) (*kernel.PID, error)
 	// Era returns the protocol era that the server was last seen to speak.
 	Era func(spec *messages.ServerSpec) messages.Era
 	// Random feeds the jitter: a number in [0,1).
@@ -88,7 +88,8 @@ type instance struct {
 	lease      uint64
 	dispatched uint64
 	answered   uint64
-	load       atomic.Int64
+	gauge      Gauge
+	spawned    time.Time
 	ready      time.Time
 	retire     bool // close when idle
 	listing    bool // its tools are on their way to the catalog

@@ -76,7 +76,7 @@ func newStage(t *testing.T, change func(s *supervision.PoolSettings)) *stage {
 		Era:    func(*messages.ServerSpec) messages.Era { return messages.EraUnknown },
 		Random: func() float64 { return 0 },
 		Scrub:  func(err *messages.Error) *messages.Error { return err },
-		SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, _ *atomic.Int64) (*kernel.PID, error) {
+		SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, _ *supervision.Gauge) (*kernel.PID, error) {
 			if s.fail.Load() {
 				return nil, errors.New("no more actors")
 			}
@@ -166,9 +166,9 @@ func (s *stage) hears(line string, n int) {
 }
 
 func (s *stage) stats() supervision.PoolStats {
-	reply := make(chan supervision.PoolStats, 1)
+	reply := make(chan supervision.PoolReport, 1)
 	s.sys.Send(s.pool, &supervision.InspectPool{Reply: reply})
-	return <-reply
+	return (<-reply).PoolStats
 }
 
 type answers chan *messages.Answer

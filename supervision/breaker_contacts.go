@@ -1,6 +1,7 @@
 package supervision
 
 import (
+	"slices"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -146,7 +147,7 @@ func (b *breakerActor) leave(ctx *kernel.Context, why *messages.Error, deadline 
 	b.leaving = why
 	for _, in := range b.instances {
 		in.retire = true
-		if in.phase == phaseIdle || in.load.Load() == 0 && in.phase != phaseReady {
+		if in.phase == phaseIdle || in.gauge.Load.Load() == 0 && in.phase != phaseReady {
 			b.close(ctx, in, "leaving", why)
 		}
 	}
@@ -176,8 +177,9 @@ func (b *breakerActor) leftIfEmpty(ctx *kernel.Context) {
 // publish says what is known of the server, for everyone to read.
 func (b *breakerActor) publish() {
 	now := time.Now()
-	s := &messages.Status{Breaker: b.policy.State(now).String(), Since: b.since}
+	s := &messages.Status{Breaker: b.policy.State(now).String(), Failures: b.policy.Failures(), Since: b.since}
 	rank := -1
+	alive := make([]live, 0, len(b.instances))
 	for _, in := range b.instances {
 		s.Instances++
 		state, r := messages.StateClosed, 0
@@ -194,7 +196,10 @@ func (b *breakerActor) publish() {
 		if r > rank {
 			rank, s.State = r, state
 		}
+		alive = append(alive, live{in.pid.GetId(), state, in.spawned, &in.gauge})
 	}
+	slices.SortFunc(alive, func(x, y live) int { return x.since.Compare(y.since) })
+	b.entry.live.Store(&alive)
 	if b.spec.Err != nil {
 		s.LastError = b.spec.Err
 		s.State = messages.StateFailed

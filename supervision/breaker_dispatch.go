@@ -74,7 +74,7 @@ func (b *breakerActor) pick(ctx *kernel.Context) *instance {
 			continue
 		}
 		living++
-		if best == nil || in.load.Load() < best.load.Load() || in.load.Load() == best.load.Load() && in.n < best.n {
+		if best == nil || in.gauge.Load.Load() < best.gauge.Load.Load() || in.gauge.Load.Load() == best.gauge.Load.Load() && in.n < best.n {
 			best = in
 		}
 	}
@@ -97,8 +97,8 @@ func (b *breakerActor) pick(ctx *kernel.Context) *instance {
 // has a place, a process and a handshake.
 func (b *breakerActor) start(ctx *kernel.Context) *instance {
 	b.last++
-	in := &instance{n: b.last}
-	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.load)
+	in := &instance{n: b.last, spawned: time.Now()}
+	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.gauge)
 	if err != nil {
 		ctx.Event("spawn-failed", err.Error(), 0)
 		return nil

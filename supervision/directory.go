@@ -22,6 +22,7 @@ type Entry struct {
 	Breaker *kernel.PID
 	spec    atomic.Pointer[messages.ServerSpec]
 	status  atomic.Pointer[messages.Status]
+	live    atomic.Pointer[[]live]
 	active  atomic.Bool
 }
 

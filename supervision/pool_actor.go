@@ -47,7 +47,7 @@ type (
 		Done     chan<- struct{}
 	}
 	// InspectPool asks for the numbers; Reply must have room for one.
-	InspectPool struct{ Reply chan<- PoolStats }
+	InspectPool struct{ Reply chan<- PoolReport }
 )
 
 type (
@@ -72,8 +72,10 @@ type poolActor struct {
 	tickets atomic.Uint64
 	last    uint64 // breakers ever made
 	// Who asked for a ticket and who holds a lease.
-	askers  map[uint64]asker
-	holders map[uint64]*kernel.PID
+	askers map[uint64]asker
+
+	evictions uint64
+	holders   map[uint64]*kernel.PID
 	// Who waits for a lease's end; see makeRoom.
 	squeezed map[uint64]*makeRoom
 
@@ -140,7 +142,7 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *drained:
 		p.onDrained(ctx, m)
 	case *InspectPool:
-		m.Reply <- p.pool.Stats()
+		m.Reply <- PoolReport{PoolStats: p.pool.Stats(), Config: p.pool.Config(), Evictions: p.evictions}
 	case kernel.Stopping:
 		p.timer.Stop()
 	}
@@ -175,6 +177,7 @@ func (p *poolActor) apply(ctx *kernel.Context, actions []Action) {
 			delete(p.askers, a.Ticket)
 			ctx.Send(asker.pid, &messages.ReserveRefused{Meta: asker.meta, Ticket: a.Ticket, Err: a.Err})
 		case Evict:
+			p.evictions++
 			if ctx.Tracing() {
 				ctx.Event("evict", a.Server+" #"+strconv.FormatUint(a.Lease, 10)+" ("+string(a.Reason)+")", 0)
 			}

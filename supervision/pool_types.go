@@ -108,6 +108,13 @@ type IdleOptions struct {
 	IdleTimeout time.Duration
 }
 
+// PoolReport is the pool's numbers and what bounds them.
+type PoolReport struct {
+	PoolStats
+	Config    PoolConfig
+	Evictions uint64 // asked for since the host started
+}
+
 // PoolStats are the pool's numbers at one moment. Busy, Idle and Evicting add
 // up to Live.
 type PoolStats struct {

@@ -104,6 +104,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 // common are the flags of all commands that open an engine.
 type common struct {
 	files    []string
+	name     string // of the host
 	logLevel string
 	overlay  *config.Overlay
 	stderr   io.Writer // never blocks
@@ -124,6 +125,7 @@ Without a command it speaks MCP over standard input and output.`,
 		Version:       buildVersion(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
+	serveFlags(root, c)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
 )
 
@@ -23,10 +24,16 @@ import (
 const endTimeout = 60 * time.Second
 
 func newServe(c *common) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "serve", Short: "Speak MCP over standard input and output (the default)", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
+	serveFlags(cmd, c)
+	return cmd
+}
+
+func serveFlags(cmd *cobra.Command, c *common) {
+	cmd.Flags().StringVar(&c.name, "name", "", `what "metamcp status" and others call this host (default: after its pid)`)
 }
 
 // serve is the host. It ends when its input ends or at a signal: no new
@@ -51,6 +58,15 @@ func serve(parent context.Context, c *common) error {
 	if err != nil {
 		return err
 	}
+	// A client that waits for the handshake does not wait for the socket.
+	socket := make(chan *control.Server, 1)
+	go func() {
+		s, err := e.OpenControl(c.name)
+		if err != nil {
+			e.Log().Warn("other programs cannot look into this host", "error", err)
+		}
+		socket <- s
+	}()
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	served := make(chan struct{})
@@ -59,6 +75,9 @@ func serve(parent context.Context, c *common) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
 	defer cancel()
 	err = errors.Join(err, e.Close(ending))
+	if s := <-socket; s != nil {
+		err = errors.Join(err, s.Close(ending))
+	}
 	close(served)
 	select {
 	case <-e.GaveUp():

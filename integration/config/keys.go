@@ -160,7 +160,7 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 
 // planned says whether a setting belongs to a part that is not built yet.
 func planned(path string) bool {
-	for _, prefix := range []string{"registry.", "trust.", "execute.", "expose", "audit."} {
+	for _, prefix := range []string{"registry.", "trust.", "execute.", "expose"} {
 		if strings.HasPrefix(path, prefix) {
 			return true
 		}

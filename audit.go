@@ -1,0 +1,125 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/integration/audit"
+	"github.com/metamcp/metamcp/integration/config"
+)
+
+// auditor keeps the audit log. The log is opened with the first call, on a
+// goroutine of its own, since a host that only lists has nothing to record.
+type auditor struct {
+	e    *Engine
+	opts audit.Options
+
+	mu      sync.Mutex
+	log     *audit.Log // nil until it is open
+	opening chan struct{}
+	waiting []audit.Entry // until it is open
+	refused bool          // it cannot be opened
+	missed  int           // entries that found no room while it was being opened
+}
+
+// newAuditor returns nil where there is to be no audit log.
+func (e *Engine) newAuditor(st *config.Settings) *auditor {
+	if st.Audit.File == "" {
+		return nil
+	}
+	return &auditor{e: e, opts: audit.Options{
+		Path: st.Audit.File, Name: fmt.Sprintf("host-%d", os.Getpid()), PlainArgs: st.Audit.PlainArgs,
+		Scrub: func(args json.RawMessage) json.RawMessage {
+			return e.secrets.Load().Bytes(slices.Clone(args))
+		},
+		OnProblem: func(err error) { e.log.Error("the audit log has a problem", "error", err) },
+	}}
+}
+
+// called records one call. It never waits for the disk.
+func (a *auditor) called(r *actors.CallReport) {
+	entry := audit.Entry{
+		Kind: audit.KindCall, Time: r.Started, Session: r.Call.Session, Request: r.Call.Trace,
+		Server: r.Call.Server, Tool: r.Call.Tool, Args: r.Call.Args, Outcome: r.Outcome, Duration: r.Took,
+		ResultBytes: r.Answer.PayloadBytes(),
+	}
+	if r.Answer.Err != nil {
+		entry.Class = string(r.Answer.Err.Class)
+	}
+	a.append(entry)
+}
+
+func (a *auditor) append(entry audit.Entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.log != nil:
+		a.log.Append(entry)
+		return
+	case a.refused:
+		return
+	case len(a.waiting) == audit.DefaultQueue:
+		a.missed++
+		return
+	}
+	a.waiting = append(a.waiting, entry)
+	if a.opening == nil {
+		a.opening = make(chan struct{})
+		go a.open()
+	}
+}
+
+func (a *auditor) open() {
+	defer close(a.opening)
+	log, err := audit.Open(a.opts)
+	if err != nil {
+		a.e.log.Error("calls are not recorded in the audit log", "error", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.log, a.refused = log, err != nil
+	if err == nil {
+		for _, entry := range a.waiting {
+			log.Append(entry)
+		}
+		if a.missed > 0 {
+			a.e.log.Error("calls are missing in the audit log, which took long to open", "missing", a.missed)
+		}
+	}
+	a.waiting = nil
+}
+
+// close writes what is queued and ends the log.
+func (a *auditor) close(ctx context.Context) error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	opening := a.opening
+	a.mu.Unlock()
+	if opening == nil {
+		return nil
+	}
+	select {
+	case <-opening:
+	case <-ctx.Done():
+		return fmt.Errorf("the audit log was not opened in time: %w", ctx.Err())
+	}
+	if a.log == nil {
+		return nil
+	}
+	return a.log.Close(ctx)
+}
+
+// callEnded tells everyone who wants to know of each call.
+func (e *Engine) callEnded(r *actors.CallReport) {
+	if e.audit != nil {
+		e.audit.called(r)
+	}
+}
+

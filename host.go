@@ -1,0 +1,158 @@
+package metamcp
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/tracelog"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// watchBuffer bounds the records that wait for one viewer of the trace.
+const watchBuffer = 4096
+
+// HostStatus describes the engine as it is now: pool, breakers, servers and
+// their processes, and with actors every living actor. It still answers after
+// Close. The error is that of ctx.
+func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostStatus, error) {
+	s := &messages.HostStatus{
+		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files,
+		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Draining: e.core.Draining(),
+	}
+	if !e.core.Closed() {
+		pool, err := e.core.PoolStats(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.Pool = messages.PoolStatus{
+			Size: pool.Config.Size, Reserve: pool.Config.Reserve, MaxWaiters: pool.Config.MaxWaiters,
+			Used: pool.Live - pool.PoolStats.Reserve, ReserveUsed: pool.PoolStats.Reserve,
+			Idle: pool.Idle, Waiters: pool.Waiting, Evictions: pool.Evictions,
+		}
+		if actors {
+			s.Actors = e.core.Actors()
+		}
+	}
+	cat := e.core.Catalog()
+	names := e.core.Directory().Names()
+	s.Servers = make([]messages.HostServer, 0, len(names))
+	for _, name := range names {
+		entry, ok := e.core.Directory().Lookup(name)
+		if !ok {
+			continue
+		}
+		d := describeServer(entry, cat.Server(name))
+		status := entry.Status()
+		if status.Breaker == "open" && !status.RetryAt.IsZero() && !status.RetryAt.After(s.At) {
+			status.Breaker = "half-open" // nothing happened that the breaker could have told of
+		}
+		s.Servers = append(s.Servers, messages.HostServer{
+			Name: d.Name, Description: d.Description, Disabled: d.Disabled, State: d.State,
+			Breaker: status.Breaker, Failures: status.Failures, RetryAt: d.RetryAt, Error: e.scrubbed(d.Error),
+			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Instances: entry.Instances(),
+		})
+	}
+	return s, nil
+}
+
+func (e *Engine) scrubbed(err *Error) *Error {
+	if err == nil {
+		return nil
+	}
+	return e.secrets.Load().Error(err)
+}
+
+// WatchTrace streams what the actors say to each other until ctx ends or the
+// engine is closed; the channel is closed then. What finds no room in it is
+// dropped, and a record says how much was. filter takes the conditions of
+// docs/TRACE.md.
+func (e *Engine) WatchTrace(ctx context.Context, filter ...string) (<-chan messages.TraceRecord, error) {
+	f, err := tracelog.ParseFilter(filter)
+	if err != nil {
+		return nil, &Error{Code: messages.CodeValidation, Message: err.Error(), Cause: err}
+	}
+	out := make(chan messages.TraceRecord, watchBuffer)
+	v := &viewer{out: out}
+	watcher := e.core.Trace().Attach(v, f.Wants)
+	e.viewers.Add(1)
+	go func() {
+		defer e.viewers.Done()
+		defer close(out)
+		select {
+		case <-ctx.Done():
+		case <-e.closed:
+		}
+		_ = watcher.Close(context.Background()) // a viewer's writes never block
+	}()
+	return out, nil
+}
+
+// viewer is a writer of records into a channel.
+type viewer struct {
+	out  chan<- messages.TraceRecord
+	lost uint64
+}
+
+// WriteRecord implements actors.RecordWriter; it never blocks.
+func (v *viewer) WriteRecord(r *messages.TraceRecord) error {
+	if v.lost > 0 {
+		select {
+		case v.out <- messages.TraceRecord{V: messages.TraceVersion, Time: r.Time, Kind: messages.TraceDropped, Count: v.lost, Detail: "the viewer did not keep up"}:
+			v.lost = 0
+		default:
+			v.lost++
+			return nil
+		}
+	}
+	select {
+	case v.out <- *r:
+	default:
+		v.lost++
+	}
+	return nil
+}
+
+// Flush implements actors.RecordWriter.
+func (v *viewer) Flush() error { return nil }
+
+// LogFiles returns the files with what a server's children said on stderr,
+// oldest first. The error is an *[Error] where there is no such server.
+func (e *Engine) LogFiles(server string) ([]string, error) {
+	if _, ok := e.core.Directory().Lookup(server); !ok {
+		return nil, e.core.ServerNotFound(server)
+	}
+	dir := e.Config().Settings.StateDir
+	if dir == "" {
+		return nil, nil
+	}
+	return control.LogFiles(filepath.Join(dir, "logs"), server)
+}
+
+// OpenControl opens the control socket through which "metamcp status" and
+// other programs of this user see the engine. name is what they call it; "":
+// after its pid. The caller closes the server after the engine.
+func (e *Engine) OpenControl(name string) (*control.Server, error) {
+	return control.Serve(control.Options{
+		StateDir: e.Config().Settings.StateDir, Name: name, Version: e.opts.Version, Started: e.started,
+		Configs: e.Config().Files, Host: controlled{e}, Log: e.log,
+	})
+}
+
+// controlled is the engine as the control socket sees it.
+type controlled struct{ e *Engine }
+
+// Status implements control.Host.
+func (c controlled) Status(ctx context.Context, actors bool) (*messages.HostStatus, error) {
+	return c.e.HostStatus(ctx, actors)
+}
+
+// Trace implements control.Host.
+func (c controlled) Trace(ctx context.Context) (<-chan messages.TraceRecord, error) {
+	return c.e.WatchTrace(ctx)
+}
+
+// LogFiles implements control.Host.
+func (c controlled) LogFiles(server string) ([]string, error) { return c.e.LogFiles(server) }

@@ -1,0 +1,42 @@
+package supervision
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Gauge is what a connection shows of itself to anyone, without a message. The
+// connection alone sets it.
+type Gauge struct {
+	Load atomic.Int64 // calls held, those that wait included
+	PID  atomic.Int64 // of the child process; 0: none
+}
+
+// live is one connection of a breaker's as the directory knows it.
+type live struct {
+	actor string
+	state messages.State
+	since time.Time
+	gauge *Gauge
+}
+
+// Instances are the server's living connections at this moment, oldest first.
+func (e *Entry) Instances() []messages.Instance {
+	known := e.live.Load()
+	if known == nil {
+		return nil
+	}
+	out := make([]messages.Instance, 0, len(*known))
+	for _, l := range *known {
+		load, state := int(l.gauge.Load.Load()), l.state
+		if state == messages.StateIdle && load > 0 {
+			state = messages.StateActive
+		}
+		out = append(out, messages.Instance{
+			Actor: l.actor, PID: int(l.gauge.PID.Load()), State: StateName(state), InFlight: load, Since: l.since,
+		})
+	}
+	return out
+}
