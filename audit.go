@@ -122,4 +122,3 @@ func (e *Engine) callEnded(r *actors.CallReport) {
 		e.audit.called(r)
 	}
 }
-
