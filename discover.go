@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -281,6 +282,10 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	}
 	if a.Pending, cut = index.Cut(budget, a.Pending, tokens); cut > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(cut)+" more servers are pending.")
+	}
+	const poor = 0.15
+	if len(found.Matches) > 0 && slices.MaxFunc(found.Matches, func(a, b Match) int { return cmp.Compare(a.Score, b.Score) }).Score < poor {
+		a.Notes = append(a.Notes, "No tool fits well; these are the nearest, and may all be wrong.")
 	}
 	if len(found.Matches) == 0 && len(found.Pending) == 0 {
 		a.Notes = append(a.Notes, "No tool fits; use other words, or list the servers with mcp_discover without arguments.")

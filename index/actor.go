@@ -79,8 +79,9 @@ type indexActor struct {
 
 // NewActor returns the producer of the index actor.
 func NewActor(deps *ActorDeps) func() kernel.Actor {
+	deps.View.background = newBackground()
 	return func() kernel.Actor {
-		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, embed: embeddingWork{paces: paces{}}}
+		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, embed: embeddingWork{paces: paces{}, background: deps.View.background}}
 	}
 }
 
@@ -260,7 +261,7 @@ func (a *indexActor) work(ctx *kernel.Context) {
 		job.model = a.embed.embedder.model
 	}
 	if vectors {
-		job.vectors, a.keepVectors = a.deps.View.Load(), false
+		job.vectors, job.background, a.keepVectors = a.deps.View.Load(), a.embed.background, false
 	}
 	if a.prune {
 		job.sweep = &sweeping{servers: make(map[string]bool, len(a.specs))}
@@ -268,6 +269,7 @@ func (a *indexActor) work(ctx *kernel.Context) {
 			// The first one comes when the host has known its servers for a
 			// while, and so does not delete what it will need.
 			job.sweep.catalog, job.sweep.model, a.swept = a.deps.View.Load(), job.model, time.Now()
+			job.sweep.background = a.embed.background
 		}
 		for name := range a.specs {
 			job.sweep.servers[name] = true

@@ -43,12 +43,13 @@ type (
 		// before the step, and held those of them that have to wait because
 		// their server changes its tools too often.
 		wanted, missing, held int
-		// spent counts what was embedded for each server.
-		spent     map[string]int
-		fromStore bool
-		ended     bool // the host ends
-		err       *embed.Error
-		storeErr  error
+		texts                 []string       // that the embedder was asked for
+		spent                 map[string]int // of those, by server
+		fromStore             bool
+		background            bool // vectors are those of the background
+		ended                 bool // the host ends
+		err                   *embed.Error
+		storeErr              error
 	}
 	vectorOf struct {
 		passage *passage
@@ -68,8 +69,10 @@ type embeddingWork struct {
 	resting  bool
 	stored   int // vectors since the last sweep
 	paces    paces
-	pacing   bool // embedPaced is on its way
-	settling []chan<- struct{}
+	// background is shared with the View.
+	background *background
+	pacing     bool // embedPaced is on its way
+	settling   []chan<- struct{}
 }
 
 func (a *indexActor) onSettle(ctx *kernel.Context, m *Settle) {
@@ -130,10 +133,10 @@ func (a *indexActor) embedNext(ctx *kernel.Context) {
 		return
 	}
 	a.embed.working = true
-	sys, self, catalog, st := ctx.System(), ctx.Self(), a.deps.View.Load(), a.shelf.store
+	sys, self, catalog, back, st := ctx.System(), ctx.Self(), a.deps.View.Load(), a.embed.background, a.shelf.store
 	spent := a.embed.paces.spent(catalog.toolsOf, time.Now())
 	sys.Go(func(ctx context.Context) {
-		sys.Send(self, embedStep(ctx, catalog, e, st, spent))
+		sys.Send(self, embedStep(ctx, catalog, back, e, st, spent))
 	}, func(any) {
 		sys.Send(self, &embedded{embedder: e, catalog: catalog, err: &embed.Error{
 			Reason: embed.Unavailable, Message: "embedding broke inside metamcp; the log says more",
@@ -142,13 +145,20 @@ func (a *indexActor) embedNext(ctx *kernel.Context) {
 }
 
 // embedStep does one step; st may be nil, and spent is what servers have used up
-// of what they may have embedded.
-func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *store.Store, spent map[string]int) *embedded {
+// of what they may have embedded. The background comes first.
+func embedStep(ctx context.Context, catalog *Catalog, back *background, e *sharedEmbedder, st *store.Store, spent map[string]int) *embedded {
 	step := &embedded{embedder: e, catalog: catalog, spent: map[string]int{}}
 	if !e.use() {
 		return step
 	}
 	defer e.done()
+	if pending := back.pending(e.model); len(pending) > 0 && catalog.Tools() > 0 {
+		step.background = true
+		if st == nil || !step.find([][]*passage{pending}, st) {
+			step.embed(ctx, slices.Values(pending), st)
+		}
+		return step
+	}
 	var waiting [][]*passage // by server
 	var servers []string     // of waiting
 	for server := range catalog.All() {
@@ -177,43 +187,56 @@ func embedStep(ctx context.Context, catalog *Catalog, e *sharedEmbedder, st *sto
 			waiting[i] = pending[:may]
 		}
 	}
-	// Several tools may say the same: they are embedded once.
+	step.embed(ctx, func(yield func(*passage) bool) {
+		for p, server := range inTurn(waiting) {
+			before := len(step.texts)
+			if !yield(p) {
+				return
+			}
+			if len(step.texts) > before {
+				step.spent[servers[server]]++
+			}
+		}
+	}, st)
+	return step
+}
+
+// embed embeds as many of the passages as make one batch, and stores them.
+// Several may say the same: they are embedded once.
+func (s *embedded) embed(ctx context.Context, pending iter.Seq[*passage], st *store.Store) {
 	same := make(map[[sha256.Size]byte][]*passage)
-	var texts []string
 	var hashes [][sha256.Size]byte
-	for p, server := range inTurn(waiting) {
+	for p := range pending {
 		text, hash := p.embeddable()
 		if same[hash] == nil {
-			if len(texts) == max(1, e.Batch()) {
+			if len(s.texts) == max(1, s.embedder.Batch()) {
 				continue
 			}
-			texts, hashes = append(texts, text), append(hashes, hash)
-			step.spent[servers[server]]++
+			s.texts, hashes = append(s.texts, text), append(hashes, hash)
 		}
 		same[hash] = append(same[hash], p)
 	}
-	if len(texts) == 0 {
-		return step
+	if len(s.texts) == 0 {
+		return
 	}
-	vectors, err := e.Embed(ctx, embed.Document, texts)
+	vectors, err := s.embedder.Embed(ctx, embed.Document, s.texts)
 	if err != nil {
-		step.ended = ctx.Err() != nil
-		step.err = asEmbedError(err)
-		return step
+		s.ended = ctx.Err() != nil
+		s.err = asEmbedError(err)
+		return
 	}
 	var keep []store.Vector
 	for i, v := range vectors {
 		for _, p := range same[hashes[i]] {
-			step.vectors = append(step.vectors, vectorOf{p, v})
+			s.vectors = append(s.vectors, vectorOf{p, v})
 		}
 		if len(v) > 0 {
 			keep = append(keep, store.Vector{Hash: hashes[i], Values: v})
 		}
 	}
 	if st != nil && len(keep) > 0 {
-		step.storeErr = st.PutVectors(e.model, keep)
+		s.storeErr = st.PutVectors(s.embedder.model, keep)
 	}
-	return step
 }
 
 // inTurn yields the servers' passages, each with the number of its server, one
@@ -276,6 +299,11 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 	}
 	for _, v := range m.vectors {
 		v.passage.vector.Store(&embedding{m.embedder.model, v.values})
+	}
+	if m.background && m.err == nil {
+		a.embed.failures = 0
+		a.embedNext(ctx)
+		return
 	}
 	if len(m.vectors) > 0 {
 		a.deps.View.generation.Add(1)

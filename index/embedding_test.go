@@ -57,8 +57,8 @@ func (c *counting) failWith(err error) {
 	c.fail = err
 }
 
-// embedded is how many texts were embedded; it fails the test where one was
-// embedded twice.
+// embedded is how many texts were embedded, without the background; it fails
+// the test where one was embedded twice.
 func (c *counting) embedded(t *testing.T) int {
 	t.Helper()
 	c.mu.Lock()
@@ -68,7 +68,13 @@ func (c *counting) embedded(t *testing.T) int {
 			t.Errorf("%q was embedded %d times", text, n)
 		}
 	}
-	return len(c.texts)
+	n := len(c.texts)
+	for _, p := range newBackground().passages {
+		if text, _ := p.embeddable(); c.texts[text] > 0 {
+			n--
+		}
+	}
+	return n
 }
 
 // host is an index actor as a host runs it, over the folder of a test.
@@ -235,7 +241,7 @@ func TestASecondHostWorksInMemory(t *testing.T) {
 		t.Errorf("in memory, found %q", got)
 	}
 	figures, err := ReadFigures(filepath.Join(dir, "catalog"))
-	if err != nil || figures == nil || len(figures.Models) != 1 || figures.Models[0].Vectors != 3 {
+	if err != nil || figures == nil || len(figures.Models) != 1 || figures.Models[0].Vectors != 3+len(backgroundTools) {
 		t.Errorf("the first host's figures: %+v, %v", figures, err)
 	}
 	one.close()
@@ -256,7 +262,7 @@ func TestWhatWasEmbeddedBeforeTheStoreIsKept(t *testing.T) {
 	h.until("has the store", func(s Status) bool { return s.Storage == StorageDisk })
 	h.until("wrote its figures", func(Status) bool {
 		f, err := ReadFigures(filepath.Join(dir, "catalog"))
-		return err == nil && f != nil && len(f.Models) == 1 && f.Models[0].Vectors == 3
+		return err == nil && f != nil && len(f.Models) == 1 && f.Models[0].Vectors == 3+len(backgroundTools)
 	})
 }
 
@@ -320,5 +326,34 @@ func TestServersTakeTurns(t *testing.T) {
 	}
 	for range inTurn(nil) {
 		t.Error("nothing waits, and something has its turn")
+	}
+}
+
+// few are a handful of tools, as many people have no more.
+var few = []string{
+	definition("create_event", "Create an event in the calendar with title, start and end.", "{}"),
+	definition("create_issue", "Create an issue in a GitHub repository.", "{}"),
+	definition("take_screenshot", "Take a screenshot of the current page.", "{}"),
+	definition("run_sql", "Execute an SQL statement and return rows.", "{}"),
+	definition("send_mail", "Send an email.", "{}"),
+}
+
+// TestFewToolsAreFoundByMeaning searches a catalog that is too small to say by
+// itself how alike is nothing special.
+func TestFewToolsAreFoundByMeaning(t *testing.T) {
+	h := newHost(t, t.TempDir(), builtinEmbedder(t), map[string][]string{"few": few})
+	h.settle()
+	for query, want := range map[string]string{
+		"schedule a meeting with Bob": "create_event", "open a bug report": "create_issue",
+		"capture an image of the website": "take_screenshot", "write to my boss": "send_mail",
+	} {
+		matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: query})
+		if len(matches) == 0 || matches[0].Entry.Tool.Name != want || note != "" {
+			t.Errorf("%q found %s, note %q; want %s first", query, found(matches), note, want)
+			continue
+		}
+		if matches[0].Score >= 0.5 {
+			t.Errorf("%q: score %.2f of a tool that has no word of it", query, matches[0].Score)
+		}
 	}
 }

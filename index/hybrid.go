@@ -33,6 +33,7 @@ func (Hybrid) Search(c *Catalog, q Query) []Match {
 	if q.Meaning != nil {
 		ask.Vectors = q.Meaning.Vectors
 		ask.Docs = s.with(q.Meaning.Model, q.Meaning.generation)
+		ask.Background = q.Meaning.background
 	}
 	hits := s.index.Search(ask)
 	matches := make([]Match, 0, len(hits))

@@ -11,7 +11,8 @@ import (
 // actor does it; e may be nil. progress, which may be nil, is called between
 // batches. The caller closes e.
 func Offline(ctx context.Context, c *Catalog, e embed.Embedder, progress func(done, total int)) (*Searcher, error) {
-	view := &View{}
+	back := newBackground()
+	view := &View{background: back}
 	view.p.Store(c)
 	if e == nil {
 		return NewSearcher(view), nil
@@ -19,12 +20,15 @@ func Offline(ctx context.Context, c *Catalog, e embed.Embedder, progress func(do
 	shared := share(e)
 	view.embedder.Store(shared)
 	for {
-		step := embedStep(ctx, c, shared, nil, nil)
+		step := embedStep(ctx, c, back, shared, nil, nil)
 		if step.err != nil {
 			return nil, step.err
 		}
 		for _, v := range step.vectors {
 			v.passage.vector.Store(&embedding{shared.model, v.values})
+		}
+		if step.background {
+			continue
 		}
 		view.generation.Add(1)
 		left := step.missing - len(step.vectors)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/metamcp/metamcp/index/vector"
 )
 
 // A Ranker finds the tools that fit a query best. Implementations are safe
@@ -66,6 +68,7 @@ type Meaning struct {
 	Vectors [][]float32
 
 	generation uint64
+	background *vector.Set
 }
 
 // A Match is one tool that fits a query.

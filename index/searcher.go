@@ -48,7 +48,7 @@ func (s *Searcher) meaning(ctx context.Context, texts []string, tools int) (*Mea
 		return nil, ""
 	}
 	defer e.done()
-	m := &Meaning{Model: e.model, Vectors: make([][]float32, len(texts)), generation: s.view.generation.Load()}
+	m := &Meaning{Model: e.model, Vectors: make([][]float32, len(texts)), generation: s.view.generation.Load(), background: s.view.background.of(e.model)}
 	var missing []string
 	var places []int
 	for i, t := range texts {

@@ -204,7 +204,7 @@ func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
 		failed = append(failed, err)
 	}
 	if job.vectors != nil {
-		failed = append(failed, keepVectors(st, job.vectors, job.model))
+		failed = append(failed, keepVectors(st, job.vectors, job.background, job.model))
 	}
 	if job.figures {
 		failed = append(failed, writeFigures(d.StorePath, st))
@@ -213,20 +213,26 @@ func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
 }
 
 // keepVectors stores the vectors that tools got before the store was opened.
-func keepVectors(st *store.Store, c *Catalog, model string) error {
+func keepVectors(st *store.Store, c *Catalog, back *background, model string) error {
 	var vectors []store.Vector
 	seen := map[[32]byte]bool{}
+	keep := func(p *passage) {
+		values := p.of(model)
+		if len(values) == 0 {
+			return
+		}
+		if _, hash := p.embeddable(); !seen[hash] {
+			seen[hash] = true
+			vectors = append(vectors, store.Vector{Hash: hash, Values: values})
+		}
+	}
 	for server := range c.All() {
 		for _, e := range server.Entries {
-			values := e.passage.of(model)
-			if len(values) == 0 {
-				continue
-			}
-			if _, hash := e.passage.embeddable(); !seen[hash] {
-				seen[hash] = true
-				vectors = append(vectors, store.Vector{Hash: hash, Values: values})
-			}
+			keep(e.passage)
 		}
+	}
+	for _, p := range back.passages {
+		keep(p)
 	}
 	if len(vectors) == 0 {
 		return nil
@@ -240,8 +246,9 @@ type diskWork struct {
 	sweep *sweeping // nil: none
 	// vectors is the catalog whose vectors by the model are to be stored; nil:
 	// none.
-	vectors *Catalog
-	model   string
+	vectors    *Catalog
+	background *background
+	model      string
 	// figures says that the store's figures are to be written down.
 	figures bool
 }
@@ -251,8 +258,9 @@ type sweeping struct {
 	servers map[string]bool
 	// catalog and model say whose vectors are needed; model is "" where none
 	// are to be swept.
-	catalog *Catalog
-	model   string
+	catalog    *Catalog
+	background *background
+	model      string
 }
 
 // needed tells which vectors some tool of the catalog uses.
@@ -264,5 +272,6 @@ func (s *sweeping) needed() func(hash [32]byte) bool {
 			hashes[hash] = struct{}{}
 		}
 	}
+	s.background.keys(hashes)
 	return func(hash [32]byte) bool { _, ok := hashes[hash]; return ok }
 }

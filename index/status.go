@@ -12,6 +12,8 @@ type View struct {
 	p        atomic.Pointer[Catalog]
 	status   atomic.Pointer[Status]
 	embedder atomic.Pointer[sharedEmbedder]
+	// background is set by the actor before anyone searches; nil: none.
+	background *background
 	// generation counts the moments at which tools got vectors.
 	generation atomic.Uint64
 }

@@ -73,6 +73,8 @@ func (n *need) analyze(ix *Index, text string) {
 		switch {
 		case n.add(id, w), t.joined, together:
 		case n.split(ix, l, t.word, w): // keyvault meets "key vault"
+		case n.addKin(ix, things[t.hash], w*standIn):
+			n.asked += w * (1 - standIn) * ix.most
 		default:
 			found := false
 			for _, c := range n.nearby(ix, t.term) {
@@ -83,14 +85,21 @@ func (n *need) analyze(ix *Index, text string) {
 				n.asked -= w * ix.most
 			}
 		}
-		for _, h := range verbs[t.hash] {
-			n.add(ix.terms.get(h), w*kinship)
-		}
+		n.addKin(ix, verbs[t.hash], w*kinship)
+		n.addKin(ix, things[t.hash], w*kinship)
 	}
 	for _, t := range n.terms {
 		n.mass += t.weight * ix.idf[t.id]
 	}
 	n.asked += n.mass
+}
+
+// addKin adds those of the terms that exist, and tells whether any does.
+func (n *need) addKin(ix *Index, kin []uint64, weight float64) (found bool) {
+	for _, h := range kin {
+		found = n.add(ix.terms.get(h), weight) || found
+	}
+	return found
 }
 
 // nearby returns what an unknown word may have been meant to be.

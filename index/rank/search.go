@@ -39,6 +39,8 @@ const (
 	// minVectors is how many of the documents that may be found must have a
 	// vector before the spread of cosines says anything of how sure a hit is.
 	minVectors = 30
+	// enoughVectors is from how many on they need no background.
+	enoughVectors = 200
 	// steps is how finely scores are told apart when candidates are chosen.
 	steps = 1024
 	// minScore is the least score of a hit: what is less sure is noise, as in
@@ -57,6 +59,10 @@ type Query struct {
 	// Docs are the documents' vectors; nil: keywords decide alone. So they do
 	// for a document without a vector.
 	Docs *vector.Set
+	// Background are vectors of things of many kinds that nobody looks for
+	// here: they tell how alike is nothing special where Docs are too few to
+	// do it. nil: none.
+	Background *vector.Set
 	// Limit is how many hits are wanted; 0 or less means 20.
 	Limit int
 	// Allowed says which documents may be found; nil: all. It is called once
@@ -119,6 +125,7 @@ func (ix *Index) Search(q Query) []Hit {
 	ix.mark(texts[0], b)
 
 	cosines := b.semantics(q, texts, len(ix.docs))
+	background := b.background(q, len(cosines))
 	words := 0
 	for i, text := range texts {
 		b.need.analyze(ix, text)
@@ -130,7 +137,11 @@ func (ix *Index) Search(q Query) []Hit {
 		if i == 0 {
 			out, words = b.fused, b.need.words
 		}
-		ix.score(b, i == 0, row, out)
+		var others []float32
+		if i < len(background) {
+			others = background[i]
+		}
+		ix.score(b, i == 0, row, others, out)
 	}
 	if len(texts) > 1 {
 		for d, s := range b.fused {
@@ -199,9 +210,22 @@ func (b *board) semantics(q Query, texts []string, docs int) [][]float32 {
 	return rows
 }
 
+// background returns the cosines of as many texts with the background.
+func (b *board) background(q Query, texts int) [][]float32 {
+	if texts == 0 || q.Background.Have() == 0 || q.Background.Dim() != q.Docs.Dim() {
+		return nil
+	}
+	rows := make([][]float32, texts)
+	for i := range rows {
+		rows[i] = make([]float32, q.Background.Len())
+	}
+	q.Background.Cosines(rows, q.Vectors[:texts])
+	return rows
+}
+
 // score adds up what the postings and the cosines of b.need say; out becomes
 // the greater of what it is and of that.
-func (ix *Index) score(b *board, whole bool, cosines []float32, out []float32) {
+func (ix *Index) score(b *board, whole bool, cosines, background, out []float32) {
 	clear(b.cells)
 	for i, t := range b.need.terms {
 		w, bit := float32(t.weight), uint64(0)
@@ -236,7 +260,7 @@ func (ix *Index) score(b *board, whole bool, cosines []float32, out []float32) {
 	}
 	// Where the words say little of any document, the best is not good.
 	top = max(top, leastTop*(1+coverBonus)*(1+nameBonus)*asked, math.SmallestNonzeroFloat32)
-	low, span, sd, known := spreadOf(cosines, b.flags)
+	low, span, sd, known := spreadOf(cosines, background, b.flags)
 	b.alikes = max(b.alikes, known)
 	for d := range b.cells {
 		if b.flags[d]&flagAllowed == 0 {
@@ -255,8 +279,9 @@ func (ix *Index) score(b *board, whole bool, cosines []float32, out []float32) {
 
 // spreadOf returns the range of cosines that tells documents apart: from low
 // to low+span, the greatest. span is 0 where all are alike or none is known.
-// known is how many there are of documents that may be found.
-func spreadOf(cosines []float32, flags []uint8) (low, span, sd float32, known int) {
+// known is how many there are of documents that may be found, and of the
+// background, which counts where they are few.
+func spreadOf(cosines, background []float32, flags []uint8) (low, span, sd float32, known int) {
 	sum, squares, top := 0.0, 0.0, float32(vector.None)
 	for d, c := range cosines {
 		if c != vector.None && flags[d]&flagAllowed != 0 {
@@ -264,6 +289,15 @@ func spreadOf(cosines []float32, flags []uint8) (low, span, sd float32, known in
 			sum += float64(c)
 			squares += float64(c) * float64(c)
 			top = max(top, c)
+		}
+	}
+	if known > 0 && known < enoughVectors {
+		for _, c := range background {
+			if c != vector.None {
+				known++
+				sum += float64(c)
+				squares += float64(c) * float64(c)
+			}
 		}
 	}
 	if known < 2 {
