@@ -134,7 +134,7 @@ Without a command it speaks MCP over standard input and output.`,
 	pf.StringVar(&c.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
 	c.overlay = config.RegisterFlags(pf)
 	hideSettings(pf)
-	root.AddCommand(newSettings(pf), newServe(c), newCall(c), newDiscover(c), newIndex(c), newModel(c), newBench(c), newVersion(), newDemoServer())
+	root.AddCommand(newSettings(pf), newServe(c), newCall(c), newDiscover(c), newIndex(c), newModel(c), newTrace(c), newBench(c), newVersion(), newDemoServer())
 	return root
 }
 
