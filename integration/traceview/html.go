@@ -181,7 +181,7 @@ const pageBody = `</head>
 </header>
 <main>
 <nav aria-label="Requests">
-<label for="filter">Filter: server, tool, outcome, actor or message type</label>
+<label for="filter">Filter by server, tool, outcome, actor, type</label>
 <input id="filter" type="search" autocomplete="off" spellcheck="false">
 <label class="check"><input id="errors" type="checkbox"> only what failed</label>
 <p id="count" class="muted" role="status"></p>

@@ -25,6 +25,7 @@ const took = ns => {
 };
 const when = ns => ns >= 1e6 && ns < 1e10 ? (ns / 1e6).toFixed(3) + 'ms' : took(ns);
 const clock = iso => new Date(iso).toLocaleTimeString([], {hour12: false}) + '.' + iso.slice(20, 23).padEnd(3, '0');
+const count = (n, what) => n + ' ' + what + (n === 1 ? '' : 's');
 const CHAR = 7.3;
 const fit = (text, px) => {
   const n = Math.floor(px / CHAR);
@@ -73,7 +74,7 @@ function open(r) {
   mark();
   $('title').textContent = r.own ? 'The host’s own work' : 'Request ' + r.name + (r.server ? ' · ' + r.server : '') + (r.tool ? '/' + r.tool : '');
   $('facts').textContent = new Date(r.start).toLocaleString() + ' · took ' + took(r.took) + (r.outcome ? ' · ' + r.outcome : '') +
-    ' · ' + r.messages + ' messages, ' + r.events + ' events' + (r.slow >= 0 ? ' · slowest hop: ' + hop(r) : '') + (r.cut ? ' · ' + r.cut : '');
+    ' · ' + count(r.messages, 'message') + ', ' + count(r.events, 'event') + (r.slow >= 0 ? ' · slowest hop: ' + hop(r) : '') + (r.cut ? ' · ' + r.cut : '');
   $('facts').className = r.failed ? 'bad' : 'muted';
   history.replaceState(null, '', '#' + tab + ':' + r.name);
   show();
@@ -116,7 +117,7 @@ function sequence(r) {
   who.forEach((a, i) => { x[a] = time + gap * i + gap / 2; });
   const head = draw('svg', {class: 'head', width, height: 30, 'aria-hidden': 'true'});
   for (const a of who) head.append(draw('text', {class: 'name', x: x[a], y: 20, 'text-anchor': 'middle'}, draw('title', {}, a === EDGE ? 'the front, a timer or a child’s reader' : data.actors[a]), fit(actorName(a), gap - 8)));
-  const items = r.list.slice(0, rows), H = 34, height = items.length * H + 16;
+  const items = r.list.slice(0, rows), H = 38, height = items.length * H + 16;
   const svg = draw('svg', {width, height, role: 'img', 'aria-label': 'Sequence diagram of ' + items.length + ' messages and events between ' + who.map(actorName).join(', ') + '. The tab Messages has the same as a table.'});
   for (const a of who) svg.append(draw('line', {class: 'life', x1: x[a], x2: x[a], y1: 0, y2: height}));
   items.forEach((m, i) => {
@@ -141,13 +142,14 @@ function sequence(r) {
       parts.push(draw('path', {class: 'arrow', d: `M${a} ${y - 8}h16v10h-10`}), draw('path', {class: 'head-of', d: `M${a + 1} ${y + 2}l7 -4v8z`}));
       label(m.type, slow ? 'slow' : '', a + 22, y + 2, width - a - 30, 'start');
     } else {
-      const d = b > a ? 1 : -1, room = Math.abs(b - a) - 14, full = m.type + '  ' + times;
+      const d = b > a ? 1 : -1, room = Math.abs(b - a) - 14, half = (a + b) / 2;
       parts.push(draw('line', {class: 'arrow', x1: a, x2: b - 7 * d, y1: y + 4, y2: y + 4}), draw('path', {class: 'head-of', d: `M${b - 1 * d} ${y + 4}l${-8 * d} -4v8z`}));
-      label(full.length * CHAR <= room ? full : m.type, m.outcome ? 'bad' : slow ? 'slow' : '', (a + b) / 2, y - 3, room, 'middle');
+      label(m.type, m.outcome ? 'bad' : slow ? 'slow' : '', half, y - 3, room, 'middle');
+      if (times.length * CHAR <= room + 12) label(times, 'faint', half, y + 15, room + 12, 'middle');
     }
     svg.append(row(i, cls, ...parts));
   });
-  return [make('p', {class: 'muted'}, 'Numbers on an arrow: wait in the mailbox + time in the handler.'), keyed(head, svg), more(r)];
+  return [make('p', {class: 'muted'}, 'Numbers below an arrow: wait in the mailbox + time in the handler.'), keyed(head, svg), more(r)];
 }
 
 function keyed(...inner) {
@@ -177,7 +179,7 @@ function scale(items, width, shorten) {
     const from = m.at, to = m.at + (m.msg ? m.wait + m.ran : 0), last = busy[busy.length - 1];
     if (last && from <= last[1]) last[1] = Math.max(last[1], to); else busy.push([from, to]);
   }
-  const GAP = 54, total = busy.reduce((n, b) => n + b[1] - b[0], 0) || 1;
+  const GAP = width < 500 ? 44 : 54, total = busy.reduce((n, b) => n + b[1] - b[0], 0) || 1;
   let least = shorten ? total / 5 : Infinity, parts;
   for (;;) {
     parts = [];
@@ -185,7 +187,7 @@ function scale(items, width, shorten) {
       const last = parts[parts.length - 1];
       if (last && b[0] - last[1] < least) last[1] = b[1]; else parts.push([...b]);
     }
-    if (parts.length * GAP < width / 2 || parts.length <= 2) break;
+    if (parts.length <= Math.max(4, width / 120)) break;
     least *= 2;
   }
   const sum = parts.reduce((n, p) => n + p[1] - p[0], 0) || 1, room = Math.max(width - (parts.length - 1) * GAP, 50), breaks = [];
@@ -230,7 +232,7 @@ function timeline(r) {
   const button = (text, label, act) => { const b = make('button', {class: 'small', type: 'button', 'aria-label': label}, text); b.addEventListener('click', () => { act(); show(); $('panel').querySelector('[aria-label="' + label + '"]').focus(); }); return b; };
   const bar = make('div', {}, button('+', 'Zoom in', () => { zoom = Math.min(zoom * 2, 64); }), button('−', 'Zoom out', () => { zoom = Math.max(zoom / 2, 1); }),
     button(shorten ? 'True to scale' : 'Shorten quiet times', 'Change the scale', () => { shorten = !shorten; }),
-    make('span', {class: 'muted'}, make('i', {class: 'key k-wait'}), 'waits', make('i', {class: 'key k-bar'}), 'is handled', make('i', {class: 'key k-event'}), 'event'));
+    ...[['wait', 'waits'], ['bar', 'is handled'], ['event', 'event']].map(([k, text]) => make('span', {class: 'muted key-of'}, make('i', {class: 'key k-' + k}), text)));
   return [bar, keyed(svg), more(r)];
 }
 
@@ -265,7 +267,7 @@ function actorTree() {
     if (s) {
       const b = make('button', {type: 'button', title: 'Only requests of ' + data.actors[kid.actor]}, name);
       b.addEventListener('click', () => { $('filter').value = data.actors[kid.actor]; list(); });
-      line.append(b, make('span', {class: 'muted'}, ' ' + s.n + ' messages, ' + took(s.ran) + ' of its own, longest wait ' + took(s.wait) + (s.events ? ', ' + s.events + ' events' : '')));
+      line.append(b, make('span', {class: 'muted'}, ' ' + count(s.n, 'message') + ', ' + took(s.ran) + ' of its own, longest wait ' + took(s.wait) + (s.events ? ', ' + count(s.events, 'event') : '')));
     } else line.append(name);
     if (!kid.kids.size) return make('li', {}, line);
     return make('li', {}, make('details', {open: 'open'}, make('summary', {}, line), branch(kid, '')));

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -155,7 +154,7 @@ func parse(line []byte) (r messages.TraceRecord, newer int, problem string) {
 	err := json.Unmarshal(line, &w)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		if int(syntax.Offset) >= len(line) && utf8.Valid(line) && line[0] == '{' {
+		if int(syntax.Offset) >= len(line) && line[0] == '{' {
 			return r, 0, "is cut"
 		}
 		return r, 0, "is not JSON"

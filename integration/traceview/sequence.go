@@ -40,6 +40,7 @@ func WriteSequence(out io.Writer, r *Request, s Style) error {
 		return w.Flush()
 	}
 	if d.gap < leastGap {
+		fmt.Fprintln(w, d.style.paint(colorFaint, "times are: wait in the mailbox + in the handler"))
 		d.list(w)
 		return w.Flush()
 	}
@@ -301,7 +302,7 @@ func (d *diagram) list(w *bufio.Writer) {
 			if r.Before != r.After {
 				text += "  [" + r.Before + " → " + r.After + "]"
 			}
-			text += "  " + h.times()
+			text += "  " + Duration(time.Duration(h.WaitNs)) + " + " + Duration(time.Duration(h.RanNs))
 			if hop == d.request.Slowest {
 				text, color = "! "+text, colorSlow
 			}
