@@ -77,16 +77,13 @@ func actorsOf(records []*Record) []string {
 	}
 	edges := false
 	for _, r := range records {
-		if r.Message() {
-			if r.From == "" {
-				edges = true
-			} else {
-				add(r.From)
-			}
-			add(r.To)
-		} else if r.To == "" {
+		if r.To == "" || r.From == "" && r.Message() {
 			edges = true
-		} else {
+		}
+		if r.From != "" && r.Message() {
+			add(r.From)
+		}
+		if r.To != "" {
 			add(r.To)
 		}
 	}

@@ -126,7 +126,7 @@ function sequence(r) {
       const t = fit(text, room);
       if (!t) return;
       const w = t.length * CHAR, at = anchor === 'middle' ? lx - w / 2 : anchor === 'end' ? lx - w : lx;
-      parts.push(draw('rect', {class: 'halo', x: at - 2, y: ly - 11, width: w + 4, height: 14, 'pointer-events': 'none'}), draw('text', {class: cls, x: lx, y: ly, 'text-anchor': anchor, 'pointer-events': 'none'}, t));
+      parts.push(draw('rect', {class: 'halo', x: at - 2, y: ly - (cls === 'faint' ? 9 : 11), width: w + 4, height: cls === 'faint' ? 11 : 14, 'pointer-events': 'none'}), draw('text', {class: cls, x: lx, y: ly, 'text-anchor': anchor, 'pointer-events': 'none'}, t));
     };
     if (!m.msg) {
       parts.push(draw('circle', {class: 'dot' + (m.bad ? ' bad' : ''), cx: x[m.to], cy: y, r: 4}));
@@ -207,7 +207,7 @@ function scale(items, width, shorten) {
 let shorten = true;
 function timeline(r) {
   const who = lanes(r).filter(a => a !== EDGE), items = r.list.slice(0, rows);
-  const inner = Math.max(($('panel').clientWidth || 800) - 40, 260) * zoom, pad = 12, LANE = 48, top = 26;
+  const inner = Math.max(($('panel').clientWidth || 800) - 40, 260) * zoom, pad = 12, LANE = 48, top = 38;
   const s = scale(items, inner, shorten), height = top + who.length * LANE + 8, width = inner + pad * 2;
   const svg = draw('svg', {width, height, role: 'img', 'aria-label': 'Timeline of ' + who.map(actorName).join(', ') + ': wait in the mailbox and handling of each message'});
   let free = 0;
@@ -219,7 +219,7 @@ function timeline(r) {
   });
   for (const b of s.breaks) {
     const x = pad + b.x + b.wide / 2;
-    svg.append(draw('line', {class: 'break', x1: x, x2: x, y1: top + 14, y2: height}), draw('text', {class: 'faint', x, y: top + 8, 'text-anchor': 'middle'}, took(b.ns)));
+    svg.append(draw('line', {class: 'break', x1: x, x2: x, y1: top - 6, y2: height}), draw('text', {class: 'faint', x, y: 30, 'text-anchor': 'middle'}, took(b.ns)));
   }
   items.forEach((m, i) => {
     if (lane[m.to] === undefined) return;
@@ -237,10 +237,10 @@ function timeline(r) {
 }
 
 function table(r) {
-  const head = ['At', 'From', 'To', 'Message or event', 'Wait', 'Ran', 'Itself', 'State'], num = new Set([0, 4, 5, 6]);
+  const head = ['At', 'Message or event', 'From', 'To', 'Wait', 'Ran', 'Itself', 'State'], num = new Set([0, 4, 5, 6]);
   const body = r.list.slice(0, rows).map((m, i) => {
-    const cells = m.msg ? [when(m.at), actorName(m.from), actorName(m.to), m.type + (m.outcome ? ' (' + m.outcome + ')' : ''), took(m.wait), took(m.ran), took(m.self), m.before !== m.after ? m.before + ' → ' + m.after : m.after]
-      : [when(m.at), '', actorName(m.to), m.text, '', '', '', ''];
+    const cells = m.msg ? [when(m.at), m.type + (m.outcome ? ' (' + m.outcome + ')' : ''), actorName(m.from), actorName(m.to), took(m.wait), took(m.ran), took(m.self), m.before !== m.after ? m.before + ' → ' + m.after : m.after]
+      : [when(m.at), m.text, '', actorName(m.to), '', '', '', ''];
     return make('tr', {class: m.bad || m.outcome ? 'bad' : '', 'data-i': i}, ...cells.map((c, n) => make('td', {class: num.has(n) ? 'n' : ''}, c)));
   });
   return [make('div', {class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Messages'}, make('table', {}, make('thead', {}, make('tr', {}, ...head.map((h, n) => make('th', {scope: 'col', class: num.has(n) ? 'n' : ''}, h)))), make('tbody', {}, ...body))), more(r)];

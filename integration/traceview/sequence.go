@@ -40,7 +40,7 @@ func WriteSequence(out io.Writer, r *Request, s Style) error {
 		return w.Flush()
 	}
 	if d.gap < leastGap {
-		fmt.Fprintln(w, d.style.paint(colorFaint, "times are: wait in the mailbox + in the handler"))
+		fmt.Fprintln(w, d.style.paint(colorFaint, fit("times are wait + handling", d.style.width(), d.style.mark())))
 		d.list(w)
 		return w.Flush()
 	}
@@ -293,7 +293,7 @@ func (d *diagram) list(w *bufio.Writer) {
 	for _, r := range d.request.Records {
 		c := newCanvas(d.style.width(), d.style)
 		d.when(c, r)
-		text, color := "", ""
+		var text, color string
 		indent := depth + 1
 		if r.Message() {
 			h := &d.request.Hops[hop]
