@@ -52,6 +52,9 @@ func clean(text string, limit int) string {
 // obeyed tells control characters, invisible and direction marks, separators
 // of lines and what has no meaning agreed upon.
 func obeyed(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' || r == '\x7f'
+	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp)
 }
 

@@ -232,7 +232,7 @@ function timeline(r) {
   const button = (text, label, act) => { const b = make('button', {class: 'small', type: 'button', 'aria-label': label}, text); b.addEventListener('click', () => { act(); show(); $('panel').querySelector('[aria-label="' + label + '"]').focus(); }); return b; };
   const bar = make('div', {}, button('+', 'Zoom in', () => { zoom = Math.min(zoom * 2, 64); }), button('−', 'Zoom out', () => { zoom = Math.max(zoom / 2, 1); }),
     button(shorten ? 'True to scale' : 'Shorten quiet times', 'Change the scale', () => { shorten = !shorten; }),
-    ...[['wait', 'waits'], ['bar', 'is handled'], ['event', 'event']].map(([k, text]) => make('span', {class: 'muted key-of'}, make('i', {class: 'key k-' + k}), text)));
+    ...[['wait', 'waits'], ['bar', 'is handled'], ['slow', 'slowest hop'], ['event', 'event']].map(([k, text]) => make('span', {class: 'muted key-of'}, make('i', {class: 'key k-' + k}), text)));
   return [bar, keyed(svg), more(r)];
 }
 

@@ -160,7 +160,7 @@ func parse(line []byte) (r messages.TraceRecord, newer int, problem string) {
 		return r, 0, "is not JSON"
 	}
 	var v versionOf
-	if json.Unmarshal(line, &v) == nil && v.V > messages.TraceVersion && v.Kind != "" {
+	if (err != nil || w.V > messages.TraceVersion) && json.Unmarshal(line, &v) == nil && v.V > messages.TraceVersion && v.Kind != "" {
 		return r, v.V, ""
 	}
 	if err != nil || w.V < 1 || w.Kind == "" || w.Time.IsZero() {

@@ -27,7 +27,10 @@ func read(tb testing.TB, text []byte) *traceview.Trace {
 
 // Cut at any byte, a trace loses the record that was cut and no other.
 func TestCutAtEveryByte(t *testing.T) {
-	text := sample().text(t)
+	g := &generator{}
+	g.start()
+	g.call(1, "demo", "écho", "ok") // cut also within a character
+	text := g.text(t)
 	whole := bytes.IndexByte(text, '\n')
 	for n := 1; n <= len(text); n++ {
 		records := bytes.Count(text[:n], []byte("\n"))
