@@ -30,6 +30,16 @@ func (r *Record) handled() (from, to time.Time) {
 	return from, from.Add(time.Duration(r.RanNs))
 }
 
+// payload is the arguments or the result, where the host wrote them; it may be
+// cut.
+func (r *Record) payload() string {
+	var text string
+	if len(r.Payload) == 0 || json.Unmarshal(r.Payload, &text) != nil {
+		return ""
+	}
+	return text
+}
+
 // end is when what the record tells was over.
 func (r *Record) end() time.Time {
 	if r.Message() {

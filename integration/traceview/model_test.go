@@ -227,3 +227,22 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
+
+// Arguments and results are shown where the host wrote them, and are as
+// hostile as any other text.
+func TestPayloads(t *testing.T) {
+	g := sample()
+	for i := range g.records {
+		if g.records[i].Kind == messages.TraceRequest {
+			g.records[i].Payload = json.RawMessage(`{"text":"h\u00e9 \u001b</script>` + strings.Repeat("x", 9000) + `\u202e"}`)
+		}
+	}
+	for name, text := range renderAll(t, read(t, g.text(t))) {
+		if name == "html" && (!strings.Contains(text, `{\"text\":\"h`) || strings.Count(text, "</script>") != 2 || strings.Contains(text, strings.Repeat("x", 5000))) {
+			t.Error("the page has no payload, or one that is not made harmless")
+		}
+		if name == "sequence" && !strings.Contains(text, `17 bytes: {"text`) {
+			t.Errorf("the diagram has no payload:\n%s", text)
+		}
+	}
+}

@@ -261,6 +261,9 @@ func eventText(r *Record) string {
 	if r.Detail != "" {
 		text += " " + r.Detail
 	}
+	if payload := r.payload(); payload != "" {
+		text += ": " + payload
+	}
 	return text
 }
 
