@@ -29,7 +29,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		}
 		s.Pool = messages.PoolStatus{
 			Size: pool.Config.Size, Reserve: pool.Config.Reserve, MaxWaiters: pool.Config.MaxWaiters,
-			Used: pool.Live - pool.PoolStats.Reserve, ReserveUsed: pool.PoolStats.Reserve,
+			Used: pool.Live - pool.Reserve, ReserveUsed: pool.Reserve,
 			Idle: pool.Idle, Waiters: pool.Waiting, Evictions: pool.Evictions,
 		}
 		if actors {
@@ -78,7 +78,7 @@ func (e *Engine) WatchTrace(ctx context.Context, filter ...string) (<-chan messa
 	v := &viewer{out: out}
 	watcher := e.core.Trace().Attach(v, f.Wants)
 	e.viewers.Add(1)
-	go func() {
+	go func() { //nolint:gosec // G118: what ends a watcher does not hang on who asked for it
 		defer e.viewers.Done()
 		defer close(out)
 		select {

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp/integration/traceview"
+)
+
+// traceFlags are the flags of the trace command.
+type traceFlags struct {
+	filter       traceview.Filter
+	since, until string
+	html, chrome string
+	mermaid      bool
+	json         bool
+	ascii        bool
+	color        string
+	records      int
+	width        int
+}
+
+func newTrace(c *common) *cobra.Command {
+	f := &traceFlags{}
+	cmd := &cobra.Command{
+		Use:   "trace FILE [show REQUEST]",
+		Short: "Show what a trace tells: its requests, or one as a sequence diagram",
+		Long: `Show a trace that --trace=FILE.jsonl wrote. Rotated files (FILE.1 to FILE.9,
+also .gz) are read with it; "-" reads standard input.
+
+Without more it lists the requests; "show REQUEST" draws one as a sequence
+diagram, and "show 0" the host's own work. --html and --chrome write all requests
+that fit, or the one that is shown, to a file; "-" is standard output.
+
+Exit status: 0 done, 1 the trace cannot be read or has no such request, 2 wrong
+usage.`,
+		Example: `  metamcp trace run.jsonl --errors
+  metamcp trace run.jsonl show 7
+  metamcp trace run.jsonl --server github --html run.html
+  metamcp trace run.jsonl --chrome run.json   # open it at ui.perfetto.dev
+  metamcp trace run.jsonl show 7 --mermaid`,
+		Args: args(traceArgs),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			t, err := openTrace(cmd.InOrStdin(), given[0], traceview.Limits{Records: f.records})
+			if err != nil {
+				return err
+			}
+			show := ""
+			if len(given) == 3 {
+				show = given[2]
+			}
+			if err := notOver(given[0], f.html, f.chrome); err != nil {
+				return usageError{err}
+			}
+			return f.run(cmd.OutOrStdout(), c.stderr, t, show)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.html, "html", "", "write one page of HTML to this `file`")
+	fl.StringVar(&f.chrome, "chrome", "", "write events for Perfetto or chrome://tracing to this `file`")
+	fl.BoolVar(&f.mermaid, "mermaid", false, "with show: print a sequence diagram of Mermaid")
+	fl.BoolVar(&f.json, "json", false, "print JSON; with show, all records of the request")
+	fl.StringVar(&f.filter.Server, "server", "", "only requests of this server; * stands for anything")
+	fl.StringVar(&f.filter.Actor, "actor", "", "only what has to do with this actor: a part of its path, or a pattern with *")
+	fl.StringVar(&f.filter.Type, "type", "", "only messages of this type, or events of this kind; * stands for anything")
+	fl.StringVar(&f.filter.Request, "request", "", "only this request")
+	fl.BoolVar(&f.filter.Errors, "errors", false, "only requests that failed")
+	fl.StringVar(&f.since, "since", "", "only requests since this `time`: 5m (before the trace's end), 15:04:05, or 2006-01-02T15:04:05Z")
+	fl.StringVar(&f.until, "until", "", "only requests until this `time`")
+	fl.BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone")
+	fl.StringVar(&f.color, "color", "auto", "colours: auto, always or never")
+	fl.IntVar(&f.width, "width", 0, "`columns` of the output (default: the terminal's)")
+	fl.IntVar(&f.records, "max-records", 0, "keep at most so many `records`, the newest (default 2000000)")
+	return cmd
+}
+
+func traceArgs(_ *cobra.Command, given []string) error {
+	switch {
+	case len(given) == 0:
+		return errors.New("trace needs a FILE")
+	case len(given) == 1, len(given) == 3 && given[1] == "show":
+		return nil
+	case given[1] == "show" && len(given) == 2:
+		return errors.New("show needs the number of a REQUEST; without show all are listed")
+	}
+	return errors.New("trace takes FILE, or FILE show REQUEST")
+}
+
+// openTrace reads the trace that an argument names.
+func openTrace(stdin io.Reader, name string, limits traceview.Limits) (*traceview.Trace, error) {
+	if name == "-" {
+		return traceview.Read(stdin, limits)
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; name the trace in it", name)
+	}
+	t, err := traceview.ReadFiles(name, limits)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; a trace is written by a host that runs with --trace=FILE.jsonl", err)
+	}
+	return t, err
+}
+
+// notOver refuses to write over the trace itself.
+func notOver(trace string, outputs ...string) error {
+	from, err := os.Stat(trace)
+	if err != nil {
+		return nil //nolint:nilerr // it is "-", or only rotated files are left
+	}
+	for _, out := range outputs {
+		if to, err := os.Stat(out); err == nil && os.SameFile(from, to) {
+			return fmt.Errorf("%s is the trace itself; write to another file", out)
+		}
+	}
+	return nil
+}
+
+// run shows a trace: all requests that fit, or the one named show.
+func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string) error {
+	if err := f.check(show); err != nil {
+		return usageError{err}
+	}
+	if err := f.times(t); err != nil {
+		return usageError{err}
+	}
+	for _, note := range t.Notes {
+		fmt.Fprintln(stderr, "note:", note)
+	}
+	requests, err := f.choose(t, show)
+	if err != nil {
+		return err
+	}
+	if f.html != "" || f.chrome != "" {
+		if f.html != "" {
+			err = writeFile(out, f.html, func(w io.Writer) error { return traceview.WriteHTML(w, t, requests) })
+		}
+		if f.chrome != "" && err == nil {
+			err = writeFile(out, f.chrome, func(w io.Writer) error { return traceview.WriteChrome(w, t, requests) })
+		}
+		return err
+	}
+	style := f.style(out)
+	switch {
+	case f.json:
+		return traceview.WriteJSON(out, requests, show != "", t.Notes)
+	case f.mermaid:
+		return traceview.WriteMermaid(out, requests[0])
+	case show != "":
+		return traceview.WriteSequence(out, requests[0], style)
+	case len(requests) == 0:
+		fmt.Fprintf(stderr, "none of the %d requests of the trace fits\n", len(t.Requests))
+		return nil
+	}
+	return traceview.WriteList(out, requests, style)
+}
+
+func (f *traceFlags) check(show string) error {
+	switch {
+	case f.mermaid && show == "":
+		return errors.New("--mermaid draws one request: metamcp trace FILE show REQUEST --mermaid")
+	case f.html == "-" && f.chrome == "-":
+		return errors.New("only one of --html and --chrome can go to standard output")
+	case f.mermaid && f.json:
+		return errors.New("--mermaid and --json exclude each other")
+	case (f.mermaid || f.json) && (f.html != "" || f.chrome != ""):
+		return errors.New("--html and --chrome write files instead of what --mermaid and --json print")
+	case f.color != "auto" && f.color != "always" && f.color != "never":
+		return fmt.Errorf("--color is auto, always or never, not %q", f.color)
+	case f.records < 0 || f.width < 0:
+		return errors.New("--max-records and --width take a positive number")
+	}
+	return nil
+}
+
+func (f *traceFlags) times(t *traceview.Trace) (err error) {
+	if f.since != "" {
+		if f.filter.Since, err = t.ParseTime(f.since); err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+	}
+	if f.until != "" {
+		if f.filter.Until, err = t.ParseTime(f.until); err != nil {
+			return fmt.Errorf("--until: %w", err)
+		}
+	}
+	return nil
+}
+
+// choose returns the requests that are shown: exactly one with show.
+func (f *traceFlags) choose(t *traceview.Trace, show string) ([]*traceview.Request, error) {
+	if show != "" {
+		r := t.Find(show)
+		if r == nil {
+			return nil, fmt.Errorf("the trace has no request %q; it has %s", show, spanOf(t))
+		}
+		return []*traceview.Request{f.filter.Narrow(r)}, nil
+	}
+	requests := t.Select(f.filter)
+	if f.html == "" && f.chrome == "" {
+		return requests, nil
+	}
+	for i, r := range requests {
+		requests[i] = f.filter.Narrow(r)
+	}
+	if f.filter == (traceview.Filter{}) {
+		requests = append(requests, t.Own...)
+	}
+	return requests, nil
+}
+
+// spanOf says which requests a trace has.
+func spanOf(t *traceview.Trace) string {
+	switch n := len(t.Requests); n {
+	case 0:
+		return "none"
+	case 1:
+		return "only " + t.Requests[0].Name
+	default:
+		return fmt.Sprintf("%d, from %s to %s", n, t.Requests[0].Name, t.Requests[n-1].Name)
+	}
+}
+
+func (f *traceFlags) style(out io.Writer) traceview.Style {
+	terminal := terminalWidth(out)
+	s := traceview.Style{Width: terminal, ASCII: f.ascii}
+	if f.width > 0 {
+		s.Width = f.width
+	}
+	s.Color = f.color == "always" || f.color == "auto" && terminal > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return s
+}
+
+// writeFile gives write a file, or standard output for "-".
+func writeFile(stdout io.Writer, path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(stdout)
+	}
+	const private = 0o600 // names of servers and tools stand in it
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, private)
+	if err != nil {
+		return err // which names the file
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

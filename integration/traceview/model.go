@@ -1,0 +1,227 @@
+package traceview
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Outcomes that this package gives; all others are the host's own.
+const (
+	outcomePanic = "panic"
+	outcomeOK    = "ok"
+	// OutcomeOpen is the outcome of a request without an answer in the trace.
+	OutcomeOpen = "no answer"
+	// OutcomeUnknown is the outcome of a request of version 1, which tells
+	// no outcomes.
+	OutcomeUnknown = "unknown"
+)
+
+// Trace is a trace that was read.
+type Trace struct {
+	Records  []*Record  // by run, then by time
+	Requests []*Request // by run, then by start
+	// Own are the records of the host's own work, which no request caused, one
+	// for each run that has any. Their ID is 0.
+	Own []*Request
+	// Runs are the host processes that wrote the trace, in their own words;
+	// "" for one whose start is not in it.
+	Runs    []string
+	LeftOut int // records that the limits left out
+	// Notes say, in sentences for the reader, what of the trace is missing or
+	// could not be read.
+	Notes []string
+}
+
+// Request is one request of a client and everything that it caused.
+type Request struct {
+	Run      int
+	ID       uint64 // unique in its run
+	Name     string // as a person names it: ID, or RUN/ID where there are several runs, from 1
+	Server   string
+	Tool     string
+	Start    time.Time
+	Duration time.Duration
+	Outcome  string
+	Failed   bool // an error of any kind, also a panic on the way to a good answer
+	Records  []*Record
+	Hops     []Hop // its messages, in the order in which they were sent
+	Messages int
+	Events   int
+	Slowest  int // of Hops; -1: it has none
+}
+
+// Hop is a message on its way: in the mailbox, then in the handler.
+type Hop struct {
+	*Record
+	// Self is the time in its handler without that of the messages that were
+	// handled within it.
+	Self time.Duration
+	// Depth is how many of the request's messages it is nested in.
+	Depth int
+}
+
+// Cost is the time that the hop itself added.
+func (h *Hop) Cost() time.Duration { return time.Duration(h.WaitNs) + h.Self }
+
+// SlowestHop is the hop with the highest cost; nil where there is none.
+func (r *Request) SlowestHop() *Hop {
+	if r.Slowest < 0 {
+		return nil
+	}
+	return &r.Hops[r.Slowest]
+}
+
+// Title is the request in a few words.
+func (r *Request) Title() string {
+	if r.ID == 0 {
+		return "the host's own work"
+	}
+	title := "request " + r.Name
+	if r.Server != "" {
+		title += "  " + r.Server
+		if r.Tool != "" {
+			title += "/" + r.Tool
+		}
+	}
+	return title
+}
+
+// Find returns the request of that name: an id, or RUN/ID; "0" or "host" is
+// the host's own work. Of several runs an id alone means the newest.
+func (t *Trace) Find(name string) *Request {
+	name = strings.TrimPrefix(name, "#")
+	run, id := -1, name
+	if before, after, two := strings.Cut(name, "/"); two {
+		n, err := strconv.Atoi(before)
+		if err != nil {
+			return nil
+		}
+		run, id = n-1, after
+	}
+	all := t.Requests
+	if id == "0" || id == "host" {
+		id, all = "0", t.Own
+	}
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return nil
+	}
+	for _, r := range slices.Backward(all) {
+		if r.ID == n && (run < 0 || r.Run == run) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (t *Trace) dropped() uint64 {
+	var n uint64
+	for _, r := range t.Records {
+		if r.Kind == messages.TraceDropped {
+			count := r.Count
+			if first, _, _ := strings.Cut(r.Detail, " "); count == 0 { // version 1
+				count, _ = strconv.ParseUint(first, 10, 32)
+			}
+			n += min(count, 1<<32)
+		}
+	}
+	return n
+}
+
+// build finds the requests and what belongs to each.
+func (t *Trace) build() {
+	type key struct {
+		run int
+		id  uint64
+	}
+	found := map[key]*Request{}
+	owners := newOwners(t.Records)
+	for _, rec := range t.Records {
+		if rec.Kind == messages.TraceStart {
+			continue
+		}
+		k := key{rec.Run, owners.request(rec)}
+		req := found[k]
+		if req == nil {
+			req = &Request{Run: k.run, ID: k.id, Name: strconv.FormatUint(k.id, 10), Slowest: -1}
+			if len(t.Runs) > 1 {
+				req.Name = strconv.Itoa(k.run+1) + "/" + req.Name
+			}
+			found[k] = req
+		}
+		req.Records = append(req.Records, rec)
+	}
+	for _, req := range found {
+		req.finish()
+		if req.ID == 0 {
+			t.Own = append(t.Own, req)
+		} else {
+			t.Requests = append(t.Requests, req)
+		}
+	}
+	order := func(x, y *Request) int {
+		return cmp.Or(cmp.Compare(x.Run, y.Run), x.Start.Compare(y.Start), cmp.Compare(x.ID, y.ID))
+	}
+	slices.SortFunc(t.Requests, order)
+	slices.SortFunc(t.Own, order)
+}
+
+// finish derives everything else from the records.
+func (r *Request) finish() {
+	r.Start = r.Records[0].Time
+	end := r.Start
+	version := 1
+	var answer *Record
+	for _, rec := range r.Records {
+		version = max(version, rec.V)
+		r.Server, r.Tool = cmp.Or(r.Server, rec.Server), cmp.Or(r.Tool, rec.Tool)
+		if rec.end().After(end) {
+			end = rec.end()
+		}
+		switch rec.Kind {
+		case messages.TraceMessage:
+			r.Messages++
+			r.Hops = append(r.Hops, Hop{Record: rec})
+			r.Failed = r.Failed || rec.Outcome != ""
+		case messages.TraceAnswer:
+			answer = rec
+		case messages.TraceRequest:
+			r.Start = rec.Time
+		case messages.TraceDeadLetter, messages.TraceFailure:
+			r.Failed = true
+			r.Events++
+		default:
+			r.Events++
+		}
+	}
+	if r.ID > 0 {
+		for _, rec := range r.Records {
+			r.Server = cmp.Or(r.Server, serverOf(rec.To))
+		}
+	}
+	r.Duration = max(end.Sub(r.Start), 0)
+	switch {
+	case answer != nil:
+		r.Outcome = cmp.Or(answer.Outcome, outcomeOK)
+		r.Failed = r.Failed || r.Outcome != outcomeOK
+		if answer.RanNs > 0 {
+			r.Duration = time.Duration(answer.RanNs)
+		}
+	case r.ID == 0:
+	case version == 1:
+		r.Outcome = OutcomeUnknown
+	default:
+		r.Outcome = OutcomeOpen
+	}
+	nest(r.Hops)
+	for i := range r.Hops {
+		if r.Slowest < 0 || r.Hops[i].Cost() > r.Hops[r.Slowest].Cost() {
+			r.Slowest = i
+		}
+	}
+}
