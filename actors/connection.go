@@ -69,6 +69,7 @@ type connection struct {
 	ping  *kernel.Timer
 
 	ctx     *kernel.Context // valid while a message is handled
+	cause   uint64          // request for which the child is being started, for the trace
 	broke   string          // what the last message panicked with, until it is dealt with
 	refused uint64          // messages that the state did not allow
 	late    uint64          // answers and progress to nobody, or of no use to anybody
@@ -138,6 +139,9 @@ func (c *connection) Receive(ctx *kernel.Context, msg any) {
 }
 
 func (c *connection) receive(ctx *kernel.Context, msg any) {
+	if ctx.Tracing() && ctx.Correlation() == 0 {
+		ctx.Correlate(c.concerned())
+	}
 	switch m := msg.(type) {
 	case *messages.Call:
 		c.onCall(ctx, m)
@@ -198,6 +202,20 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 	case kernel.Stopping:
 		c.onStopping(ctx)
 	}
+}
+
+// concerned is the request that what happens now matters to, for the trace: the
+// one that a child is being started for, or the only one that it has.
+func (c *connection) concerned() uint64 {
+	switch {
+	case c.state == messages.StateConnecting:
+		return c.cause
+	case len(c.inflight) == 1:
+		for _, p := range c.inflight {
+			return p.call.Trace
+		}
+	}
+	return 0
 }
 
 // to moves the machine. It reports false, counts and traces where the table

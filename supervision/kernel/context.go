@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,6 +15,9 @@ type Context struct {
 	sys      *System
 	ac       actor.Context
 	stopping bool
+
+	timers []*Timer // that may still go off
+	enough int      // of them, before those that are over are sorted out
 
 	// Of the message that is being handled, while somebody traces.
 	span, correlation uint64
@@ -68,9 +72,25 @@ func (c *Context) Stop(pid *PID) { c.ac.Stop(pid) }
 // so that nothing which was sent to it before is lost.
 func (c *Context) Finish(pid *PID) { c.sys.root.Poison(pid) }
 
-// After sends msg to this actor once d has passed.
+// After sends msg to this actor once d has passed, unless the actor stops before.
 func (c *Context) After(d time.Duration, msg any) *Timer {
-	return c.sys.After(d, c.ac.Self(), msg)
+	t := c.sys.After(d, c.ac.Self(), msg)
+	const few = 16
+	if len(c.timers) >= max(few, c.enough) {
+		c.timers = slices.DeleteFunc(c.timers, func(t *Timer) bool { return t.over.Load() })
+		c.enough = 2 * len(c.timers)
+	}
+	c.timers = append(c.timers, t)
+	return t
+}
+
+// stopTimers keeps what the actor wanted to be told later from being a dead
+// letter, and from holding the actor in memory.
+func (c *Context) stopTimers() {
+	for _, t := range c.timers {
+		t.Stop()
+	}
+	c.timers = nil
 }
 
 // Origin is what the actor sends from now; the zero one where nobody traces.
@@ -82,8 +102,16 @@ func (c *Context) Origin() Origin {
 }
 
 // Correlate says which client request the message at hand belongs to, where
-// the message itself does not know.
-func (c *Context) Correlate(request uint64) { c.correlation = request }
+// the message itself does not know. It counts while somebody traces.
+func (c *Context) Correlate(request uint64) {
+	if c.span != 0 {
+		c.correlation = request
+	}
+}
+
+// Correlation is the client request that the message at hand belongs to; 0
+// where there is none, or nobody traces.
+func (c *Context) Correlation() uint64 { return c.correlation }
 
 // Event records something that is no message: a transition, a signal, a
 // lease. correlation 0 means that of the message at hand. It costs one atomic

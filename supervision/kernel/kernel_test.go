@@ -542,3 +542,39 @@ func TestNoChildrenForOneThatStops(t *testing.T) {
 	}
 	await(t, done, "it stops all the same")
 }
+
+// TestTimersEndWithTheirActor stops an actor that wanted to be told things
+// later.
+func TestTimersEndWithTheirActor(t *testing.T) {
+	h := newHouse(t)
+	const wait = 200 * time.Millisecond
+	for i := range 100 {
+		var armed time.Time
+		pid, done := h.root(fmt.Sprint("r", i), produce(func(c *kernel.Context, msg any) {
+			if _, ok := msg.(string); ok {
+				armed = time.Now()
+				for range 100 {
+					c.After(wait, &knock{})
+				}
+				c.Stop(c.Self())
+			}
+		}), nil)
+		h.Send(pid, "arm")
+		await(t, done, "it stops")
+		if time.Since(armed) < wait {
+			break // on a busy machine they may have gone off before it stopped
+		}
+	}
+	before := h.DeadLetters()
+	later := make(chan struct{})
+	other, _ := h.root("other", produce(func(_ *kernel.Context, msg any) {
+		if _, ok := msg.(string); ok {
+			close(later)
+		}
+	}), nil)
+	h.After(2*wait, other, "later")
+	await(t, later, "their time has passed")
+	if n := h.DeadLetters() - before; n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}

@@ -105,12 +105,15 @@ func (h *host) Receive(ac actor.Context) {
 		msg = Started{}
 	case *actor.Stopping:
 		h.ctx.stopping = true
+		h.ctx.stopTimers()
 		msg = Stopping{}
 	case *actor.Restarting:
+		h.ctx.stopTimers()
 		msg = Restarting{}
 	case *actor.Stopped:
 		h.end.ended, h.end.id = true, ac.Self().GetId()
 		h.ctx.sys.living.Delete(h.end.id)
+		h.ctx.stopTimers() // set while its children were stopping
 		if h.done != nil {
 			defer close(h.done)
 		}
@@ -135,7 +138,7 @@ func (h *host) receiveTraced(m *traced) {
 		Span: h.ctx.sys.spans.Add(1), Parent: m.from.Span,
 	}
 	h.ctx.span, h.ctx.correlation = r.Span, m.correlation
-	if c, ok := m.msg.(correlated); ok {
+	if c, ok := m.msg.(correlated); ok && c.Correlation() != 0 {
 		h.ctx.correlation = c.Correlation()
 	}
 	if c, ok := m.msg.(sized); ok {

@@ -207,19 +207,29 @@ func (s *System) Shutdown(ctx context.Context) error {
 }
 
 // Timer is a message that is on its way.
-type Timer struct{ t *time.Timer }
+type Timer struct {
+	t    *time.Timer
+	over atomic.Bool // it went off, or was stopped
+}
 
 // Stop keeps the message from being sent if it is not on its way already; an
 // actor that re-arms a timer must tell stale messages by a generation.
 func (t *Timer) Stop() {
 	if t != nil {
+		t.over.Store(true)
 		t.t.Stop()
 	}
 }
 
 // After sends msg to pid once d has passed.
 func (s *System) After(d time.Duration, pid *PID, msg any) *Timer {
-	return &Timer{time.AfterFunc(d, func() { s.Send(pid, msg) })}
+	t := &Timer{}
+	t.t = time.AfterFunc(d, func() {
+		if !t.over.Swap(true) {
+			s.Send(pid, msg)
+		}
+	})
+	return t
 }
 
 // atLeast drops records below a level: protoactor greets at info.
