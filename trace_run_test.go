@@ -222,7 +222,7 @@ func TestTraceOfAScriptedRun(t *testing.T) {
 	checkRun(t, all)
 	const golden = "docs/TRACE-RUN.md"
 	if *update {
-		if err := os.WriteFile(golden, []byte(doc.String()), 0o644); err != nil { //nolint:gosec // a document for everyone
+		if err := os.WriteFile(golden, []byte(doc.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
