@@ -55,23 +55,30 @@ func (t *Trace) ShowPayloads(on bool) { t.payloads.Store(on) }
 
 // A Watcher writes the records that it wants on a goroutine of its own.
 type Watcher struct {
-	t       *Trace
-	w       RecordWriter
-	wants   func(*messages.TraceRecord) bool
-	records chan messages.TraceRecord
-	dropped atomic.Uint64
-	stop    chan struct{}
-	done    chan struct{} // closed when the goroutine has ended
-	err     error         // read after done
+	t     *Trace
+	w     RecordWriter
+	wants func(*messages.TraceRecord) bool
+
+	mu      sync.Mutex // held for as long as it takes to copy a record
+	waiting []messages.TraceRecord
+	dropped uint64
+
+	full chan struct{} // capacity 1: write now
+	stop chan struct{}
+	done chan struct{} // closed when the goroutine has ended
+	err  error         // read after done
 }
+
+// watchEvery is how long records wait for others: writing each by itself would
+// wake a goroutine for it, which costs more than the record.
+const watchEvery = 20 * time.Millisecond
 
 // Attach starts to write to w what wants, which may be nil, lets pass; wants is
 // called on the actors' goroutines. The caller closes the Watcher, after the
 // actors have stopped if it is to see all.
 func (t *Trace) Attach(w RecordWriter, wants func(*messages.TraceRecord) bool) *Watcher {
 	n := &Watcher{
-		t: t, w: w, wants: wants, records: make(chan messages.TraceRecord, traceBuffer),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		t: t, w: w, wants: wants, full: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go n.run()
 	t.change(func(list []*Watcher) []*Watcher { return append(list, n) })
@@ -120,22 +127,20 @@ func (w *Watcher) detach() {
 
 func (w *Watcher) run() {
 	defer close(w.done)
-	for {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var batch []messages.TraceRecord
+	for ended := false; !ended; {
 		select {
-		case r := <-w.records:
-			w.write(&r)
-			if len(w.records) == 0 {
-				w.flush()
-			}
+		case <-tick.C:
+		case <-w.full:
 		case <-w.stop:
-			for len(w.records) > 0 {
-				r := <-w.records
-				w.write(&r)
-			}
-			w.flush()
-			return
+			ended = true
 		}
-		if w.err != nil {
+		var dropped uint64
+		batch, dropped = w.take(batch)
+		w.flush(batch, dropped)
+		if w.err != nil && !ended {
 			// A full disk ends the trace, not the host; nor shall actors go
 			// on to make records for nobody.
 			w.detach()
@@ -145,9 +150,43 @@ func (w *Watcher) run() {
 	}
 }
 
-func (w *Watcher) flush() {
-	if n := w.dropped.Swap(0); n > 0 {
-		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Count: n, Detail: fmt.Sprint(n, " records found no room")})
+// put leaves a record for the goroutine.
+func (w *Watcher) put(r *messages.TraceRecord) {
+	w.mu.Lock()
+	n := len(w.waiting)
+	if n < traceBuffer {
+		w.waiting = append(w.waiting, *r)
+	} else {
+		w.dropped++
+	}
+	w.mu.Unlock()
+	if n == traceBuffer/2 {
+		select {
+		case w.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take returns what waits, and leaves old, which is done with, in its place.
+func (w *Watcher) take(old []messages.TraceRecord) (batch []messages.TraceRecord, dropped uint64) {
+	clear(old)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	batch, dropped = w.waiting, w.dropped
+	w.waiting, w.dropped = old[:0], 0
+	return batch, dropped
+}
+
+func (w *Watcher) flush(batch []messages.TraceRecord, dropped uint64) {
+	if len(batch) == 0 && dropped == 0 {
+		return
+	}
+	for i := range batch {
+		w.write(&batch[i])
+	}
+	if dropped > 0 {
+		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Count: dropped, Detail: fmt.Sprint(dropped, " records found no room")})
 	}
 	if err := w.w.Flush(); err != nil && w.err == nil {
 		w.err = fmt.Errorf("write the trace: %w", err)
@@ -190,11 +229,7 @@ func (t *Trace) put(r *messages.TraceRecord) {
 		if w.wants != nil && !w.wants(r) {
 			continue
 		}
-		select {
-		case w.records <- *r:
-		default:
-			w.dropped.Add(1)
-		}
+		w.put(r)
 	}
 }
 

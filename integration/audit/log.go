@@ -14,6 +14,9 @@ import (
 // problemEvery is how often OnProblem is told at most.
 const problemEvery = time.Minute
 
+// gatherTime is how long the log waits for more entries before it writes.
+const gatherTime = 20 * time.Millisecond
+
 // Log is an audit log that is being written. A nil Log takes everything and
 // writes nothing, for hosts whose log is off.
 type Log struct {
@@ -30,6 +33,7 @@ type Log struct {
 	ended   bool
 
 	wake    chan struct{} // capacity 1
+	urgent  chan struct{} // capacity 1: gather no longer
 	closing chan struct{}
 	done    chan struct{}
 	err     error // of the end; after done
@@ -51,7 +55,7 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	l := &Log{o: o, path: path, lock: lock, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	l := &Log{o: o, path: path, lock: lock, wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 	l.w = writer{o: &l.o, path: path}
 	err = l.w.ready()
 	if err == nil {
@@ -96,6 +100,12 @@ func (l *Log) Append(e Entry) {
 	default:
 		l.pending = append(l.pending, e)
 		l.bytes += len(e.Args)
+		if len(l.pending) == l.o.Queue/4 || l.bytes > maxQueuedBytes/4 {
+			select {
+			case l.urgent <- struct{}{}:
+			default:
+			}
+		}
 	}
 	l.mu.Unlock()
 	select {
@@ -193,11 +203,23 @@ func (l *Log) run() {
 		}
 		select {
 		case <-wake:
+			l.gather(timer)
 		case <-timer.C:
 		case <-l.closing:
 			l.end(rest)
 			return
 		}
+	}
+}
+
+// gather waits for more entries: one by one, each would cost a wake-up and a
+// write, which is more than the call that it tells of.
+func (l *Log) gather(timer *time.Timer) {
+	timer.Reset(gatherTime)
+	select {
+	case <-timer.C:
+	case <-l.urgent:
+	case <-l.closing:
 	}
 }
 
