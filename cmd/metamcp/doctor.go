@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/doctor"
+	"github.com/metamcp/metamcp/integration/scrub"
+)
+
+// doctorFlags are the flags of one command.
+type doctorFlags struct {
+	timeout           time.Duration
+	noStart           bool
+	servers           []string
+	network, fix, raw bool
+	verbose           bool
+}
+
+func newDoctor(c *common) *cobra.Command {
+	f := doctorFlags{}
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Find out what does not work, why, and how to mend it",
+		Long: `Look at the configuration, the commands of the servers, the state folder, the
+hosts that run, the configuration files of known clients and the embedder, and
+really start every server once. Nothing is changed without --fix, and no value
+of a variable, a header or an argument is shown.
+
+Exit status: 0 all is well (there may be warnings), 1 something fails, 2 wrong
+usage, 130 interrupted.`,
+		Example: `  metamcp doctor --server github
+  metamcp doctor --no-start --json`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return runDoctor(ctx, cmd, c, &f)
+		},
+	}
+	f.timeout = time.Minute
+	fl := cmd.Flags()
+	fl.Var((*patience)(&f.timeout), "timeout", "how long the start of a server may take: 30s, 2m, or milliseconds")
+	fl.BoolVar(&f.noStart, "no-start", false, "start no server")
+	fl.StringArrayVar(&f.servers, "server", nil, "look at this server only, by `NAME`; may be repeated")
+	fl.BoolVar(&f.network, "network", false, "try whether an embedder that is reached over the network answers")
+	fl.BoolVar(&f.fix, "fix", false, "mend what is safe: open modes, sockets and processes that dead hosts left")
+	fl.BoolVar(&f.raw, "json", false, "print JSON")
+	fl.BoolVar(&f.verbose, "verbose", false, "explain what is well too")
+	return cmd
+}
+
+func runDoctor(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags) error {
+	p, err := c.patient(f)
+	if err != nil {
+		return err
+	}
+	for _, name := range f.servers {
+		if p.LoadError == nil && p.Config.Server(name) == nil {
+			return usageError{fmt.Errorf("--server %s: there is no such server in the configuration; it has: %s", name, serverNames(p.Config))}
+		}
+	}
+	// In a pipe nobody should wonder why nothing comes, and neither should a
+	// person.
+	if !f.raw && terminalWidth(cmd.OutOrStdout()) > 0 {
+		fmt.Fprintln(c.stderr, "looking; servers are started, which may take a minute …")
+	}
+	secrets := scrub.New(p.Config.Servers)
+	checks := append(p.Checks(), metamcp.CacheCheck(p.Config), metamcp.EmbedderCheck(p.Config, f.network))
+	results := doctor.Run(ctx, checks, secrets, 0)
+	results = append(results, startResults(ctx, p, f)...)
+	if ctx.Err() != nil {
+		return statusError(exitInterrupted)
+	}
+	results = byGroup(results)
+	sum := doctor.Summarize(results)
+	if f.raw {
+		enc := json.NewEncoder(cmd.OutOrStdout())
+		enc.SetIndent("", "  ")
+		err = enc.Encode(doctorReport{Version: buildVersion(), Summary: sum, Results: results})
+	} else {
+		out := cmd.OutOrStdout()
+		width := terminalWidth(out)
+		err = printDoctor(out, results, sum, look{width: width, colours: width > 0 && os.Getenv("NO_COLOR") == ""}, f.verbose)
+	}
+	if err == nil && sum.Fail > 0 {
+		err = statusError(exitFailed)
+	}
+	return err
+}
+
+// doctorReport is the answer for scripts.
+type doctorReport struct {
+	Version string          `json:"version"`
+	Summary doctor.Summary  `json:"summary"`
+	Results []doctor.Result `json:"results"`
+}
+
+// patient is what this command line means.
+func (c *common) patient(f *doctorFlags) (*doctor.Patient, error) {
+	p := &doctor.Patient{GOOS: runtime.GOOS, Getenv: os.Getenv, Version: buildVersion(), Servers: f.servers, Fix: f.fix}
+	var err error
+	if p.Cwd, err = os.Getwd(); err != nil {
+		return nil, fmt.Errorf("the working folder is not known, so no path can be looked at: %w", err)
+	}
+	p.Home, _ = os.UserHomeDir() // without one, files in it are not found
+	if p.Executable, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("this program's file is not known: %w", err)
+	}
+	switch {
+	case len(c.files) > 0:
+		p.FilesFrom = "--config"
+	case os.Getenv(config.FilesVariable) != "":
+		p.FilesFrom = config.FilesVariable
+	}
+	p.Config, p.LoadError = doctor.Load(func() (*config.Config, error) { return config.Load(c.sources()) })
+	if p.LoadError != nil {
+		if p.Config = c.withoutFiles(); p.Config == nil {
+			// Flags or variables are wrong: nothing is known, and that is the finding.
+			p.Config = &config.Config{Settings: config.DefaultSettings()}
+			p.Config.Settings.Audit.File, p.Config.Settings.StateDir = "", ""
+		}
+	}
+	return p, nil
+}
+
+func serverNames(cfg *config.Config) string {
+	const most = 20
+	var names []string
+	for i, spec := range cfg.Servers {
+		if i == most {
+			names = append(names, fmt.Sprintf("and %d more", len(cfg.Servers)-most))
+			break
+		}
+		names = append(names, spec.Name)
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// startResults starts the servers and says how that went.
+func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags) []doctor.Result {
+	result := doctor.Result{ID: "server.start", Group: doctor.GroupServers, Status: doctor.Skipped}
+	switch {
+	case f.noStart:
+		result.Found = "not tried, since --no-start was given"
+		return []doctor.Result{result}
+	case p.LoadError != nil:
+		result.Found = "the configuration could not be read"
+		return []doctor.Result{result}
+	}
+	starts, err := metamcp.TryServers(ctx, p.Config, metamcp.StartOptions{Wanted: p.MayStart, Timeout: f.timeout, Version: buildVersion()})
+	secrets := scrub.New(p.Config.Servers)
+	var results []doctor.Result
+	for i := range starts {
+		results = append(results, starts[i].Result().Shown(secrets))
+	}
+	if err != nil {
+		result.Status, result.Found = doctor.Fail, secrets.Text(err.Error())
+		result.Why, result.Fix = "Servers that do not end stay in memory.", "Try it by hand: metamcp discover; it ends them in the same way."
+		var e *metamcp.Error
+		if errors.As(err, &e) && e.Hint != "" {
+			result.Fix = e.Hint
+		}
+		return append(results, result)
+	}
+	if len(results) == 0 {
+		result.Found = "there is no server to start"
+		results = append(results, result)
+	}
+	return results
+}
+
+// byGroup puts results that belong together behind each other.
+func byGroup(results []doctor.Result) []doctor.Result {
+	sorted := make([]doctor.Result, 0, len(results))
+	for _, g := range doctor.Groups() {
+		for i := range results {
+			if results[i].Group == g {
+				sorted = append(sorted, results[i])
+			}
+		}
+	}
+	return sorted
+}
