@@ -44,11 +44,24 @@ func encode(t *testing.T, v any) string {
 	return string(text)
 }
 
+// configText is a configuration file; nil: without that part.
+func configText(t *testing.T, servers, settings object) string {
+	t.Helper()
+	all := object{}
+	if servers != nil {
+		all["mcpServers"] = servers
+	}
+	if settings != nil {
+		all["metamcp"] = settings
+	}
+	return encode(t, all)
+}
+
 // patient is a machine of the test's: home, working folder and configuration
 // are in dir, and PATH is dir/bin alone.
 func patient(t *testing.T, dir string, servers, settings object) *doctor.Patient {
 	t.Helper()
-	file := write(t, filepath.Join(dir, "mcp.json"), encode(t, object{"mcpServers": servers, "metamcp": settings}), 0o600)
+	file := write(t, filepath.Join(dir, "mcp.json"), configText(t, servers, settings), 0o600)
 	return patientOf(t, dir, file)
 }
 

@@ -357,7 +357,7 @@ func bytesText(n uint64) string {
 		f, u = f/1024, u+1
 	}
 	if u == 0 {
-		return fmt.Sprintf("%d bytes", n)
+		return count(int(n), "byte")
 	}
 	return fmt.Sprintf("%.1f %s", f, units[u])
 }
