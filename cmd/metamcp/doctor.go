@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/doctor"
 	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // doctorFlags are the flags of one command.
@@ -71,16 +72,18 @@ func runDoctor(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlag
 			return usageError{fmt.Errorf("--server %s: there is no such server in the configuration; it has: %s", name, serverNames(p.Config))}
 		}
 	}
-	// In a pipe nobody should wonder why nothing comes, and neither should a
-	// person.
-	if !f.raw && terminalWidth(cmd.OutOrStdout()) > 0 {
+	if !f.raw && !f.noStart && terminalWidth(cmd.OutOrStdout()) > 0 {
+		// Who sits there should not wonder why nothing comes.
 		fmt.Fprintln(c.stderr, "looking; servers are started, which may take a minute …")
 	}
 	secrets := scrub.New(p.Config.Servers)
 	checks := append(p.Checks(), metamcp.CacheCheck(p.Config), metamcp.EmbedderCheck(p.Config, f.network))
 	results := doctor.Run(ctx, checks, secrets, 0)
-	results = append(results, startResults(ctx, p, f)...)
+	if ctx.Err() == nil {
+		results = append(results, startResults(ctx, p, f, secrets)...)
+	}
 	if ctx.Err() != nil {
+		fmt.Fprintln(c.stderr, "metamcp: interrupted; all servers were ended")
 		return statusError(exitInterrupted)
 	}
 	results = byGroup(results)
@@ -152,34 +155,59 @@ func serverNames(cfg *config.Config) string {
 }
 
 // startResults starts the servers and says how that went.
-func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags) []doctor.Result {
-	result := doctor.Result{ID: "server.start", Group: doctor.GroupServers, Status: doctor.Skipped}
+func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags, secrets *scrub.Set) []doctor.Result {
+	skipped := func(server, why string) doctor.Result {
+		return doctor.Result{ID: "server.start", Group: doctor.GroupServers, Subject: server, Status: doctor.Skipped, Found: why}
+	}
 	switch {
 	case f.noStart:
-		result.Found = "not tried, since --no-start was given"
-		return []doctor.Result{result}
+		return []doctor.Result{skipped("", "not tried, since --no-start was given")}
 	case p.LoadError != nil:
-		result.Found = "the configuration could not be read"
-		return []doctor.Result{result}
+		return []doctor.Result{skipped("", "the configuration could not be read")}
 	}
-	starts, err := metamcp.TryServers(ctx, p.Config, metamcp.StartOptions{Wanted: p.MayStart, Timeout: f.timeout, Version: buildVersion()})
-	secrets := scrub.New(p.Config.Servers)
+	// Commands are looked up for it, and folders of PATH may hang.
+	wanted, err := doctor.Load(func() (map[string]bool, error) {
+		wanted := map[string]bool{}
+		for _, spec := range p.Config.Servers {
+			wanted[spec.Name] = p.MayStart(spec.Name)
+		}
+		return wanted, nil
+	})
+	if err != nil {
+		return []doctor.Result{skipped("", "not tried: the commands of the servers could not be looked up; "+err.Error())}
+	}
 	var results []doctor.Result
+	for _, name := range f.servers {
+		switch spec := p.Config.Server(name); {
+		case spec.Err != nil:
+			results = append(results, skipped(name, "its entry is broken; see config.problem"))
+		case spec.Disabled:
+			results = append(results, skipped(name, "it is turned off at "+spec.Source))
+		case !wanted[name]:
+			results = append(results, skipped(name, "it would start itself; see config.loop"))
+		case spec.Transport != messages.TransportStdio:
+			results = append(results, skipped(name, "it is a remote server; see config.unsupported"))
+		}
+	}
+	starts, err := metamcp.TryServers(ctx, p.Config, metamcp.StartOptions{
+		Wanted: func(name string) bool { return wanted[name] }, Timeout: f.timeout, Version: buildVersion(),
+	})
 	for i := range starts {
 		results = append(results, starts[i].Result().Shown(secrets))
 	}
 	if err != nil {
-		result.Status, result.Found = doctor.Fail, secrets.Text(err.Error())
-		result.Why, result.Fix = "Servers that do not end stay in memory.", "Try it by hand: metamcp discover; it ends them in the same way."
+		r := doctor.Result{
+			ID: "server.start", Group: doctor.GroupServers, Status: doctor.Fail, Found: err.Error(),
+			Why: "Servers that do not end stay in memory.", Fix: "Try it by hand: metamcp discover; it ends them in the same way.",
+		}
 		var e *metamcp.Error
 		if errors.As(err, &e) && e.Hint != "" {
-			result.Fix = e.Hint
+			r.Fix = e.Hint
 		}
-		return append(results, result)
+		results = append(results, r.Shown(secrets))
 	}
 	if len(results) == 0 {
-		result.Found = "there is no server to start"
-		results = append(results, result)
+		return []doctor.Result{skipped("", "there is no server to start")}
 	}
 	return results
 }

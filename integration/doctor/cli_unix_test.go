@@ -126,6 +126,9 @@ func TestCommandWithServersThatFail(t *testing.T) {
 	if r := command(t, home, "--server", "good"); r.status != 0 || strings.Contains(r.out, "server.start crash") {
 		t.Errorf("status %d\n%s", r.status, r.out)
 	}
+	rep = command(t, home, "--json", "--server", "off", "--server", "self").report(t)
+	expect(t, rep.Results, want{"server.start", "off", doctor.Skipped, "turned off at ", ""})
+	expect(t, rep.Results, want{"server.start", "self", doctor.Skipped, "config.loop", ""})
 	rep = command(t, home, "--json", "--no-start").report(t)
 	expect(t, rep.Results, want{"server.start", "", doctor.Skipped, "--no-start", ""})
 }

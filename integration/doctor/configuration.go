@@ -69,17 +69,22 @@ func (p *Patient) configProblems() []Result {
 	if p.LoadError != nil {
 		return []Result{{Status: Skipped, Found: "the configuration could not be read"}}
 	}
-	return problems(p.Config.Problems, Fail, "What is named does not work: the server refuses every call, or the setting stays at its default.", "nothing is broken")
+	return problems(p.ofInterest(p.Config.Problems), Fail, "What is named does not work: the server refuses every call, or the setting stays at its default.", "nothing is broken")
 }
 
 func (p *Patient) configWarnings() []Result {
 	if p.LoadError != nil {
 		return []Result{{Status: Skipped, Found: "the configuration could not be read"}}
 	}
-	list := slices.DeleteFunc(slices.Clone(p.Config.Warnings), func(w config.Problem) bool {
+	list := slices.DeleteFunc(p.ofInterest(p.Config.Warnings), func(w config.Problem) bool {
 		return len(p.Config.Files) == 0 && strings.Contains(w.Message, "no configuration file") // config.files says it
 	})
 	return problems(list, Warn, "What is not known is ignored, so it may not do what was meant.", "nothing odd")
+}
+
+// ofInterest leaves out what belongs to servers that were not asked for.
+func (p *Patient) ofInterest(list []config.Problem) []config.Problem {
+	return slices.DeleteFunc(slices.Clone(list), func(w config.Problem) bool { return w.Server != "" && !p.wanted(w.Server) })
 }
 
 // problems makes a result of each problem of a configuration.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/scrub"
@@ -54,10 +55,15 @@ type Result struct {
 	Fixed bool `json:"fixed,omitempty"`
 }
 
-// maxText bounds what one line shows of texts that others wrote, in bytes.
-const maxText = 2000
+const (
+	// maxText bounds what one line shows of texts that others wrote, in bytes.
+	maxText = 2000
+	// maxDetails bounds the lines of one result.
+	maxDetails = 50
+)
 
-// Shown is the result without secrets and of bounded length.
+// Shown is the result without secrets and of bounded length. [Run] does that by
+// itself.
 func (r Result) Shown(secrets *scrub.Set) Result {
 	clean := func(text string) string {
 		text = secrets.Text(text)
@@ -67,13 +73,15 @@ func (r Result) Shown(secrets *scrub.Set) Result {
 		return text
 	}
 	r.Subject, r.Found, r.Why, r.Fix = clean(r.Subject), clean(r.Found), clean(r.Why), clean(r.Fix)
-	details := make([]string, len(r.Details))
+	var details []string
 	for i, d := range r.Details {
-		details[i] = clean(d)
+		if i == maxDetails {
+			details = append(details, fmt.Sprintf("and %d more", len(r.Details)-i))
+			break
+		}
+		details = append(details, clean(d))
 	}
-	if r.Details = details; len(details) == 0 {
-		r.Details = nil
-	}
+	r.Details = details
 	return r
 }
 

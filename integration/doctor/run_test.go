@@ -8,12 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/metamcp/metamcp/integration/doctor"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
 )
 
 func TestRun(t *testing.T) {
+	defer goleak.VerifyNone(t)
 	hung := make(chan struct{})
 	defer close(hung)
 	result := func(found string) func(context.Context) []doctor.Result {
@@ -28,7 +31,9 @@ func TestRun(t *testing.T) {
 		}},
 		{ID: "tells", Subject: "one", Run: result("the key is hunter2hunter2")},
 		{ID: "nothing", Run: func(context.Context) []doctor.Result { return nil }},
-		{ID: "long", Run: result(strings.Repeat("ä", 5000))},
+		{ID: "long", Run: func(context.Context) []doctor.Result {
+			return []doctor.Result{{Status: doctor.OK, Found: strings.Repeat("ä", 5000), Details: make([]string, 1000)}}
+		}},
 	}
 	// Many more, so that those that hang do not hold up the rest.
 	for range 20 {
@@ -52,12 +57,16 @@ func TestRun(t *testing.T) {
 	if n := len(results[3].Found); n > 2100 {
 		t.Errorf("a text of %d bytes", n)
 	}
+	if d := results[3].Details; len(d) != 51 || d[50] != "and 950 more" {
+		t.Errorf("%d details, at the end %q", len(d), d[len(d)-1])
+	}
 	if s := doctor.Summarize(results); s.OK != 22 || s.Warn != 1 || s.Fail != 1 || s.Skipped != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestRunInterrupted(t *testing.T) {
+	defer goleak.VerifyNone(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	hung := make(chan struct{})
 	defer close(hung)
