@@ -13,10 +13,15 @@ import (
 
 func (p *Patient) configChecks() []Check {
 	check := func(id string, run func() []Result) Check {
-		return Check{ID: id, Group: GroupConfiguration, Run: func(context.Context) []Result { return run() }}
+		return Check{ID: id, Group: GroupConfiguration, Run: func(context.Context) []Result {
+			if p.LoadError != nil {
+				return []Result{{Status: Skipped, Found: "the configuration could not be read"}}
+			}
+			return run()
+		}}
 	}
 	return []Check{
-		check("config.files", p.configFiles),
+		{ID: "config.files", Group: GroupConfiguration, Run: func(context.Context) []Result { return p.configFiles() }},
 		check("config.problem", p.configProblems),
 		check("config.warning", p.configWarnings),
 		check("config.unsupported", p.unsupported),
@@ -66,16 +71,10 @@ func (p *Patient) configFiles() []Result {
 }
 
 func (p *Patient) configProblems() []Result {
-	if p.LoadError != nil {
-		return []Result{{Status: Skipped, Found: "the configuration could not be read"}}
-	}
 	return problems(p.ofInterest(p.Config.Problems), Fail, "What is named does not work: the server refuses every call, or the setting stays at its default.", "nothing is broken")
 }
 
 func (p *Patient) configWarnings() []Result {
-	if p.LoadError != nil {
-		return []Result{{Status: Skipped, Found: "the configuration could not be read"}}
-	}
 	list := slices.DeleteFunc(p.ofInterest(p.Config.Warnings), func(w config.Problem) bool {
 		return len(p.Config.Files) == 0 && strings.Contains(w.Message, "no configuration file") // config.files says it
 	})

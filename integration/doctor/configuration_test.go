@@ -44,7 +44,9 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 		if strings.Contains(r.Found, "CONFIGURATION_ERROR") {
 			t.Errorf("%q", r.Found)
 		}
-		expect(t, results, want{"config.problem", "", doctor.Skipped, "could not be read", ""})
+		for _, id := range []string{"config.problem", "config.warning", "config.unsupported", "config.loop"} {
+			expect(t, results, want{id, "", doctor.Skipped, "could not be read", ""})
+		}
 	}
 }
 
