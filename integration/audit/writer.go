@@ -79,7 +79,9 @@ func (w *writer) write(entries []Entry) (int, error) {
 	done := 0
 	for i := range entries {
 		now := w.o.Now()
-		if size := w.size + int64(len(w.buf)); size > 0 && !w.turned && (size >= w.o.MaxBytes || now.Sub(w.begun) >= w.o.MaxAge) {
+		// A piece of a line that a killed host left stays before the start entry
+		// that explains it, in one file.
+		if size := w.size + int64(len(w.buf)); size > 0 && !w.turned && !w.dirty && (size >= w.o.MaxBytes || now.Sub(w.begun) >= w.o.MaxAge) {
 			n, err := w.flush()
 			if done += n; err != nil {
 				return done, err

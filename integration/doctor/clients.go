@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+func (p *Patient) clientChecks() []Check {
+	places := p.places()
+	checks := []Check{{ID: "client.files", Group: GroupClients, Run: func(context.Context) []Result { return clientFiles(places) }}}
+	for _, at := range places {
+		checks = append(checks, Check{ID: "client.metamcp", Group: GroupClients, Subject: at.client, Run: func(context.Context) []Result {
+			return p.client(at)
+		}})
+	}
+	return checks
+}
+
+// clientFiles says which clients have a file at all.
+func clientFiles(places []place) []Result {
+	var there, missing []string
+	for _, at := range places {
+		if _, err := os.Stat(at.path); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, at.client+": "+at.path)
+		} else {
+			there = append(there, at.client)
+		}
+	}
+	if len(there) == 0 {
+		return []Result{{
+			Status: Skipped, Found: "no configuration file of a known client is there", Details: missing,
+			Fix: "Other clients are configured by hand; docs/DOCTOR.md lists the known ones.",
+		}}
+	}
+	return []Result{{Status: OK, Found: "configured here: " + strings.Join(there, ", ")}}
+}
+
+// client looks into the file of one client. No results: it has no such file.
+func (p *Patient) client(at place) []Result {
+	servers, err := readClient(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return []Result{{
+			ID: "client.file", Status: Warn, Found: fmt.Sprintf("%s cannot be read: %v", at.path, cause(err)),
+			Why: "The client most likely cannot read it either, and then starts no server.", Fix: "Correct the file by hand.",
+		}}
+	}
+	var ours, others []listed
+	for _, s := range servers {
+		switch {
+		case s.off:
+		case s.command != "" && p.isMetamcp(s.command, p.clientCommand(s.command)) && serves(s.args):
+			ours = append(ours, s)
+		default:
+			others = append(others, s)
+		}
+	}
+	if len(ours) == 0 {
+		if p.isOwn(at.path) {
+			return []Result{{Status: Skipped, Found: at.path + " is metamcp's own configuration"}}
+		}
+		return []Result{{
+			Status: Skipped, Found: fmt.Sprintf("%s does not list metamcp (%s)", at.path, count(len(others), "other server")),
+			Fix: p.howToAdd(at),
+		}}
+	}
+	var results []Result
+	for _, s := range ours {
+		results = append(results, p.ourEntry(at, s))
+	}
+	return append(results, p.doubled(at, ours, others))
+}
+
+// isOwn reports whether a file is one that metamcp itself reads.
+func (p *Patient) isOwn(path string) bool {
+	return slices.ContainsFunc(p.Config.Files, func(f string) bool { return sameFile(f, path) })
+}
+
+// howToAdd shows the lines that add metamcp to a client's file.
+func (p *Patient) howToAdd(at place) string {
+	if at.format == codexTables {
+		return fmt.Sprintf("To use metamcp there, add: [mcp_servers.metamcp] command = '%s'", p.Executable)
+	}
+	key := map[format]string{mcpServers: "mcpServers", vscodeServers: "servers", contextServers: "context_servers"}[at.format]
+	return fmt.Sprintf("To use metamcp there, add to %q: \"metamcp\": {\"command\": %q, \"args\": []}", key, p.Executable)
+}
+
+// clientCommand is the file that a command of a client starts; "": it is not
+// found. The PATH is that of this program, which is the best that is known.
+func (p *Patient) clientCommand(command string) string {
+	spec := &messages.ServerSpec{Command: command, Cwd: p.Cwd, Env: []string{"PATH=" + p.Getenv("PATH"), "PATHEXT=" + p.Getenv("PATHEXT")}}
+	if strings.HasPrefix(command, "~/") {
+		spec.Command = p.absolute(command)
+	}
+	file, err := lookup(spec)
+	if err != nil {
+		return ""
+	}
+	return file
+}
+
+// ourEntry looks at an entry that starts metamcp.
+func (p *Patient) ourEntry(at place, s listed) Result {
+	r := Result{Status: OK}
+	file := p.clientCommand(s.command)
+	in := at.path
+	if s.where != "" {
+		in += ", project " + s.where
+	}
+	switch {
+	case file == "":
+		r.ID, r.Status = "client.command", Fail
+		r.Found = fmt.Sprintf("%s: the command %s of the entry %q is not there or not executable", in, s.command, s.name)
+		r.Why = "The client cannot start metamcp, so it sees none of the servers behind it."
+		r.Fix = fmt.Sprintf("Write %q as its command.", p.Executable)
+	case isBare(s.command) && at.menu:
+		r.ID, r.Status = "client.command", Warn
+		r.Found = fmt.Sprintf("%s: the entry %q names %s without its folder", in, s.name, s.command)
+		r.Why = "A client that is started from a menu often has a shorter PATH than this terminal, and does not find it."
+		r.Fix = fmt.Sprintf("Write %q as its command.", file)
+	case !p.isSelf(file):
+		r.ID, r.Status = "client.command", Warn
+		r.Found = fmt.Sprintf("%s: the entry %q starts %s, and this program is %s", in, s.name, file, p.Executable)
+		r.Why = "What is found here may not hold for the program that the client starts."
+		r.Fix = fmt.Sprintf("Write %q as its command, or run that program's doctor: %s doctor", p.Executable, quote(file))
+	default:
+		r.Found = fmt.Sprintf("%s: the entry %q starts this program", in, s.name)
+	}
+	return r
+}
+
+// doubled finds servers that a client starts itself though metamcp has them.
+func (p *Patient) doubled(at place, ours, others []listed) Result {
+	r := Result{ID: "client.doubled", Status: OK, Found: "no server is listed beside metamcp that stands behind it"}
+	var names []string
+	for _, o := range others {
+		// A list of one project counts where metamcp is listed too.
+		if !slices.ContainsFunc(ours, func(s listed) bool { return s.where == "" || o.where == "" || s.where == o.where }) {
+			continue
+		}
+		for _, spec := range p.Config.Servers {
+			if spec.Disabled || spec.Err != nil || !sameServer(o, spec) {
+				continue
+			}
+			name := o.name
+			if spec.Name != o.name {
+				name += " (behind metamcp: " + spec.Name + ")"
+			}
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			break
+		}
+	}
+	if len(names) == 0 {
+		return r
+	}
+	r.Status, r.Found = Warn, fmt.Sprintf("%s: listed beside metamcp and behind it: %s", at.path, strings.Join(names, ", "))
+	r.Why = "They run twice, and the client's model sees all their tools at once, which metamcp is there to avoid."
+	r.Fix = "Remove these entries from that file, or from metamcp's configuration."
+	return r
+}
+
+// sameServer reports whether an entry of a client and one of ours start the
+// same: by name and command, or by command and arguments.
+func sameServer(o listed, spec *messages.ServerSpec) bool {
+	if o.command == "" || spec.Transport != messages.TransportStdio {
+		return o.name == spec.Name && o.command == "" && spec.Transport != messages.TransportStdio
+	}
+	if base(o.command) != base(spec.Command) {
+		return false
+	}
+	return o.name == spec.Name || slices.Equal(o.args, spec.Args)
+}

@@ -1,0 +1,186 @@
+package doctor
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// lookupError says why a command cannot be started.
+type lookupError struct{ id, found, why, fix string }
+
+func (e *lookupError) Error() string { return e.found }
+
+// lookup finds the file that an entry's command starts, by the rules of the
+// system and with the PATH that the child gets. The error is a *lookupError.
+func lookup(spec *messages.ServerSpec) (string, error) {
+	if isPath(spec.Command) {
+		file := under(spec.Cwd, spec.Command)
+		return executable(file, spec)
+	}
+	path := environ(spec.Env, "PATH")
+	var denied error
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" {
+			dir = "."
+		}
+		for _, name := range names(spec.Command, environ(spec.Env, "PATHEXT")) {
+			file := under(spec.Cwd, filepath.Join(dir, name))
+			if info, err := os.Stat(file); err != nil || info.IsDir() {
+				continue
+			}
+			found, err := executable(file, spec)
+			if err == nil {
+				return found, nil
+			}
+			denied = err
+		}
+	}
+	if denied != nil {
+		return "", denied
+	}
+	fix := fmt.Sprintf(`Install %q, or give its full path as "command" at %s.`, spec.Command, spec.Source)
+	if path == "" {
+		fix = fmt.Sprintf("The child gets no PATH; give the full path as \"command\" at %s.", spec.Source)
+	} else if how := howToInstall[base(spec.Command)]; how != "" {
+		fix = fmt.Sprintf("%s, or give its full path as \"command\" at %s.", how, spec.Source)
+	}
+	return "", &lookupError{"command.found", fmt.Sprintf("the command %q is not in the PATH that the server gets", spec.Command),
+		"The server cannot be started. A client that is started from a menu often has a shorter PATH than a terminal.", fix}
+}
+
+// howToInstall tells where commands come from that servers often need.
+var howToInstall = map[string]string{
+	"npx":     "Install Node.js (https://nodejs.org), which brings npx",
+	"npm":     "Install Node.js (https://nodejs.org), which brings npm",
+	"node":    "Install Node.js (https://nodejs.org)",
+	"uvx":     "Install uv (https://docs.astral.sh/uv), which brings uvx",
+	"uv":      "Install uv (https://docs.astral.sh/uv)",
+	"python":  "Install Python (https://www.python.org), or write python3 where only that exists",
+	"python3": "Install Python (https://www.python.org)",
+	"docker":  "Install Docker (https://docs.docker.com/get-docker)",
+	"bunx":    "Install Bun (https://bun.sh)",
+	"deno":    "Install Deno (https://deno.com)",
+}
+
+// executable reports whether a file can be started.
+func executable(file string, spec *messages.ServerSpec) (string, error) {
+	const why = "The server cannot be started."
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", &lookupError{"command.found", "there is no file " + file, why, fmt.Sprintf("Install it, or correct \"command\" at %s.", spec.Source)}
+	case err != nil:
+		return "", &lookupError{"command.found", fmt.Sprintf("%s cannot be looked at: %v", file, cause(err)), why, "Check the permissions of its folders."}
+	case info.IsDir():
+		return "", &lookupError{"command.executable", file + " is a folder", why, fmt.Sprintf("Name the program in it, in \"command\" at %s.", spec.Source)}
+	case !mayExecute(file, info):
+		return "", &lookupError{"command.executable", file + " is not executable", why, "chmod +x " + quote(file)}
+	}
+	return file, nil
+}
+
+// interpreter returns what a script's first line starts; "": it is no script.
+// For env it is the program that env starts.
+func interpreter(file string) (program string, viaEnv bool) {
+	f, err := openRegular(file)
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = f.Close() }()
+	const longest = 1024
+	line, _ := bufio.NewReader(io.LimitReader(f, longest)).ReadString('\n') // what is shorter is the line
+	text, ok := strings.CutPrefix(line, "#!")
+	words := strings.Fields(text)
+	if !ok || len(words) == 0 {
+		return "", false
+	}
+	if filepath.Base(words[0]) != "env" {
+		return words[0], false
+	}
+	for _, w := range words[1:] {
+		if !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
+			return w, true
+		}
+	}
+	return words[0], false
+}
+
+// openRegular opens a regular file to read; a pipe would wait for its writer.
+func openRegular(file string) (*os.File, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: file, Err: errors.New("it is no regular file")}
+	}
+	return os.Open(file)
+}
+
+// readBounded reads a regular file of at most so many bytes.
+func readBounded(file string, most int64) ([]byte, error) {
+	f, err := openRegular(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", file, most)
+	}
+	return text, err
+}
+
+// environ returns a variable of a child's environment.
+func environ(env []string, key string) string {
+	value := ""
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok && sameVariable(k, key) {
+			value = v
+		}
+	}
+	return value
+}
+
+func under(dir, file string) string {
+	if dir == "" || filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(dir, file)
+}
+
+// base is a command's name without folder and extension.
+func base(command string) string {
+	name := strings.ToLower(filepath.Base(command))
+	for _, ext := range []string{".exe", ".cmd", ".bat"} {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return name
+}
+
+// cause is a file error without the path, which is named already.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// quote makes a path one word of a shell's line.
+func quote(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !strings.ContainsRune("/.-_+:@~\\", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}

@@ -1,0 +1,130 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// MayStart reports whether a server was asked for and is not metamcp with the
+// same configuration, which would start itself.
+func (p *Patient) MayStart(server string) bool {
+	spec := p.Config.Server(server)
+	return spec != nil && p.wanted(server) && (!p.isHost(spec) || p.sharedFile(spec) == "")
+}
+
+// isHost reports whether an entry starts metamcp as a server.
+func (p *Patient) isHost(spec *messages.ServerSpec) bool {
+	if spec.Transport != messages.TransportStdio {
+		return false
+	}
+	resolved, err := lookup(spec)
+	if err != nil {
+		resolved = "" // its name may still say it
+	}
+	return p.isMetamcp(spec.Command, resolved) && serves(spec.Args)
+}
+
+// loops finds metamcp behind metamcp.
+func (p *Patient) loops() []Result {
+	var results []Result
+	for _, spec := range p.servers() {
+		if !p.isHost(spec) {
+			continue
+		}
+		r := Result{
+			Subject: spec.Name, Status: Warn, Found: spec.Source + ": metamcp stands behind metamcp, with another configuration",
+			Why: "Its tools are then found and called through two gateways, which costs time and hides what is behind.",
+			Fix: "Put its servers into this configuration, or keep it if that is meant.",
+		}
+		if file := p.sharedFile(spec); file != "" {
+			r.Status, r.Found = Fail, fmt.Sprintf("%s: this entry starts metamcp with the configuration in which it stands (%s)", spec.Source, file)
+			r.Why = "Each metamcp would start the next one, without end."
+			r.Fix = fmt.Sprintf("Remove the entry %q from %s. If it is there for a client that reads the same file, give metamcp a file of its own: --config %s",
+				spec.Name, file, filepath.Join("~", ".metamcp", "mcp.json"))
+		}
+		results = append(results, r)
+	}
+	if results == nil {
+		return []Result{{Status: OK, Found: "no entry starts metamcp itself"}}
+	}
+	return results
+}
+
+// serves reports whether arguments make metamcp a server: no command, or the
+// command serve. The demo server is no metamcp.
+func serves(args []string) bool {
+	for i, a := range args {
+		switch {
+		case a == "serve":
+			return true
+		case strings.HasPrefix(a, "-"):
+		case i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.Contains(args[i-1], "="):
+			// It is the flag's value, or a command behind a flag without one.
+			if slices.Contains(otherCommands, a) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// otherCommands are commands of metamcp that are no host and may stand behind
+// a flag.
+var otherCommands = []string{"demo-server", "call", "discover", "index", "model", "bench", "status", "ps", "logs", "audit", "version", "settings", "doctor"}
+
+// sharedFile is a file of this configuration that the metamcp of an entry would
+// read too; "": none.
+func (p *Patient) sharedFile(spec *messages.ServerSpec) string {
+	cwd := p.Cwd
+	if spec.Cwd != "" {
+		cwd = p.absolute(spec.Cwd)
+	}
+	var files []string
+	for i, a := range spec.Args {
+		switch value, ok := strings.CutPrefix(a, "--config="); {
+		case ok:
+			files = append(files, value)
+		case (a == "--config" || a == "-c") && i+1 < len(spec.Args):
+			files = append(files, spec.Args[i+1])
+		}
+	}
+	if len(files) == 0 {
+		files = filepath.SplitList(environ(spec.Env, config.FilesVariable))
+	}
+	if len(files) == 0 {
+		files = []string{filepath.Join(cwd, ".mcp.json")}
+		if _, err := os.Stat(files[0]); err != nil {
+			files[0] = filepath.Join(p.Home, ".metamcp", "mcp.json")
+		}
+	}
+	inner := Patient{Home: p.Home, Cwd: cwd}
+	for _, f := range files {
+		f = inner.absolute(f)
+		for _, own := range p.Config.Files {
+			if sameFile(f, own) {
+				return own
+			}
+		}
+	}
+	return ""
+}
+
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	two, err := os.Stat(b)
+	return err == nil && os.SameFile(one, two)
+}
