@@ -304,7 +304,9 @@ func (b *builder) server(doc *document, name string, m *hujson.ObjectMember) {
 		spec: &messages.ServerSpec{Name: name, Source: doc.file + ":" + strconv.Itoa(line)},
 	}
 	if obj, ok := m.Value.Value.(*hujson.Object); ok {
+		b.ex.used = nil
 		e.read(&m.Value, obj)
+		e.spec.Filled = b.ex.used
 	} else {
 		e.mismatch(doc, "the entry", &m.Value, "an object")
 	}
