@@ -69,11 +69,11 @@ type ToolLine struct {
 }
 
 // ToolWhole is one tool with the child's own definition, but for characters
-// that nobody sees.
+// that nobody sees. Of a tool that rules close, only that is told.
 type ToolWhole struct {
 	Enabled    bool            `json:"enabled"`
 	Tags       []string        `json:"tags,omitempty"`
-	Definition json.RawMessage `json:"definition"`
+	Definition json.RawMessage `json:"definition,omitempty"`
 	Hidden     bool            `json:"hiddenText,omitempty"`
 }
 
@@ -226,11 +226,15 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 	if err != nil {
 		return nil, err
 	}
+	whole := &ToolWhole{Enabled: t.Enabled, Tags: t.Tags}
+	a := &DiscoverAnswer{Server: ask.Server, Tool: whole}
+	if !t.Enabled {
+		a.Notes = append(a.Notes, "The tool is closed by metamcp.toolRules of the configuration: it cannot be called.")
+		return a, nil
+	}
 	// Asked for by name, it is shown whole even where it exceeds the budget:
 	// half a schema is of no use.
-	whole := &ToolWhole{Enabled: t.Enabled, Tags: t.Tags}
 	whole.Definition, whole.Hidden = index.PlainJSON(t.Definition)
-	a := &DiscoverAnswer{Server: ask.Server, Tool: whole}
 	if whole.Hidden {
 		a.Notes = append(a.Notes, hiddenNote)
 	}

@@ -3,9 +3,14 @@ package metamcp_test
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -39,6 +44,10 @@ func TestToolRulesHoldEverywhere(t *testing.T) {
 	if tool, err := e.ToolDetails(t.Context(), "one", "add"); err != nil || tool.Enabled {
 		t.Errorf("asked for by name: %+v, %v; want it with its status", tool, err)
 	}
+	answer, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "one", Tool: "add"})
+	if err != nil || answer.Tool == nil || answer.Tool.Enabled || answer.Tool.Definition != nil || len(answer.Notes) != 1 {
+		t.Errorf("mcp_discover asked for it by name: %+v, %v; want its status alone", answer, err)
+	}
 	_, err = e.Execute(t.Context(), "one", "add", json.RawMessage(`{"a":1,"b":2}`), metamcp.ExecuteOptions{})
 	var failure *metamcp.Error
 	if !errors.As(err, &failure) || failure.Code != messages.CodeToolDisabled {
@@ -63,5 +72,52 @@ func TestBrokenToolRuleRefusesTheConfiguration(t *testing.T) {
 	}
 	if s := e.ListServers(); len(s) != 1 || s[0].Name != "one" {
 		t.Errorf("servers after a refused reload: %+v", s)
+	}
+}
+
+// TestRulesDocument tries the examples of docs/RULES.md: a configuration, and
+// behind it a table of what it makes of tools.
+func TestRulesDocument(t *testing.T) {
+	text, err := os.ReadFile("docs/RULES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for i, part := range strings.Split(string(text), "```jsonc\n")[1:] {
+		example, rest, _ := strings.Cut(part, "```")
+		dir := t.TempDir()
+		file := filepath.Join(dir, "mcp.json")
+		if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Sources{Files: []string{file}, Home: dir, Cwd: dir})
+		if err != nil {
+			t.Fatalf("example %d: %v", i+1, err)
+		}
+		var rules []index.Rule
+		for _, r := range cfg.Settings.ToolRules {
+			rules = append(rules, index.Rule{Patterns: r.Pattern, Server: r.Server, Enabled: r.Enabled, Tags: r.Tags})
+		}
+		compiled, err := index.CompileRules(rules)
+		if err != nil {
+			t.Fatalf("example %d: %v", i+1, err)
+		}
+		_, table, _ := strings.Cut(rest, "|---|---|---|\n")
+		table, _, _ = strings.Cut(table, "\n\n")
+		for row := range strings.SplitSeq(table, "\n") {
+			cells := strings.Split(strings.Trim(row, "|"), "|")
+			if len(cells) != 3 {
+				t.Fatalf("example %d: the row %q", i+1, row)
+			}
+			server, tool, _ := strings.Cut(strings.Trim(cells[0], " `"), "/")
+			enabled, tags := compiled.Decide(server, tool, nil)
+			if is := map[bool]string{true: "open", false: "closed"}[enabled]; is != strings.TrimSpace(cells[1]) || strings.Join(tags, ", ") != strings.TrimSpace(cells[2]) {
+				t.Errorf("example %d: %s/%s is %s with tags %q; the row says %q", i+1, server, tool, is, tags, row)
+			}
+			tried++
+		}
+	}
+	if tried == 0 {
+		t.Error("no example was found")
 	}
 }
