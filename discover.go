@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -101,8 +102,8 @@ func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAn
 	switch {
 	case ask.Detail != "" && ask.Detail != "brief" && ask.Detail != "full":
 		return nil, &Error{Code: messages.CodeValidation, Message: "detail is " + strconv.Quote(ask.Detail), Hint: `Use "brief" or "full".`}
-	case ask.Limit < 0 || ask.Limit > 100:
-		return nil, &Error{Code: messages.CodeValidation, Message: "limit is " + strconv.Itoa(ask.Limit), Hint: "Use a number from 1 to 100."}
+	case ask.Limit < 0 || ask.Limit > config.MaxSearchLimit:
+		return nil, &Error{Code: messages.CodeValidation, Message: "limit is " + strconv.Itoa(ask.Limit), Hint: "Use a number from 1 to " + strconv.Itoa(config.MaxSearchLimit) + "."}
 	case ask.Tool != "" && ask.Server == "":
 		return nil, &Error{Code: messages.CodeValidation, Message: "tool was given without server", Hint: "Name the server too, or use query."}
 	case ask.Tool != "":
@@ -174,7 +175,7 @@ func rank(s Server) int {
 }
 
 func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Config().Settings.DiscoverTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
 	known, err := e.known(ctx, ask.Server)
 	if err != nil {
@@ -220,7 +221,7 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 }
 
 func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Config().Settings.DiscoverTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
 	t, err := e.ToolDetails(ctx, ask.Server, ask.Tool)
 	if err != nil {
