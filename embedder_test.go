@@ -47,3 +47,25 @@ func TestEmbeddersByConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// An embedder that cannot be used is said in every answer, and costs no time.
+func TestUnusableEmbeddersAreSaid(t *testing.T) {
+	for name, search := range map[string]map[string]any{
+		"no model":       {"embedder": "local"},
+		"nobody listens": {"embedder": "openai", "embedderUrl": "http://127.0.0.1:1", "embedderModel": "m"},
+		"no key":         {"embedder": "voyage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("VOYAGE_API_KEY", "")
+			t.Setenv("ANTHROPIC_API_KEY", "")
+			e := open(t, map[string][]string{"one": nil}, map[string]any{"search": search})
+			for range 2 {
+				// It would wait for an hour.
+				found, err := e.Search(t.Context(), "add two numbers", metamcp.SearchOptions{Settle: time.Hour})
+				if err != nil || len(found.Matches) == 0 || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "words alone") {
+					t.Errorf("found %+v, %v", found, err)
+				}
+			}
+		})
+	}
+}
