@@ -138,7 +138,9 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		}
 		below = append(below, fmt.Sprintf("%sto see one whole: metamcp discover --server %s --tool %s", legend, best.Server, best.Tool))
 	}
-	below = append(below, a.Notes...)
+	for _, note := range a.Notes {
+		below = append(below, shellHint(note, a.Server, ""))
+	}
 	for _, line := range below {
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err
