@@ -9,6 +9,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 func TestEmbeddersByConfiguration(t *testing.T) {
@@ -67,5 +68,17 @@ func TestUnusableEmbeddersAreSaid(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestReportSaysThatTheEmbedderIsNotUsable(t *testing.T) {
+	dir := t.TempDir()
+	file, err := writeConfig(dir, children(nil, map[string]any{"search": map[string]any{"embedder": "local", "embedderModel": "nobody-has-it"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := metamcp.ReportStore(config.Sources{Files: []string{file}, Home: dir, Cwd: dir})
+	if err != nil || r.Embedder != "" || r.EmbedderTrouble == "" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -24,6 +24,9 @@ type StoreReport struct {
 	Figures *index.StoreFigures `json:"figures,omitempty"`
 	// Embedder is the model that the configuration would use; "": none.
 	Embedder string `json:"embedder,omitempty"`
+	// EmbedderTrouble is why the configured embedder cannot be used; "": it
+	// can, or there is none.
+	EmbedderTrouble string `json:"embedderTrouble,omitempty"`
 }
 
 // storePath is the folder of the index store; "": nothing is kept.
@@ -69,7 +72,10 @@ func ReportStore(src config.Sources) (*StoreReport, error) {
 		return nil, err
 	}
 	r := &StoreReport{Path: storePath(&cfg.Settings), InUse: st == nil}
-	if e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler)); err == nil && e != nil {
+	switch e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler)); {
+	case err != nil:
+		r.EmbedderTrouble = err.Error()
+	case e != nil:
 		r.Embedder = e.Model()
 		_ = e.Close() // it did nothing yet
 	}

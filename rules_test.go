@@ -3,9 +3,12 @@ package metamcp_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/metamcp/metamcp"
@@ -120,4 +123,42 @@ func TestRulesDocument(t *testing.T) {
 	if tried == 0 {
 		t.Error("no example was found")
 	}
+}
+
+// TestReloadSaysWhatChanged: a reload that changes only rules is no reload of
+// nothing.
+func TestReloadSaysWhatChanged(t *testing.T) {
+	dir := t.TempDir()
+	file, err := writeConfig(dir, children(map[string][]string{"one": nil}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	e, err := metamcp.Open(t.Context(), metamcp.Options{
+		Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.NewTextHandler(&synced{w: &log}, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writeConfig(dir, children(map[string][]string{"one": nil}, map[string]any{
+		"toolRules": []map[string]any{{"pattern": []string{"add"}, "enabled": false}},
+	})); err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(e.Reload(t.Context()), e.Close(t.Context()))
+	if want := "added=0 changed=0 removed=0 settings=[toolRules]"; err != nil || !strings.Contains(log.String(), want) {
+		t.Errorf("%v; %q is not in the log:\n%s", err, want, log.String())
+	}
+}
+
+// synced lets several goroutines write.
+type synced struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *synced) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }

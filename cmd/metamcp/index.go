@@ -90,7 +90,10 @@ func printReport(out io.Writer, r *metamcp.StoreReport, asJSON bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "store\t%s\n", r.Path)
 	embedder := r.Embedder
-	if embedder == "" {
+	switch {
+	case r.EmbedderTrouble != "":
+		embedder = "not usable, search goes by words: " + r.EmbedderTrouble
+	case embedder == "":
 		embedder = "none: search goes by words"
 	}
 	fmt.Fprintf(w, "embedder\t%s\n", embedder)
