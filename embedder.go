@@ -122,7 +122,7 @@ func (c embedderChoice) local(log *slog.Logger) (embed.Embedder, error) {
 	if err != nil {
 		return nil, &embed.Error{
 			Reason: embed.Misconfigured, Message: "the local embedder needs the program metamcp-embed, which is neither beside metamcp nor in PATH",
-			Hint: "Install it with go install github.com/metamcp/metamcp/cmd/metamcp-embed@latest", Cause: err,
+			Hint: "Build it in the source of metamcp with go build ./cmd/metamcp-embed, and put it beside metamcp.", Cause: err,
 		}
 	}
 	cfg := local.Config{Worker: program, LibraryDirs: []string{filepath.Dir(program), filepath.Join(c.stateDir, "lib")}, Log: log}
