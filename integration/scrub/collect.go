@@ -27,8 +27,10 @@ var (
 	// secretName matches the names of variables, flags and headers that hold
 	// secrets.
 	secretName = regexp.MustCompile(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|pwd|auth|cred|cookie|session|private|dsn|connection_?string|[_-]pat$|bearer|signature)`)
-	// aboutSecret matches names that tell of a secret without holding it.
-	aboutSecret = regexp.MustCompile(`(?i)[_-](file|path|dir|mode|type|names?|env|url|uri|host|port|ttl|timeout|method|algorithm)$`)
+	// aboutSecret matches names that tell of a secret without holding it, and
+	// placeOfSecret those that hold where it is, or the secret itself.
+	aboutSecret   = regexp.MustCompile(`(?i)[_-](mode|type|host|port|ttl|timeout|method|algorithm)$`)
+	placeOfSecret = regexp.MustCompile(`(?i)[_-](file|path|dir|names?|env|url|uri)$`)
 	// assignment finds password=… and "apiKey": "…" in a longer value.
 	assignment = regexp.MustCompile(`(?i)([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signature))["']?\s*[=:]\s*["']?([^;&\s"',{}]{6,})`)
 	variable   = regexp.MustCompile(`^(?:--?[a-z-]+=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
@@ -36,7 +38,11 @@ var (
 )
 
 // publicName are variables that match secretName and hold none.
-var publicName = map[string]bool{"SSH_AUTH_SOCK": true, "XDG_SESSION_ID": true, "XDG_SESSION_TYPE": true, "XDG_SESSION_CLASS": true, "XDG_SESSION_DESKTOP": true}
+var publicName = map[string]bool{
+	"SSH_AUTH_SOCK": true, "XDG_SESSION_ID": true, "XDG_SESSION_TYPE": true, "XDG_SESSION_CLASS": true, "XDG_SESSION_DESKTOP": true,
+	"XDG_SESSION_PATH": true, "DESKTOP_SESSION": true, "GDMSESSION": true, "SESSION_MANAGER": true, "DBUS_SESSION_BUS_ADDRESS": true,
+	"SESSIONNAME": true, "PWD": true, "OLDPWD": true,
+}
 
 // plainVariable are variables that ${…} often names and that hold no secret.
 var plainVariable = regexp.MustCompile(`(?i)^(path|home|user|username|logname|shell|lang|language|lc_.*|tz|term|tmpdir|tmp|temp|xdg_.*|pwd|hostname|host|display|editor|userprofile|appdata|localappdata)$`)
@@ -68,7 +74,9 @@ func New(specs []*messages.ServerSpec) *Set {
 			}
 		}
 		for name, value := range spec.Filled {
-			c.filled(name, value)
+			if value != spec.Command { // a command that is not found has to be named
+				c.filled(name, value)
+			}
 		}
 		c.arguments(spec.Args)
 		c.within("url", spec.URL)
@@ -94,7 +102,10 @@ func (c collector) add(name, value string, least int) {
 
 // named takes a variable.
 func (c collector) named(name, value string) {
-	if secretName.MatchString(name) && !publicName[name] && (!aboutSecret.MatchString(name) || !isPlace(value)) {
+	switch {
+	case !secretName.MatchString(name) || publicName[name] || aboutSecret.MatchString(name):
+	case placeOfSecret.MatchString(name) && isPlace(value):
+	default:
 		c.add(name, value, minLength)
 	}
 	c.within(name, value)

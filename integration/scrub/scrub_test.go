@@ -31,13 +31,14 @@ func TestKnownSecretsGo(t *testing.T) {
 				"TOK=sk-" + "verysecret-123456", "FOO=" + githubPAT, "OPENAI=" + openaiKey, "DATABASE_URL=postgres://u:p4ssw0rd99@h/db",
 				"HTTPS_PROXY=http://me:pr%40xypass@proxy:3128", "TLS_KEY_FILE=/etc/tls/key.pem", "RANDOM=aB3dE5gH7jK9mN1pQ3sT5",
 				"SETTINGS={\"db\":{\"password\":\"inner-pw-1\"}}", "CERT_KEY=first line of it\nsecond\\line of \"it\"\n",
-				"WEB_AUTH=a/b+c&d e\"f",
+				"WEB_AUTH=a/b+c&d e\"f", "AUTH_TYPE=github-oauth", "DESKTOP_SESSION=ubuntu", "PWD=/home/someone/work", "OLDPWD=/home/someone",
 			},
 			Args: []string{
 				"--api-key", "argument-one", "--token=argument-two", "--password", "argument-3", "--header", "Authorization:Bearer argument-four",
 				"-e", "MY_SECRET=argument-five", "--root", "/data/files", "--key-path", "/etc/keys", "--verbose", "https://h/mcp?api_key=argument-six&x=1",
 			},
-			Filled: map[string]string{"REALSEC": "some filled text", "HOME": "/home/someone", "PORT": "123456789", "DATA": "/data/files", "USER": "someone-else"},
+			Command: "some-runner",
+			Filled:  map[string]string{"RUNNER": "some-runner", "REALSEC": "some filled text", "HOME": "/home/someone", "PORT": "123456789", "DATA": "/data/files", "USER": "someone-else"},
 		},
 		{URL: "https://h/mcp?token=in-an-address", Headers: map[string]string{"Authorization": "Bearer abcdefghij", "Accept": "application/json"}},
 		{Headers: map[string]string{"authorization": "Basic " + basic}},
@@ -77,7 +78,7 @@ func TestKnownSecretsGo(t *testing.T) {
 		}
 	}
 	for _, plain := range []string{
-		"in /usr/local/bin and /home/someone, 1 time", "open /data/files and /etc/keys, /etc/tls/key.pem", "port 123456789", "application/json", "postgres://u@h/db",
+		"in /usr/local/bin and /home/someone, 1 time", "open /data/files and /etc/keys, /etc/tls/key.pem", "port 123456789", "some-runner on ubuntu in /home/someone/work with github-oauth", "application/json", "postgres://u@h/db",
 	} {
 		if got := s.Text(plain); got != plain {
 			t.Errorf("Text(%q) = %q", plain, got)
