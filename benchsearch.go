@@ -50,6 +50,16 @@ type SearchFigures struct {
 	// included; Seen that of one that was.
 	New  Latency `json:"new"`
 	Seen Latency `json:"seen"`
+	// Scores has one entry for each source with queries that name their right
+	// tools, and Macro the mean over these sources; nil: nothing was scored.
+	Scores []SearchScore `json:"scores,omitempty"`
+	Macro  *SearchScore  `json:"macro,omitempty"`
+	// Unscored is how many queries name no right tools.
+	Unscored int `json:"unscored"`
+	// NothingFound is how many queries found no tool at all, and NothingIDs
+	// the first of them.
+	NothingFound int      `json:"nothingFound"`
+	NothingIDs   []string `json:"nothingIds,omitempty"`
 }
 
 // Latency is the distribution of times.
@@ -71,6 +81,8 @@ type benchQuery struct {
 	ID     string `json:"id"`
 	Query  string `json:"query"`
 	Source string `json:"source"`
+	// Relevant are the right tools; none: the query is not scored.
+	Relevant []benchNeed `json:"relevant"`
 }
 
 type benchHit struct {
@@ -122,10 +134,10 @@ func RunSearchBench(ctx context.Context, b SearchBench) (*SearchFigures, error) 
 		figures.Tools += catalogs[source].Tools()
 	}
 	figures.Embedding, figures.Sources = time.Since(start), len(order)
-	return figures, b.ask(ctx, ranker, searchers, figures)
+	return figures, b.ask(ctx, ranker, searchers, catalogs, figures)
 }
 
-func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers map[string]*index.Searcher, figures *SearchFigures) error {
+func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers map[string]*index.Searcher, catalogs map[string]*index.Catalog, figures *SearchFigures) error {
 	limit := b.Limit
 	if limit <= 0 {
 		limit = 100
@@ -137,6 +149,7 @@ func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers ma
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	var fresh, seen []time.Duration
+	scores := map[string]*SearchScore{}
 	for source := range searchers {
 		// The first search of a space makes it; that is no query's time.
 		searchers[source].Search(ctx, ranker, index.Query{Text: "x", Limit: 1})
@@ -149,7 +162,11 @@ func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers ma
 		if s == nil {
 			return fmt.Errorf("query %q is of the source %q, which has no tools", q.ID, q.Source)
 		}
-		ask := index.Query{Text: q.Query, Limit: limit}
+		right, count, err := needs(q.Relevant, catalogs[q.Source])
+		if err != nil {
+			return fmt.Errorf("query %q: %w", q.ID, err)
+		}
+		ask := index.Query{Text: q.Query, Limit: max(limit, scoreDepth)}
 		start := time.Now()
 		found, note := s.Search(ctx, ranker, ask)
 		fresh = append(fresh, time.Since(start))
@@ -167,11 +184,26 @@ func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers ma
 			least = min(least, m.Score)
 			run.Results = append(run.Results, benchHit{m.Entry.Tool.Server, m.Entry.Tool.Name, least})
 		}
+		if scores[q.Source] == nil {
+			scores[q.Source] = &SearchScore{}
+		}
+		if count == 0 {
+			scores[q.Source].unscored++
+		} else {
+			scores[q.Source].score(run.Results, right, count)
+		}
+		if len(found) == 0 {
+			if figures.NothingFound++; len(figures.NothingIDs) < maxNothing {
+				figures.NothingIDs = append(figures.NothingIDs, q.ID)
+			}
+		}
+		run.Results = run.Results[:min(len(run.Results), limit)]
 		return enc.Encode(run)
 	})
 	if err != nil {
 		return fmt.Errorf("the queries: %w", err)
 	}
+	figures.Scores, figures.Macro, figures.Unscored = scored(scores)
 	figures.Queries, figures.New, figures.Seen = len(fresh), latency(fresh), latency(seen)
 	return out.Flush()
 }

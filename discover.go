@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -70,11 +71,11 @@ type ToolLine struct {
 }
 
 // ToolWhole is one tool with the child's own definition, but for characters
-// that nobody sees.
+// that nobody sees. Of a tool that rules close, only that is told.
 type ToolWhole struct {
 	Enabled    bool            `json:"enabled"`
 	Tags       []string        `json:"tags,omitempty"`
-	Definition json.RawMessage `json:"definition"`
+	Definition json.RawMessage `json:"definition,omitempty"`
 	Hidden     bool            `json:"hiddenText,omitempty"`
 }
 
@@ -102,8 +103,8 @@ func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAn
 	switch {
 	case ask.Detail != "" && ask.Detail != "brief" && ask.Detail != "full":
 		return nil, &Error{Code: messages.CodeValidation, Message: "detail is " + strconv.Quote(ask.Detail), Hint: `Use "brief" or "full".`}
-	case ask.Limit < 0 || ask.Limit > 100:
-		return nil, &Error{Code: messages.CodeValidation, Message: "limit is " + strconv.Itoa(ask.Limit), Hint: "Use a number from 1 to 100."}
+	case ask.Limit < 0 || ask.Limit > config.MaxSearchLimit:
+		return nil, &Error{Code: messages.CodeValidation, Message: "limit is " + strconv.Itoa(ask.Limit), Hint: "Use a number from 1 to " + strconv.Itoa(config.MaxSearchLimit) + "."}
 	case ask.Tool != "" && ask.Server == "":
 		return nil, &Error{Code: messages.CodeValidation, Message: "tool was given without server", Hint: "Name the server too, or use query."}
 	case ask.Tool != "":
@@ -175,7 +176,7 @@ func rank(s Server) int {
 }
 
 func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Config().Settings.DiscoverTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
 	known, err := e.known(ctx, ask.Server)
 	if err != nil {
@@ -221,17 +222,21 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 }
 
 func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Config().Settings.DiscoverTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
 	t, err := e.ToolDetails(ctx, ask.Server, ask.Tool)
 	if err != nil {
 		return nil, err
 	}
+	whole := &ToolWhole{Enabled: t.Enabled, Tags: t.Tags}
+	a := &DiscoverAnswer{Server: ask.Server, Tool: whole}
+	if !t.Enabled {
+		a.Notes = append(a.Notes, "The tool is closed by metamcp.toolRules of the configuration: it cannot be called.")
+		return a, nil
+	}
 	// Asked for by name, it is shown whole even where it exceeds the budget:
 	// half a schema is of no use.
-	whole := &ToolWhole{Enabled: t.Enabled, Tags: t.Tags}
 	whole.Definition, whole.Hidden = index.PlainJSON(t.Definition)
-	a := &DiscoverAnswer{Server: ask.Server, Tool: whole}
 	if whole.Hidden {
 		a.Notes = append(a.Notes, hiddenNote)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/index"
@@ -213,5 +214,38 @@ func TestPendingServersKeepToTheBudget(t *testing.T) {
 	}
 	if n := index.EstimateTokens(string(raw)); n > budget || !strings.Contains(string(raw), "more servers are pending") {
 		t.Errorf("the answer costs %d tokens of %d: %s", n, budget, raw)
+	}
+}
+
+// A search waits for a server that hangs, but not for long where others have
+// answers, in a program that searches once as well.
+func TestSearchDoesNotWaitForOneThatHangs(t *testing.T) {
+	const never = 3_600_000
+	e := open(t, map[string][]string{"one": nil, "hangs": {"--silent"}}, map[string]any{"discoverTimeoutMs": never})
+	if _, err := e.ListTools(t.Context(), "one", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, settle := range []time.Duration{0, time.Millisecond} {
+		found, err := e.Search(t.Context(), "add", metamcp.SearchOptions{Limit: 1, Settle: settle})
+		if err != nil || len(found.Matches) != 1 || len(found.Pending) != 1 {
+			t.Errorf("settle %v: %+v, %v", settle, found, err)
+		}
+	}
+}
+
+// A program that asks once waits for the one server that it names as long as
+// that may take to start.
+func TestOneServerIsWaitedForInTheShell(t *testing.T) {
+	e := open(t, map[string][]string{"slow": {"--start-delay=300ms"}}, map[string]any{"discoverTimeoutMs": 1})
+	if _, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "slow"}); err == nil {
+		t.Error("a host waits longer than discoverTimeoutMs")
+	}
+	for _, ask := range []metamcp.DiscoverRequest{{Server: "slow"}, {Server: "slow", Tool: "add"}, {Server: "slow", Query: "add"}} {
+		slow := open(t, map[string][]string{"slow": {"--start-delay=300ms"}}, map[string]any{"discoverTimeoutMs": 1})
+		ask.Settle = time.Millisecond
+		a, err := slow.Discover(t.Context(), ask)
+		if err != nil || len(a.Tools) == 0 && a.Tool == nil && len(a.Matches) == 0 {
+			t.Errorf("%+v: %+v, %v", ask, a, err)
+		}
 	}
 }

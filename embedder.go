@@ -1,6 +1,8 @@
 package metamcp
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -31,15 +33,42 @@ func embedderSettings(cfg *config.Config) embedderChoice {
 }
 
 // embedder makes the embedder that the configuration asks for; nil: none. One
-// that cannot be made is logged, and search goes by words alone.
+// that cannot be made takes part and fails, so that the index logs why, each
+// answer says it, and search goes by words alone.
 func (e *Engine) embedder(cfg *config.Config) embed.Embedder {
-	made, err := newEmbedder(embedderSettings(cfg), e.log)
-	if err != nil {
-		e.log.Error("the embedder is not usable; search goes by words alone", "why", err)
-		return nil
+	choice := embedderSettings(cfg)
+	made, err := newEmbedder(choice, e.log)
+	if err == nil {
+		return made
 	}
-	return made
+	why := &embed.Error{Reason: embed.Misconfigured, Message: err.Error(), Cause: err}
+	var own *embed.Error
+	if errors.As(err, &own) {
+		*why = *own
+		why.Reason = embed.Misconfigured // whatever it is, it stays so until the configuration changes
+	}
+	return &unusable{name: choice.kind, why: why}
 }
+
+// unusable stands for an embedder that could not be made.
+type unusable struct {
+	name string
+	why  *embed.Error
+}
+
+// Model implements embed.Embedder.
+func (u *unusable) Model() string { return u.name }
+
+// Batch implements embed.Embedder.
+func (*unusable) Batch() int { return 1 }
+
+// Embed implements embed.Embedder.
+func (u *unusable) Embed(context.Context, embed.Kind, []string) ([][]float32, error) {
+	return nil, u.why
+}
+
+// Close implements embed.Embedder.
+func (*unusable) Close() error { return nil }
 
 // newEmbedder makes an embedder. It sends nothing and starts nothing yet.
 func newEmbedder(c embedderChoice, log *slog.Logger) (embed.Embedder, error) {
@@ -93,7 +122,7 @@ func (c embedderChoice) local(log *slog.Logger) (embed.Embedder, error) {
 	if err != nil {
 		return nil, &embed.Error{
 			Reason: embed.Misconfigured, Message: "the local embedder needs the program metamcp-embed, which is neither beside metamcp nor in PATH",
-			Hint: "Install it with go install github.com/metamcp/metamcp/cmd/metamcp-embed@latest", Cause: err,
+			Hint: "Build it in the source of metamcp with go build ./cmd/metamcp-embed, and put it beside metamcp.", Cause: err,
 		}
 	}
 	cfg := local.Config{Worker: program, LibraryDirs: []string{filepath.Dir(program), filepath.Join(c.stateDir, "lib")}, Log: log}

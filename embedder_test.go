@@ -9,6 +9,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 func TestEmbeddersByConfiguration(t *testing.T) {
@@ -45,5 +46,39 @@ func TestEmbeddersByConfiguration(t *testing.T) {
 				t.Errorf("with a revoked key: %+v, %v", found, err)
 			}
 		})
+	}
+}
+
+// An embedder that cannot be used is said in every answer, and costs no time.
+func TestUnusableEmbeddersAreSaid(t *testing.T) {
+	for name, search := range map[string]map[string]any{
+		"no model":       {"embedder": "local"},
+		"nobody listens": {"embedder": "openai", "embedderUrl": "http://127.0.0.1:1", "embedderModel": "m"},
+		"no key":         {"embedder": "voyage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("VOYAGE_API_KEY", "")
+			t.Setenv("ANTHROPIC_API_KEY", "")
+			e := open(t, map[string][]string{"one": nil}, map[string]any{"search": search})
+			for range 2 {
+				// It would wait for an hour.
+				found, err := e.Search(t.Context(), "add two numbers", metamcp.SearchOptions{Settle: time.Hour})
+				if err != nil || len(found.Matches) == 0 || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "words alone") {
+					t.Errorf("found %+v, %v", found, err)
+				}
+			}
+		})
+	}
+}
+
+func TestReportSaysThatTheEmbedderIsNotUsable(t *testing.T) {
+	dir := t.TempDir()
+	file, err := writeConfig(dir, children(nil, map[string]any{"search": map[string]any{"embedder": "local", "embedderModel": "nobody-has-it"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := metamcp.ReportStore(config.Sources{Files: []string{file}, Home: dir, Cwd: dir})
+	if err != nil || r.Embedder != "" || r.EmbedderTrouble == "" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -292,6 +292,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	var settings []string // that changed
 	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: usable(cfg.Servers), Drain: cfg.Settings.DrainTimeout}
 	for _, a := range config.Diff(old, cfg) {
 		switch a := a.(type) {
@@ -307,6 +308,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 			p := poolSettings(a.New)
 			change.Settings = &p
 		case config.SettingsChanged:
+			settings = a.Paths
 			if len(a.Restart) > 0 {
 				e.log.Warn("some changed settings take effect only after a restart of metamcp", "settings", a.Restart)
 			}
@@ -318,7 +320,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	if embedderSettings(old) != embedderSettings(cfg) {
 		e.core.UseEmbedder(e.embedder(cfg))
 	}
-	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed))
+	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
 	return e.core.Apply(ctx, change)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/store"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -23,6 +24,9 @@ type StoreReport struct {
 	Figures *index.StoreFigures `json:"figures,omitempty"`
 	// Embedder is the model that the configuration would use; "": none.
 	Embedder string `json:"embedder,omitempty"`
+	// EmbedderTrouble is why the configured embedder cannot be used; "": it
+	// can, or there is none.
+	EmbedderTrouble string `json:"embedderTrouble,omitempty"`
 }
 
 // storePath is the folder of the index store; "": nothing is kept.
@@ -68,7 +72,10 @@ func ReportStore(src config.Sources) (*StoreReport, error) {
 		return nil, err
 	}
 	r := &StoreReport{Path: storePath(&cfg.Settings), InUse: st == nil}
-	if e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler)); err == nil && e != nil {
+	switch e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler)); {
+	case err != nil:
+		r.EmbedderTrouble = err.Error()
+	case e != nil:
 		r.Embedder = e.Model()
 		_ = e.Close() // it did nothing yet
 	}
@@ -93,10 +100,19 @@ func ExportStore(src config.Sources, w io.Writer, vectors bool) error {
 	return errors.Join(st.Export(w, store.ExportOptions{Vectors: vectors}), st.Close())
 }
 
-// RebuildStore empties the index store and embeds all tools that are known
-// from the schema cache anew. It starts no server. Nothing is lost where the
-// embedder does not work.
-func RebuildStore(ctx context.Context, opts Options) (*StoreReport, error) {
+// Rebuild says how much of the index store is made anew.
+type Rebuild struct {
+	// All empties the store; what other configurations put there is lost, and
+	// is learned again when they are used. Otherwise only what is known of
+	// this configuration's servers is made anew: their listings, and the
+	// vectors of their tools by the model in force.
+	All bool
+}
+
+// RebuildStore embeds all tools of the configuration that are known from the
+// schema cache anew. It starts no server. Nothing is lost where the embedder
+// does not work.
+func RebuildStore(ctx context.Context, opts Options, what Rebuild) (*StoreReport, error) {
 	st, cfg, err := openStore(opts.Sources)
 	if err != nil {
 		return nil, err
@@ -104,14 +120,13 @@ func RebuildStore(ctx context.Context, opts Options) (*StoreReport, error) {
 	if st == nil {
 		return nil, inUse(cfg)
 	}
-	if err = tryEmbedder(ctx, cfg); err == nil {
-		_, err = st.Sweep("", nil, 0)
-	}
-	if err == nil {
-		_, err = st.DeleteListings(func(string) bool { return false })
-	}
-	if err == nil {
-		_, err = st.Compact()
+	model, err := tryEmbedder(ctx, cfg)
+	switch {
+	case err != nil:
+	case what.All:
+		err = empty(st)
+	default:
+		err = forget(st, cfg, model)
 	}
 	if err := errors.Join(err, st.Close()); err != nil {
 		return nil, err
@@ -131,12 +146,32 @@ func RebuildStore(ctx context.Context, opts Options) (*StoreReport, error) {
 	return ReportStore(opts.Sources)
 }
 
-// tryEmbedder says why the embedder of a configuration cannot be used.
-func tryEmbedder(ctx context.Context, cfg *config.Config) error {
-	e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler))
-	if err != nil || e == nil {
+func empty(st *store.Store) error {
+	_, err := st.Sweep("", nil, 0)
+	if err == nil {
+		_, err = st.DeleteListings(func(string) bool { return false })
+	}
+	if err == nil {
+		_, err = st.Compact()
+	}
+	return err
+}
+
+func forget(st *store.Store, cfg *config.Config, model string) error {
+	rules, err := toolRules(cfg)
+	if err != nil {
 		return err
 	}
+	return index.Forget(st, index.NewCache(cfg.Settings.StateDir, safename.SafeName), cfg.Servers, rules, model)
+}
+
+// tryEmbedder returns the model of the embedder of a configuration, "" where
+// there is none, or says why it cannot be used.
+func tryEmbedder(ctx context.Context, cfg *config.Config) (model string, err error) {
+	e, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler))
+	if err != nil || e == nil {
+		return "", err
+	}
 	_, err = e.Embed(ctx, embed.Document, []string{"take a screenshot"})
-	return errors.Join(err, e.Close())
+	return e.Model(), errors.Join(err, e.Close())
 }

@@ -3,9 +3,17 @@ package metamcp_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -39,6 +47,10 @@ func TestToolRulesHoldEverywhere(t *testing.T) {
 	if tool, err := e.ToolDetails(t.Context(), "one", "add"); err != nil || tool.Enabled {
 		t.Errorf("asked for by name: %+v, %v; want it with its status", tool, err)
 	}
+	answer, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "one", Tool: "add"})
+	if err != nil || answer.Tool == nil || answer.Tool.Enabled || answer.Tool.Definition != nil || len(answer.Notes) != 1 {
+		t.Errorf("mcp_discover asked for it by name: %+v, %v; want its status alone", answer, err)
+	}
 	_, err = e.Execute(t.Context(), "one", "add", json.RawMessage(`{"a":1,"b":2}`), metamcp.ExecuteOptions{})
 	var failure *metamcp.Error
 	if !errors.As(err, &failure) || failure.Code != messages.CodeToolDisabled {
@@ -64,4 +76,89 @@ func TestBrokenToolRuleRefusesTheConfiguration(t *testing.T) {
 	if s := e.ListServers(); len(s) != 1 || s[0].Name != "one" {
 		t.Errorf("servers after a refused reload: %+v", s)
 	}
+}
+
+// TestRulesDocument tries the examples of docs/RULES.md: a configuration, and
+// behind it a table of what it makes of tools.
+func TestRulesDocument(t *testing.T) {
+	text, err := os.ReadFile("docs/RULES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for i, part := range strings.Split(string(text), "```jsonc\n")[1:] {
+		example, rest, _ := strings.Cut(part, "```")
+		dir := t.TempDir()
+		file := filepath.Join(dir, "mcp.json")
+		if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Sources{Files: []string{file}, Home: dir, Cwd: dir})
+		if err != nil {
+			t.Fatalf("example %d: %v", i+1, err)
+		}
+		var rules []index.Rule
+		for _, r := range cfg.Settings.ToolRules {
+			rules = append(rules, index.Rule{Patterns: r.Pattern, Server: r.Server, Enabled: r.Enabled, Tags: r.Tags})
+		}
+		compiled, err := index.CompileRules(rules)
+		if err != nil {
+			t.Fatalf("example %d: %v", i+1, err)
+		}
+		_, table, _ := strings.Cut(rest, "|---|---|---|\n")
+		table, _, _ = strings.Cut(table, "\n\n")
+		for row := range strings.SplitSeq(table, "\n") {
+			cells := strings.Split(strings.Trim(row, "|"), "|")
+			if len(cells) != 3 {
+				t.Fatalf("example %d: the row %q", i+1, row)
+			}
+			server, tool, _ := strings.Cut(strings.Trim(cells[0], " `"), "/")
+			enabled, tags := compiled.Decide(server, tool, nil)
+			if is := map[bool]string{true: "open", false: "closed"}[enabled]; is != strings.TrimSpace(cells[1]) || strings.Join(tags, ", ") != strings.TrimSpace(cells[2]) {
+				t.Errorf("example %d: %s/%s is %s with tags %q; the row says %q", i+1, server, tool, is, tags, row)
+			}
+			tried++
+		}
+	}
+	if tried == 0 {
+		t.Error("no example was found")
+	}
+}
+
+// TestReloadSaysWhatChanged: a reload that changes only rules is no reload of
+// nothing.
+func TestReloadSaysWhatChanged(t *testing.T) {
+	dir := t.TempDir()
+	file, err := writeConfig(dir, children(map[string][]string{"one": nil}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	e, err := metamcp.Open(t.Context(), metamcp.Options{
+		Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.NewTextHandler(&synced{w: &log}, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writeConfig(dir, children(map[string][]string{"one": nil}, map[string]any{
+		"toolRules": []map[string]any{{"pattern": []string{"add"}, "enabled": false}},
+	})); err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(e.Reload(t.Context()), e.Close(t.Context()))
+	if want := "added=0 changed=0 removed=0 settings=[toolRules]"; err != nil || !strings.Contains(log.String(), want) {
+		t.Errorf("%v; %q is not in the log:\n%s", err, want, log.String())
+	}
+}
+
+// synced lets several goroutines write.
+type synced struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *synced) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }

@@ -22,9 +22,9 @@ type SearchOptions struct {
 	// CachedOnly contacts no server.
 	CachedOnly bool
 	// Settle is for a program that searches once: how long to wait until the
-	// tools are embedded. It also waits the whole configured time for servers
-	// that nothing is known of, since they end with the program. 0: what has
-	// no vector yet is found by its words.
+	// tools are embedded. With Server it also waits for that server's whole
+	// startupTimeout, since it ends with the program. 0: what has no vector
+	// yet is found by its words.
 	Settle time.Duration
 }
 
@@ -50,8 +50,9 @@ type SearchResult struct {
 
 // Search finds the tools that fit a query. Servers whose tools are not known
 // are contacted, all at once and within the pool's bounds, for at most the
-// configured time; one that is slow or dead delays nobody beyond that and
-// fails nothing.
+// configured time, and for at most two seconds of it where others have answers
+// already; one that is slow or dead delays nobody beyond that and fails
+// nothing.
 func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (*SearchResult, error) {
 	res := &SearchResult{Matches: []Match{}, Failed: map[string]*Error{}}
 	if opts.Server != "" {
@@ -94,7 +95,8 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 }
 
 // meet contacts the servers that nothing is known of. Where others have
-// answers already it waits for a short while only, unless it is to be patient.
+// answers already it waits for a short while only. A program that searches
+// once is patient with the one server that it asks for.
 func (e *Engine) meet(ctx context.Context, only string, patient bool, res *SearchResult) {
 	cat := e.core.Catalog()
 	var unseen []string
@@ -112,7 +114,10 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 		return
 	}
 	wait := e.Config().Settings.DiscoverTimeout
-	if cat.Servers() > 0 && only == "" && !patient {
+	switch {
+	case only != "":
+		wait = e.patience(only, patient)
+	case cat.Servers() > 0:
 		wait = min(wait, laterContact)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
@@ -148,6 +153,16 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 		}
 	}
 	slices.Sort(res.Pending)
+}
+
+// patience is how long to wait for one server: for a program that asks once at
+// least as long as the server may take to start.
+func (e *Engine) patience(server string, once bool) time.Duration {
+	wait := e.Config().Settings.DiscoverTimeout
+	if entry, ok := e.core.Directory().Lookup(server); ok && once {
+		wait += entry.Spec().StartupTimeout // the listing comes after the start
+	}
+	return wait
 }
 
 // contactFunc is a function that hears of a contact.

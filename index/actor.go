@@ -129,7 +129,7 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		}
 		a.work(ctx)
 	case kernel.Stopping:
-		a.closeStore(ctx.System())
+		a.leaveStore(ctx.System())
 		if e := a.embed.embedder; e != nil {
 			a.endEmbedder(ctx.System(), e)
 		}

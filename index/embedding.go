@@ -88,7 +88,7 @@ func (a *indexActor) onSettle(ctx *kernel.Context, m *Settle) {
 // settle tells those who wait, if all is done.
 func (a *indexActor) settle() {
 	w := &a.embed
-	if a.shelf.opening || w.working || w.embedder != nil && !w.resting && !a.deps.View.Status().Settled {
+	if a.shelf.opening != nil || w.working || w.embedder != nil && !w.resting && !a.deps.View.Status().Settled {
 		return
 	}
 	for _, done := range w.settling {
@@ -129,7 +129,7 @@ func (a *indexActor) endEmbedder(sys *kernel.System, e *sharedEmbedder) {
 // embedNext starts the next step where there may be something to do.
 func (a *indexActor) embedNext(ctx *kernel.Context) {
 	e := a.embed.embedder
-	if !a.begun || a.shelf.opening || e == nil || a.embed.working || a.embed.resting {
+	if !a.begun || a.shelf.opening != nil || e == nil || a.embed.working || a.embed.resting {
 		return
 	}
 	a.embed.working = true

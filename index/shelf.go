@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/metamcp/metamcp/index/store"
@@ -31,9 +32,9 @@ type (
 // shelf is the part of the index actor that keeps what was learned on disk.
 type shelf struct {
 	store   *store.Store
-	opening bool
-	waiting bool // for openAgain
-	unkept  bool // vectors are to be stored with keepAgain
+	opening *openingShelf // nil: nobody opens it
+	waiting bool          // for openAgain
+	unkept  bool          // vectors are to be stored with keepAgain
 }
 
 func (a *indexActor) onBegin(ctx *kernel.Context) {
@@ -46,17 +47,22 @@ func (a *indexActor) onBegin(ctx *kernel.Context) {
 }
 
 func (a *indexActor) openStore(ctx *kernel.Context) {
-	if a.deps.StorePath == "" || a.shelf.store != nil || a.shelf.opening {
+	if a.deps.StorePath == "" || a.shelf.store != nil || a.shelf.opening != nil {
 		return
 	}
-	a.shelf.opening = true
+	opening := &openingShelf{}
+	a.shelf.opening = opening
 	deps, sys, self := a.deps, ctx.System(), ctx.Self()
 	known := make(map[string]string, len(a.specs)) // by server: the spec's hash
 	for name, spec := range a.specs {
 		known[name] = spec.Hash
 	}
 	sys.Go(func(context.Context) {
-		sys.Send(self, openShelf(deps, known))
+		if o := openShelf(deps, known); opening.deliver(o) {
+			sys.Send(self, o)
+		} else {
+			deps.closeShelf(o.store)
+		}
 	}, func(any) {
 		sys.Send(self, &opened{err: errors.New("opening the index store broke inside metamcp; the log says more")})
 	})
@@ -92,7 +98,7 @@ func openShelf(deps *ActorDeps, known map[string]string) *opened {
 }
 
 func (a *indexActor) onOpened(ctx *kernel.Context, m *opened) {
-	a.shelf.opening = false
+	a.shelf.opening = nil
 	if m.err != nil {
 		a.withoutStore(ctx, m.err)
 	} else {
@@ -165,16 +171,58 @@ func (a *indexActor) storeFailed(ctx *kernel.Context, err error) {
 
 // closeStore closes the store once those who work with it are done.
 func (a *indexActor) closeStore(sys *kernel.System) {
-	st, warn := a.shelf.store, a.deps.Warn
+	st, deps := a.shelf.store, a.deps
 	if st == nil {
 		return
 	}
 	a.shelf.store = nil
-	sys.Go(func(context.Context) {
-		if err := st.Close(); err != nil {
-			warn("the index store did not close in order", "error", err)
-		}
-	}, nil)
+	sys.Go(func(context.Context) { deps.closeShelf(st) }, nil)
+}
+
+// closeShelf closes a store; nil is none.
+func (d *ActorDeps) closeShelf(st *store.Store) {
+	if st == nil {
+		return
+	}
+	if err := st.Close(); err != nil {
+		d.Warn("the index store did not close in order", "error", err)
+	}
+}
+
+// leaveStore closes the store when the actor ends, also one that somebody
+// opens at that moment: nobody else would, and its lock would stay.
+func (a *indexActor) leaveStore(sys *kernel.System) {
+	if a.shelf.opening != nil {
+		a.shelf.store = a.shelf.opening.abandon()
+		a.shelf.opening = nil
+	}
+	a.closeStore(sys)
+}
+
+// openingShelf is a store on its way from the worker that opens it to the
+// actor, which may end before it arrives.
+type openingShelf struct {
+	mu        sync.Mutex
+	store     *store.Store // sent to the actor
+	abandoned bool
+}
+
+// deliver says whether the actor is to get what was opened; if not, the worker
+// closes it.
+func (o *openingShelf) deliver(m *opened) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.store = m.store
+	return !o.abandoned
+}
+
+// abandon makes the worker close what it opens, and returns what was sent
+// already; nil: nothing.
+func (o *openingShelf) abandon() *store.Store {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.abandoned = true
+	return o.store
 }
 
 // keep writes listings and sweeps what is not needed any more; it runs on the

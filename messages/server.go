@@ -70,6 +70,10 @@ type ServerSpec struct {
 	Tags        []string
 	Disabled    bool
 
+	// Filled are the host's variables that ${NAME} in the entry named, with
+	// what they hold: many of them are secrets. It is also there where Err is.
+	Filled map[string]string
+
 	// Source is "file:line" of the entry, for messages.
 	Source string
 	// Hash covers all that a running process depends on (command, arguments,

@@ -249,40 +249,6 @@ func withDetail(cause, detail string) string {
 	return cause + ": " + detail
 }
 
-// tellingWords mark the line of a log in which the reason stands; the last
-// line is often a stack frame or a version.
-var tellingWords = []string{"error", "exception", "panic", "fatal", "fail", "missing", "cannot", "denied", "required", "not found"}
-
-// maxToldLines is how far back the reason is looked for.
-const maxToldLines = 50
-
-// tellingLine returns the line that says most: the last one that matches the
-// class auth where that is the class, else the last one with a telling word,
-// else the last one; "" where there are no words.
-func (f finding) tellingLine() string {
-	lines := nonEmptyLines(f.text)
-	lines = lines[max(0, len(lines)-maxToldLines):]
-	if f.class == messages.ClassAuth {
-		for i := len(lines) - 1; i >= 0; i-- {
-			if textClass(lines[i]) == messages.ClassAuth {
-				return lines[i]
-			}
-		}
-	}
-	for i := len(lines) - 1; i >= 0; i-- {
-		lower := strings.ToLower(lines[i])
-		for _, word := range tellingWords {
-			if strings.Contains(lower, word) {
-				return lines[i]
-			}
-		}
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return lines[len(lines)-1]
-}
-
 // details returns the end of stderr, or of a text of several lines.
 func (f finding) details() []string {
 	var lines []string

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,14 +27,22 @@ func newBenchSearch(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "search --catalog FILE --queries FILE",
-		Short: "Rank tools for queries as mcp_discover does, and time it",
+		Short: "Rank tools for queries as mcp_discover does, score and time it",
 		Long: `Reads tools and queries, one JSON object a line, and ranks the tools of each
 source for its queries with the ranking and embedder that are configured
-(--ranking, --embedder). --run writes the results for a scorer.
+(--ranking, --embedder). Queries that name their right tools are scored:
+Recall@5, nDCG@10 and MRR for each source, and the mean over sources. --run
+writes the results for another scorer.
 
   catalog: {"source", "server", "tool", "description", "input_schema"?}
-  queries: {"id", "query", "source"}
-  results: {"id", "results": [{"server", "tool", "score"}]}`,
+  queries: {"id", "query", "source", "relevant"?}
+  results: {"id", "results": [{"server", "tool", "score"}]}
+
+"relevant" is a list of "server/tool", or of {"server", "tool", "group"?} in
+which tools of one group are alternatives.`,
+		Example: `  metamcp bench search --catalog tools.jsonl --queries queries.jsonl
+  # tools.jsonl:   {"source": "mine", "server": "files", "tool": "read_file", "description": "Read a file"}
+  # queries.jsonl: {"id": "1", "source": "mine", "query": "show me a text", "relevant": ["files/read_file"]}`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if catalog == "" || queries == "" {
@@ -76,17 +87,7 @@ source for its queries with the ranking and embedder that are configured
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(f)
 			}
-			embedder := f.Embedder
-			if embedder == "" {
-				embedder = "no embedder"
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), `%s, %s: %d tools in %d sources, %d queries
-embedding the tools  %v
-a new query          p50 %v, p99 %v, max %v
-the same again       p50 %v, p99 %v, max %v
-`, f.Ranking, embedder, f.Tools, f.Sources, f.Queries, f.Embedding.Round(time.Millisecond),
-				rounded(f.New.P50), rounded(f.New.P99), rounded(f.New.Max), rounded(f.Seen.P50), rounded(f.Seen.P99), rounded(f.Seen.Max))
-			return err
+			return printFigures(cmd.OutOrStdout(), f)
 		},
 	}
 	f := cmd.Flags()
@@ -99,3 +100,49 @@ the same again       p50 %v, p99 %v, max %v
 }
 
 func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+
+func printFigures(out io.Writer, f *metamcp.SearchFigures) error {
+	embedder := f.Embedder
+	if embedder == "" {
+		embedder = "no embedder"
+	}
+	if _, err := fmt.Fprintf(out, `%s, %s: %d tools in %d sources, %d queries
+embedding the tools  %v
+a new query          p50 %v, p99 %v, max %v
+the same again       p50 %v, p99 %v, max %v
+`, f.Ranking, embedder, f.Tools, f.Sources, f.Queries, f.Embedding.Round(time.Millisecond),
+		rounded(f.New.P50), rounded(f.New.P99), rounded(f.New.Max), rounded(f.Seen.P50), rounded(f.Seen.P99), rounded(f.Seen.Max)); err != nil {
+		return err
+	}
+	if f.NothingFound > 0 {
+		more := ""
+		if f.NothingFound > len(f.NothingIDs) {
+			more = ", …"
+		}
+		if _, err := fmt.Fprintf(out, "%d queries found nothing: %s%s\n", f.NothingFound, strings.Join(f.NothingIDs, ", "), more); err != nil {
+			return err
+		}
+	}
+	if f.Macro == nil {
+		_, err := fmt.Fprintln(out, `nothing was scored: no query names its right tools; give each "relevant": ["server/tool", …]`)
+		return err
+	}
+	if f.Unscored > 0 {
+		if _, err := fmt.Fprintf(out, "%d queries name no right tools and were not scored\n", f.Unscored); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	t := table{}
+	t.row("SOURCE", "QUERIES", "RECALL@5", "NDCG@10", "MRR")
+	line := func(name string, s metamcp.SearchScore) {
+		t.row(name, strconv.Itoa(s.Queries), fmt.Sprintf("%.3f", s.Recall5), fmt.Sprintf("%.3f", s.NDCG10), fmt.Sprintf("%.3f", s.MRR))
+	}
+	for _, s := range f.Scores {
+		line(s.Source, s)
+	}
+	line("(mean of sources)", *f.Macro)
+	return t.print(out)
+}

@@ -24,8 +24,8 @@ func newCall(c *common) *cobra.Command {
 		Use:   "call SERVER TOOL [JSON]",
 		Short: "Call one tool and print its result",
 		Long: `Call one tool of a configured server. The arguments are one JSON object; "-"
-reads it from standard input. Text content is printed as it is; --json prints
-the whole result.
+reads it from standard input. Text is printed as it is, and in place of images
+and other data a line that says what they are; --json prints the whole result.
 
 Exit status: 0 done, 1 the call could not be made, 2 wrong usage, 3 the tool
 itself reports a failure, 130 interrupted.`,
@@ -108,29 +108,6 @@ func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, to
 	}
 	if result.IsError {
 		return statusError(exitToolError)
-	}
-	return nil
-}
-
-func printResult(w io.Writer, r *metamcp.Result, raw bool) error {
-	var res struct {
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-	}
-	onlyText := json.Unmarshal(r.Raw, &res) == nil && len(res.Content) > 0
-	for _, c := range res.Content {
-		onlyText = onlyText && c.Type == "text"
-	}
-	if raw || !onlyText {
-		_, err := fmt.Fprintln(w, string(r.Raw))
-		return err
-	}
-	for _, c := range res.Content {
-		if _, err := fmt.Fprintln(w, c.Text); err != nil {
-			return err
-		}
 	}
 	return nil
 }

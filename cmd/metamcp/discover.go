@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 // settleTime is how long a single search waits for tools to be embedded. Those
@@ -25,14 +28,25 @@ func newDiscover(c *common) *cobra.Command {
 		Use:   "discover [QUERY]",
 		Short: "List servers, or find tools",
 		Long: `Without a query: the configured servers. With one: the tools that fit it best.
---server lists one server's tools, --server with --tool shows one tool whole.`,
+--server lists one server's tools, --server with --tool shows one tool whole.
+
+A search waits two seconds for servers that nothing is known of where others
+have answers, else --discover-timeout. With --server it waits as long as that
+server may take to start.`,
 		Example: `  metamcp discover
   metamcp discover "take a screenshot of a page"
   metamcp discover --server github --tool list_issues`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("limit") && (ask.Limit < 1 || ask.Limit > config.MaxSearchLimit) {
+				return usageError{fmt.Errorf("--limit %d: use a number from 1 to %d", ask.Limit, config.MaxSearchLimit)}
+			}
 			ask.Query, ask.Settle = strings.Join(args, " "), settleTime
 			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
-				a, err := e.Discover(ctx, ask)
+				var a *metamcp.DiscoverAnswer
+				err := whileWaiting(c.stderr, isTerminal(os.Stderr), ask.Server, time.Second, func() (err error) {
+					a, err = e.Discover(ctx, ask)
+					return err
+				})
 				if err != nil {
 					return err
 				}
@@ -49,7 +63,7 @@ func newDiscover(c *common) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&ask.Server, "server", "", "only this server")
 	f.StringVar(&ask.Tool, "tool", "", "with --server: this tool, whole")
-	f.IntVar(&ask.Limit, "limit", 0, "at most so many, up to 100")
+	f.IntVar(&ask.Limit, "limit", 0, fmt.Sprintf("at most so many, 1 to %d (default: the setting search.limit)", config.MaxSearchLimit))
 	f.StringVar(&ask.Detail, "detail", "", "brief or full")
 	f.BoolVar(&asJSON, "json", false, "print what a model would get")
 	return cmd
@@ -111,16 +125,22 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		below = append(below, fmt.Sprintf("failed: %s: %s", f.Server, f.Error))
 	}
 	if len(a.Pending) > 0 {
-		below = append(below, fmt.Sprintf("not ready in time: %s (--discover-timeout waits longer)", strings.Join(a.Pending, ", ")))
+		below = append(below, fmt.Sprintf("not ready in time: %s (metamcp discover --server %s waits until it has started)", strings.Join(a.Pending, ", "), a.Pending[0]))
 	}
 	if a.Omitted > 0 {
 		below = append(below, fmt.Sprintf("%d more left out (--limit, --budget-tokens)", a.Omitted))
 	}
 	if len(a.Matches) > 0 {
 		best := a.Matches[0]
-		below = append(below, fmt.Sprintf("* connected; to see one whole: metamcp discover --server %s --tool %s", best.Server, best.Tool))
+		legend := ""
+		if slices.ContainsFunc(a.Matches, func(m metamcp.MatchLine) bool { return m.Connected }) {
+			legend = "* connected; "
+		}
+		below = append(below, fmt.Sprintf("%sto see one whole: metamcp discover --server %s --tool %s", legend, best.Server, best.Tool))
 	}
-	below = append(below, a.Notes...)
+	for _, note := range a.Notes {
+		below = append(below, shellHint(note, a.Server, ""))
+	}
 	for _, line := range below {
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err

@@ -43,8 +43,13 @@ func newIndexStatus(c *common) *cobra.Command {
 
 func newIndexRebuild(c *common) *cobra.Command {
 	var asJSON bool
+	var what metamcp.Rebuild
 	cmd := &cobra.Command{
-		Use: "rebuild", Short: "Empty the store and embed all known tools anew", Args: args(cobra.NoArgs),
+		Use: "rebuild", Short: "Embed the known tools of this configuration anew", Args: args(cobra.NoArgs),
+		Long: `Makes anew what the store holds of the servers of this configuration: their
+listings, and the vectors of their tools by the model in force. What other
+configurations that share the folder put there stays. --all empties the store
+first; the others learn theirs again when they are used.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := c.logger()
 			if err != nil {
@@ -52,7 +57,7 @@ func newIndexRebuild(c *common) *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			r, err := metamcp.RebuildStore(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion()})
+			r, err := metamcp.RebuildStore(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion()}, what)
 			if err != nil {
 				return err
 			}
@@ -60,6 +65,7 @@ func newIndexRebuild(c *common) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&what.All, "all", false, "empty the whole store first, other configurations' part of it too")
 	return cmd
 }
 
@@ -84,7 +90,10 @@ func printReport(out io.Writer, r *metamcp.StoreReport, asJSON bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "store\t%s\n", r.Path)
 	embedder := r.Embedder
-	if embedder == "" {
+	switch {
+	case r.EmbedderTrouble != "":
+		embedder = "not usable, search goes by words: " + r.EmbedderTrouble
+	case embedder == "":
 		embedder = "none: search goes by words"
 	}
 	fmt.Fprintf(w, "embedder\t%s\n", embedder)
@@ -96,18 +105,18 @@ func printReport(out io.Writer, r *metamcp.StoreReport, asJSON bool) error {
 	case r.InUse:
 		fmt.Fprintf(w, "in use\tby a running host; its figures of %s\n", f.At.Local().Format(time.DateTime))
 	}
-	fmt.Fprintf(w, "servers\t%d (%s of listings)\n", f.Servers, size(f.ListingBytes))
-	fmt.Fprintf(w, "on disk\t%s\n", size(f.DiskBytes))
+	fmt.Fprintf(w, "tool lists\tof %d servers, %s\n", f.Servers, size(f.ListingBytes))
+	fmt.Fprintf(w, "size on disk\t%s\n", size(f.DiskBytes))
 	if f.Damaged > 0 {
-		fmt.Fprintf(w, "damaged\t%d records, which are made again\n", f.Damaged)
+		fmt.Fprintf(w, "damaged\t%d records, which will be made again\n", f.Damaged)
 	}
 	if f.Rebuilt != "" {
-		fmt.Fprintf(w, "rebuilt\t%s\n", f.Rebuilt)
+		fmt.Fprintf(w, "made anew because\t%s\n", f.Rebuilt)
 	}
 	if err := w.Flush(); err != nil || len(f.Models) == 0 {
 		return err
 	}
-	fmt.Fprintln(w, "\nMODEL\tVECTORS\tDIMENSION\tSIZE\tFOUND AGAIN\tLAST USE")
+	fmt.Fprintln(w, "\nMODEL\tVECTORS\tDIMENSIONS\tSIZE\tFOUND IN STORE\tLAST USED")
 	for _, m := range f.Models {
 		rate := "-"
 		if all := m.Hits + m.Misses; all > 0 {

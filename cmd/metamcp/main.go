@@ -63,7 +63,7 @@ func run() int {
 			}
 		}
 		if e.Hint != "" {
-			fmt.Fprintln(stderr, "hint:", e.Hint)
+			fmt.Fprintln(stderr, "hint:", shellHint(e.Hint, e.Server, e.Tool))
 		}
 	}
 	var usage usageError

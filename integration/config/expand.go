@@ -10,6 +10,8 @@ import (
 type expander struct {
 	lookup func(name string) (string, bool)
 	filled int // bytes of all values so far
+	// used are the variables that were resolved since somebody set it to nil.
+	used map[string]string
 }
 
 const (
@@ -90,6 +92,10 @@ func (e *expander) resolve(inner string) (string, error) {
 	case hasDefault && value == "":
 		return fallback, nil
 	case set:
+		if e.used == nil {
+			e.used = map[string]string{}
+		}
+		e.used[name] = value
 		return value, nil
 	}
 	for _, v := range editorVariables {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
@@ -88,5 +89,21 @@ func TestExpansionIsBounded(t *testing.T) {
 	}
 	if !failed {
 		t.Error("20,000 strings of 100 kB are expanded")
+	}
+}
+
+// TestFilled: whoever takes secrets out of texts has to know what variables
+// brought, of broken entries as well.
+func TestFilled(t *testing.T) {
+	w := newWorld(t, "REALSEC=hunter-22", "OTHER=x", "UNSET=")
+	cfg := w.load(`{"mcpServers": {
+		"a": {"command": "x", "args": ["${REALSEC}"], "env": {"TOK": "${env:REALSEC}", "N": "${UNSET:-default}"}},
+		"b": {"command": "x", "env": {"TOK": "${OTHER}"}, "timeoutMs": "no"},
+		"c": {"command": "x"}
+	}}`)
+	for name, want := range map[string]map[string]string{"a": {"REALSEC": "hunter-22"}, "b": {"OTHER": "x"}, "c": nil} {
+		if got := cfg.Server(name).Filled; !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }

@@ -83,13 +83,13 @@ var keyTable = []Key{
 		Doc: "Model of the embedder; for local an installed one or the path of a .gguf file; empty: the embedder's own default.", ref: func(s *Settings) any { return &s.Search.Model }},
 	{Path: "search.embedderKeyEnv", Flag: "embedder-key-env", Type: TypeString, Default: "OPENAI_API_KEY",
 		Doc: "Name of the environment variable that holds the key of the OpenAI-compatible embedder.", ref: func(s *Settings) any { return &s.Search.KeyVariable }},
-	{Path: "search.limit", Flag: "search-limit", Type: TypeInt, Default: "20", Min: 1, Max: 1000,
+	{Path: "search.limit", Flag: "search-limit", Type: TypeInt, Default: "20", Min: 1, Max: MaxSearchLimit,
 		Doc: "Matches in one answer of mcp_discover where the caller names no limit.", ref: func(s *Settings) any { return &s.Search.Limit }},
 	{Path: "search.budgetTokens", Flag: "budget-tokens", Type: TypeInt, Default: "4000", Min: 200, Max: 1_000_000,
 		Doc: "Tokens that one answer of ours may cost.", ref: func(s *Settings) any { return &s.Search.BudgetTokens }},
 
 	{Path: "discoverTimeoutMs", Flag: "discover-timeout", Type: TypeMillis, Default: "10000", Min: 1, Max: day,
-		Doc: "How long mcp_discover waits for servers that nothing is known of; at most 2 s of it where other servers have answers already.", ref: func(s *Settings) any { return &s.DiscoverTimeout }},
+		Doc: "How long mcp_discover waits for servers that nothing is known of; at most 2 s of it where other servers have answers already. In the shell, --server adds its startupTimeoutMs.", ref: func(s *Settings) any { return &s.DiscoverTimeout }},
 	{Path: "drainTimeoutMs", Flag: "drain-timeout", Type: TypeMillis, Default: "5000", Min: 0, Max: day,
 		Doc: "How long requests in flight may take to end when the host stops.", ref: func(s *Settings) any { return &s.DrainTimeout }},
 	{Path: "catalog.ttlMs", Flag: "catalog-ttl", Type: TypeMillis, Default: "3600000", Min: 0, Max: 4 * week,
@@ -247,3 +247,7 @@ func (k *Key) sameValue(a, b *Settings) bool {
 	}
 	return false
 }
+
+// MaxSearchLimit is how many matches or tools one answer of mcp_discover holds
+// at most.
+const MaxSearchLimit = 100

@@ -166,6 +166,7 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 	}
 	cfg.Warnings = append(cfg.Warnings, warnings...)
 	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
+	cfg.Warnings = append(cfg.Warnings, strayRules(cfg)...)
 	if len(contents) == 0 {
 		cfg.Warnings = append(cfg.Warnings, Problem{
 			Message: "no configuration file was found, so there are no servers; looked for " + strings.Join(candidates, " and "),
@@ -173,6 +174,29 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 		})
 	}
 	return cfg, nil
+}
+
+// strayRules warns of tool rules for servers that are not configured: what they
+// were meant to close may be open.
+func strayRules(cfg *Config) []Problem {
+	var out []Problem
+	for i, rule := range cfg.Settings.ToolRules {
+		if rule.Server == "" || cfg.Server(rule.Server) != nil {
+			continue
+		}
+		hint := "without such a server the rule does nothing"
+		names := make([]string, len(cfg.Servers))
+		for j, s := range cfg.Servers {
+			names[j] = s.Name
+		}
+		if near := suggestion(rule.Server, names); near != "" {
+			hint = near
+		}
+		out = appendBounded(out, Problem{
+			Message: fmt.Sprintf("metamcp.toolRules: rule %d is for the server %s, which is not configured", i+1, quote(rule.Server)), Hint: hint,
+		})
+	}
+	return out
 }
 
 // builder collects the files into one configuration.
@@ -304,7 +328,9 @@ func (b *builder) server(doc *document, name string, m *hujson.ObjectMember) {
 		spec: &messages.ServerSpec{Name: name, Source: doc.file + ":" + strconv.Itoa(line)},
 	}
 	if obj, ok := m.Value.Value.(*hujson.Object); ok {
+		b.ex.used = nil
 		e.read(&m.Value, obj)
+		e.spec.Filled = b.ex.used
 	} else {
 		e.mismatch(doc, "the entry", &m.Value, "an object")
 	}

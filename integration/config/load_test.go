@@ -244,3 +244,17 @@ func TestPositions(t *testing.T) {
 		}
 	}
 }
+
+func TestRulesForUnknownServers(t *testing.T) {
+	w := newWorld(t)
+	cfg := w.load(`{"mcpServers": {"issues": {"command": "x"}, "off": {"command": "x", "disabled": true}}, "metamcp": {"toolRules": [
+		{"pattern": "*", "server": "isues", "enabled": false}, {"pattern": "*", "server": "issues"}, {"pattern": "*", "server": "off"},
+		{"pattern": "*"}, {"pattern": "*", "server": "something"}]}}`)
+	if len(cfg.Warnings) != 2 {
+		t.Fatalf("warnings: %v", cfg.Warnings)
+	}
+	contains(t, cfg.Warnings[0].Message, `rule 1 is for the server "isues"`)
+	contains(t, cfg.Warnings[0].Hint, "did you mean issues?")
+	contains(t, cfg.Warnings[1].Message, "rule 5")
+	contains(t, cfg.Warnings[1].Hint, "does nothing")
+}

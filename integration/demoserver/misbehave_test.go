@@ -3,6 +3,7 @@ package demoserver_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -212,5 +213,17 @@ func TestRecordsProveEachCall(t *testing.T) {
 	}
 	if none, err := demoserver.ReadRecords(calls + ".none"); none != nil || err != nil {
 		t.Errorf("a file that is not there: %v, %v", none, err)
+	}
+}
+
+func TestHelpNamesTheTools(t *testing.T) {
+	var help strings.Builder
+	if _, err := demoserver.ParseArgs([]string{"--help"}, &help); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("help: %v", err)
+	}
+	for _, want := range []string{"  add          Adds two numbers.", "  crash ", "  ask ", "-ignore-term"} {
+		if !strings.Contains(help.String(), want) {
+			t.Errorf("%q is not in the help:\n%s", want, help.String())
+		}
 	}
 }

@@ -107,6 +107,14 @@ func ParseArgs(args []string, stderr io.Writer) (Options, error) {
 	fs := flag.NewFlagSet("metamcp demo-server", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	o.register(fs)
+	fs.Usage = func() {
+		_, _ = fmt.Fprint(stderr, "A small MCP server over standard input and output, which misbehaves where flags tell it to.\n\nIts tools:\n")
+		for _, t := range builtin() {
+			_, _ = fmt.Fprintf(stderr, "  %-12s %s\n", t.name, t.description)
+		}
+		_, _ = fmt.Fprint(stderr, "\nFlags:\n")
+		fs.PrintDefaults()
+	}
 	if err := fs.Parse(args); err != nil {
 		return Options{}, err
 	}

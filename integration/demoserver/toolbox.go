@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -44,12 +45,13 @@ type toolbox struct {
 	byName map[string]tool
 }
 
+// builtin are the tools that every server has.
+func builtin() []tool { return slices.Concat(plainTools, processTools, clientTools) }
+
 func (s *server) newToolbox() *toolbox {
 	b := &toolbox{byName: map[string]tool{}}
-	for _, group := range [][]tool{plainTools, processTools, clientTools} {
-		for _, t := range group {
-			b.add(t)
-		}
+	for _, t := range builtin() {
+		b.add(t)
 	}
 	for i := range s.opts.Tools {
 		b.add(generated(i))

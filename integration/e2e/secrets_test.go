@@ -11,22 +11,30 @@ import (
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
-// What an entry's environment says is a secret does not come back out, neither
+// What an entry says or shows is a secret does not come back out, neither
 // in an answer nor on stderr nor in what is kept on disk, although the server
 // prints it.
 func TestSecretsAreScrubbed(t *testing.T) {
 	t.Parallel()
 	const key, token = "correct-horse-battery-staple-77", "ghp_0123456789abcdefghijABCDEFGHIJ012345"
-	env := map[string]string{"API_KEY": key, "GITHUB_TOKEN": token}
-	crash := testkit.DemoServer(t, "--exit-at-start", "1", "--exit-text", "fatal: login with key "+key+" and "+token+" failed")
+	const told, filled, password, argument = "sk-verysecret-123456", "what-a-variable-held", "p4ssw0rd99", "behind-a-flag-1"
+	env := map[string]string{
+		"API_KEY": key, "GITHUB_TOKEN": token, "TOK": told, "VALUE": "${METAMCP_TEST_FILLED}", "DATABASE_URL": "postgres://u:" + password + "@h/db",
+	}
+	crash := testkit.DemoServer(t, "--tag", "--api-key="+argument, "--exit-at-start", "1", "--exit-text",
+		"fatal: login with key "+strings.Join([]string{key, token, told, filled, password, argument}, " and ")+" failed")
 	crash["env"] = env
 	dies := testkit.DemoServer(t)
 	dies["env"] = env
 	dies["retry"] = "never"
-	c := host(t, servers{"crash": crash, "dies": dies}, nil, "--log-level", "debug")
+	p := testkit.StartHost(t, testkit.Host{
+		Servers: servers{"crash": crash, "dies": dies}, Args: []string{"--log-level", "debug"}, Env: []string{"METAMCP_TEST_FILLED=" + filled},
+	})
+	c := &client{Lines: p.Lines(t), p: p, t: t}
+	c.Handshake()
 	check := func(what string, text []byte) {
 		t.Helper()
-		for _, secret := range []string{key, token} {
+		for _, secret := range []string{key, token, told, filled, password, argument} {
 			if i := bytes.Index(text, []byte(secret)); i >= 0 {
 				t.Errorf("%s holds a secret: …%s…", what, text[max(0, i-100):min(len(text), i+len(secret)+100)])
 			}
@@ -40,7 +48,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	for range 6 { // until the circuit is open
 		check("a later error", c.call("crash", "echo", `{"text":"x"}`))
 	}
-	c.call("dies", "stderr", `{"lines":1,"text":"my key is `+key+`, my token `+token+`"}`)
+	c.call("dies", "stderr", `{"lines":1,"text":"my key is `+key+`, my token `+token+`, my others `+filled+` `+password+` `+told+`"}`)
 	check("the error of a lost call", c.call("dies", "crash", `{}`))
 	check("mcp_discover", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{}`))))
 	check("a query", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{"query":"echo"}`))))

@@ -281,5 +281,5 @@ func (c *connection) mcpgo(ctx context.Context, line []byte, method string) (ans
 			c.opts.Log.Error("a handler panicked", "session", c.opts.Session, "method", method, "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
-	return c.opts.MCP.HandleMessage(ctx, line), true
+	return c.explainUnknown(method, c.opts.MCP.HandleMessage(ctx, line)), true
 }

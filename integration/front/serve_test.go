@@ -46,6 +46,16 @@ func TestSplicedCall(t *testing.T) {
 	s.endsClean()
 }
 
+// TestUnknownTool: whoever calls a server's tool directly is told how.
+func TestUnknownTool(t *testing.T) {
+	s := start(t, Options{})
+	s.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{}}}`)
+	if line := s.recv(); !strings.Contains(line, "-32602") || !strings.Contains(line, "'read_file' not found: tools of the servers") || !strings.Contains(line, "called with mcp_call {") {
+		t.Errorf("an unknown tool: %s", line)
+	}
+	s.endsClean()
+}
+
 func TestSplicedErrors(t *testing.T) {
 	engine := &fakeEngine{}
 	engine.call = func(r Request) {

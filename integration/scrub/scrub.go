@@ -1,111 +1,67 @@
-// Package scrub takes the secrets that metamcp was given out of what it says:
-// errors, logs and the ends of stderr that they quote. Results of tools are
-// not touched, they belong to the caller.
+// Package scrub takes secrets out of what metamcp says: errors, logs, traces
+// and the ends of stderr that they quote. Results of tools are not touched,
+// they belong to the caller.
 //
-// It knows secrets by value: what the configuration puts into a child's
-// environment under a name that says secret, and into the headers of remote
-// servers.
+// It knows secrets by value, from the configuration: see [New]. Beside these
+// it knows the shapes of common tokens, wherever they stand. docs/SECRETS.md
+// says what counts as a secret and what cannot be caught.
 package scrub
 
 import (
 	"bytes"
-	"regexp"
-	"sort"
-	"strings"
+	"slices"
 
 	"github.com/metamcp/metamcp/messages"
 )
 
-// minLength keeps values from being taken for secrets that stand in every
-// text, such as "1" or "true".
-const minLength = 6
-
-// secretName matches the names of variables that hold secrets. HTTP_PROXY and
-// the like are in, since their values may hold a password.
-var secretName = regexp.MustCompile(`(?i)(key|token|secret|passw|passphrase|pwd|auth|cred|cookie|session|private|dsn|connection_?string|_proxy$|_pat$|bearer|signature)`)
-
-// publicName are variables that match secretName and hold none.
-var publicName = map[string]bool{"SSH_AUTH_SOCK": true, "XDG_SESSION_ID": true, "XDG_SESSION_TYPE": true, "XDG_SESSION_CLASS": true, "XDG_SESSION_DESKTOP": true}
-
-// Set is the secrets of one configuration. It never changes; a nil Set knows
-// none. All methods are safe for any goroutine.
+// Set is the secrets of one configuration and the shapes of common tokens. It
+// never changes. A nil Set, as for "scrub": false, takes nothing out. All
+// methods are safe for any goroutine.
 type Set struct {
-	replace *strings.Replacer
-	values  [][]byte
+	filter filter
+	known  map[uint32][]secret // by their first three bytes, longest first
 }
 
-// New collects the secrets of the servers.
-func New(specs []*messages.ServerSpec) *Set {
-	found := map[string]string{} // value → name
-	add := func(name, value string) {
-		if len(value) >= minLength {
-			if old, ok := found[value]; !ok || name < old {
-				found[value] = name
-			}
-		}
-	}
-	for _, spec := range specs {
-		for _, kv := range spec.Env {
-			name, value, ok := strings.Cut(kv, "=")
-			if ok && secretName.MatchString(name) && !publicName[name] {
-				add(name, value)
-			}
-		}
-		for name, value := range spec.Headers {
-			add(name, value)
-			// The scheme of an Authorization header is no part of the secret.
-			if _, rest, ok := strings.Cut(value, " "); ok && strings.EqualFold(name, "authorization") {
-				add(name, rest)
-			}
-		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	values := make([]string, 0, len(found))
-	for value := range found {
-		values = append(values, value)
-	}
-	// A secret that begins with another one must go as a whole.
-	sort.Slice(values, func(i, j int) bool {
-		if len(values[i]) != len(values[j]) {
-			return len(values[i]) > len(values[j])
-		}
-		return values[i] < values[j]
-	})
-	s := &Set{}
-	pairs := make([]string, 0, 2*len(values))
-	for _, value := range values {
-		s.values = append(s.values, []byte(value))
-		pairs = append(pairs, value, "[REDACTED:"+found[value]+"]")
-	}
-	s.replace = strings.NewReplacer(pairs...)
-	return s
+// secret is a known value, and what is written in its place.
+type secret struct {
+	value  []byte
+	marker string
 }
 
-// Text returns text without the secrets.
+// span is a part of a text that has to go.
+type span struct {
+	start, end int
+	marker     string
+}
+
+// Text returns text without secrets. What it returns has at most ten times
+// the length of text.
 func (s *Set) Text(text string) string {
-	if s == nil {
+	if s == nil || len(text) < keyLength {
 		return text
 	}
-	return s.replace.Replace(text)
+	b := []byte(text)
+	spans := s.find(b)
+	if len(spans) == 0 {
+		return text
+	}
+	return string(s.without(b, spans))
 }
 
 // Bytes is Text for a slice; it returns its argument where there is nothing to
 // take out, and never changes it.
 func (s *Set) Bytes(b []byte) []byte {
-	if s == nil || len(b) == 0 {
+	if s == nil {
 		return b
 	}
-	for _, value := range s.values {
-		if bytes.Contains(b, value) {
-			return []byte(s.replace.Replace(string(b)))
-		}
+	spans := s.find(b)
+	if len(spans) == 0 {
+		return b
 	}
-	return b
+	return s.without(b, spans)
 }
 
-// Error returns a copy of err without the secrets.
+// Error returns a copy of err without secrets.
 func (s *Set) Error(err *messages.Error) *messages.Error {
 	if s == nil || err == nil {
 		return err
@@ -121,3 +77,111 @@ func (s *Set) Error(err *messages.Error) *messages.Error {
 	}
 	return &own
 }
+
+// find returns the parts that have to go, by their start. They may overlap.
+func (s *Set) find(b []byte) (spans []span) {
+	if len(b) < keyLength {
+		return nil
+	}
+	shapesFrom := 0 // a token has no token within
+	key := uint32(b[0])<<8 | uint32(b[1])<<16
+	for i := range len(b) - keyLength + 1 {
+		key = key>>8 | uint32(b[i+2])<<16
+		if !s.filter.has(key) {
+			continue
+		}
+		for _, k := range s.known[key] {
+			if bytes.HasPrefix(b[i:], k.value) {
+				spans = append(spans, span{i, i + len(k.value), k.marker})
+				break // the others are shorter
+			}
+		}
+		if i < shapesFrom {
+			continue
+		}
+		if found, ok := shapeAt(b, i, key); ok {
+			spans, shapesFrom = append(spans, found), found.end
+		}
+	}
+	return spans
+}
+
+// without returns b with markers in place of spans.
+func (s *Set) without(b []byte, spans []span) []byte {
+	// A marker beside the rest of the text could spell a secret again, for
+	// instance one that is itself a part of a marker.
+	const rounds = 4
+	for range rounds {
+		b = replace(b, spans)
+		if spans = s.findKnown(b); len(spans) == 0 {
+			return b
+		}
+	}
+	if b = []byte(marker("")); len(s.findKnown(b)) > 0 {
+		return nil
+	}
+	return b
+}
+
+func (s *Set) findKnown(b []byte) []span {
+	return slices.DeleteFunc(s.find(b), func(sp span) bool { return sp.marker == "" || !s.isKnown(b[sp.start:sp.end]) })
+}
+
+func (s *Set) isKnown(value []byte) bool {
+	return slices.ContainsFunc(s.known[keyOf(value)], func(k secret) bool { return bytes.Equal(k.value, value) })
+}
+
+// replace puts one marker in place of parts that overlap.
+func replace(b []byte, spans []span) []byte {
+	slices.SortStableFunc(spans, func(x, y span) int { return x.start - y.start })
+	out := make([]byte, 0, len(b)+len(spans)*16)
+	at := 0
+	for i := 0; i < len(spans); {
+		whole, longest := spans[i], spans[i].end-spans[i].start
+		for i++; i < len(spans) && spans[i].start < whole.end; i++ {
+			whole.end = max(whole.end, spans[i].end)
+			if n := spans[i].end - spans[i].start; n > longest {
+				whole.marker, longest = spans[i].marker, n
+			}
+		}
+		out = append(append(out, b[at:whole.start]...), whole.marker...)
+		at = whole.end
+	}
+	return append(out, b[at:]...)
+}
+
+// marker is what stands in place of a secret.
+func marker(name string) string {
+	const longest = 40
+	clean := make([]byte, 0, min(len(name), longest))
+	for i := range len(name) {
+		if len(clean) == longest {
+			break
+		}
+		if c := name[i]; isAlnum(c) || c == '_' || c == '-' {
+			clean = append(clean, c)
+		}
+	}
+	if len(clean) == 0 {
+		return "[REDACTED]"
+	}
+	return "[REDACTED:" + string(clean) + "]"
+}
+
+// keyLength is how many bytes decide whether a place is looked at closely.
+const keyLength = 3
+
+func keyOf(value []byte) uint32 {
+	return uint32(value[0]) | uint32(value[1])<<8 | uint32(value[2])<<16
+}
+
+// filter says of three bytes whether anything begins with them. It may say yes
+// too often. Nearly all places of a text are passed with one look at it.
+type filter [1 << (filterBits - 6)]uint64
+
+const filterBits = 14
+
+func filterPlace(key uint32) uint32 { return key * 2654435761 >> (32 - filterBits) }
+
+func (f *filter) add(key uint32)      { p := filterPlace(key); f[p>>6] |= 1 << (p & 63) }
+func (f *filter) has(key uint32) bool { p := filterPlace(key); return f[p>>6]>>(p&63)&1 != 0 }

@@ -1,28 +1,87 @@
 package scrub
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp/messages"
 )
 
-func TestSecretsGo(t *testing.T) {
+// The tokens here are made up, and in two parts so that scanners of
+// repositories do not report them.
+const (
+	openaiKey = "sk-" + "proj-Zz12345678abcdefghijAB"
+	githubPAT = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+	pem       = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nqrstuvwxyz\n-----END RSA PRIVATE KEY-----"
+	jwtToken  = "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJlaGVyZQ"
+)
+
+func TestKnownSecretsGo(t *testing.T) {
+	basic := base64.StdEncoding.EncodeToString([]byte("someone:hunter-22"))
 	s := New([]*messages.ServerSpec{
-		{Env: []string{"PATH=/usr/local/bin", "API_KEY=sk-123456789", "HOME=/home/someone", "GITHUB_TOKEN=sk-123456789-long", "DEBUG_TOKEN=1"}},
-		{Headers: map[string]string{"Authorization": "Bearer abcdefghij"}},
+		{
+			Env: []string{
+				"PATH=/usr/local/bin", "API_KEY=sk-123456789", "HOME=/home/someone", "GITHUB_TOKEN=sk-123456789-long", "DEBUG_TOKEN=1",
+				"TOK=sk-" + "verysecret-123456", "FOO=" + githubPAT, "OPENAI=" + openaiKey, "DATABASE_URL=postgres://u:p4ssw0rd99@h/db",
+				"HTTPS_PROXY=http://me:pr%40xypass@proxy:3128", "TLS_KEY_FILE=/etc/tls/key.pem", "RANDOM=aB3dE5gH7jK9mN1pQ3sT5",
+				"SETTINGS={\"db\":{\"password\":\"inner-pw-1\"}}", "CERT_KEY=first line of it\nsecond\\line of \"it\"\n",
+				"WEB_AUTH=a/b+c&d e\"f", "AUTH_TYPE=github-oauth", "DESKTOP_SESSION=ubuntu", "PWD=/home/someone/work", "OLDPWD=/home/someone",
+			},
+			Args: []string{
+				"--api-key", "argument-one", "--token=argument-two", "--password", "argument-3", "--header", "Authorization:Bearer argument-four",
+				"-e", "MY_SECRET=argument-five", "--root", "/data/files", "--key-path", "/etc/keys", "--verbose", "https://h/mcp?api_key=argument-six&x=1",
+			},
+			Command: "some-runner",
+			Filled:  map[string]string{"RUNNER": "some-runner", "REALSEC": "some filled text", "HOME": "/home/someone", "PORT": "123456789", "DATA": "/data/files", "USER": "someone-else"},
+		},
+		{URL: "https://h/mcp?token=in-an-address", Headers: map[string]string{"Authorization": "Bearer abcdefghij", "Accept": "application/json"}},
+		{Headers: map[string]string{"authorization": "Basic " + basic}},
 	})
-	for _, c := range []struct{ in, want string }{
+	tests := []struct{ in, want string }{
 		{"key sk-123456789 refused", "key [REDACTED:API_KEY] refused"},
 		{"sk-123456789-long", "[REDACTED:GITHUB_TOKEN]"},
 		{"got abcdefghij", "got [REDACTED:Authorization]"},
-		{"in /usr/local/bin and /home/someone, 1 time", "in /usr/local/bin and /home/someone, 1 time"},
-	} {
+		{"sk-" + "verysecret-123456", "[REDACTED:TOK]"},
+		{githubPAT + "!", "[REDACTED:FOO]!"},
+		{openaiKey, "[REDACTED:OPENAI]"},
+		{"some filled text", "[REDACTED:REALSEC]"},
+		{"login with p4ssw0rd99 failed at h", "login with [REDACTED:DATABASE_URL] failed at h"},
+		{"pr%40xypass pr@xypass", "[REDACTED:HTTPS_PROXY] [REDACTED:HTTPS_PROXY]"},
+		{base64.StdEncoding.EncodeToString([]byte("u:p4ssw0rd99")), "[REDACTED:DATABASE_URL]"},
+		{"aB3dE5gH7jK9mN1pQ3sT5", "[REDACTED:RANDOM]"},
+		{"inner-pw-1", "[REDACTED:password]"},
+		{"at: first line of it", "at: [REDACTED:CERT_KEY]"},
+		{`second\line of "it"`, "[REDACTED:CERT_KEY]"},
+		{`{"e":"second\\line of \"it\""}`, `{"e":"[REDACTED:CERT_KEY]"}`},
+		{`a/b+c&d e"f`, "[REDACTED:WEB_AUTH]"},
+		{`"a/b+c\u0026d e\"f"`, `"[REDACTED:WEB_AUTH]"`},
+		{"?k=a%2Fb%2Bc%26d+e%22f", "?k=[REDACTED:WEB_AUTH]"},
+		{"?k=a%2fb%2bc%26d+e%22f", "?k=[REDACTED:WEB_AUTH]"},
+		{"argument-one argument-two argument-3", "[REDACTED:api-key] [REDACTED:token] [REDACTED:password]"},
+		{"argument-four argument-five argument-six", "[REDACTED:Authorization] [REDACTED:MY_SECRET] [REDACTED:api_key]"},
+		{"in-an-address", "[REDACTED:token]"},
+		{"someone:hunter-22, hunter-22", "[REDACTED:authorization], [REDACTED:authorization]"},
+		{strings.TrimRight(basic, "="), "[REDACTED:authorization]"},
+	}
+	for _, c := range tests {
 		if got := s.Text(c.in); got != c.want {
 			t.Errorf("Text(%q) = %q, want %q", c.in, got, c.want)
 		}
 		if got := string(s.Bytes([]byte(c.in))); got != c.want {
 			t.Errorf("Bytes(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+	for _, plain := range []string{
+		"in /usr/local/bin and /home/someone, 1 time", "open /data/files and /etc/keys, /etc/tls/key.pem", "port 123456789", "some-runner on ubuntu in /home/someone/work with github-oauth", "application/json", "postgres://u@h/db",
+	} {
+		if got := s.Text(plain); got != plain {
+			t.Errorf("Text(%q) = %q", plain, got)
 		}
 	}
 	err := s.Error(&messages.Error{Message: "x sk-123456789", Hint: "h sk-123456789", Details: []string{"d sk-123456789"}})
@@ -31,12 +90,130 @@ func TestSecretsGo(t *testing.T) {
 	}
 }
 
-func TestNoSecrets(t *testing.T) {
-	s := New([]*messages.ServerSpec{{Env: []string{"PATH=/bin", "SSH_AUTH_SOCK=/run/agent.sock"}}})
-	if s != nil {
-		t.Errorf("found secrets where there are none: %q", s.values)
+func TestTokensOfNobodyGo(t *testing.T) {
+	s := New(nil)
+	for _, c := range []struct{ in, want string }{
+		{"key " + openaiKey + ".", "key [REDACTED:API-key]."},
+		{`{"k":"` + githubPAT + `"}`, `{"k":"[REDACTED:GitHub-token]"}`},
+		{"github_pat_" + "11ABCDEFG0123456789_abcdefghij", "[REDACTED:GitHub-token]"},
+		{"xoxb-" + "123456789012-abcdefghij", "[REDACTED:Slack-token]"},
+		{"id=AKIA" + "IOSFODNN7EXAMPLE", "id=[REDACTED:AWS-key-id]"},
+		{"AIza" + strings.Repeat("aB3-_", 7), "[REDACTED:Google-key]"},
+		{"glpat-" + "abcdefghij0123456789", "[REDACTED:GitLab-token]"},
+		{"npm_" + strings.Repeat("abc123", 6), "[REDACTED:npm-token]"},
+		{"hf_" + strings.Repeat("abCD1", 7), "[REDACTED:HuggingFace-token]"},
+		{"Cookie: " + jwtToken, "Cookie: [REDACTED:JWT]"},
+		{"x " + pem + " y", "x [REDACTED:private-key] y"},
+		{strings.ReplaceAll(pem, "\n", `\n`) + ",", "[REDACTED:private-key],"},
+		{"fetch https://me:pw@host/x failed", "fetch https://me:[REDACTED:password]@host/x failed"},
+		{"fetch https://0123456789abcdefghij@host/x", "fetch https://[REDACTED:password]@host/x"},
+		{"Authorization: Bearer 0123456789abcdefghij", "Authorization: Bearer [REDACTED:Authorization]"},
+		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:Authorization]"},
+	} {
+		if got := s.Text(c.in); got != c.want {
+			t.Errorf("Text(%q) = %q, want %q", c.in, got, c.want)
+		}
+		if got := s.Text(s.Text(c.in)); got != c.want {
+			t.Errorf("twice: Text(%q) = %q", c.in, got)
+		}
 	}
-	if s.Text("x") != "x" || string(s.Bytes([]byte("x"))) != "x" || s.Error(nil) != nil {
+}
+
+func TestWordsStay(t *testing.T) {
+	s := New(nil)
+	for _, plain := range []string{
+		"", "x", "sk", "npm_config_registry=https://registry.npmjs.org", "npm error A complete log of this run", "class sk-top-container-id-12",
+		"risk-based-authentication-2024-11-28", "Bearer authentication is required here", "basic authentication", "Basic configuration:", "eyJust.a.word",
+		"ghp_short", "AKIAlowercase000000", "https://example.com:8080/a@b", "git://git@github.com/x.git", "ssh://user@host", "-----BEGIN CERTIFICATE-----\nMIIB",
+		"://x:y@z", "hf_model", "AKIA" + strings.Repeat("A", 30), "npm_" + strings.Repeat("a", 50), "xoxo-love-and-kisses", "a3f5:user@host:22",
+	} {
+		if got := s.Text(plain); got != plain {
+			t.Errorf("Text(%q) = %q", plain, got)
+		}
+	}
+	var off *Set
+	if off.Text(githubPAT) != githubPAT || string(off.Bytes([]byte(githubPAT))) != githubPAT || off.Error(nil) != nil || s.Error(nil) != nil {
 		t.Error("a nil Set changes text")
 	}
+}
+
+// TestOverlaps: parts of a secret that overlaps another one must not stay, and
+// no marker may spell one.
+func TestOverlaps(t *testing.T) {
+	s := New([]*messages.ServerSpec{{Env: []string{"A_KEY=abcdefgh", "B_KEY=efghijkl", "C_KEY=REDACTED", "D_KEY=x[REDACTED"}}})
+	for _, in := range []string{"abcdefghijkl", "xabcdefgh"} {
+		got := s.Text(in)
+		for _, part := range []string{"abcd", "efgh", "ijkl", "REDACTED"} {
+			if strings.Contains(got, part) {
+				t.Errorf("Text(%q) = %q", in, got)
+			}
+		}
+	}
+	b := []byte("call abcdefgh now")
+	before := slices.Clone(b)
+	s.Bytes(b)
+	if !bytes.Equal(b, before) {
+		t.Error("Bytes changed its argument")
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("hunter-22", "at ", " end")
+	f.Add("REDACTED", "x[", "]")
+	f.Add("a\nlonger line\nb", "sk-", "@://u:p@h")
+	f.Add("\xff\x00\"\\<>&", "eyJ", "Bearer ")
+	f.Add(githubPAT, "https://u:", "@h")
+	f.Add(pem, "Basic ", "=")
+	f.Fuzz(func(t *testing.T, value, before, after string) {
+		value = strings.TrimSpace(value)
+		s := New([]*messages.ServerSpec{{Env: []string{"SOME_KEY=" + value}, Args: []string{before}, URL: after}})
+		inJSON, _ := json.Marshal(value)
+		quoted := strconv.Quote(value)
+		for _, form := range []string{
+			value, string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value), url.PathEscape(value),
+			base64.RawStdEncoding.EncodeToString([]byte(value)), quoted[1 : len(quoted)-1],
+		} {
+			in := before + form + after
+			got := s.Text(in)
+			if len(value) >= minUntold && len(value) <= longestValue && !plainWords[strings.ToLower(value)] && strings.Contains(got, form) {
+				t.Errorf("%q is in %q, made of %q", form, got, in)
+			}
+			if len(got) > 10*len(in) {
+				t.Errorf("%d bytes became %d", len(in), len(got))
+			}
+			if b := s.Bytes([]byte(in)); string(b) != got {
+				t.Errorf("Bytes and Text differ: %q, %q", b, got)
+			}
+		}
+	})
+}
+
+func BenchmarkBytes(b *testing.B) {
+	var env []string
+	for i := range 50 {
+		env = append(env, "KEY_"+strconv.Itoa(i)+"=secret-value-"+strconv.Itoa(i*7919))
+	}
+	s := New([]*messages.ServerSpec{{Env: env}})
+	nothing := []byte("2026-11-28T08:05:18.123Z INFO [server] listening on http://127.0.0.1:8080/mcp with 12 tools; npm_config_cache=/home/someone/.npm, node v22.11.0, basic settings from /etc/server.json, request 4711 took 12 ms")
+	b.Run("nothing", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(nothing)))
+		for b.Loop() {
+			s.Bytes(nothing)
+		}
+	})
+	one := append(slices.Clone(nothing), "secret-value-7919"...)
+	b.Run("one", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Bytes(one)
+		}
+	})
+	hostile := bytes.Repeat([]byte("eyJ.sk-1 ://a:-----BEGIN Bearer "), 2000)
+	b.Run("hostile", func(b *testing.B) {
+		b.SetBytes(int64(len(hostile)))
+		for b.Loop() {
+			s.Bytes(hostile)
+		}
+	})
 }

@@ -35,7 +35,8 @@ const minText = 200
 // Limits bound time and repetition. Zero values mean the defaults.
 type Limits struct {
 	// Attempts is how often a request with documents is made at most (5); one
-	// with queries is made twice.
+	// with queries is made twice. Where nothing is at the address, neither is
+	// made again.
 	Attempts int
 	// Backoff is how long to wait before the second attempt where the service
 	// does not say (500 ms); it doubles up to MaxBackoff (20 s), with jitter.

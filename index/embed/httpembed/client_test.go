@@ -200,6 +200,15 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
+// TestNobodyListensIsSaidAtOnce: a second attempt would come after an hour.
+func TestNobodyListensIsSaidAtOnce(t *testing.T) {
+	c := open(t, "http://127.0.0.1:1/v1", httpembed.Limits{Backoff: time.Hour, MaxBackoff: time.Hour, Documents: 24 * time.Hour, Query: 24 * time.Hour})
+	for _, kind := range []embed.Kind{embed.Document, embed.Query} {
+		_, err := c.Embed(t.Context(), kind, []string{"a", "b"})
+		wantError(t, err, embed.Unavailable)
+	}
+}
+
 func TestRedirects(t *testing.T) {
 	var strayed atomic.Int32
 	other := serve(t, func(http.ResponseWriter, *http.Request) { strayed.Add(1) })

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
@@ -75,7 +77,7 @@ func (c *Client) retry(ctx context.Context, kind embed.Kind, texts []string) ([]
 		vectors, err := c.request(ctx, kind, texts)
 		l.leave()
 		var e *embed.Error
-		if err == nil || ctx.Err() != nil || !errors.As(err, &e) || !repeatable(e) {
+		if err == nil || ctx.Err() != nil || !errors.As(err, &e) || !repeatable(e) || nobodyThere(e) {
 			return vectors, err
 		}
 		if divisible && tooMuchAtOnce(e, attempt) {
@@ -129,6 +131,14 @@ func tooMuchAtOnce(e *embed.Error, attempt int) bool {
 func repeatable(e *embed.Error) bool {
 	const soon = time.Hour // a quota that is used up
 	return (e.Reason == embed.RateLimited || e.Reason == embed.Unavailable) && e.RetryAfter < soon
+}
+
+// nobodyThere recognises an address at which nothing is, which does not change
+// within the time of a call. The index tries again when it has waited.
+func nobodyThere(e *embed.Error) bool {
+	var dns *net.DNSError
+	return errors.Is(e, syscall.ECONNREFUSED) || errors.Is(e, syscall.EHOSTUNREACH) || errors.Is(e, syscall.ENETUNREACH) ||
+		errors.As(e, &dns) && !dns.IsTimeout
 }
 
 // withJitter returns half to one and a half times d.

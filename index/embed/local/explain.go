@@ -23,7 +23,7 @@ func workerError(path string, err error) *embed.Error {
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 		e.Message = fmt.Sprintf("there is no worker %s, which runs local models", path)
-		e.Hint = "Build it with `go install github.com/metamcp/metamcp/cmd/metamcp-embed@latest` and put it beside metamcp."
+		e.Hint = "Build it in the source of metamcp with `go build ./cmd/metamcp-embed`, and put it beside metamcp."
 	}
 	return e
 }

@@ -81,7 +81,7 @@ func TestErrors(t *testing.T) {
 		says, hint       string
 	}{
 		{"no model", "", "x", func(c *local.Config) { c.Model += ".not" }, embed.Misconfigured, "no model file", "metamcp model install"},
-		{"no worker", "", "x", func(c *local.Config) { c.Worker += ".not" }, embed.Misconfigured, "there is no worker", "go install"},
+		{"no worker", "", "x", func(c *local.Config) { c.Worker += ".not" }, embed.Misconfigured, "there is no worker", "go build ./cmd/metamcp-embed"},
 		{"worker is a folder", "", "x", func(c *local.Config) { c.Worker = filepath.Dir(c.Model) }, embed.Misconfigured, "cannot be started", ""},
 		{"no library", "panic", "x", nil, embed.Misconfigured, "llama.cpp that local models need: it was not found", "kelindar/search"},
 		{"another version", "hello of tomorrow", "x", nil, embed.Misconfigured, "version 99", "one version"},

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// shellHint says in the words of the shell what a hint or note of the runtime
+// says in those of MCP, for the server and tool that it is about.
+func shellHint(text, server, tool string) string {
+	discover := "metamcp discover"
+	ofServer := discover + " --server " + shellWord(server)
+	ofTool := ofServer + " --tool " + shellWord(tool)
+	if server == "" {
+		ofServer = discover + " --server SERVER"
+	}
+	if server == "" || tool == "" {
+		ofTool = ofServer + " --tool TOOL"
+	}
+	return strings.NewReplacer(
+		"Call mcp_discover without arguments for the list of servers", "Run `"+discover+"` for the list of servers",
+		"Call mcp_discover with this server for the list of its tools", "Run `"+ofServer+"` for the list of its tools",
+		"mcp_discover with server and tool shows", "`"+ofTool+"` shows",
+		"mcp_discover without arguments lists", "`"+discover+"` lists",
+		"with mcp_discover without arguments", "with `"+discover+"`",
+		"a longer timeoutMs", "a longer --timeout",
+		"A longer timeoutMs", "A longer --timeout",
+		"narrow it with query, or ask for one tool by name", "narrow it with words, or ask for one tool with --tool",
+		"use a narrower query, a server or a smaller limit", "use a narrower query, --server or a smaller --limit",
+	).Replace(text)
+}
+
+var plainWord = regexp.MustCompile(`^[\w.,:@%/+-]+$`)
+
+// shellWord writes a word so that a shell takes it as it is.
+func shellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

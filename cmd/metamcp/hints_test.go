@@ -1,0 +1,66 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestShellHint(t *testing.T) {
+	for _, c := range []struct{ text, server, tool, want string }{
+		{"Call mcp_discover with this server for the list of its tools.", "demo", "ad", "Run `metamcp discover --server demo` for the list of its tools."},
+		{"Call mcp_discover without arguments for the list of servers.", "", "", "Run `metamcp discover` for the list of servers."},
+		{"Correct the arguments; mcp_discover with server and tool shows the schema.", "my server", "it's", "Correct the arguments; `metamcp discover --server 'my server' --tool 'it'\\''s'` shows the schema."},
+		{"Correct the arguments; mcp_discover with server and tool shows the schema.", "", "", "Correct the arguments; `metamcp discover --server SERVER --tool TOOL` shows the schema."},
+		{"Call again with a longer timeoutMs.", "demo", "", "Call again with a longer --timeout."},
+		{"Nothing to translate.", "demo", "", "Nothing to translate."},
+	} {
+		if got := shellHint(c.text, c.server, c.tool); got != c.want {
+			t.Errorf("%q became %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// TestEveryHintIsTranslated reads the hints and notes of the runtime from its
+// source: one that is worded anew must not reach the shell in words of MCP.
+func TestEveryHintIsTranslated(t *testing.T) {
+	foreign := regexp.MustCompile(`mcp_discover|mcp_call|longer timeoutMs`)
+	found := 0
+	for _, dir := range []string{"../..", "../../actors", "../../supervision", "../../index"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			// What clients read of the tools themselves never reaches the shell.
+			if strings.HasSuffix(file, "_test.go") || filepath.Base(file) == "tools.go" && dir == "../.." {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				lit, ok := n.(*ast.BasicLit)
+				if !ok || lit.Kind != token.STRING {
+					return true
+				}
+				if text, err := strconv.Unquote(lit.Value); err == nil && foreign.MatchString(text) {
+					found++
+					if got := shellHint(text, "s", "t"); foreign.MatchString(got) {
+						t.Errorf("%s: the shell would say %q", file, got)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if found == 0 {
+		t.Error("no hint was found")
+	}
+}

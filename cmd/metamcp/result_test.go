@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/base64"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
+)
+
+func TestPrintResult(t *testing.T) {
+	image := `{"type":"image","mimeType":"image/png","data":"` + base64.StdEncoding.EncodeToString(make([]byte, 4096)) + `"}`
+	for _, c := range []struct{ raw, want string }{
+		{`{"content":[{"type":"text","text":"a\nb"},{"type":"text","text":"c"}]}`, "a\nb\nc\n"},
+		{`{"content":[{"type":"text","text":"see:"},` + image + `]}`, "see:\n[image/png, 4.0 KiB; --json shows it]\n"},
+		{`{"content":[{"type":"audio","data":"AAA="}]}`, "[audio, 2 bytes; --json shows it]\n"},
+		{`{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"AAAA"}}]}`, "[file:///x, 3 bytes; --json shows it]\n"},
+		{`{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"words"}}]}`, "words\n"},
+		{`{"content":[{"type":"resource_link","name":"x","uri":"file:///x"}]}`, "[x file:///x]\n"},
+		{`{"content":[{"type":"new","text":"x"}]}`, `{"content":[{"type":"new","text":"x"}]}` + "\n"},
+		{`{"content":[]}`, `{"content":[]}` + "\n"},
+		{`{"structuredContent":{"a":1}}`, `{"structuredContent":{"a":1}}` + "\n"},
+	} {
+		for _, raw := range []bool{false, true} {
+			want := c.want
+			if raw {
+				want = c.raw + "\n"
+			}
+			var out strings.Builder
+			if err := printResult(&out, &metamcp.Result{Raw: []byte(c.raw)}, raw); err != nil || out.String() != want {
+				t.Errorf("%.100s: %q, %v; want %q", c.raw, out.String(), err, want)
+			}
+		}
+	}
+}
+
+func TestDiscoverLimit(t *testing.T) {
+	for _, limit := range []string{"0", "-1", "101"} {
+		c := &common{logLevel: "error"}
+		root := &cobra.Command{Use: "metamcp", SilenceUsage: true, SilenceErrors: true}
+		c.overlay = config.RegisterFlags(root.PersistentFlags())
+		root.AddCommand(newDiscover(c))
+		root.SetArgs([]string{"discover", "--state-dir", filepath.Join(t.TempDir(), "state"), "x", "--limit", limit})
+		var usage usageError
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, &usage) || !strings.Contains(err.Error(), "1 to 100") {
+			t.Errorf("--limit %s: %v", limit, err)
+		}
+	}
+}
+
+func TestStarIsExplainedWhereThereIsOne(t *testing.T) {
+	for connected, want := range map[bool]bool{true: true, false: false} {
+		var out strings.Builder
+		a := &metamcp.DiscoverAnswer{Matches: []metamcp.MatchLine{{Server: "s", Tool: "t", Connected: connected}}}
+		if err := printAnswer(&out, a); err != nil || strings.Contains(out.String(), "* connected") != want || !strings.Contains(out.String(), "--server s --tool t") {
+			t.Errorf("connected %v: %q, %v", connected, out.String(), err)
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package scrub
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+const (
+	// minLength keeps values from being taken for secrets that stand in every
+	// text, such as "1" or "true".
+	minLength = 6
+	// minUntold is the same for values whose name does not say secret, for
+	// lines of a value and for other writings of it.
+	minUntold = 8
+	// longestValue bounds what is looked for; longer ones are files.
+	longestValue = 64 << 10
+)
+
+var (
+	// secretName matches the names of variables, flags and headers that hold
+	// secrets.
+	secretName = regexp.MustCompile(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|pwd|auth|cred|cookie|session|private|dsn|connection_?string|[_-]pat$|bearer|signature)`)
+	// aboutSecret matches names that tell of a secret without holding it, and
+	// placeOfSecret those that hold where it is, or the secret itself.
+	aboutSecret   = regexp.MustCompile(`(?i)[_-](mode|type|host|port|ttl|timeout|method|algorithm)$`)
+	placeOfSecret = regexp.MustCompile(`(?i)[_-](file|path|dir|names?|env|url|uri)$`)
+	// assignment finds password=… and "apiKey": "…" in a longer value.
+	assignment = regexp.MustCompile(`(?i)([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signature))["']?\s*[=:]\s*["']?([^;&\s"',{}]{6,})`)
+	variable   = regexp.MustCompile(`^(?:--?[a-z-]+=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
+	header     = regexp.MustCompile(`^([A-Za-z0-9-]+):\s*(.+)$`)
+)
+
+// publicName are variables that match secretName and hold none.
+var publicName = map[string]bool{
+	"SSH_AUTH_SOCK": true, "XDG_SESSION_ID": true, "XDG_SESSION_TYPE": true, "XDG_SESSION_CLASS": true, "XDG_SESSION_DESKTOP": true,
+	"XDG_SESSION_PATH": true, "DESKTOP_SESSION": true, "GDMSESSION": true, "SESSION_MANAGER": true, "DBUS_SESSION_BUS_ADDRESS": true,
+	"SESSIONNAME": true, "PWD": true, "OLDPWD": true,
+}
+
+// plainVariable are variables that ${…} often names and that hold no secret.
+var plainVariable = regexp.MustCompile(`(?i)^(path|home|user|username|logname|shell|lang|language|lc_.*|tz|term|tmpdir|tmp|temp|xdg_.*|pwd|hostname|host|display|editor|userprofile|appdata|localappdata)$`)
+
+// publicHeader are headers that every request has.
+var publicHeader = map[string]bool{
+	"accept": true, "accept-language": true, "accept-encoding": true, "content-type": true, "user-agent": true, "host": true,
+	"origin": true, "referer": true, "mcp-protocol-version": true, "cache-control": true, "connection": true,
+}
+
+// plainWords are values that say nothing of anybody.
+var plainWords = map[string]bool{
+	"disabled": true, "enabled": true, "required": true, "optional": true, "default": true, "localhost": true,
+	"production": true, "development": true, "staging": true, "warning": true, "verbose": true, "undefined": true,
+}
+
+// New collects the secrets of the servers: what the names of variables, flags
+// and headers call secret, what came from a ${VARIABLE}, passwords in
+// addresses, and values that look like tokens. They are known as they are, by
+// line, and as JSON, URLs and base64 write them.
+func New(specs []*messages.ServerSpec) *Set {
+	c := collector{}
+	seen := map[string]bool{} // most servers get the same variables
+	for _, spec := range specs {
+		for _, kv := range spec.Env {
+			if name, value, ok := strings.Cut(kv, "="); ok && !seen[kv] {
+				seen[kv] = true
+				c.named(name, value)
+			}
+		}
+		for name, value := range spec.Filled {
+			if value != spec.Command { // a command that is not found has to be named
+				c.filled(name, value)
+			}
+		}
+		c.arguments(spec.Args)
+		c.within("url", spec.URL)
+		for name, value := range spec.Headers {
+			c.header(name, value)
+		}
+	}
+	return c.set()
+}
+
+// collector is value → name of what is secret.
+type collector map[string]string
+
+func (c collector) add(name, value string, least int) {
+	value = strings.TrimSpace(value)
+	if len(value) < least || len(value) > longestValue || plainWords[strings.ToLower(value)] {
+		return
+	}
+	if old, ok := c[value]; !ok || name < old {
+		c[value] = name
+	}
+}
+
+// named takes a variable.
+func (c collector) named(name, value string) {
+	switch {
+	case !secretName.MatchString(name) || publicName[name] || aboutSecret.MatchString(name):
+	case placeOfSecret.MatchString(name) && isPlace(value):
+	default:
+		c.add(name, value, minLength)
+	}
+	c.within(name, value)
+}
+
+// filled takes what a ${name} became.
+func (c collector) filled(name, value string) {
+	c.named(name, value)
+	_, err := strconv.ParseFloat(value, 64)
+	if err != nil && !isPlace(value) && !plainVariable.MatchString(name) {
+		c.add(name, value, minUntold)
+	}
+}
+
+// isPlace says whether a value is a path or an address, which errors must be
+// able to name.
+func isPlace(value string) bool {
+	for _, start := range []string{"/", "~", "./", "../", `\\`} {
+		if strings.HasPrefix(value, start) {
+			return true
+		}
+	}
+	return strings.Contains(value, "://") || len(value) > 2 && value[1] == ':' && (value[2] == '\\' || value[2] == '/')
+}
+
+// arguments takes a command line.
+func (c collector) arguments(args []string) {
+	for i, arg := range args {
+		c.within("argument", arg)
+		if m := variable.FindStringSubmatch(arg); m != nil {
+			c.named(m[1], m[2])
+		}
+		_, text, isFlag := strings.Cut(arg, "=")
+		if !isFlag {
+			text = arg
+		}
+		if m := header.FindStringSubmatch(text); len(m) > 0 && secretName.MatchString(m[1]) {
+			c.header(m[1], m[2])
+		}
+		// Short flags are left alone: what -p means differs.
+		if !strings.HasPrefix(arg, "-") || len(strings.TrimLeft(arg, "-")) < 2 {
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !given && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			value = args[i+1]
+		}
+		c.named(name, value)
+	}
+}
+
+func (c collector) header(name, value string) {
+	if publicHeader[strings.ToLower(name)] {
+		return
+	}
+	c.add(name, value, minLength)
+	// The scheme is no part of the secret.
+	scheme, rest, ok := strings.Cut(value, " ")
+	if !ok {
+		return
+	}
+	c.add(name, rest, minLength)
+	if strings.EqualFold(scheme, "basic") {
+		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil {
+			c.add(name, string(plain), minLength)
+			if _, password, ok := strings.Cut(string(plain), ":"); ok {
+				c.add(name, password, minLength)
+			}
+		}
+	}
+}
+
+// within takes what a value holds, whatever its name: passwords of addresses,
+// assignments, and tokens.
+func (c collector) within(name, value string) {
+	for rest := value; ; {
+		i := strings.Index(rest, userinfoStart)
+		if i < 0 {
+			break
+		}
+		if sp, ok := userinfo([]byte(rest), i); ok {
+			c.userinfo(name, rest[i+len(userinfoStart):], rest[sp.start:sp.end])
+		}
+		rest = rest[i+len(userinfoStart):]
+	}
+	for _, m := range assignment.FindAllStringSubmatch(value, -1) {
+		if !isPlace(m[2]) {
+			name := strings.TrimLeft(m[1], "-")
+			c.add(name, m[2], minLength)
+			if plain, err := url.QueryUnescape(m[2]); err == nil {
+				c.add(name, plain, minLength)
+			}
+		}
+	}
+	if isToken(value) {
+		c.add(name, value, minUntold)
+	}
+}
+
+// userinfo takes a password, and the pair that Basic makes of it. address is
+// what follows ://.
+func (c collector) userinfo(name, address, password string) {
+	c.add(name, password, minLength)
+	plain, err := url.PathUnescape(password)
+	if err != nil {
+		return
+	}
+	c.add(name, plain, minLength)
+	if user, _, ok := strings.Cut(address, ":"); ok {
+		if user, err := url.PathUnescape(user); err == nil {
+			c.add(name, user+":"+plain, minUntold)
+		}
+	}
+}
+
+// isToken says whether a whole value looks like a token. In a value of the
+// configuration a prefix says more than in a text.
+func isToken(value string) bool {
+	const (
+		leastPrefixed, leastHex, leastMixed = 12, 32, 20
+		longest                             = 4 << 10
+	)
+	if len(value) < leastPrefixed || len(value) > longest || isPlace(value) {
+		return false
+	}
+	var upper, lower, digits, hex int
+	for i := range len(value) {
+		c := value[i]
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c >= 'A' && c <= 'Z':
+			upper++
+		case c >= 'a' && c <= 'z':
+			lower++
+		case !contains("_-.+/=~", c):
+			return false
+		}
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' {
+			hex++
+		}
+	}
+	for i := range shapes {
+		if strings.HasPrefix(value, shapes[i].prefix) && digits > 0 {
+			return true
+		}
+	}
+	return hex == len(value) && hex >= leastHex && digits < hex || len(value) >= leastMixed && upper > 1 && lower > 1 && digits > 1
+}
+
+// set makes the Set of what was collected.
+func (c collector) set() *Set {
+	s := &Set{filter: shapeFilter, known: map[uint32][]secret{}}
+	written := map[string]string{}
+	for value, name := range c {
+		for _, w := range writings(value) {
+			if old, ok := written[w]; !ok || name < old {
+				written[w] = name
+			}
+		}
+	}
+	for w, name := range written {
+		key := keyOf([]byte(w))
+		s.filter.add(key)
+		s.known[key] = append(s.known[key], secret{[]byte(w), marker(name)})
+	}
+	for _, same := range s.known {
+		// A secret that begins with another one must go as a whole.
+		slices.SortFunc(same, func(a, b secret) int { return len(b.value) - len(a.value) })
+	}
+	return s
+}
+
+// writings are the forms in which a value may stand in a text. All of them
+// have at least minLength bytes.
+func writings(value string) []string {
+	out := []string{value}
+	quoted := func(v string) []string {
+		var plain strings.Builder
+		enc := json.NewEncoder(&plain)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(v)          // a string always marshals
+		html, _ := json.Marshal(v) // as above
+		goQuoted := strconv.Quote(v)
+		line := strings.TrimSuffix(plain.String(), "\n")
+		return []string{line[1 : len(line)-1], string(html[1 : len(html)-1]), goQuoted[1 : len(goQuoted)-1]}
+	}
+	out = append(out, quoted(value)...)
+	if len(value) >= minUntold {
+		query, path := url.QueryEscape(value), url.PathEscape(value)
+		out = append(
+			out, query, path, lowerEscapes(query), lowerEscapes(path),
+			base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
+		)
+	}
+	if strings.ContainsAny(value, "\r\n") {
+		for line := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '\n' || r == '\r' }) {
+			line = strings.TrimSpace(line)
+			if len(line) >= minUntold && !strings.HasPrefix(line, "-----") {
+				out = append(append(out, line), quoted(line)...)
+			}
+		}
+	}
+	return out
+}
+
+// lowerEscapes writes %2F as %2f.
+func lowerEscapes(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			b[i+1], b[i+2] = lower(b[i+1]), lower(b[i+2])
+		}
+	}
+	return string(b)
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'F' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
