@@ -34,7 +34,7 @@ type shelf struct {
 	store   *store.Store
 	opening *openingShelf // nil: nobody opens it
 	waiting bool          // for openAgain
-	unkept  bool // vectors are to be stored with keepAgain
+	unkept  bool          // vectors are to be stored with keepAgain
 }
 
 func (a *indexActor) onBegin(ctx *kernel.Context) {
