@@ -43,7 +43,7 @@ server may take to start.`,
 			ask.Query, ask.Settle = strings.Join(args, " "), settleTime
 			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
 				var a *metamcp.DiscoverAnswer
-				err := whileWaiting(c.stderr, isTerminal(os.Stderr), ask.Server, time.Second, func() (err error) {
+				err := whileWaiting(os.Stderr, isTerminal(os.Stderr), ask.Server, time.Second, func() (err error) {
 					a, err = e.Discover(ctx, ask)
 					return err
 				})

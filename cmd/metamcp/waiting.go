@@ -10,7 +10,8 @@ import (
 
 // whileWaiting runs do and, at a terminal, says every interval how long server
 // has been waited for, in a line that goes when do is done. Without a server,
-// or elsewhere than at a terminal, it only runs do.
+// or elsewhere than at a terminal, it only runs do. stderr must write at once:
+// the line has to be gone before the answer is printed.
 func whileWaiting(stderr io.Writer, terminal bool, server string, interval time.Duration, do func() error) error {
 	if !terminal || server == "" {
 		return do()
