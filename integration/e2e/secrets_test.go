@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,8 +28,11 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	dies := testkit.DemoServer(t)
 	dies["env"] = env
 	dies["retry"] = "never"
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	p := testkit.StartHost(t, testkit.Host{
-		Servers: servers{"crash": crash, "dies": dies}, Args: []string{"--log-level", "debug"}, Env: []string{"METAMCP_TEST_FILLED=" + filled},
+		Servers: servers{"crash": crash, "dies": dies}, Env: []string{"METAMCP_TEST_FILLED=" + filled},
+		// Everything that could be seen of a host is on.
+		Args: []string{"--log-level", "debug", "--trace=" + trace, "--trace-payloads", "--audit-plain-args"},
 	})
 	c := &client{Lines: p.Lines(t), p: p, t: t}
 	c.Handshake()
@@ -52,6 +56,15 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	check("the error of a lost call", c.call("dies", "crash", `{}`))
 	check("mcp_discover", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{}`))))
 	check("a query", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{"query":"echo"}`))))
+	c.call("dies", "echo", `{"text":"the key is `+key+` and the password `+password+`"}`)
+	for _, command := range []string{"status", "ps"} {
+		//nolint:gosec // The binary that this test built.
+		shown, err := exec.CommandContext(t.Context(), testkit.Binary(t), command, "--json", "--config", p.ConfigFile(), "--state-dir", p.StateDir()).Output()
+		if err != nil || !bytes.Contains(shown, []byte("dies")) {
+			t.Errorf("metamcp %s: %v, %s", command, err, shown)
+		}
+		check("metamcp "+command, shown)
+	}
 	// What a tool says as its result is the tool's own affair.
 	if got := textOf(t, c.call("dies", "env", `{"name":"API_KEY"}`)); !strings.Contains(got, key) {
 		t.Errorf("a result was changed: %s", got)
@@ -59,7 +72,16 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	c.p.CloseStdin()
 	c.p.Wait(t, patience)
 	check("stderr", []byte(c.p.Stderr.String()))
-	err := filepath.WalkDir(c.p.StateDir(), func(path string, d fs.DirEntry, err error) error {
+	traced, err := os.ReadFile(trace) //nolint:gosec // Nobody else writes into the folder of a test.
+	if err != nil || !bytes.Contains(traced, []byte(`"payload":{"text":"the key is `)) {
+		t.Errorf("the trace has no payloads: %v", err)
+	}
+	check("the trace", traced)
+	recorded, err := os.ReadFile(filepath.Join(p.StateDir(), "audit.jsonl"))
+	if err != nil || !bytes.Contains(recorded, []byte("the key is ")) {
+		t.Errorf("the audit log has no plain arguments: %v", err)
+	}
+	err = filepath.WalkDir(c.p.StateDir(), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
