@@ -101,16 +101,20 @@ func diskFull(at string) error {
 	}
 	mustPut(t, s, "m", vectors(500, 1000, 64, "s"))
 	// Write until there is no room, as a host would.
+	const long, batch = 1024, 500 // so that it does not take many writes
 	var err error
-	n := 1000
-	for ; err == nil; n += 500 {
-		err = s.PutVectors("m", vectors(n, n+500, 64, "s"))
+	n := 0
+	for ; err == nil; n += batch {
+		err = s.PutVectors("long", vectors(n, n+batch, long, "s"))
 	}
 	if !errors.Is(err, ErrDiskFull) {
 		return err
 	}
-	if got := countTrue(present(t, s, "m", n, 64, "s")); got != n-500 {
-		return fmt.Errorf("after the disk ran full %d of %d vectors are there", got, n-500)
+	if got := countTrue(present(t, s, "long", n, long, "s")); got != n-batch {
+		return fmt.Errorf("after the disk ran full %d of %d vectors are there", got, n-batch)
+	}
+	if got := countTrue(present(t, s, "m", 1000, 64, "s")); got != 1000 {
+		return fmt.Errorf("after the disk ran full %d of the first 1000 vectors are there", got)
 	}
 	// A disk without any room at the end: nothing is lost, and the lock stays.
 	release, err := ballast(at, 0)
