@@ -37,6 +37,7 @@ type Trace struct {
 	scrub func(text []byte) []byte
 	// payloads says that requests and answers carry what they are about.
 	payloads atomic.Bool
+	dropped  atomic.Uint64 // records, over all watchers
 
 	mu       sync.Mutex // held by who changes watchers
 	watchers atomic.Pointer[[]*Watcher]
@@ -48,6 +49,9 @@ func newTrace(sys *kernel.System, scrub func([]byte) []byte) *Trace {
 	}
 	return &Trace{sys: sys, scrub: scrub}
 }
+
+// Dropped is how many records found no room at a watcher, since the start.
+func (t *Trace) Dropped() uint64 { return t.dropped.Load() }
 
 // ShowPayloads makes requests and answers carry their arguments and results,
 // scrubbed of secrets; they hold only sizes otherwise.
@@ -194,6 +198,7 @@ func (t *Trace) put(r *messages.TraceRecord) {
 		case w.records <- *r:
 		default:
 			w.dropped.Add(1)
+			t.dropped.Add(1)
 		}
 	}
 }

@@ -67,6 +67,11 @@ func serve(parent context.Context, c *common) error {
 		}
 		socket <- s
 	}()
+	if addr, err := e.ServeMetrics(); err != nil {
+		e.Log().Error("the host goes on without", "error", err)
+	} else if addr != nil {
+		e.Log().Info("metrics are served", "url", "http://"+addr.String()+"/metrics")
+	}
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	served := make(chan struct{})
