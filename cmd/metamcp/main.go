@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/lossy"
+	"github.com/metamcp/metamcp/integration/telemetry"
 )
 
 // version is set by the build.
@@ -201,6 +202,7 @@ func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) 
 	if err != nil {
 		return nil, err
 	}
+	telemetry.LogSDK(log)
 	return metamcp.Open(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: watch})
 }
 

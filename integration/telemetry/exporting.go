@@ -3,9 +3,12 @@ package telemetry
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -45,6 +48,14 @@ type exporting struct {
 	cut     context.CancelFunc
 
 	serverDuration, clientDuration, callDuration metric.Float64Histogram // nil: no metrics
+}
+
+// LogSDK makes the OpenTelemetry SDK log to log instead of stderr. That is for
+// the whole process, so it is a program that calls it and no library, before it
+// opens an engine.
+func LogSDK(log *slog.Logger) {
+	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry has a problem", "error", err) }))
 }
 
 // export starts the SDK, or returns nil where nothing can be exported.

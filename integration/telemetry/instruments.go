@@ -51,7 +51,7 @@ func (x *exporting) observe(meter metric.Meter) error {
 		all, observables = append(all, o), append(observables, o)
 	}
 	_, err := meter.RegisterCallback(func(ctx context.Context, out metric.Observer) error {
-		snap, err := x.t.snapshot(ctx)
+		snap, err := x.t.snapshot(ctx, x.failures()) // x.t.exporting may not be set yet
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
-	snap, err := c.t.snapshot(context.Background())
+	snap, err := c.t.snapshot(context.Background(), c.t.exporting.failures())
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 		return

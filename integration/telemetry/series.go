@@ -33,14 +33,15 @@ type snapshot struct {
 	failures map[string]uint64 // of exports, by signal
 }
 
-func (t *Telemetry) snapshot(ctx context.Context) (*snapshot, error) {
+// snapshot describes the host. failures are of exports, by signal.
+func (t *Telemetry) snapshot(ctx context.Context, failures map[string]uint64) (*snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
 	status, err := t.opts.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{HostStatus: status, failures: t.exporting.failures()}
+	s := &snapshot{HostStatus: status, failures: failures}
 	for i := range status.Servers {
 		if srv := &status.Servers[i]; len(s.used) < maxServers && (len(srv.Instances) > 0 || srv.Failures > 0 || srv.Counts != messages.ServerCounts{}) {
 			s.used = append(s.used, srv)
