@@ -70,9 +70,9 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
-	trace     *traceOutput // nil: none
-	audit     *auditor     // nil: none
-	telemetry *telemetry.Telemetry
+	trace     *traceOutput         // nil: none
+	audit     *auditor             // nil: none
+	telemetry *telemetry.Telemetry // set before the first call
 	gaveUp    chan struct{}
 
 	started time.Time
@@ -145,13 +145,13 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	if err := e.startTrace(&st); err != nil {
 		return err
 	}
-	e.startTelemetry(&st)
 	e.report(cfg)
 	e.core.UseEmbedder(e.embedder(cfg))
 	servers := usable(cfg.Servers)
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
 	}
+	e.startTelemetry(&st)
 	if e.opts.Watch {
 		e.watcher = config.Watch(e.opts.Sources, cfg, e.changed)
 	}

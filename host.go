@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -138,7 +139,7 @@ func (e *Engine) LogFiles(server string) ([]string, error) {
 func (e *Engine) OpenControl(name string) (*control.Server, error) {
 	return control.Serve(control.Options{
 		StateDir: e.Config().Settings.StateDir, Name: name, Version: e.opts.Version, Started: e.started,
-		Configs: e.Config().Files, Host: controlled{e}, Handlers: e.telemetry.Handlers(), Log: e.log,
+		Configs: e.Config().Files, Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
 	})
 }
 

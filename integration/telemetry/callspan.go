@@ -90,7 +90,7 @@ func (t *Telemetry) begin(parent context.Context, call *messages.Call, o origin)
 func (c *callSpan) requestAttributes() []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 8)
 	attrs = append(attrs, attrOperation.String(executeTool),
-		attrRequest.Int64(int64(c.call.Trace)), attrArgsSize.Int(c.call.PayloadBytes())) //nolint:gosec // ids stay below 2^52
+		attrRequest.Int64(int64(c.call.Trace)), attrArgsSize.Int(c.call.PayloadBytes()))
 	if v := versionOf(c.origin.era); v != "" {
 		attrs = append(attrs, attrVersion.String(v))
 	}
@@ -119,7 +119,7 @@ func (c *callSpan) Sending(s messages.Sending) []byte {
 	c.to, c.sent = s, time.Now()
 	attrs := append(c.attemptAttributes(c.call.Server, c.call.Tool),
 		attrRequestID.String(strconv.FormatUint(c.call.ID, 10)), attrAttempt.Int(int(s.Attempt)),
-		attrInstance.Int64(int64(s.Instance)), attrArgsSize.Int(c.call.PayloadBytes())) //nolint:gosec // a counter
+		attrInstance.Int64(int64(s.Instance)), attrArgsSize.Int(c.call.PayloadBytes()))
 	ctx, span := c.x.tracer.Start(c.ctx, methodCall+" "+c.call.Tool,
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.sent), trace.WithAttributes(attrs...))
 	c.client = span

@@ -20,7 +20,7 @@ import (
 // makeCalls makes n calls with one attempt each.
 func makeCalls(tel *telemetry.Telemetry, n int) {
 	for i := range n {
-		call := newCall(uint64(i+1), "files", "read") //nolint:gosec // small
+		call := newCall(uint64(i+1), "files", "read")
 		tel.BeginRequest(call, messages.TraceContext{}, messages.EraLegacy)
 		call.Sending.Sending(stdio)
 		tel.Ended(call, &messages.Answer{Result: []byte("{}")}, "ok", time.Millisecond)

@@ -35,7 +35,8 @@ type guard struct {
 func (g *guard) run(ctx context.Context, export func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(g.cut, cancel)()
+	keep := context.AfterFunc(g.cut, cancel)
+	defer keep()
 	if err := export(ctx); err != nil {
 		g.failed(err)
 	}

@@ -97,9 +97,9 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metricsHandler answers scrapes. The first one makes the host record how long
-// calls take.
-func (t *Telemetry) metricsHandler() http.Handler {
+// Metrics answers the scrapes of Prometheus, for other servers to offer. The
+// first one makes the host record how long calls take.
+func (t *Telemetry) Metrics() http.Handler {
 	handler := sync.OnceValue(func() http.Handler {
 		return promhttp.HandlerFor(t.registry(), promhttp.HandlerOpts{
 			MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true, Timeout: 2 * statusTime,

@@ -37,14 +37,6 @@ type server struct {
 	done chan struct{}
 }
 
-// Handlers are the endpoints by pattern of [http.ServeMux], for other servers
-// to offer: GET /metrics, /healthz and /readyz.
-func (t *Telemetry) Handlers() map[string]http.Handler {
-	return map[string]http.Handler{
-		"GET /metrics": t.metricsHandler(), "GET /healthz": http.HandlerFunc(t.healthz), "GET /readyz": http.HandlerFunc(t.readyz),
-	}
-}
-
 // Serve offers the endpoints over HTTP at addr until Close, and returns the
 // address that it listens at. addr is HOST:PORT, or a PORT alone, which means
 // the loopback; a host that others can reach has to be written out, 0.0.0.0 and
@@ -59,7 +51,7 @@ func (t *Telemetry) Serve(addr string) (net.Addr, error) {
 	if t.servers.closed {
 		return nil, errors.New("metrics are not served: the host ends")
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("metrics are not served: %w; choose another address with --metrics, or 0 for a free port", err)
 	}
@@ -68,10 +60,10 @@ func (t *Telemetry) Serve(addr string) (net.Addr, error) {
 		t.log.Warn("metrics are served to everybody who can reach this machine", "address", l.Addr().String())
 	}
 	mux := http.NewServeMux()
-	for pattern, h := range t.Handlers() {
-		mux.Handle(pattern, h)
-	}
-	var handler http.Handler = http.MaxBytesHandler(mux, 0)
+	mux.Handle("GET /metrics", t.Metrics())
+	mux.HandleFunc("GET /healthz", t.healthz)
+	mux.HandleFunc("GET /readyz", t.readyz)
+	handler := http.MaxBytesHandler(mux, 0)
 	if local {
 		handler = onlyLocalNames(handler)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func parse(t *testing.T, r io.Reader) families {
 func scrape(t *testing.T, tel *telemetry.Telemetry) families {
 	t.Helper()
 	w := httptest.NewRecorder()
-	tel.Handlers()["GET /metrics"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	tel.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("/metrics: %d: %s", w.Code, w.Body)
 	}
@@ -67,8 +68,8 @@ func labelled(m *dto.Metric, labels []string) bool {
 	for _, l := range m.GetLabel() {
 		got[l.GetName()] = l.GetValue()
 	}
-	for i := 0; i < len(labels); i += 2 {
-		if v, ok := got[labels[i]]; !ok || v != labels[i+1] {
+	for pair := range slices.Chunk(labels, 2) {
+		if v, ok := got[pair[0]]; !ok || v != pair[1] {
 			return false
 		}
 	}
@@ -174,7 +175,7 @@ func TestToolLimit(t *testing.T) {
 			for _, m := range scrape(t, tel)["metamcp_call_duration_seconds"].GetMetric() {
 				for _, l := range m.GetLabel() {
 					if l.GetName() == "tool" {
-						got[l.GetValue()] += int(m.GetHistogram().GetSampleCount()) //nolint:gosec // three
+						got[l.GetValue()] += int(m.GetHistogram().GetSampleCount())
 					}
 				}
 			}
@@ -271,7 +272,7 @@ func TestAddresses(t *testing.T) {
 				return
 			}
 			ip := got.(*net.TCPAddr).IP
-			if !strings.Contains(wants, ip.String()) && !(addr == "localhost:0" && ip.IsLoopback()) {
+			if !strings.Contains(wants, ip.String()) && (addr != "localhost:0" || !ip.IsLoopback()) {
 				t.Errorf("it listens at %s", got)
 			}
 			if warned := h.log.count("everybody who can reach") > 0; warned == ip.IsLoopback() {

@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -67,7 +68,7 @@ func TestSpansOfCalls(t *testing.T) {
 			var sent []string
 			for n := range tt.attempts {
 				to := stdio
-				to.Attempt = uint8(n) //nolint:gosec // two at most
+				to.Attempt = uint8(n)
 				sent = append(sent, string(call.Sending.Sending(to)))
 			}
 			tel.Ended(call, &tt.answer, tt.outcome, 5*time.Millisecond)
@@ -98,7 +99,7 @@ func TestSpansOfCalls(t *testing.T) {
 			}
 			for n, attempt := range byKind(spans, tracepb.Span_SPAN_KIND_CLIENT) {
 				got := fakeotlp.Attributes(attempt.GetAttributes())
-				if string(attempt.GetParentSpanId()) != string(request.GetSpanId()) || attempt.GetName() != "tools/call "+tt.tool {
+				if !bytes.Equal(attempt.GetParentSpanId(), request.GetSpanId()) || attempt.GetName() != "tools/call "+tt.tool {
 					t.Errorf("attempt %d is %q below %x, not below the request %x", n, attempt.GetName(), attempt.GetParentSpanId(), request.GetSpanId())
 				}
 				wantError, last := any("connection_lost"), n == tt.attempts-1

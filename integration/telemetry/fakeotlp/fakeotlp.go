@@ -68,7 +68,7 @@ func start(tb testing.TB, hold <-chan struct{}) *Collector {
 // StartGRPC is Start for OTLP over gRPC.
 func StartGRPC(tb testing.TB) *Collector {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func read(r *http.Request) ([]byte, error) {
 	const most = 64 << 20
-	var body io.Reader = io.LimitReader(r.Body, most)
+	body := io.LimitReader(r.Body, most)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		zip, err := gzip.NewReader(body)
 		if err != nil {
