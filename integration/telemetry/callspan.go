@@ -72,12 +72,11 @@ type callSpan struct {
 	ctx    context.Context // with the request's span
 	span   trace.Span
 
-	mu       sync.Mutex
-	over     bool
-	attempts int
-	client   trace.Span // of the attempt that is out; nil: none
-	sent     time.Time
-	to       messages.Sending
+	mu     sync.Mutex
+	over   bool
+	client trace.Span // of the attempt that is out; nil: none
+	sent   time.Time
+	to     messages.Sending
 }
 
 func (t *Telemetry) begin(parent context.Context, call *messages.Call, o origin) {
@@ -115,7 +114,6 @@ func (c *callSpan) Sending(s messages.Sending) []byte {
 	if c.client != nil {
 		c.endAttempt(errorLost, nil)
 	}
-	c.attempts++
 	c.to, c.sent = s, time.Now()
 	attrs := append(c.attemptAttributes(c.call.Server, c.call.Tool),
 		attrRequestID.String(strconv.FormatUint(c.call.ID, 10)), attrAttempt.Int(int(s.Attempt)),
@@ -208,7 +206,7 @@ func (c *callSpan) end(a *messages.Answer, outcome string, took time.Duration, k
 	if c.client != nil {
 		c.endAttempt(errorType, a)
 	}
-	attrs := []attribute.KeyValue{attrOutcome.String(outcome), attrReplySize.Int(a.PayloadBytes()), attrRetries.Int(max(c.attempts-1, 0))}
+	attrs := []attribute.KeyValue{attrOutcome.String(outcome), attrReplySize.Int(a.PayloadBytes()), attrRetries.Int(int(c.to.Attempt))}
 	if known.knownServer {
 		attrs = append(attrs, attrServer.String(c.call.Server))
 	}
