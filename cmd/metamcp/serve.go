@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -75,7 +74,7 @@ func serve(parent context.Context, c *common) error {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	served := make(chan struct{})
-	go watch(e, signals, c.stderr, stop, served)
+	go watch(e, signals, stop, served)
 	err = e.ServeStdio(ctx, os.Stdin, out)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
 	defer cancel()
@@ -94,13 +93,13 @@ func serve(parent context.Context, c *common) error {
 
 // watch ends the session at the first signal, and the calls in flight at the
 // second. It returns when over is closed.
-func watch(e *metamcp.Engine, signals <-chan os.Signal, stderr io.Writer, stop context.CancelFunc, over <-chan struct{}) {
+func watch(e *metamcp.Engine, signals <-chan os.Signal, stop context.CancelFunc, over <-chan struct{}) {
 	asked := false
 	for {
 		select {
 		case s := <-signals:
 			if asked {
-				fmt.Fprintln(stderr, "metamcp: second signal,", s, "- not waiting for calls in flight")
+				e.Log().Warn("a second signal; calls in flight are not waited for", "signal", s.String())
 				e.Drain(time.Now())
 			}
 			asked = true
