@@ -115,10 +115,3 @@ func (a *auditor) close(ctx context.Context) error {
 	}
 	return a.log.Close(ctx)
 }
-
-// callEnded tells everyone who wants to know of each call.
-func (e *Engine) callEnded(r *actors.CallReport) {
-	if e.audit != nil {
-		e.audit.called(r)
-	}
-}

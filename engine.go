@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/integration/watchdog"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
@@ -69,9 +70,10 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
-	trace  *traceOutput // nil: none
-	audit  *auditor     // nil: none
-	gaveUp chan struct{}
+	trace     *traceOutput         // nil: none
+	audit     *auditor             // nil: none
+	telemetry *telemetry.Telemetry // set before the first call
+	gaveUp    chan struct{}
 
 	started time.Time
 	closing sync.Once
@@ -149,6 +151,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
 	}
+	e.startTelemetry(&st)
 	if e.opts.Watch {
 		e.watcher = config.Watch(e.opts.Sources, cfg, e.changed)
 	}
@@ -361,5 +364,5 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.closing.Do(func() { close(e.closed) })
 	e.viewers.Wait()
-	return errors.Join(err, e.stopTrace(ctx))
+	return errors.Join(err, e.stopTrace(ctx), e.telemetry.Close(ctx))
 }

@@ -82,6 +82,7 @@ func (e *Engine) run(ctx context.Context, server, tool string, args json.RawMess
 			steps = make(progressPort, maxProgress)
 			call.Progress = steps
 		}
+		e.telemetry.BeginCall(ctx, call)
 		call.Reply = e.core.Observed(call)
 		e.core.Call(call)
 		for {

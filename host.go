@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,6 +22,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 	s := &messages.HostStatus{
 		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files,
 		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Draining: e.core.Draining(),
+		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()},
 	}
 	if !e.core.Closed() {
 		pool, err := e.core.PoolStats(ctx)
@@ -52,7 +54,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		s.Servers = append(s.Servers, messages.HostServer{
 			Name: d.Name, Description: d.Description, Disabled: d.Disabled, State: d.State,
 			Breaker: status.Breaker, Failures: status.Failures, RetryAt: d.RetryAt, Error: e.scrubbed(d.Error),
-			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Instances: entry.Instances(),
+			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Instances: entry.Instances(), Counts: entry.Counts(),
 		})
 	}
 	return s, nil
@@ -137,7 +139,7 @@ func (e *Engine) LogFiles(server string) ([]string, error) {
 func (e *Engine) OpenControl(name string) (*control.Server, error) {
 	return control.Serve(control.Options{
 		StateDir: e.Config().Settings.StateDir, Name: name, Version: e.opts.Version, Started: e.started,
-		Configs: e.Config().Files, Host: controlled{e}, Log: e.log,
+		Configs: e.Config().Files, Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
 	})
 }
 

@@ -64,7 +64,7 @@ func writeConfig(dir string, cfg map[string]any) (string, error) {
 }
 
 // open starts an engine in a folder of its own and closes it with the test.
-func open(t *testing.T, servers map[string][]string, settings map[string]any) *metamcp.Engine {
+func open(t testing.TB, servers map[string][]string, settings map[string]any) *metamcp.Engine {
 	t.Helper()
 	return openConfig(t, t.TempDir(), children(servers, settings))
 }
@@ -74,7 +74,7 @@ func openIn(t *testing.T, dir string, servers map[string][]string) *metamcp.Engi
 	return openConfig(t, dir, children(servers, nil))
 }
 
-func openConfig(t *testing.T, dir string, cfg map[string]any) *metamcp.Engine {
+func openConfig(t testing.TB, dir string, cfg map[string]any) *metamcp.Engine {
 	t.Helper()
 	file, err := writeConfig(dir, cfg)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -33,13 +34,16 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 		return err
 	}
 	return front.Serve(ctx, in, out, front.Options{
-		MCP: e.newMCPServer(), Engine: frontEngine{session}, Tool: toolCall, Session: session.ID(),
+		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Tool: toolCall, Session: session.ID(),
 		Ready: func(p *front.Peer) { peer = p }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 
 // frontEngine is a session's actor as the front sees it.
-type frontEngine struct{ s *actors.Session }
+type frontEngine struct {
+	s *actors.Session
+	t *telemetry.Telemetry
+}
 
 // Call implements front.Engine.
 func (f frontEngine) Call(r front.Request) {
@@ -50,6 +54,7 @@ func (f frontEngine) Call(r front.Request) {
 	if r.Timeout > 0 {
 		call.Deadline = time.Now().Add(r.Timeout)
 	}
+	f.t.BeginRequest(call, r.Context, r.Era)
 	f.s.Call(call)
 }
 

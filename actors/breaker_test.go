@@ -75,6 +75,10 @@ func TestHalfOpenAdmitsOneProbe(t *testing.T) {
 	r.ok("a")
 	r.f.eventually(t, "the breaker is closed", func() bool { return r.status("a").Breaker == "closed" })
 	r.ok("a")
+	entry, _ := r.e.Directory().Lookup("a")
+	if c := entry.Counts(); c.Opened != 1 || c.HalfOpened != 1 || c.Closed != 1 {
+		t.Errorf("counts are %+v; want one opening, one probe and one closing", c)
+	}
 }
 
 // trip makes the server fail until its breaker is open.

@@ -108,16 +108,20 @@ func (c *connection) write(call *messages.Call) error {
 	if call.Method != "" && call.Method != methodToolsCall {
 		return c.run.link.Send(id.requestLine(c.hs.era, call.ID, call.Method, call.Params))
 	}
+	var meta []byte
+	if call.Sending != nil {
+		meta = call.Sending.Sending(messages.Sending{Instance: c.instance, Attempt: call.Attempt, Era: c.hs.era, Transport: c.spec.Transport})
+	}
 	args := []byte(call.Args)
 	if len(args) == 0 {
 		args = []byte("{}")
 	}
 	if len(args) <= inlineArgs {
-		line := make([]byte, 0, 160+len(call.Tool)+len(args)+len(id.modernMeta))
+		line := make([]byte, 0, 160+len(call.Tool)+len(args)+len(id.modernMeta)+len(meta))
 		line = append(id.callHead(line, call.ID, call.Tool), args...)
-		return c.run.link.Send(id.callTail(line, call.ID, c.hs.era))
+		return c.run.link.Send(id.callTail(line, call.ID, c.hs.era, meta))
 	}
-	return c.run.link.Sendv(id.callHead(nil, call.ID, call.Tool), args, id.callTail(nil, call.ID, c.hs.era))
+	return c.run.link.Sendv(id.callHead(nil, call.ID, call.Tool), args, id.callTail(nil, call.ID, c.hs.era, meta))
 }
 
 // onFrame takes one message of the child's.

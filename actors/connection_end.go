@@ -34,6 +34,7 @@ func (c *connection) onExited(ctx *kernel.Context, m *runExited) {
 		return
 	}
 	r.exit = m.exit
+	c.gauge.Exited()
 	if ctx.Tracing() {
 		ctx.Event("exit", exitText(m.exit), 0)
 	}

@@ -166,6 +166,7 @@ func (c *connection) onLaunched(ctx *kernel.Context, m *runLaunched) {
 	}
 	r.link = m.link
 	c.gauge.PID.Store(int64(m.link.Pid()))
+	c.gauge.Spawned()
 	if ctx.Tracing() {
 		ctx.Event("spawn", "pid "+strconv.Itoa(m.link.Pid()), 0)
 	}

@@ -37,6 +37,7 @@ type Trace struct {
 	scrub func(text []byte) []byte
 	// payloads says that requests and answers carry what they are about.
 	payloads atomic.Bool
+	dropped  atomic.Uint64 // records, over all watchers
 
 	mu       sync.Mutex // held by who changes watchers
 	watchers atomic.Pointer[[]*Watcher]
@@ -48,6 +49,9 @@ func newTrace(sys *kernel.System, scrub func([]byte) []byte) *Trace {
 	}
 	return &Trace{sys: sys, scrub: scrub}
 }
+
+// Dropped is how many records found no room at a watcher, since the start.
+func (t *Trace) Dropped() uint64 { return t.dropped.Load() }
 
 // ShowPayloads makes requests and answers carry their arguments and results,
 // scrubbed of secrets; they hold only sizes otherwise.
@@ -158,6 +162,7 @@ func (w *Watcher) put(r *messages.TraceRecord) {
 		w.waiting = append(w.waiting, *r)
 	} else {
 		w.dropped++
+		w.t.dropped.Add(1)
 	}
 	w.mu.Unlock()
 	if n == traceBuffer/2 {

@@ -121,12 +121,17 @@ func (id *identity) callHead(dst []byte, wireID uint64, tool string) []byte {
 	return append(dst, `,"arguments":`...)
 }
 
-func (id *identity) callTail(dst []byte, wireID uint64, era messages.Era) []byte {
+// meta is further members of _meta, without the braces.
+func (id *identity) callTail(dst []byte, wireID uint64, era messages.Era, meta []byte) []byte {
 	dst = append(dst, `,"_meta":{"progressToken":`...)
 	dst = strconv.AppendUint(dst, wireID, 10)
 	if era == messages.EraModern {
 		dst = append(dst, ',')
 		dst = append(dst, id.modernMeta...)
+	}
+	if len(meta) > 0 {
+		dst = append(dst, ',')
+		dst = append(dst, meta...)
 	}
 	return append(dst, "}}}\n"...)
 }

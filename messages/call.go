@@ -60,6 +60,35 @@ type Call struct {
 	Cancelled  *atomic.Bool  // set once the caller has given up; nothing is sent or repeated afterwards
 	Reply      ReplyPort
 	Progress   ProgressPort // nil: nobody listens
+	// Sending is told when the call is written to a child; nil: nobody is.
+	Sending SendPort
+}
+
+// SendPort hears when a call goes to a child, and may add to its _meta.
+type SendPort interface {
+	// Sending is called right before the call is written, once for each
+	// attempt, on the connection's goroutine; it never blocks. It returns
+	// members for the _meta of the request, as `"name":"value"` with commas
+	// between and valid JSON, or nil for none. The call may be answered
+	// without it, and it may come after the caller was answered where that
+	// was gone.
+	Sending(s Sending) []byte
+}
+
+// Sending says where a call goes.
+type Sending struct {
+	Instance  uint64
+	Attempt   uint8 // 0 for the first
+	Era       Era
+	Transport Transport
+}
+
+// TraceContext is the W3C trace context of a request, as the JSON strings that
+// its _meta holds, quotes included. What is absent is nil.
+type TraceContext struct {
+	Parent  json.RawMessage // traceparent
+	State   json.RawMessage // tracestate
+	Baggage json.RawMessage // baggage
 }
 
 // Answer ends a [Call]. Exactly one of Result, RPCError and Err is set.

@@ -16,6 +16,7 @@ type HostStatus struct {
 	Servers  []HostServer  `json:"servers"` // by name
 	Sessions int           `json:"sessions"`
 	Calls    CallCounts    `json:"calls"`
+	Drops    DropCounts    `json:"drops"`
 	Actors   []ActorStatus `json:"actors,omitempty"` // by id; only where asked for
 }
 
@@ -38,6 +39,12 @@ type CallCounts struct {
 	Failed   uint64 `json:"failed"` // ended with an error of ours
 }
 
+// DropCounts counts what found no room in a bounded queue and was dropped,
+// since the host started.
+type DropCounts struct {
+	Trace uint64 `json:"trace"` // records, over all viewers of the trace
+}
+
 // HostServer is one server of a host.
 type HostServer struct {
 	Name        string     `json:"name"`
@@ -52,6 +59,18 @@ type HostServer struct {
 	Tools       int        `json:"tools"`
 	Enabled     int        `json:"enabled"`
 	Instances   []Instance `json:"instances"`
+	// Counts are since the server was configured.
+	Counts ServerCounts `json:"counts"`
+}
+
+// ServerCounts counts what happened to one server.
+type ServerCounts struct {
+	Spawns     uint64 `json:"spawns"`     // processes started
+	Exits      uint64 `json:"exits"`      // processes that ended, for whatever reason
+	Retries    uint64 `json:"retries"`    // calls that were sent again after a loss
+	Opened     uint64 `json:"opened"`     // times that the breaker opened
+	HalfOpened uint64 `json:"halfOpened"` // times that it let a probe through
+	Closed     uint64 `json:"closed"`     // times that it closed again
 }
 
 // Instance is one live connection with a server.

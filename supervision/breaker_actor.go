@@ -259,6 +259,7 @@ func (b *breakerActor) succeeded(ctx *kernel.Context) {
 	before := b.policy.State(time.Now())
 	b.policy.OnSuccess(time.Now())
 	if after := b.policy.State(time.Now()); after != before {
+		b.entry.tally.moved(before, after)
 		ctx.Event("breaker", before.String()+" → "+after.String(), 0)
 	}
 	b.publish()

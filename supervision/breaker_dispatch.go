@@ -98,6 +98,7 @@ func (b *breakerActor) pick(ctx *kernel.Context) *instance {
 func (b *breakerActor) start(ctx *kernel.Context) *instance {
 	b.last++
 	in := &instance{n: b.last, spawned: time.Now()}
+	in.gauge.tally = &b.entry.tally
 	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.gauge)
 	if err != nil {
 		ctx.Event("spawn-failed", err.Error(), 0)

@@ -39,6 +39,7 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 		}
 		b.policy.OnDeath(now, lived)
 		if after := b.policy.State(now); after != before {
+			b.entry.tally.moved(before, after)
 			ctx.Event("breaker", before.String()+" → "+after.String()+": "+err.Message, 0)
 			if until, ok := b.policy.OpenUntil(now); ok {
 				ctx.After(until.Sub(now), &statusStale{})
@@ -78,6 +79,7 @@ func (b *breakerActor) afterLoss(ctx *kernel.Context, rc messages.ReturnedCall, 
 	if repeat {
 		again := *call
 		again.Attempt++
+		b.entry.tally.retries.Add(1)
 		ctx.Event("retry", "call "+strconv.FormatUint(call.ID, 10), call.Trace)
 		b.onCall(ctx, &again)
 		return

@@ -24,6 +24,7 @@ type Entry struct {
 	status  atomic.Pointer[messages.Status]
 	live    atomic.Pointer[[]live]
 	active  atomic.Bool
+	tally   Tally
 }
 
 // Spec is the server's present configuration.

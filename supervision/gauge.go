@@ -12,6 +12,8 @@ import (
 type Gauge struct {
 	Load atomic.Int64 // calls held, those that wait included
 	PID  atomic.Int64 // of the child process; 0: none
+
+	tally *Tally // of the server; nil: nobody counts
 }
 
 // live is one connection of a breaker's as the directory knows it.

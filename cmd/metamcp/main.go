@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/lossy"
+	"github.com/metamcp/metamcp/integration/telemetry"
 )
 
 // version is set by the build.
@@ -103,11 +104,12 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // common are the flags of all commands that open an engine.
 type common struct {
-	files    []string
-	name     string // of the host
-	logLevel string
-	overlay  *config.Overlay
-	stderr   io.Writer // never blocks
+	files     []string
+	name      string // of the host
+	logLevel  string
+	logFormat string // text or json
+	overlay   *config.Overlay
+	stderr    io.Writer // never blocks
 }
 
 func newRoot(stderr io.Writer) *cobra.Command {
@@ -134,6 +136,7 @@ Without a command it speaks MCP over standard input and output.`,
 	pf := root.PersistentFlags()
 	pf.StringArrayVarP(&c.files, "config", "c", nil, "configuration `file`; may be repeated, later files win")
 	pf.StringVar(&c.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
+	pf.StringVar(&c.logFormat, "log-format", "text", "how to log: text, or json with one object a line")
 	c.overlay = config.RegisterFlags(pf)
 	hideSettings(pf)
 	root.AddCommand(
@@ -180,7 +183,14 @@ func (c *common) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level %q: use debug, info, warn or error", c.logLevel)}
 	}
-	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: level})), nil
+	opts := &slog.HandlerOptions{Level: level}
+	switch c.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(c.stderr, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(c.stderr, opts)), nil
+	}
+	return nil, usageError{fmt.Errorf("--log-format %q: use text or json", c.logFormat)}
 }
 
 func (c *common) sources() config.Sources {
@@ -192,6 +202,7 @@ func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) 
 	if err != nil {
 		return nil, err
 	}
+	telemetry.LogSDK(log)
 	return metamcp.Open(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: watch})
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -67,10 +66,15 @@ func serve(parent context.Context, c *common) error {
 		}
 		socket <- s
 	}()
+	if addr, err := e.ServeMetrics(); err != nil {
+		e.Log().Error("the host goes on without", "error", err)
+	} else if addr != nil {
+		e.Log().Info("metrics are served", "url", "http://"+addr.String()+"/metrics")
+	}
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	served := make(chan struct{})
-	go watch(e, signals, c.stderr, stop, served)
+	go watch(e, signals, stop, served)
 	err = e.ServeStdio(ctx, os.Stdin, out)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
 	defer cancel()
@@ -89,13 +93,13 @@ func serve(parent context.Context, c *common) error {
 
 // watch ends the session at the first signal, and the calls in flight at the
 // second. It returns when over is closed.
-func watch(e *metamcp.Engine, signals <-chan os.Signal, stderr io.Writer, stop context.CancelFunc, over <-chan struct{}) {
+func watch(e *metamcp.Engine, signals <-chan os.Signal, stop context.CancelFunc, over <-chan struct{}) {
 	asked := false
 	for {
 		select {
 		case s := <-signals:
 			if asked {
-				fmt.Fprintln(stderr, "metamcp: second signal,", s, "- not waiting for calls in flight")
+				e.Log().Warn("a second signal; calls in flight are not waited for", "signal", s.String())
 				e.Drain(time.Now())
 			}
 			asked = true

@@ -93,9 +93,10 @@ type Settings struct {
 	TrustFile       string // absolute path
 	Execute         ExecuteSettings
 	// Expose are patterns of child tools that clients see beside the four.
-	Expose []string
-	Audit  AuditSettings
-	Scrub  bool
+	Expose    []string
+	Audit     AuditSettings
+	Telemetry TelemetrySettings
+	Scrub     bool
 	// StateDir is an absolute path, or "" where no home folder is known and
 	// nothing can be kept.
 	StateDir string
@@ -149,6 +150,13 @@ type ExecuteSettings struct {
 type AuditSettings struct {
 	File      string // absolute path; "" where it is off
 	PlainArgs bool   // arguments are written as they are, not hashed
+}
+
+// TelemetrySettings shape what the host tells monitoring. What is exported by
+// OpenTelemetry is up to its own environment variables.
+type TelemetrySettings struct {
+	MetricsAddr string // where /metrics, /healthz and /readyz are served; "": nowhere
+	ToolLimit   int    // tools that metrics name; further ones are counted together
 }
 
 // ToolRule is one rule of who may see which tool. Its patterns are checked for

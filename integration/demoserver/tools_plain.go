@@ -50,6 +50,7 @@ var plainTools = []tool{
 		schema:      `{"type":"object","properties":{"text":{"type":"string","minLength":1}},"required":["text"]}`,
 		annotations: additive, quick: notesAdd,
 	},
+	{name: "meta", description: "Returns the _meta of the call, as JSON.", annotations: pure, quick: callMeta},
 	{name: "notes_list", description: "Lists the notes that were added since the server started.", annotations: pure, quick: notesList},
 	{name: "time_now", description: "Tells the current time in UTC, as RFC 3339.", annotations: pure, quick: timeNow},
 	{name: "image", description: "Returns a PNG image of one red pixel.", annotations: pure, quick: image},
@@ -159,4 +160,17 @@ func big(_ *server, c *call) (json.RawMessage, *rpcError) {
 	}
 	const line = "the quick brown fox jumps over the lazy dog. "
 	return c.text(strings.Repeat(line, a.Bytes/len(line)+1)[:a.Bytes]), nil
+}
+
+func callMeta(_ *server, c *call) (json.RawMessage, *rpcError) {
+	var params struct {
+		Meta json.RawMessage `json:"_meta"`
+	}
+	if err := json.Unmarshal(c.params, &params); err != nil {
+		return c.problem("the parameters are no object: " + err.Error()), nil
+	}
+	if params.Meta == nil {
+		params.Meta = json.RawMessage(`{}`)
+	}
+	return c.text(string(params.Meta)), nil
 }

@@ -29,6 +29,9 @@ const (
 	slotToken
 	slotVersion
 	slotCapabilities
+	slotTraceParent
+	slotTraceState
+	slotBaggage
 	slotRequestID
 	slotReason
 	numSlots
@@ -46,6 +49,7 @@ var incomingShape = jsonrpc.NewParamsShape(
 		{Name: "progressToken"},
 		{Name: "io.modelcontextprotocol/protocolVersion"},
 		{Name: "io.modelcontextprotocol/clientCapabilities"},
+		{Name: "traceparent"}, {Name: "tracestate"}, {Name: "baggage"},
 	}},
 	jsonrpc.Field{Name: "requestId"},
 	jsonrpc.Field{Name: "reason"},
@@ -100,6 +104,28 @@ func (in *incoming) token() json.RawMessage {
 		return nil
 	}
 	return raw
+}
+
+// Bounds of the strings of a trace context, after what W3C recommends to
+// accept at least; what is longer does not travel on.
+const (
+	maxTraceParent = 256
+	maxTraceState  = 2048
+	maxBaggage     = 8192
+)
+
+// traceContext returns the trace context in the request's _meta. What is not a
+// string, or too long, is none.
+func (in *incoming) traceContext() messages.TraceContext {
+	text := func(slot, most int) json.RawMessage {
+		if raw := in.slots[slot]; len(raw) > 2 && raw[0] == '"' && len(raw) <= most {
+			return raw
+		}
+		return nil
+	}
+	return messages.TraceContext{
+		Parent: text(slotTraceParent, maxTraceParent), State: text(slotTraceState, maxTraceState), Baggage: text(slotBaggage, maxBaggage),
+	}
 }
 
 // request reads the arguments of the spliced tool into r. The error is for the

@@ -210,7 +210,7 @@ func (c *connection) call(in *incoming, era messages.Era) {
 	p := &pending{c: c}
 	p.ID, p.Call, p.Token, p.Era = in.ID, NextCall(), in.token(), era
 	r := Request{
-		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era,
+		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Context: in.traceContext(),
 		Cancelled: p.Cancelled(), Reply: p,
 	}
 	if p.Token != nil {

@@ -33,6 +33,9 @@ type Request struct {
 	Params json.RawMessage
 	// Timeout is what the client asked for; 0 where it asked for nothing.
 	Timeout time.Duration
+	// Context is the trace context that the request came with; it aliases
+	// the client's line as well.
+	Context messages.TraceContext
 	// Era is the protocol generation of this request.
 	Era messages.Era
 	// Cancelled is true once the client gave the call up.
