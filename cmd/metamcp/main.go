@@ -105,6 +105,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 type common struct {
 	files    []string
 	name     string // of the host
+	web      string // where its page is; "": nowhere
 	logLevel string
 	overlay  *config.Overlay
 	stderr   io.Writer // never blocks

@@ -1,0 +1,141 @@
+// One request as a sequence: its actors are lanes, its messages arrows between
+// them. The address has #request/NUMBER meanwhile, which opens it again.
+
+import { $, ask, clock, duration, el, plural, set } from './dom.js';
+import { rest } from './flow.js';
+import { actor, bytes, failed, sign, title } from './records.js';
+
+const dialog = $('request');
+let shown = '';
+
+// actorsOf lists the actors in the order in which they come in.
+function actorsOf(records) {
+  const names = [];
+  for (const r of records) {
+    const message = r.kind === 'message' || r.kind === 'dead-letter';
+    for (const path of message ? [r.from, r.to] : [r.to]) {
+      if (!path && !message) continue;
+      if (!names.includes(actor(path))) names.push(actor(path));
+    }
+  }
+  return names;
+}
+
+async function open(id) {
+  shown = id;
+  set($('request-title'), `Request #${id}`);
+  set($('request-note'), '');
+  $('request-facts').replaceChildren();
+  $('sequence').replaceChildren();
+  if (!dialog.open) dialog.showModal();
+  $('request-close').focus();
+  try {
+    const view = await ask(`/api/requests/${encodeURIComponent(id)}`);
+    if (shown === id) show(view.records);
+  } catch (e) {
+    if (shown === id) set($('request-note'), e.message);
+  }
+}
+
+function show(records) {
+  const asked = records.find((r) => r.kind === 'request');
+  const answer = records.find((r) => r.kind === 'answer');
+  const facts = [
+    ['Tool', asked || answer ? `${(asked || answer).server}/${(asked || answer).tool}` : 'not known'],
+    ['Outcome', answer ? answer.outcome : 'no answer yet'],
+    ['Took', answer ? duration(answer.ranNs) : '–'],
+    ['Sizes', [asked && asked.bytes ? `${bytes(asked.bytes)} in` : '', answer && answer.bytes ? `${bytes(answer.bytes)} out` : ''].filter(Boolean).join(', ') || '–'],
+    ['Began', clock(records[0].time)],
+  ];
+  $('request-facts').replaceChildren(...facts.map(([k, v]) => el('div', k === 'Outcome' && answer && answer.outcome !== 'ok' ? 'bad' : '', el('dt', '', k), el('dd', '', v))));
+  set($('request-note'), `${plural(records.length, 'record')}${asked && answer ? '' : '; some are not kept any more, or not there yet'}`);
+  draw(records);
+}
+
+function draw(records) {
+  // The order of sending, since an inner message is recorded before the outer.
+  const sorted = records.map((r, i) => [r, i]).sort(([a, i], [b, j]) => Date.parse(a.time) - Date.parse(b.time) || (a.time < b.time ? -1 : a.time > b.time ? 1 : i - j)).map(([r]) => r);
+  const names = actorsOf(sorted);
+  const start = sorted[0].time;
+  const head = el('div', 'lanes-head', ...names.map((n) => el('span', '', n)));
+  head.setAttribute('aria-hidden', 'true');
+  const list = el('ol', 'steps');
+  for (const r of sorted) list.append(step(r, names, start));
+  const box = $('sequence');
+  box.style.setProperty('--lanes', names.length);
+  box.replaceChildren(head, list);
+}
+
+function step(r, names, start) {
+  const row = el('li', failed(r) ? 'bad' : '');
+  row.dataset.kind = r.kind;
+  const message = r.kind === 'message' || r.kind === 'dead-letter';
+  const text = message ? `${actor(r.from)} → ${actor(r.to)}` : r.to ? actor(r.to) : '';
+  const told = el('div', 'told', el('p', 'what', el('strong', '', `${message ? '' : `${sign(r)} `}${title(r)}`), el('span', 'way', text)), el('p', 'rest', rest(r)));
+  if (r.payload !== undefined) told.append(el('pre', '', JSON.stringify(r.payload, null, 2)));
+  row.append(el('span', 'offset', `+${offset(start, r.time)}`), lanes(r, names, message), told);
+  return row;
+}
+
+// offset is the time between two times of RFC 3339, finer than a Date.
+function offset(from, to) {
+  const nanos = (t) => Number(((/\.(\d+)/.exec(t) || ['', '0'])[1]).padEnd(9, '0').slice(0, 9));
+  const seconds = (t) => Math.floor(Date.parse(t) / 1000);
+  return duration((seconds(to) - seconds(from)) * 1e9 + nanos(to) - nanos(from));
+}
+
+const svg = (tag, attributes) => {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v);
+  return node;
+};
+
+function lanes(r, names, message) {
+  const width = 100;
+  const middle = (name) => names.indexOf(name) * width + width / 2;
+  const height = 40;
+  const root = svg('svg', { viewBox: `0 0 ${names.length * width} ${height}`, class: 'lanes', 'aria-hidden': 'true', preserveAspectRatio: 'none' });
+  for (const n of names) root.append(svg('line', { class: 'life', x1: middle(n), x2: middle(n), y1: 0, y2: height }));
+  const to = r.to || message ? middle(actor(r.to)) : -1;
+  if (message && r.from !== r.to && actor(r.from) !== actor(r.to)) {
+    const from = middle(actor(r.from));
+    const tip = to > from ? -7 : 7;
+    root.append(svg('line', { class: 'arrow', x1: from, x2: to + tip / 2, y1: height / 2, y2: height / 2 }));
+    root.append(svg('path', { class: 'tip', d: `M${to} ${height / 2} l${tip} -5 v10 z` }));
+  } else if (to >= 0) {
+    root.append(svg('circle', { class: 'event', cx: to, cy: height / 2, r: 5 }));
+  }
+  return root;
+}
+
+function follow() {
+  const m = /^#request\/(\d+)$/.exec(location.hash);
+  if (m) open(m[1]);
+  else if (dialog.open) dialog.close();
+}
+
+dialog.addEventListener('close', () => {
+  const id = shown;
+  shown = '';
+  if (location.hash === `#request/${id}`) history.replaceState(null, '', location.pathname);
+  // The row may have gone from the list meanwhile, and the focus with it.
+  const row = document.querySelector(`#flow a[href="#request/${id}"]`);
+  if (!document.activeElement || document.activeElement === document.body) (row || $('flow')).focus();
+});
+dialog.addEventListener('click', (e) => { if (e.target === dialog) dialog.close(); });
+$('request-close').addEventListener('click', () => dialog.close());
+$('request-copy').addEventListener('click', async () => {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    set($('request-note'), 'The link is in the clipboard; it works in a browser that has opened this page.');
+  } catch {
+    set($('request-note'), `The clipboard cannot be used; the link is ${location.href}`);
+  }
+});
+window.addEventListener('hashchange', follow);
+// A click on the request that is in the address already changes no address.
+document.addEventListener('click', (e) => {
+  const a = e.target.closest ? e.target.closest('a[href^="#request/"]') : null;
+  if (a && a.getAttribute('href') === location.hash) follow();
+});
+follow();
