@@ -14,7 +14,6 @@ function actorsOf(records) {
   for (const r of records) {
     const message = r.kind === 'message' || r.kind === 'dead-letter';
     for (const path of message ? [r.from, r.to] : [r.to]) {
-      if (!path && !message) continue;
       if (!names.includes(actor(path))) names.push(actor(path));
     }
   }
@@ -54,10 +53,10 @@ function show(records) {
 
 function draw(records) {
   // The order of sending, since an inner message is recorded before the outer.
-  const sorted = records.map((r, i) => [r, i]).sort(([a, i], [b, j]) => Date.parse(a.time) - Date.parse(b.time) || (a.time < b.time ? -1 : a.time > b.time ? 1 : i - j)).map(([r]) => r);
+  const sorted = records.toSorted((a, b) => nanoseconds(b.time, a.time));
   const names = actorsOf(sorted);
   const start = sorted[0].time;
-  const head = el('div', 'lanes-head', ...names.map((n) => el('span', '', n)));
+  const head = el('div', 'lanes-head', ...names.map((n) => el('span', '', ...n.split(/(?=\/)/).flatMap((part) => [part, el('wbr')]))));
   head.setAttribute('aria-hidden', 'true');
   const list = el('ol', 'steps');
   for (const r of sorted) list.append(step(r, names, start));
@@ -73,37 +72,45 @@ function step(r, names, start) {
   const text = message ? `${actor(r.from)} → ${actor(r.to)}` : r.to ? actor(r.to) : '';
   const told = el('div', 'told', el('p', 'what', el('strong', '', `${message ? '' : `${sign(r)} `}${title(r)}`), el('span', 'way', text)), el('p', 'rest', rest(r)));
   if (r.payload !== undefined) told.append(el('pre', '', JSON.stringify(r.payload, null, 2)));
-  row.append(el('span', 'offset', `+${offset(start, r.time)}`), lanes(r, names, message), told);
+  row.append(el('span', 'offset', `+${offset(nanoseconds(start, r.time))}`), lanes(r, names, message), told);
   return row;
 }
 
-// offset is the time between two times of RFC 3339, finer than a Date.
-function offset(from, to) {
-  const nanos = (t) => Number(((/\.(\d+)/.exec(t) || ['', '0'])[1]).padEnd(9, '0').slice(0, 9));
+// nanoseconds is the time between two times of RFC 3339, finer than a Date.
+function nanoseconds(from, to) {
+  const fraction = (t) => Number(((/\.(\d+)/.exec(t) || ['', '0'])[1]).padEnd(9, '0').slice(0, 9));
   const seconds = (t) => Math.floor(Date.parse(t) / 1000);
-  return duration((seconds(to) - seconds(from)) * 1e9 + nanos(to) - nanos(from));
+  return (seconds(to) - seconds(from)) * 1e9 + fraction(to) - fraction(from);
 }
 
-const svg = (tag, attributes) => {
+// offset writes such a time as finely as it matters for the order.
+function offset(ns) {
+  if (ns < 1e6) return `${Math.round(ns / 1e3)} µs`;
+  if (ns < 1e9) return `${(ns / 1e6).toFixed(2)} ms`;
+  return `${(ns / 1e9).toFixed(3)} s`;
+}
+
+const svg = (tag, attributes, ...children) => {
   const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
   for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v);
+  node.append(...children);
   return node;
 };
 
+// lanes draws a row of the diagram: what stays in the middle of a lane is placed
+// in percent, so that arrows keep their shape in every size.
 function lanes(r, names, message) {
-  const width = 100;
-  const middle = (name) => names.indexOf(name) * width + width / 2;
-  const height = 40;
-  const root = svg('svg', { viewBox: `0 0 ${names.length * width} ${height}`, class: 'lanes', 'aria-hidden': 'true', preserveAspectRatio: 'none' });
-  for (const n of names) root.append(svg('line', { class: 'life', x1: middle(n), x2: middle(n), y1: 0, y2: height }));
-  const to = r.to || message ? middle(actor(r.to)) : -1;
-  if (message && r.from !== r.to && actor(r.from) !== actor(r.to)) {
-    const from = middle(actor(r.from));
-    const tip = to > from ? -7 : 7;
-    root.append(svg('line', { class: 'arrow', x1: from, x2: to + tip / 2, y1: height / 2, y2: height / 2 }));
-    root.append(svg('path', { class: 'tip', d: `M${to} ${height / 2} l${tip} -5 v10 z` }));
-  } else if (to >= 0) {
-    root.append(svg('circle', { class: 'event', cx: to, cy: height / 2, r: 5 }));
+  const middle = (name) => ((names.indexOf(name) + 0.5) * 100) / names.length;
+  const root = svg('svg', { class: 'lanes', 'aria-hidden': 'true' });
+  for (const n of names) root.append(svg('line', { class: 'life', x1: `${middle(n)}%`, x2: `${middle(n)}%`, y1: 0, y2: '100%' }));
+  const from = middle(actor(r.from));
+  const to = middle(actor(r.to));
+  if (message && from !== to) {
+    root.append(
+      svg('line', { class: 'arrow', x1: `${from}%`, x2: `${to}%`, y1: '1.25em', y2: '1.25em' }),
+      svg('svg', { x: `${to}%`, y: '1.25em', overflow: 'visible' }, svg('path', { class: 'tip', d: to > from ? 'M-1 0 l-9 -5 v10 z' : 'M1 0 l9 -5 v10 z' })));
+  } else {
+    root.append(svg('circle', { class: 'event', cx: `${to}%`, cy: '1.25em', r: 5 }));
   }
   return root;
 }

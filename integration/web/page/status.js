@@ -52,11 +52,12 @@ function showPool(p) {
     if (box.className !== kind) box.className = kind;
   });
   places.setAttribute('aria-label', `${plural(busy, 'place')} busy, ${idle} idle, ${p.size - p.used} free, ${p.reserve - p.reserveUsed} in reserve`);
-  const legend = [['busy', `${busy} busy`], ['idle', `${idle} idle`], ['free', `${Math.max(0, p.size - p.used)} free`], ['reserve', `${p.reserve - p.reserveUsed} in reserve`], ['waiters', `${p.waiters} of ${p.maxWaiters} waiting`], ['evictions', plural(p.evictions, 'eviction')]];
+  const legend = [['busy', `${busy} busy`], ['idle', `${idle} idle`], ['free', `${Math.max(0, p.size - p.used)} free`], ['reserve', p.reserve ? `${p.reserve - p.reserveUsed} in reserve` : ''], ['waiters', `${p.waiters} of ${p.maxWaiters} waiting`], ['evictions', plural(p.evictions, 'eviction')]];
   const list = $('pool-legend');
   legend.forEach(([kind, text], i) => {
     const item = list.children[i] || list.appendChild(el('li', kind));
     set(item, text);
+    item.hidden = !text;
     if (kind === 'waiters') item.classList.toggle('bad', p.waiters > 0);
   });
 }
@@ -92,7 +93,10 @@ function newRow(name) {
   const tools = el('span', 'tools');
   const processes = el('span', 'processes');
   const description = el('p', 'description');
-  const error = el('p', 'error');
+  const message = el('p');
+  const details = el('pre');
+  const more = el('details', '', el('summary', '', 'Details'), details);
+  const error = el('div', 'error', message, more);
   const node = el('li', '', el('div', 'line', el('h3', '', name), state, breaker), el('p', 'meta', tools, processes), description, error);
   node.dataset.server = name;
   let current = null;
@@ -109,7 +113,9 @@ function newRow(name) {
       set(description, s.description || '');
       description.hidden = !s.description;
       const e = s.error;
-      set(error, e ? [e.code, e.message, e.hint].filter(Boolean).join(' — ') : '');
+      set(message, e ? [`${e.code}: ${e.message}.`.replace(/\.\.$/, '.'), e.hint].filter(Boolean).join(' ') : '');
+      set(details, e && e.details ? e.details.join('\n') : '');
+      more.hidden = !details.textContent;
       error.hidden = !e;
       row.tick();
     },
