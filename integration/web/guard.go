@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"net"
 	"net/http"
 	"strings"
 )
@@ -23,12 +24,13 @@ type guard struct {
 	hosts  map[string]bool // what a browser may call this server
 }
 
-func newGuard(port string) *guard {
+// newGuard guards a server that listens on a loopback address.
+func newGuard(ip, port string) *guard {
 	g := &guard{token: newSecret(), secret: newSecret(), cookie: "metamcp-" + port, hosts: map[string]bool{}}
-	for _, name := range []string{"127.0.0.1", "localhost", "[::1]"} {
-		g.hosts[name+":"+port] = true
+	for _, name := range []string{ip, "127.0.0.1", "::1", "localhost"} {
+		g.hosts[net.JoinHostPort(name, port)] = true
 		if port == "80" {
-			g.hosts[name] = true
+			g.hosts[strings.TrimSuffix(net.JoinHostPort(name, port), ":80")] = true
 		}
 	}
 	return g

@@ -50,7 +50,7 @@ func TestScreens(t *testing.T) {
 		"postgres": child("demo", "Queries the staging database, read-only", "--name", "postgres"),
 		"browser":  child("demo", "Drives a headless browser", "--exit-at-start", "3", "--exit-text", "fatal: no display, and no headless mode in this build"),
 		"search":   child("demo", "Searches the web"),
-	}, map[string]any{"pool": map[string]any{"poolSize": 16, "reserve": 2}})
+	}, map[string]any{"pool": map[string]any{"poolSize": 16, "resPoolSize": 2}})
 	b := openTab(t, chrome, s.URL())
 	call(t, e, "files", "echo", `{"text":"notes/today.md"}`)
 	call(t, e, "github", "notes_add", `{"text":"x"}`)
@@ -70,6 +70,8 @@ func TestScreens(t *testing.T) {
 	b.until(`document.querySelectorAll('#flow [data-kind="answer"]').length >= 4`)
 	b.run(`document.getElementById("query").value = "add a note"; document.getElementById("search").requestSubmit()`)
 	b.until(`document.querySelectorAll("#matches li").length > 0`)
+	call(t, e, "github", "notes_add", `{"text":"release on Monday"}`)
+	b.until(`document.querySelectorAll('#flow [data-kind="answer"]').length >= 5`)
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) { look(t, b, v) })
 	}

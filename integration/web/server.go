@@ -104,12 +104,12 @@ func Serve(o Options) (*Server, error) {
 		cancel()
 		return nil, listenError(addr, err)
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	ip, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("no web page: %w", err), l.Close())
 	}
-	g := newGuard(port)
+	g := newGuard(ip, port)
 	s.url = "http://" + l.Addr().String() + "/?token=" + url.QueryEscape(g.token)
 	s.http = &http.Server{
 		Handler:           s.counted(g.wrap(mux)),

@@ -101,7 +101,7 @@ const svg = (tag, attributes, ...children) => {
 // in percent, so that arrows keep their shape in every size.
 function lanes(r, names, message) {
   const middle = (name) => ((names.indexOf(name) + 0.5) * 100) / names.length;
-  const root = svg('svg', { class: 'lanes', 'aria-hidden': 'true' });
+  const root = svg('svg', { 'aria-hidden': 'true' });
   for (const n of names) root.append(svg('line', { class: 'life', x1: `${middle(n)}%`, x2: `${middle(n)}%`, y1: 0, y2: '100%' }));
   const from = middle(actor(r.from));
   const to = middle(actor(r.to));
@@ -112,7 +112,7 @@ function lanes(r, names, message) {
   } else {
     root.append(svg('circle', { class: 'event', cx: `${to}%`, cy: '1.25em', r: 5 }));
   }
-  return root;
+  return el('div', 'lanes', root);
 }
 
 function follow() {
