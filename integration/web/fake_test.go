@@ -19,10 +19,16 @@ import (
 type fakeHost struct {
 	mu       sync.Mutex
 	status   messages.HostStatus
-	fail     error                       // of everything
-	watchers map[int]context.CancelFunc  // who watches now
-	records  []chan messages.TraceRecord // one for each who ever watched
-	hang     chan struct{}               // not nil: searches take until they are cancelled; gets one for each
+	fail     error                      // of everything
+	watchers map[int]context.CancelFunc // who watches now
+	tapes    []tape                     // one for each who ever watched
+	hang     chan struct{}              // not nil: searches take until they are cancelled; gets one for each
+}
+
+// tape is what one watcher gets.
+type tape struct {
+	records chan messages.TraceRecord
+	over    <-chan struct{} // closed when it watches no more
 }
 
 func newFakeHost() *fakeHost { return &fakeHost{watchers: map[int]context.CancelFunc{}} }
@@ -47,35 +53,51 @@ func (h *fakeHost) Trace(ctx context.Context) (<-chan messages.TraceRecord, erro
 		return nil, h.fail
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	n, c := len(h.records), make(chan messages.TraceRecord)
-	h.records = append(h.records, c)
+	n, out := len(h.tapes), make(chan messages.TraceRecord)
+	in := tape{make(chan messages.TraceRecord), ctx.Done()}
+	h.tapes = append(h.tapes, in)
 	h.watchers[n] = cancel
-	context.AfterFunc(ctx, func() {
-		h.set(func() {
-			delete(h.watchers, n)
-			close(c)
-		})
-	})
-	return c, nil
+	go func() {
+		defer close(out)
+		defer h.set(func() { delete(h.watchers, n) })
+		for {
+			select {
+			case r := <-in.records:
+				select {
+				case out <- r:
+				case <-in.over:
+					return
+				}
+			case <-in.over:
+				return
+			}
+		}
+	}()
+	return out, nil
 }
 
 // attached returns how many watch, and how many ever did.
 func (h *fakeHost) attached() (now, ever int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.watchers), len(h.records)
+	return len(h.watchers), len(h.tapes)
 }
 
-// say sends a record to the last who watched.
-func (h *fakeHost) say(t *testing.T, r messages.TraceRecord) {
+// say sends a record to the last who watched, and reports whether it still
+// does.
+func (h *fakeHost) say(t *testing.T, r messages.TraceRecord) bool {
 	t.Helper()
 	h.mu.Lock()
-	c := h.records[len(h.records)-1]
+	last := h.tapes[len(h.tapes)-1]
 	h.mu.Unlock()
 	select {
-	case c <- r:
+	case last.records <- r:
+		return true
+	case <-last.over:
+		return false
 	case <-time.After(patience):
 		t.Fatal("nobody takes the record")
+		return false
 	}
 }
 

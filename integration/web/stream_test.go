@@ -28,7 +28,7 @@ type stream struct {
 
 // event is one of them.
 type event struct {
-	Name    string
+	Name    string `json:"-"`
 	Records []messages.TraceRecord
 	Dropped uint64
 	Next    uint64
@@ -261,22 +261,13 @@ func TestADeadBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, patience, func() error {
-		now, _ := h.attached()
-		if now == 0 {
-			return nil
+	deadline := time.Now().Add(patience)
+	for h.say(t, messages.TraceRecord{Kind: messages.TraceMessage, Payload: long}) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is still served")
 		}
-		h.mu.Lock()
-		records := h.records[0]
-		h.mu.Unlock()
-		for range 500 {
-			select {
-			case records <- messages.TraceRecord{Kind: messages.TraceMessage, Payload: long}:
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
-		return errors.New("it is still served")
-	})
+	}
+	awaitAttached(t, h, 0, 1)
 }
 
 func TestCloseEndsOpenStreams(t *testing.T) {
