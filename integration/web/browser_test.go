@@ -211,10 +211,13 @@ func TestPage(t *testing.T) {
 		b.until(`document.querySelector('[data-server="demo"]').dataset.state === "IDLE"`)
 		b.until(`document.getElementById("calls-total").textContent === "1"`)
 		b.until(`document.querySelectorAll('#flow [data-kind="answer"]').length === 1`)
-		for range 3 {
+		for range 6 {
 			_, _ = e.Execute(t.Context(), "broken", "x", nil, metamcp.ExecuteOptions{}) // it fails, and the page shows it
 		}
 		b.until(`document.querySelector('[data-server="broken"] .error').textContent.includes("/no/such/program")`)
+		b.until(`/^breaker open, [0-9]+ s left$/.test(document.querySelector('[data-server="broken"] .breaker').textContent)`)
+		b.run(`window.seen = document.querySelector('[data-server="broken"] .breaker').textContent`)
+		b.until(`document.querySelector('[data-server="broken"] .breaker').textContent !== window.seen`) // it counts down
 
 		b.expectComplaints()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -225,5 +228,132 @@ func TestPage(t *testing.T) {
 		b.until(`document.getElementById("link").dataset.state === "gone" && !document.getElementById("banner").hidden`)
 		closePage(t, s)
 		b.until(`document.getElementById("banner").textContent.includes("does not answer")`)
+	})
+	t.Run("one request", func(t *testing.T) {
+		e, s := openPage(t, map[string]any{"demo": child("demo", "")}, nil)
+		b := openTab(t, chrome, s.URL())
+		call(t, e, "demo", "echo", `{"text":"hello"}`)
+		b.until(`document.querySelector('#flow [data-kind="answer"] a')`)
+		b.run(`document.querySelector('#flow [data-kind="answer"] a').click()`)
+		b.until(`document.getElementById("request").open && document.querySelector('.steps [data-kind="answer"]')`)
+		b.until(`[...document.querySelectorAll("#request-facts dd")].some((d) => d.textContent === "demo/echo")`)
+		b.until(`[...document.querySelectorAll(".steps .what")].some((p) => /^Call.*demo~.* → demo~.*conn#1$/.test(p.textContent))`)
+		b.until(`document.querySelectorAll(".steps .arrow").length > 3`)
+		// The address opens it again, also in a tab that did not see it happen.
+		link := eval[string](b, "location.href")
+		if !strings.Contains(link, "#request/") {
+			t.Fatalf("the address is %s", link)
+		}
+		other := openTab(t, chrome, link)
+		other.until(`document.getElementById("request").open && document.querySelector('.steps [data-kind="answer"]')`)
+		other.run(`location.hash = "#request/999"`)
+		other.expectComplaints() // that there is no such thing is one
+		other.until(`document.getElementById("request-note").textContent.includes("Nothing is known of request 999")`)
+	})
+
+	t.Run("the flow", func(t *testing.T) {
+		e, s := openPage(t, map[string]any{"one": child("demo", ""), "two": child("demo", "")}, nil)
+		b := openTab(t, chrome, s.URL())
+		call(t, e, "one", "echo", `{"text":"hello"}`)
+		call(t, e, "two", "fail", `{"message":"no"}`)
+		b.until(`document.querySelectorAll('#flow [data-kind="answer"]').length === 2`)
+		const rows = `document.querySelectorAll("#flow li:not([data-kind=start])")`
+		filter := func(id, value string) {
+			b.run(`const f = document.getElementById(` + strconv.Quote(id) + `); f.value = ` + strconv.Quote(value) + `; f.dispatchEvent(new Event("input", {bubbles: true}))`)
+		}
+		filter("filter-kind", "requests")
+		b.until(rows + `.length === 4`)
+		filter("filter-server", "two")
+		b.until(rows + `.length === 2`)
+		filter("filter-kind", "trouble")
+		b.until(rows + `.length === 1 && ` + rows + `[0].textContent.includes("tool-error")`)
+		filter("filter-kind", "")
+		filter("filter-server", "")
+		filter("filter-type", "transition")
+		b.until(rows + `.length > 3 && [...` + rows + `].every((r) => r.dataset.kind === "transition")`)
+		filter("filter-type", "")
+		number := eval[string](b, `document.querySelector("#flow a").textContent`)
+		filter("filter-request", number)
+		b.until(rows + `.length > 3 && [...` + rows + `].every((r) => r.querySelector("a").textContent === ` + strconv.Quote(number) + `)`)
+		filter("filter-request", "")
+
+		b.run(`document.getElementById("pause").click()`)
+		before := eval[int](b, rows+`.length`)
+		call(t, e, "one", "echo", `{"text":"again"}`)
+		b.until(`/^Paused: [0-9]+ new/.test(document.getElementById("flow-note").textContent)`)
+		if after := eval[int](b, rows+`.length`); after != before {
+			t.Errorf("the paused list grew from %d to %d", before, after)
+		}
+		b.run(`document.getElementById("pause").click()`)
+		b.until(rows + `.length > ` + strconv.Itoa(before))
+		// However much is said, the list is bounded and changes seldom.
+		b.run(`window.changes = 0; new MutationObserver(() => window.changes++).observe(document.getElementById("flow"), {childList: true}); window.since = performance.now()`)
+		for range 200 {
+			call(t, e, "one", "echo", `{"text":"much"}`)
+		}
+		b.until(`Number(document.getElementById("calls-total").textContent) === 203`)
+		b.until(`document.querySelectorAll("#flow li").length === 500`)
+		if rate := eval[float64](b, `window.changes / ((performance.now() - window.since) / 1000 + 0.2)`); rate > 20 {
+			t.Errorf("the list changes %.1f times a second", rate)
+		}
+	})
+
+	t.Run("keyboard alone", func(t *testing.T) {
+		e, s := openPage(t, map[string]any{"demo": child("demo", "")}, nil)
+		b := openTab(t, chrome, s.URL())
+		call(t, e, "demo", "echo", `{"text":"hello"}`)
+		b.until(`document.querySelectorAll('#flow [data-kind="answer"]').length === 1`)
+		b.tabTo(".skip")
+		b.do(chromedp.KeyEvent(enter))
+		b.until(`document.activeElement.id === "servers"`)
+		b.tabTo("#pause")
+		b.do(chromedp.KeyEvent(enter))
+		b.until(`document.getElementById("pause").getAttribute("aria-pressed") === "true"`)
+		b.do(chromedp.KeyEvent(enter))
+		b.tabTo("#flow a.request")
+		b.do(chromedp.KeyEvent(enter))
+		b.until(`document.getElementById("request").open && document.querySelector(".steps li")`)
+		b.until(`document.getElementById("request").contains(document.activeElement)`)
+		b.do(chromedp.KeyEvent(escape))
+		b.until(`!document.getElementById("request").open && document.activeElement.matches("#flow a.request") && location.hash === ""`)
+		b.run(`document.getElementById("catalog").focus()`) // what lies between are many requests
+		b.tabTo("#query")
+		b.do(chromedp.KeyEvent("keep a note" + enter))
+		b.until(`document.querySelector("#matches h3").textContent === "notes_add"`)
+		b.tabTo("#matches button")
+		b.do(chromedp.KeyEvent(enter))
+		b.until(`document.querySelector("#matches pre").textContent.includes("inputSchema")`)
+		b.do(chromedp.KeyEvent(enter))
+		b.until(`document.querySelector("#matches pre").hidden`)
+		b.run(`document.getElementById("query").focus()`)
+		b.do(chromedp.KeyEvent(escape))
+		b.until(`document.getElementById("query").value === "" && !document.querySelector("#matches li")`)
+	})
+
+	t.Run("texts of a hostile server are inert", func(t *testing.T) {
+		e, s := openPage(t, map[string]any{
+			"hostile":       child("hostile", attack),
+			"<i>italic</i>": child("demo", attack, "--exit-at-start", "3", "--exit-text", "fatal: "+attack),
+		}, nil)
+		b := openTab(t, chrome, s.URL())
+		b.until(`document.querySelector('[data-server="hostile"] .description').textContent.includes("onerror")`)
+		_, _ = e.Execute(t.Context(), "<i>italic</i>", "x", nil, metamcp.ExecuteOptions{})                       // it ends with an attack on stderr
+		_, _ = e.Execute(t.Context(), "hostile", "<b>bold</b>", json.RawMessage(`{}`), metamcp.ExecuteOptions{}) // so does this one
+		_, _ = e.Execute(t.Context(), "hostile", "<script>1</script>", nil, metamcp.ExecuteOptions{})            // there is no such tool
+		b.until(`[...document.querySelectorAll("#server-list h3")].some((h) => h.textContent === "<i>italic</i>")`)
+		b.until(`[...document.querySelectorAll("#server-list .error")].some((p) => p.textContent.includes("onerror"))`)
+		b.run(`document.getElementById("query").value = "hostile tool"; document.getElementById("search").requestSubmit()`)
+		b.until(`[...document.querySelectorAll("#matches h3")].some((h) => h.textContent === "<b>bold</b>")`)
+		b.run(`document.querySelector("#matches button").click()`)
+		b.until(`document.querySelector("#matches pre").textContent.includes("<script>")`)
+		b.until(`document.querySelector('#flow [data-kind="answer"] a')`)
+		b.run(`document.querySelector('#flow [data-kind="answer"] a').click()`)
+		b.until(`document.querySelector(".steps li")`)
+		if title := eval[string](b, "document.title"); title != "metamcp" {
+			t.Errorf("the title is %q", title)
+		}
+		if n := eval[int](b, `document.querySelectorAll("main script, main img, main i, main b, dialog script, dialog img, dialog b").length`); n != 0 {
+			t.Errorf("%d elements are made of texts", n)
+		}
 	})
 }
