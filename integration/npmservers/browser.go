@@ -161,7 +161,7 @@ func untar(r io.Reader, dir string) error {
 }
 
 func write(path string, r io.Reader) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700) //nolint:gosec // G302: programs and libraries are executable
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
 		return err
 	}

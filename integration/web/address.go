@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// wsaInUse is Windows' own number for a port that is taken.
-const wsaInUse = syscall.Errno(10048)
+// addressInUse is Windows' own number for a port that is taken.
+const addressInUse = 10048
 
 // CheckAddr returns the address to listen on: ":7777" and "localhost:7777" mean
 // 127.0.0.1. Port 0 is any free one. An address that other machines reach is
@@ -37,7 +37,7 @@ func CheckAddr(addr string) (string, error) {
 // listenError says what to do about a port that cannot be had.
 func listenError(addr string, err error) error {
 	var no syscall.Errno
-	if errors.Is(err, syscall.EADDRINUSE) || runtime.GOOS == "windows" && errors.As(err, &no) && no == wsaInUse {
+	if errors.Is(err, syscall.EADDRINUSE) || runtime.GOOS == "windows" && errors.As(err, &no) && no == addressInUse {
 		_, port, splitErr := net.SplitHostPort(addr)
 		next, parseErr := strconv.Atoi(port)
 		if splitErr != nil || parseErr != nil || next >= 65535 {

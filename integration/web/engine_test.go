@@ -27,7 +27,7 @@ const attack = `<script>document.title="owned"</script><img src=x onerror="docum
 func child(kind, description string, args ...string) map[string]any {
 	self, err := os.Executable()
 	if err != nil {
-		panic(err) //nolint:forbidigo // no test can run without its own path
+		panic(err) // no test can run without its own path
 	}
 	return map[string]any{"command": self, "args": append([]string{}, args...), "description": description, "env": map[string]string{childVariable: kind}}
 }

@@ -12,7 +12,7 @@ import (
 const (
 	codeBadRequest = "BAD_REQUEST"
 	codeForbidden  = "FORBIDDEN"
-	codeToken      = "TOKEN_NEEDED" //nolint:gosec // G101: the name of an error, no credential
+	codeToken      = "TOKEN_NEEDED"
 	codeMethod     = "METHOD_NOT_ALLOWED"
 	codeNotFound   = "NOT_FOUND"
 	codeTooMany    = "TOO_MANY"

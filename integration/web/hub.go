@@ -104,7 +104,8 @@ func (h *hub) follow(ctx context.Context, w *watch, records <-chan messages.Trac
 			last, soon = time.Now(), false
 			due.Reset(statusEvery)
 		case <-ctx.Done():
-			for range records { //nolint:revive // the host closes it soon
+			for range records {
+				continue // the host closes it soon
 			}
 			return
 		}

@@ -33,6 +33,13 @@ type batch struct {
 // events streams statuses and batches of records until the page or the host
 // goes.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		writeFailure(w, &failure{http.StatusServiceUnavailable, codeTooMany, fmt.Sprintf("%d pages are open already", MaxStreams), "Close one of them."})
+		return
+	}
 	var at cursor
 	text := r.URL.Query().Get("after")
 	if text != "" {
@@ -42,13 +49,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		at.record = n
-	}
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
-		writeFailure(w, &failure{http.StatusServiceUnavailable, codeTooMany, fmt.Sprintf("%d pages are open already", MaxStreams), "Close one of them."})
-		return
 	}
 	if err := s.hub.join(); err != nil {
 		writeFailure(w, err)

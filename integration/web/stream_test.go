@@ -228,6 +228,10 @@ func TestTooManyPages(t *testing.T) {
 	if status != http.StatusServiceUnavailable || !strings.Contains(body, "TOO_MANY") {
 		t.Errorf("one more is answered with %d: %s", status, body)
 	}
+	// A page that wants to know why it gets no stream asks like this.
+	if status, _ := c.get("/api/events?after=why"); status != http.StatusServiceUnavailable {
+		t.Errorf("the question why is answered with %d", status)
+	}
 	awaitAttached(t, h, 1, 1)
 	all[0].close()
 	testkit.Eventually(t, patience, func() error {
