@@ -36,6 +36,10 @@ func child(kind, description string, args ...string) map[string]any {
 func openPage(t *testing.T, servers map[string]any, settings map[string]any) (*metamcp.Engine, *web.Server) {
 	t.Helper()
 	dir := t.TempDir()
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	settings["cache"] = map[string]any{"enabled": false} // the page needs nothing on disk
 	raw, err := json.Marshal(map[string]any{"mcpServers": servers, "metamcp": settings})
 	if err != nil {
 		t.Fatal(err)
