@@ -35,9 +35,6 @@ export function noteDropped(count) {
   addRecords([{ kind: 'dropped', time: new Date().toISOString(), count, detail: `${plural(count, 'record')} went by too fast to be shown` }]);
 }
 
-// recordsOf returns what the page knows of a request, oldest first.
-export const recordsOf = (request) => ring.filter((r) => r.request === request);
-
 function soon() {
   if (!timer) timer = setTimeout(flush, pause);
 }

@@ -27,7 +27,8 @@ async function open(id) {
   $('request-facts').replaceChildren();
   $('sequence').replaceChildren();
   if (!dialog.open) dialog.showModal();
-  $('request-close').focus();
+  // Not a button: whoever holds Enter would press it at once.
+  $('request-title').focus();
   try {
     const view = await ask(`/api/requests/${encodeURIComponent(id)}`);
     if (shown === id) show(view.records);
