@@ -106,6 +106,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 type common struct {
 	files     []string
 	name      string // of the host
+	web       string // where its page is; "": nowhere
 	logLevel  string
 	logFormat string // text or json
 	overlay   *config.Overlay

@@ -16,6 +16,7 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/web"
 )
 
 // endTimeout bounds the end of the host after its drain: a child's ladder
@@ -33,12 +34,18 @@ func newServe(c *common) *cobra.Command {
 
 func serveFlags(cmd *cobra.Command, c *common) {
 	cmd.Flags().StringVar(&c.name, "name", "", `what "metamcp status" and others call this host (default: after its pid)`)
+	cmd.Flags().StringVar(&c.web, "web", "", "show the host in a browser: `address` such as :7777 or 127.0.0.1:7777; the link is printed on stderr")
 }
 
 // serve is the host. It ends when its input ends or at a signal: no new
 // requests, those in flight drain, all children end. A second signal skips the
 // drain.
 func serve(parent context.Context, c *common) error {
+	if c.web != "" {
+		if _, err := web.CheckAddr(c.web); err != nil {
+			return usageError{fmt.Errorf("--web: %w", err)}
+		}
+	}
 	if isTerminal(os.Stdin) {
 		fmt.Fprintf(c.stderr, terminalHint, c.entry())
 	}
@@ -71,6 +78,8 @@ func serve(parent context.Context, c *common) error {
 	} else if addr != nil {
 		e.Log().Info("metrics are served", "url", "http://"+addr.String()+"/metrics")
 	}
+	page := make(chan *web.Server, 1)
+	go func() { page <- c.openPage(e) }()
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	served := make(chan struct{})
@@ -82,6 +91,9 @@ func serve(parent context.Context, c *common) error {
 	if s := <-socket; s != nil {
 		err = errors.Join(err, s.Close(ending))
 	}
+	if p := <-page; p != nil {
+		err = errors.Join(err, p.Close(ending))
+	}
 	close(served)
 	select {
 	case <-e.GaveUp():
@@ -89,6 +101,21 @@ func serve(parent context.Context, c *common) error {
 	default:
 	}
 	return err
+}
+
+// openPage serves the web page where it was asked for, and returns nil where
+// there is none: the host does its work without it.
+func (c *common) openPage(e *metamcp.Engine) *web.Server {
+	if c.web == "" {
+		return nil
+	}
+	page, err := e.OpenWeb(c.web, c.name)
+	if err != nil {
+		fmt.Fprintln(c.stderr, "metamcp:", err)
+		return nil
+	}
+	fmt.Fprintln(c.stderr, "metamcp: this host in a browser:", page.URL())
+	return page
 }
 
 // watch ends the session at the first signal, and the calls in flight at the

@@ -1,11 +1,14 @@
 package npmservers_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/npmservers"
 	"github.com/metamcp/metamcp/integration/testkit"
@@ -49,7 +52,7 @@ func TestServersAnswer(t *testing.T) {
 // A lock file that names the registry of the machine it was made on would send
 // every other machine there.
 func TestLockFilesNameNoHost(t *testing.T) {
-	for _, dir := range []string{npmservers.Dir(t), npmservers.ModernDir(t)} {
+	for _, dir := range []string{npmservers.Dir(t), npmservers.ModernDir(t), npmservers.BrowserDir(t)} {
 		data, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 		if err != nil {
 			t.Fatal(err)
@@ -68,5 +71,18 @@ func TestLockFilesNameNoHost(t *testing.T) {
 				t.Errorf("%s in %s has no integrity hash", name, dir)
 			}
 		}
+	}
+}
+
+// The browser runs with what comes with it, and says its version.
+func TestBrowserStarts(t *testing.T) {
+	b := npmservers.Chromium(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, b.Path, "--version")
+	cmd.Env = append(os.Environ(), b.Env...)
+	out, err := cmd.Output()
+	if err != nil || !strings.Contains(string(out), "Chrom") {
+		t.Errorf("%s says %q: %v", b.Path, out, err)
 	}
 }
