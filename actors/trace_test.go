@@ -193,3 +193,24 @@ func TestATraceThatCannotBeWritten(t *testing.T) {
 		t.Error("somebody watches still")
 	}
 }
+
+// sink takes records and drops them.
+type sink struct{}
+
+func (sink) WriteRecord(*messages.TraceRecord) error { return nil }
+func (sink) Flush() error                            { return nil }
+
+func BenchmarkTraceMessage(b *testing.B) {
+	sys := kernel.New(slog.New(slog.DiscardHandler))
+	trace := newTrace(sys, nil)
+	w := trace.Attach(sink{}, nil)
+	now := time.Now()
+	r := kernel.Record{From: "metamcp/pool", To: "metamcp/pool/breaker/a~1", Type: "Call", Span: 1, Parent: 2, Sent: now, Received: now, Handled: now}
+	b.ReportAllocs()
+	for b.Loop() {
+		trace.Message(&r)
+	}
+	if err := w.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -45,7 +45,7 @@ func (c *Context) Send(pid *PID, msg any) {
 		return
 	}
 	if c.sys.tracer.Load() != nil {
-		msg = &traced{msg: msg, from: c.Origin(), at: time.Now(), correlation: c.correlation}
+		msg = &traced{msg: msg, from: Origin{c.ac.Self().GetId(), c.span}, at: time.Now(), correlation: c.correlation}
 	}
 	c.sys.root.Send(pid, msg)
 }

@@ -94,6 +94,8 @@ type host struct {
 	ctx   Context
 	done  chan struct{}
 	end   *tail
+
+	record Record // of the message at hand, while somebody traces
 }
 
 func (h *host) Receive(ac actor.Context) {
@@ -133,15 +135,17 @@ func (h *host) receiveTraced(m *traced) {
 		h.inner.Receive(&h.ctx, m.msg)
 		return
 	}
-	r := Record{
+	r := &h.record
+	*r = Record{
 		From: m.from.Actor, To: h.ctx.ac.Self().GetId(), Type: TypeName(m.msg), Sent: m.at,
 		Span: h.ctx.sys.spans.Add(1), Parent: m.from.Span,
 	}
 	h.ctx.span, h.ctx.correlation = r.Span, m.correlation
-	if c, ok := m.msg.(correlated); ok && c.Correlation() != 0 {
+	msg := m.msg
+	if c, ok := msg.(correlated); ok && c.Correlation() != 0 {
 		h.ctx.correlation = c.Correlation()
 	}
-	if c, ok := m.msg.(sized); ok {
+	if c, ok := msg.(sized); ok {
 		r.Bytes = c.PayloadBytes()
 	}
 	st, stated := h.inner.(Stater)
@@ -158,9 +162,9 @@ func (h *host) receiveTraced(m *traced) {
 		if stated {
 			r.After = st.StateName()
 		}
-		box.t.Message(&r)
+		box.t.Message(r)
 	}()
-	h.inner.Receive(&h.ctx, m.msg)
+	h.inner.Receive(&h.ctx, msg)
 	panicked = false
 }
 
