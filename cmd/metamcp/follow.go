@@ -21,18 +21,13 @@ func (f *traceFlags) live(ctx context.Context, c *common, out io.Writer, name st
 	if err != nil {
 		return usageError{err}
 	}
-	host, err := c.traceHost(name)
+	host, stateDir, err := c.traceHost(name)
 	if err != nil {
 		return err
 	}
 	if f.lines || f.json || f.lasts > 0 || !drawable(out) {
 		defer host.Close()
 		return f.streamLines(ctx, c, out, host, filter)
-	}
-	again, err := c.again(host.Info().Name)
-	if err != nil {
-		host.Close()
-		return err
 	}
 	for i, condition := range conditions {
 		conditions[i] = strings.ReplaceAll(condition, " ", "?") // a blank would end it
@@ -42,19 +37,15 @@ func (f *traceFlags) live(ctx context.Context, c *common, out io.Writer, name st
 		environ = append(environ, "NO_COLOR=1")
 	}
 	return liveview.Run(ctx, liveview.Options{
-		Name: host.Info().Name, Source: host, Again: again, Filter: strings.Join(conditions, " "), ASCII: f.ascii,
+		Name: host.Info().Name, Source: host, Again: again(stateDir, host.Info().Name), Filter: strings.Join(conditions, " "), ASCII: f.ascii,
 		Input: os.Stdin, Output: out, Environ: environ,
 	})
 }
 
 // again finds a host of that name once more.
-func (c *common) again(name string) (func(context.Context) (liveview.Source, error), error) {
-	dir, err := c.stateDir()
-	if err != nil {
-		return nil, err
-	}
+func again(stateDir, name string) func(context.Context) (liveview.Source, error) {
 	return func(context.Context) (liveview.Source, error) {
-		info, err := control.Find(dir, name)
+		info, err := control.Find(stateDir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +54,7 @@ func (c *common) again(name string) (func(context.Context) (liveview.Source, err
 			return nil, err // and no client, which would be a Source that is not nil
 		}
 		return client, nil
-	}, nil
+	}
 }
 
 // drawable tells that out is a terminal whose cursor can be moved.

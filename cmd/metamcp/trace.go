@@ -138,7 +138,7 @@ func (f *traceFlags) openTrace(ctx context.Context, c *common, stdin io.Reader, 
 			return t, err
 		}
 	}
-	host, err := c.traceHost(name)
+	host, _, err := c.traceHost(name)
 	if err != nil {
 		return nil, err
 	}

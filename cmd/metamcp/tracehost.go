@@ -17,29 +17,41 @@ import (
 // attached tells that a flag asks for a running host.
 func (f *traceFlags) attached() bool { return f.follow || f.lines || f.lasts > 0 }
 
-// traceHost connects with a running host. A name that nothing has is one error
-// for files and hosts.
-func (c *common) traceHost(name string) (*control.Client, error) {
-	host, err := c.dialHost(name)
-	var e *control.Error
-	if name == "" || !errors.As(err, &e) || e.Code != control.CodeHostNotFound && e.Code != control.CodeNoHost {
-		return host, err
+// traceHost connects with a running host, and returns the state folder that it
+// was found in. A name that nothing has is one error for files and hosts.
+func (c *common) traceHost(name string) (host *control.Client, stateDir string, err error) {
+	stateDir, err = c.stateDir()
+	if err != nil {
+		return nil, "", err
 	}
-	what := "is no file"
+	info, err := control.Find(stateDir, name)
+	var e *control.Error
+	switch {
+	case err == nil:
+		host, err = control.Dial(info)
+	case errors.As(err, &e) && e.Code == control.CodeSeveralHosts:
+		err = usageError{err}
+	case name != "" && errors.As(err, &e) && (e.Code == control.CodeHostNotFound || e.Code == control.CodeNoHost):
+		err = neither(name, stateDir)
+	}
+	return host, stateDir, err
+}
+
+// neither says that a name is that of no trace and no host, and which hosts
+// there are.
+func neither(name, stateDir string) error {
+	what := fmt.Sprintf("there is no file %s (nor one of %s.1 to %s.9)", name, name, name)
 	if info, err := os.Stat(name); err == nil {
-		if what = "is a file"; info.IsDir() {
-			what = "is a folder"
+		what = name + " is a file, which is read without --follow, --lines and --for"
+		if info.IsDir() {
+			what = name + " is a folder and no trace"
 		}
 	}
-	dir, err := c.stateDir()
+	hosts, err := control.Hosts(stateDir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	hosts, err := control.Hosts(dir)
-	if err != nil {
-		return nil, err
-	}
-	running := "no host runs with the state folder " + dir
+	running := "no host runs with the state folder " + stateDir
 	if len(hosts) > 0 {
 		list := make([]string, len(hosts))
 		for i, h := range hosts {
@@ -47,7 +59,7 @@ func (c *common) traceHost(name string) (*control.Client, error) {
 		}
 		running = "these run: " + strings.Join(list, ", ")
 	}
-	return nil, fmt.Errorf("%s %s (nor are %s.1 to %s.9), and no running host has that name or process id; %s", name, what, name, name, running)
+	return fmt.Errorf("%s, and no running host has that name or process id; %s", what, running)
 }
 
 // record collects what a host does until ctx or --for ends. A host that ends

@@ -1,7 +1,6 @@
 package liveview
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -32,7 +31,7 @@ func parseQuery(text string) (query, error) {
 	}
 	var err error
 	if q.filter, err = tracelog.ParseFilter(given); err != nil {
-		return query{}, fmt.Errorf("the filter is not understood: %w", err)
+		return query{}, err
 	}
 	return q, nil
 }

@@ -142,14 +142,17 @@ func (m *model) openedLines() []string {
 	for _, line := range o.lines[o.top:to] {
 		lines = append(lines, cutTo(line, m.width))
 	}
-	f := lookFaint
-	return append(filled(lines, rows+titleLines, 0), m.joined(m.width, part{"esc back", f}, part{"q quit", f}, part{"? help", f}, part{"arrows, pgup, pgdn, home, end scroll", f}))
+	f, gone := lookFaint, part{}
+	if !m.link.live {
+		gone = m.linkPart()
+	}
+	return append(filled(lines, rows+titleLines, 0), m.joined(m.width, part{"esc back", f}, gone, part{"q quit", f}, part{"? help", f}, part{"arrows, pgup, pgdn, home, end scroll", f}))
 }
 
 // helpText fits the smallest window that is meant to be used, 60x16.
 var helpText = []string{
 	"tab              the other pane",
-	"arrows pgup pgdn home end   move; end goes on with the newest",
+	"arrows pgup pgdn home end  move; end follows the newest",
 	"enter            a message: its request as a diagram;",
 	"                 an actor: only what has to do with it",
 	"esc              back; no filter",

@@ -14,12 +14,12 @@ const (
 	leastWidth  = 30
 	leastHeight = 9
 	// sideBySide is the width from which the panes stand beside each other.
-	sideBySide   = 110
-	headerLines  = 3
-	titleLines   = 1
-	footerLines  = 1
-	stateColumn  = 14
-	mailboxColum = 7
+	sideBySide    = 110
+	headerLines   = 3
+	titleLines    = 1
+	footerLines   = 1
+	stateColumn   = 14
+	mailboxColumn = 7
 )
 
 // layout is where the panes are.
@@ -52,7 +52,11 @@ func (m *model) page(p pane) int {
 
 // View implements [tea.Model].
 func (m *model) View() tea.View {
-	v := tea.NewView(strings.Join(m.lines(), "\n"))
+	text := strings.Join(m.lines(), "\n")
+	if m.ascii {
+		text = strings.ReplaceAll(text, "…", "~") // where something was cut
+	}
+	v := tea.NewView(text)
 	v.AltScreen = true
 	v.WindowTitle = "metamcp trace " + m.name
 	return v
@@ -134,9 +138,9 @@ func (m *model) actorLine(a *actor, room int, chosen bool) string {
 	if chosen {
 		mark = ">"
 	}
-	name := fit(m.plain(mark+m.branch(a)+a.label), room-stateColumn-mailboxColum-2)
+	name := fit(m.plain(mark+m.branch(a)+a.label), room-stateColumn-mailboxColumn-2)
 	state = " " + fit(m.plain(state), stateColumn)
-	box = strings.Repeat(" ", max(0, mailboxColum-len(box))) + box + " "
+	box = strings.Repeat(" ", max(0, mailboxColumn-len(box))) + box + " "
 	if chosen {
 		return lookChosen.paint(name + state + box)
 	}
