@@ -27,6 +27,9 @@ const (
 	maxDetail = 1024
 )
 
+// longest is what is believed of a duration, in nanoseconds: about three years.
+const longest = int64(1e17)
+
 // link says whether a host is attached.
 type link struct {
 	live bool
@@ -197,13 +200,15 @@ func reason(err error) string {
 	return clean(err.Error(), maxDetail)
 }
 
-// bounded cuts long texts, so that so many records take so much memory.
+// bounded cuts long texts, so that so many records take so much memory, and
+// makes numbers believable.
 func bounded(r messages.TraceRecord) messages.TraceRecord {
 	for _, name := range []*string{&r.Kind, &r.From, &r.To, &r.Type, &r.Before, &r.After, &r.Outcome, &r.Server, &r.Tool} {
 		if len(*name) > maxName {
 			*name = strings.Clone((*name)[:maxName])
 		}
 	}
+	r.WaitNs, r.RanNs = min(max(r.WaitNs, 0), longest), min(max(r.RanNs, 0), longest)
 	if len(r.Detail) > maxDetail {
 		r.Detail = strings.Clone(r.Detail[:maxDetail])
 	}

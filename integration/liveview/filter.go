@@ -60,14 +60,18 @@ func (q *query) wants(r *messages.TraceRecord) bool {
 	return true
 }
 
-// holds tells whether a word is in one of the texts of a record.
+// holds tells whether a word is in one of the texts of a record; # and a number
+// are the request alone.
 func holds(r *messages.TraceRecord, word string) bool {
+	if n, err := strconv.ParseUint(strings.TrimPrefix(word, "#"), 10, 64); err == nil && word[0] == '#' {
+		return r.Request == n
+	}
 	for _, text := range []string{r.Type, r.To, r.From, r.Kind, r.Tool, r.Server, r.Before, r.After, r.Outcome, r.Detail} {
 		if strings.Contains(strings.ToLower(text), word) {
 			return true
 		}
 	}
-	return word[0] == '#' && r.Request != 0 && word[1:] == strconv.FormatUint(r.Request, 10)
+	return false
 }
 
 // onActor is the filter for an actor and everything below it. Blanks end a

@@ -2,6 +2,7 @@ package liveview
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -136,7 +137,7 @@ func (m *model) bar(p *messages.PoolStatus, most int) (text string, cells int) {
 		if p.Size <= 0 || n <= 0 {
 			return 0
 		}
-		return min((n*cells+p.Size-1)/p.Size, cells)
+		return min(int(math.Ceil(min(float64(n)/float64(p.Size), 1)*float64(cells))), cells)
 	}
 	taken := part(p.Used)
 	busy := min(part(p.Used-p.Idle), taken)

@@ -84,7 +84,14 @@ func (o *opened) draw(room int, ascii bool) {
 		o.lines = []string{clean(err.Error(), maxDetail)}
 		return
 	}
-	o.lines = strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	// traceview leaves what changes the width of others; it takes no column.
+	shown := strings.Map(func(r rune) rune {
+		if r != '\x1b' && r != '\n' && obeyed(r) {
+			return -1
+		}
+		return r
+	}, strings.TrimRight(text.String(), "\n"))
+	o.lines = strings.Split(shown, "\n")
 }
 
 // fields are all members of one record.

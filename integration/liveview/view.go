@@ -20,6 +20,7 @@ const (
 	footerLines   = 1
 	stateColumn   = 14
 	mailboxColumn = 7
+	manyMessages  = 999_999 // in a mailbox; more are shown as such
 )
 
 // layout is where the panes are.
@@ -132,7 +133,10 @@ func (m *model) actorLine(a *actor, room int, chosen bool) string {
 	state, look := m.tree.state(a.id, m.now)
 	box := " "
 	if n, known := m.tree.mailbox[a.id]; known {
-		box = strconv.Itoa(n)
+		box = strconv.Itoa(min(max(n, 0), manyMessages))
+		if n > manyMessages {
+			box += "+"
+		}
 	}
 	mark := " "
 	if chosen {
