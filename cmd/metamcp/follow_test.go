@@ -18,11 +18,13 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// tracingHost is a fake: whoever attaches gets the same records, and then
-// nothing until it ends.
+// tracingHost is a fake: whoever attaches gets the same records, and then the
+// end, or nothing more.
 type tracingHost struct {
 	*fakeHost
-	records []messages.TraceRecord
+	records  []messages.TraceRecord
+	goesOn   bool
+	attached chan struct{} // one for each viewer
 }
 
 // Trace implements control.Host.
@@ -31,12 +33,17 @@ func (h *tracingHost) Trace(context.Context) (<-chan messages.TraceRecord, error
 	for _, r := range h.records {
 		c <- r
 	}
+	if !h.goesOn {
+		close(c)
+	}
+	h.attached <- struct{}{}
 	return c, nil
 }
 
-func serveTracing(t *testing.T, dir, name string) *control.Server {
+func serveTracing(t *testing.T, dir, name string, goesOn bool) (s *control.Server, attached <-chan struct{}) {
 	t.Helper()
-	h := &tracingHost{fakeHost: newFakeHost(dir)}
+	const viewers = 100
+	h := &tracingHost{fakeHost: newFakeHost(dir), goesOn: goesOn, attached: make(chan struct{}, viewers)}
 	for line := range strings.SplitSeq(tracedCall, "\n") {
 		var r messages.TraceRecord
 		if json.Unmarshal([]byte(line), &r) == nil && r.Kind != messages.TraceStart {
@@ -48,7 +55,7 @@ func serveTracing(t *testing.T, dir, name string) *control.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { endFake(t, s) })
-	return s
+	return s, h.attached
 }
 
 // traceHostCommand runs `metamcp trace …` with a state folder.
@@ -75,9 +82,9 @@ func TestTraceOfAHost(t *testing.T) {
 	}
 	t.Setenv(config.FilesVariable, cfg)
 	none, one, two := filepath.Join(base, "none"), filepath.Join(base, "one"), filepath.Join(base, "two")
-	serveTracing(t, one, "work")
-	serveTracing(t, two, "a")
-	serveTracing(t, two, "b")
+	serveTracing(t, one, "work", false)
+	serveTracing(t, two, "a", false)
+	serveTracing(t, two, "b", false)
 	t.Chdir(base) // where the folder one has the name of no host, and t.jsonl is a file
 
 	for _, tt := range []struct {
@@ -87,18 +94,18 @@ func TestTraceOfAHost(t *testing.T) {
 		not       string   // in stdout
 		says      string   // in the error or the notes
 	}{
-		{one, "work --for 300ms", exitOK, []string{"REQUEST", "demo/echo", "other", "tool-error"}, "", "recording work (pid "},
-		{one, "--for 300ms --errors", exitOK, []string{"demo/echo"}, "other", "Ctrl-C"},
-		{one, "work show 7 --for 300ms", exitOK, []string{"request 7  demo/echo", "Call"}, "other", ""},
-		{one, "work --json --for 300ms", exitOK, []string{`"requests"`, `"outcome": "tool-error"`}, "", ""},
-		{one, "work --html - --for 300ms", exitOK, []string{"<!doctype html>", "demo~1"}, "", ""},
-		{one, "work show 9 --for 300ms", exitFailed, nil, "", `no request "9"; it has 2`},
-		{one, "work --lines --for 300ms", exitOK, []string{"start", "demo~1  Call", "other~1  Call", "tool-error"}, "\x1b", ""},
-		{one, "--lines --json --for 300ms", exitOK, []string{`{"v":2,`, `"kind":"start"`, `"server":"demo"`}, "", ""},
-		{one, "--follow --for 300ms --server other", exitOK, []string{"other~1  Call"}, "demo", ""},
-		{one, "--lines --for 300ms --actor demo --type Call", exitOK, []string{"demo~1  Call"}, "other", ""},
-		{one, "--lines --for 300ms --request 8", exitOK, []string{"other~1"}, "demo", ""},
-		{one, "--lines --for 300ms --errors", exitOK, []string{"tool-error"}, "Call", ""},
+		{one, "work --for 1h", exitOK, []string{"REQUEST", "demo/echo", "other", "tool-error"}, "", "recording work (pid "},
+		{one, "--for 1h --errors", exitOK, []string{"demo/echo"}, "other", "Ctrl-C"},
+		{one, "work show 7 --for 1h", exitOK, []string{"request 7  demo/echo", "Call"}, "other", ""},
+		{one, "work --json --for 1h", exitOK, []string{`"requests"`, `"outcome": "tool-error"`}, "", ""},
+		{one, "work --html - --for 1h", exitOK, []string{"<!doctype html>", "demo~1"}, "", ""},
+		{one, "work show 9 --for 1h", exitFailed, nil, "", `no request "9"; it has 2`},
+		{one, "work --lines --for 1h", exitOK, []string{"start", "demo~1  Call", "other~1  Call", "tool-error"}, "\x1b", ""},
+		{one, "--lines --json --for 1h", exitOK, []string{`{"v":2,`, `"kind":"start"`, `"server":"demo"`}, "", ""},
+		{one, "--follow --for 1h --server other", exitOK, []string{"other~1  Call"}, "demo", ""},
+		{one, "--lines --for 1h --actor demo --type Call", exitOK, []string{"demo~1  Call"}, "other", ""},
+		{one, "--lines --for 1h --request 8", exitOK, []string{"other~1"}, "demo", ""},
+		{one, "--lines --for 1h --errors", exitOK, []string{"tool-error"}, "Call", ""},
 		{one, "t.jsonl", exitOK, []string{"demo/echo"}, "", ""},
 		{one, "nothing", exitFailed, nil, "", "there is no file nothing (nor one of nothing.1 to nothing.9), and no running host has that name or process id; these run: work (pid "},
 		{two, "--follow nothing", exitFailed, nil, "", "a (pid "},
@@ -147,8 +154,8 @@ func TestTraceOfAHost(t *testing.T) {
 	}
 }
 
-// Without --for, an interrupt is the end of a recording and of lines, and so is
-// the end of the host; neither is a failure.
+// An interrupt is the end of a recording and of lines, and so are --for and the
+// end of the host; none is a failure.
 func TestTraceOfAHostEnds(t *testing.T) {
 	for _, tt := range []struct {
 		line string
@@ -159,10 +166,12 @@ func TestTraceOfAHostEnds(t *testing.T) {
 		{"work --lines", "tool-error", false, ""},
 		{"work --lines", "tool-error", true, "the host work ended"},
 		{"work", "", true, "recording work"},
+		{"work", "", false, "recording work"},
+		{"work --lines --for 50ms", "", false, ""},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			dir := t.TempDir()
-			s := serveTracing(t, dir, "work")
+			s, attached := serveTracing(t, dir, "work", true)
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			var out lockedBuffer
@@ -173,6 +182,11 @@ func TestTraceOfAHostEnds(t *testing.T) {
 				notes, err = traceHostCommand(ctx, &out, append(strings.Fields(tt.line), "--state-dir", dir)...)
 				done <- err
 			}()
+			select {
+			case <-attached:
+			case err := <-done:
+				t.Fatal(err)
+			}
 			testkit.Eventually(t, 30*time.Second, func() error {
 				if !strings.Contains(out.String(), tt.seen) {
 					return errors.New("not seen in " + out.String())
@@ -181,8 +195,7 @@ func TestTraceOfAHostEnds(t *testing.T) {
 			})
 			if tt.host {
 				endFake(t, s)
-			}
-			if !tt.host {
+			} else {
 				interrupt()
 			}
 			if err := <-done; err != nil || !strings.Contains(notes, tt.says) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -89,7 +90,8 @@ func press(m *model, keys ...string) (quit bool) {
 		case strings.HasPrefix(k, "ctrl+"):
 			msg = tea.KeyPressMsg{Code: rune(k[len(k)-1]), Mod: tea.ModCtrl}
 		default:
-			msg = tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
+			code, _ := utf8.DecodeRuneInString(k)
+			msg = tea.KeyPressMsg{Code: code, Text: k}
 		}
 		if _, cmd := m.Update(msg); cmd != nil {
 			_, quit = cmd().(tea.QuitMsg)
@@ -118,10 +120,6 @@ func feedRecords(m *model, records ...messages.TraceRecord) {
 
 func message(request uint64, from, to, kind string) messages.TraceRecord {
 	return messages.TraceRecord{V: 2, Kind: messages.TraceMessage, Request: request, From: from, To: to, Type: kind, Span: request*100 + uint64(len(kind))}
-}
-
-func transition(to, detail string) messages.TraceRecord {
-	return messages.TraceRecord{V: 2, Kind: "transition", To: to, Detail: detail}
 }
 
 func TestTreeShowsStates(t *testing.T) {

@@ -113,7 +113,7 @@ func (x *terminal) await(texts ...string) {
 
 func (x *terminal) keys(text string) {
 	x.t.Helper()
-	if _, err := io.WriteString(x.ptm, text); err != nil {
+	if _, err := x.ptm.WriteString(text); err != nil {
 		x.t.Fatal(err)
 	}
 }

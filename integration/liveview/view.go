@@ -253,12 +253,12 @@ func (m *model) footer() string {
 	if m.ascii {
 		arrows = "arrows scroll"
 	}
-	clear := ""
+	all := ""
 	if !m.query.all() {
-		clear = "esc all"
+		all = "esc all"
 	}
 	f := lookFaint
-	return m.joined(m.width, part{"q quit", f}, part{"? help", f}, part{"tab pane", f}, part{"/ filter", f}, part{clear, f}, part{pause, f}, part{enter, f}, part{arrows, f})
+	return m.joined(m.width, part{"q quit", f}, part{"? help", f}, part{"tab pane", f}, part{"/ filter", f}, part{all, f}, part{pause, f}, part{enter, f}, part{arrows, f})
 }
 
 func cutFirst(text string) (first, rest string) {
