@@ -25,7 +25,12 @@ func (f *traceFlags) live(ctx context.Context, c *common, out io.Writer, name st
 	if err != nil {
 		return err
 	}
-	if f.lines || f.json || f.lasts > 0 || !drawable(out) {
+	if f.lasts > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, f.lasts)
+		defer stop()
+	}
+	if f.lines || f.json || !drawable(out) {
 		defer host.Close()
 		return f.streamLines(ctx, c, out, host, filter)
 	}

@@ -197,6 +197,9 @@ func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string)
 		return traceview.WriteMermaid(out, requests[0])
 	case show != "":
 		return traceview.WriteSequence(out, requests[0], style)
+	case len(t.Requests) == 0:
+		fmt.Fprintln(stderr, "no request is in the trace")
+		return nil
 	case len(requests) == 0:
 		fmt.Fprintf(stderr, "none of the %d requests of the trace fits\n", len(t.Requests))
 		return nil

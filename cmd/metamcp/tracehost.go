@@ -129,12 +129,9 @@ func (f *traceFlags) checkLive(given []string) error {
 	return f.check("")
 }
 
-// streamLines writes records as they come until ctx, --for or the host ends.
+// streamLines writes records as they come until ctx or the host ends.
 func (f *traceFlags) streamLines(parent context.Context, c *common, out io.Writer, host *control.Client, filter *tracelog.Filter) error {
 	ctx, stop := context.WithCancel(parent)
-	if f.lasts > 0 {
-		ctx, stop = context.WithTimeout(parent, f.lasts)
-	}
 	defer stop()
 	w := recordWriter(tracelog.NewText(out, f.style(out).Color))
 	if f.json {

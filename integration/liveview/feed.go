@@ -62,6 +62,7 @@ type intake struct {
 	status  *messages.HostStatus
 	link    *link
 	run     int
+	gone    time.Time // since when no host is attached; zero: one is, or none was yet
 }
 
 func (in *intake) add(r messages.TraceRecord) {
@@ -83,14 +84,17 @@ func (in *intake) attached() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.run++
-	in.status = nil
+	in.status, in.gone = nil, time.Time{}
 	in.link = &link{live: true, run: in.run, at: time.Now()}
 }
 
 func (in *intake) lost(why string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.link = &link{run: in.run, why: why, at: time.Now()}
+	if in.gone.IsZero() {
+		in.gone = time.Now()
+	}
+	in.link = &link{run: in.run, why: why, at: in.gone}
 }
 
 func (in *intake) take() frame {

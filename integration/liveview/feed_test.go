@@ -64,6 +64,7 @@ func newHost(lost error, records ...messages.TraceRecord) *host {
 
 // A host that ends is followed by the next one of its name; each is closed.
 func TestFeed(t *testing.T) {
+	t.Parallel()
 	hosts := []*host{
 		newHost(nil, message(1, "a", "b", "First")),
 		newHost(errors.New("lost\x1b[2J"), message(1, "a", "b", "Second")),
@@ -162,6 +163,7 @@ func TestIntakeIsBounded(t *testing.T) {
 
 // Frames are no closer together than they may be, on the average.
 func TestFrameRate(t *testing.T) {
+	t.Parallel()
 	in := &intake{}
 	in.attached()
 	ctx, stop := context.WithCancel(t.Context())

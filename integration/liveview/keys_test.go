@@ -200,9 +200,22 @@ func TestOpenedRequest(t *testing.T) {
 	if text := screen(m); !strings.Contains(text, "answer ok after 5.00ms") {
 		t.Errorf("and what comes:\n%s", text)
 	}
+	var many []messages.TraceRecord
+	for i := range 2 * quick {
+		many = append(many, messages.TraceRecord{Kind: "late", Request: 7, Span: uint64(i), To: conn, Detail: fmt.Sprintf("number %d", i)})
+	}
+	feedRecords(m, many...)
+	feedRecords(m, messages.TraceRecord{Kind: "late", Request: 7, To: conn, Detail: "the very last"})
+	if press(m, "end"); strings.Contains(screen(m), "the very last") {
+		t.Errorf("so many records are drawn with each frame:\n%s", screen(m))
+	}
+	m.Update(frame{now: m.now.Add(2 * time.Second)})
+	if press(m, "end"); !strings.Contains(screen(m), "the very last") {
+		t.Errorf("a second later:\n%s", screen(m))
+	}
 	m.Update(tea.WindowSizeMsg{Width: 60, Height: 9})
 	press(m, "end")
-	if text := screen(m); !strings.Contains(text, "answer ok") {
+	if text := screen(m); !strings.Contains(text, "the very last") {
 		t.Errorf("small, at the end:\n%s", text)
 	}
 	press(m, "esc")
@@ -247,6 +260,7 @@ func TestFilterKeepsWhatFits(t *testing.T) {
 
 // Whatever comes in whatever order, the screen fits and nothing panics.
 func TestAnything(t *testing.T) {
+	t.Parallel()
 	keys := []string{"tab", "enter", "esc", "up", "down", "pgup", "pgdown", "home", "end", "p", "/", "?", "x", "=", "backspace", "ctrl+u", "s", "ü"}
 	rapid.Check(t, func(rt *rapid.T) {
 		m := testModel(t, 80, 24)

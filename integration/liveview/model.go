@@ -110,8 +110,8 @@ func (m *model) take(f frame) {
 	for i := range f.records {
 		m.record(&f.records[i])
 	}
-	if m.opened != nil && m.opened.fresh {
-		m.opened.draw(m.width, m.ascii)
+	if m.opened != nil {
+		m.opened.refresh(m.now, m.width, m.ascii)
 	}
 }
 

@@ -18,7 +18,12 @@ type opened struct {
 	lines   []string
 	top     int
 	fresh   bool // records came since it was drawn
+	drawn   time.Time
 }
+
+// quick is how many records a diagram may have that is drawn with each frame;
+// a larger one is drawn once a second.
+const quick = 200
 
 // identity tells records apart that may be kept twice.
 type identity struct {
@@ -55,6 +60,14 @@ func (o *opened) add(r *record) {
 	if o.mine(r) && len(o.records) < Kept {
 		o.records = append(o.records, r.TraceRecord)
 		o.fresh = true
+	}
+}
+
+// refresh draws what came, where it is time.
+func (o *opened) refresh(now time.Time, room int, ascii bool) {
+	if o.fresh && (len(o.records) <= quick || now.Sub(o.drawn) >= time.Second) {
+		o.drawn = now
+		o.draw(room, ascii)
 	}
 }
 

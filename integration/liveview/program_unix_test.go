@@ -37,6 +37,7 @@ func call(client *testkit.Lines, id int, server, tool, args string) {
 // The real program in a real terminal, attached to a real host with real
 // children.
 func TestFollowInATerminal(t *testing.T) {
+	t.Parallel()
 	p, client := startHost(t)
 	x := newTerminal(t, 120, 30)
 	cmd := x.start(p.Dir, nil, "trace", "--follow", "--state-dir", p.StateDir())
@@ -87,6 +88,7 @@ func TestFollowInATerminal(t *testing.T) {
 
 // A host that ends is said to have ended, and its successor is shown.
 func TestFollowAHostThatEndsAndComesBack(t *testing.T) {
+	t.Parallel()
 	p, _ := startHost(t)
 	x := newTerminal(t, 100, 24)
 	cmd := x.start(p.Dir, []string{"NO_COLOR=1"}, "trace", "--follow", "work", "--ascii", "--state-dir", p.StateDir())
@@ -114,6 +116,7 @@ func TestFollowAHostThatEndsAndComesBack(t *testing.T) {
 // Where a terminal cannot move its cursor, and where there is none, the lines
 // are written one after the other.
 func TestFollowWithoutAScreen(t *testing.T) {
+	t.Parallel()
 	p, client := startHost(t)
 	args := []string{"trace", "--follow", "work", "--state-dir", p.StateDir()}
 	x := newTerminal(t, 200, 50)
@@ -162,6 +165,7 @@ func TestFollowWithoutAScreen(t *testing.T) {
 
 // A flood neither fills the memory nor the terminal, and keys still work.
 func TestRunInAFlood(t *testing.T) {
+	t.Parallel()
 	h := &host{records: make(chan messages.TraceRecord)}
 	x := newTerminal(t, 100, 30)
 	ctx, stop := context.WithCancel(t.Context())
@@ -207,6 +211,7 @@ func TestRunInAFlood(t *testing.T) {
 // A filter that is wrong is told before anything is drawn, and a context that
 // ends is the end.
 func TestRunEnds(t *testing.T) {
+	t.Parallel()
 	h := newHost(nil)
 	var out bytes.Buffer
 	if err := Run(t.Context(), Options{Source: h, Filter: "server=[", Output: &out}); err == nil || h.closed.Load() != 1 || out.Len() > 0 {
