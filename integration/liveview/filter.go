@@ -3,6 +3,8 @@ package liveview
 import (
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/integration/tracelog"
 	"github.com/metamcp/metamcp/messages"
@@ -74,9 +76,16 @@ func holds(r *messages.TraceRecord, word string) bool {
 	return false
 }
 
-// onActor is the filter for an actor and everything below it. Blanks end a
-// condition, so one stands as any character.
+// onActor is the filter for an actor and everything below it. A blank would end
+// a condition, and what a terminal obeys must not be in the prompt: such a
+// character is any one.
 func onActor(id string) string {
-	pattern := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, " ", "?").Replace(id)
+	pattern := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(id)
+	pattern = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == utf8.RuneError || obeyed(r) {
+			return '?'
+		}
+		return r
+	}, pattern)
 	return "actor=" + pattern + " actor=" + pattern + "/*"
 }

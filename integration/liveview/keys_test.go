@@ -236,6 +236,22 @@ func TestOpenedRequest(t *testing.T) {
 	}
 }
 
+// The filter for an actor finds it, whatever its name is, and nothing else.
+func TestFilterOnActor(t *testing.T) {
+	for _, id := range []string{"metamcp/pool", "a b\u3000c", `a\b*[c]?`, "a\x1b\u202Eb\xff", "a/b/c"} {
+		q, err := parseQuery(onActor(id))
+		if err != nil || len(q.words) > 0 || strings.ContainsFunc(q.text, obeyed) {
+			t.Errorf("%q: %q, %v", id, q.text, err)
+			continue
+		}
+		for actor, want := range map[string]bool{id: true, id + "/conn#1": true, id + "x": false, "x" + id: false, "": false} {
+			if got := q.wants(&messages.TraceRecord{Kind: messages.TraceMessage, To: actor}); got != want {
+				t.Errorf("%q wants %q: %v", q.text, actor, got)
+			}
+		}
+	}
+}
+
 // With a filter, records that fit are kept when all others have gone.
 func TestFilterKeepsWhatFits(t *testing.T) {
 	m := testModel(t, 100, 24)

@@ -43,7 +43,7 @@ func TestFollowInATerminal(t *testing.T) {
 	cmd := x.start(p.Dir, nil, "trace", "--follow", "--state-dir", p.StateDir())
 	x.await("work", "live", fmt.Sprintf("pid %d", p.PID))
 	x.await("demo~", "closed")
-	if !x.screen.IsAltScreen() || !x.colored() {
+	if !x.altScreen() || !x.colored() {
 		t.Error("neither a screen of its own nor colours")
 	}
 
@@ -145,7 +145,7 @@ func TestFollowWithoutAScreen(t *testing.T) {
 	client.Response("2")
 	x.await("demo/echo", "ok")
 	x.await("quick/echo", "ok")
-	if x.screen.IsAltScreen() || x.colored() {
+	if x.altScreen() || x.colored() {
 		t.Error("a dumb terminal got what it does not understand")
 	}
 	seen(`"outcome":"ok","server":"quick"`)

@@ -28,8 +28,22 @@ const patience = time.Minute
 type terminal struct {
 	t        *testing.T
 	ptm, pts *os.File
-	screen   *vt.SafeEmulator
+	mu       sync.Mutex // of screen, except for its Read and Close
+	screen   *vt.Emulator
 	before   *term.State
+}
+
+// Write implements io.Writer: it shows what a program wrote.
+func (x *terminal) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.screen.Write(p)
+}
+
+func (x *terminal) altScreen() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.screen.IsAltScreen()
 }
 
 func newTerminal(t *testing.T, width, height int) *terminal {
@@ -38,13 +52,15 @@ func newTerminal(t *testing.T, width, height int) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{t: t, ptm: ptm, pts: pts, screen: vt.NewSafeEmulator(width, height)}
+	x := &terminal{t: t, ptm: ptm, pts: pts, screen: vt.NewEmulator(width, height)}
 	var copies sync.WaitGroup
-	copies.Go(func() { _, _ = io.Copy(x.screen, ptm) }) // ends when both ends of the terminal are closed
+	copies.Go(func() { _, _ = io.Copy(x, ptm) })        // ends when both ends of the terminal are closed
 	copies.Go(func() { _, _ = io.Copy(ptm, x.screen) }) // answers to questions; ends with the emulator
 	t.Cleanup(func() {
 		_ = pts.Close()
-		_ = x.screen.Close()
+		if input, ok := x.screen.InputPipe().(io.Closer); ok {
+			_ = input.Close() // the emulator's own Close is no friend of its Read
+		}
 		_ = ptm.Close()
 		copies.Wait()
 		if t.Failed() {
@@ -60,7 +76,9 @@ func newTerminal(t *testing.T, width, height int) *terminal {
 
 func (x *terminal) resize(width, height int) {
 	x.t.Helper()
+	x.mu.Lock()
 	x.screen.Resize(width, height)
+	x.mu.Unlock()
 	if err := pty.Setsize(x.ptm, &pty.Winsize{Cols: uint16(width), Rows: uint16(height)}); err != nil {
 		x.t.Fatal(err)
 	}
@@ -68,6 +86,8 @@ func (x *terminal) resize(width, height int) {
 
 // String is what is on the screen.
 func (x *terminal) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	var b strings.Builder
 	for y := range x.screen.Height() {
 		for i := range x.screen.Width() {
@@ -158,7 +178,7 @@ func (x *terminal) ended(cmd *exec.Cmd, code int) {
 		x.t.Errorf("the terminal was %v and is %v (%v)", *x.before, after, err)
 	}
 	testkit.Eventually(x.t, patience, func() error {
-		if x.screen.IsAltScreen() {
+		if x.altScreen() {
 			return errors.New("the alternate screen is still shown")
 		}
 		return nil
@@ -167,6 +187,8 @@ func (x *terminal) ended(cmd *exec.Cmd, code int) {
 
 // colored tells whether any cell of the screen has a colour.
 func (x *terminal) colored() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	for y := range x.screen.Height() {
 		for i := range x.screen.Width() {
 			if cell := x.screen.CellAt(i, y); cell != nil && cell.Style.Fg != nil {
