@@ -286,7 +286,7 @@ func TestAnything(t *testing.T) {
 				press(m, rapid.SampledFrom(keys).Draw(rt, "key"))
 			},
 			"size": func(rt *rapid.T) {
-				m.Update(tea.WindowSizeMsg{Width: rapid.IntRange(0, 150).Draw(rt, "width"), Height: rapid.IntRange(0, 60).Draw(rt, "height")})
+				m.Update(tea.WindowSizeMsg{Width: rapid.IntRange(0, 130).Draw(rt, "width"), Height: rapid.IntRange(0, 30).Draw(rt, "height")})
 			},
 			"records": func(rt *rapid.T) {
 				text := rapid.String()

@@ -269,7 +269,7 @@ func TestHostGoneAndBack(t *testing.T) {
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, hostile := range []string{"plain", "宽字符\U0001F600\u0301\u0301é", "a\x1b[2J\x07b\u202Ec\u2028d\xff"} {
-		for _, size := range [][2]int{{1, 1}, {10, 3}, {29, 16}, {30, 9}, {60, 16}, {80, 24}, {109, 30}, {110, 30}, {200, 50}, {500, 200}, {60, 200}, {300, 9}} {
+		for _, size := range [][2]int{{1, 1}, {10, 3}, {29, 16}, {30, 9}, {60, 16}, {80, 24}, {110, 30}, {200, 50}, {60, 100}, {300, 9}} {
 			m := testModel(t, size[0], size[1])
 			st := testStatus(start)
 			st.Actors = append(st.Actors, messages.ActorStatus{ID: "metamcp/pool/breaker/" + hostile + strings.Repeat("x", 300), Mailbox: 123456789})

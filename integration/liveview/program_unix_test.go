@@ -187,7 +187,7 @@ func TestRunInAFlood(t *testing.T) {
 			return false
 		}
 	}
-	for i := range 20 * Kept {
+	for i := range 5 * Kept {
 		if !send("Common") || i%Kept == 0 && !send("Rare") {
 			return
 		}
