@@ -30,6 +30,13 @@ const (
 // longest is what is believed of a duration, in nanoseconds: about three years.
 const longest = int64(1e17)
 
+// earliest and latest are what is believed of a time: less than 292 years apart,
+// so that a time between two has a duration.
+var (
+	earliest = time.Unix(0, 0).UTC()
+	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
 // link says whether a host is attached.
 type link struct {
 	live bool
@@ -213,6 +220,12 @@ func bounded(r messages.TraceRecord) messages.TraceRecord {
 		}
 	}
 	r.WaitNs, r.RanNs = min(max(r.WaitNs, 0), longest), min(max(r.RanNs, 0), longest)
+	switch {
+	case r.Time.Before(earliest):
+		r.Time = earliest
+	case r.Time.After(latest):
+		r.Time = latest
+	}
 	if len(r.Detail) > maxDetail {
 		r.Detail = strings.Clone(r.Detail[:maxDetail])
 	}

@@ -161,6 +161,16 @@ func TestIntakeIsBounded(t *testing.T) {
 	}
 }
 
+func TestTimesAreBelievable(t *testing.T) {
+	for given, want := range map[time.Time]time.Time{
+		{}: earliest, start: start, latest.Add(time.Hour): latest, time.Unix(math.MinInt64, 0): earliest, time.Unix(math.MaxInt64>>1, 0): latest,
+	} {
+		if got := bounded(messages.TraceRecord{Time: given}).Time; !got.Equal(want) {
+			t.Errorf("%v became %v, want %v", given, got, want)
+		}
+	}
+}
+
 // Frames are no closer together than they may be, on the average.
 func TestFrameRate(t *testing.T) {
 	t.Parallel()

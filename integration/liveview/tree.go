@@ -1,6 +1,7 @@
 package liveview
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,7 +249,7 @@ func (t *tree) state(id string, now time.Time) (text string, look look) {
 
 // seconds are those that are left, rounded up.
 func seconds(d time.Duration) string {
-	s := int64((d + time.Second - 1) / time.Second)
+	s := int64(math.Ceil(d.Seconds()))
 	if s < 100 {
 		return strconv.FormatInt(s, 10) + "s"
 	}
