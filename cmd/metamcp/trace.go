@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,48 +27,77 @@ type traceFlags struct {
 	color        string
 	records      int
 	width        int
+
+	// These attach to a running host.
+	follow, lines bool
+	lasts         time.Duration
 }
 
 func newTrace(c *common) *cobra.Command {
 	f := &traceFlags{}
 	cmd := &cobra.Command{
-		Use:   "trace FILE [show REQUEST]",
-		Short: "Show what a trace tells: its requests, or one as a sequence diagram",
-		Long: `Show a trace that --trace=FILE.jsonl wrote. Rotated files (FILE.1 to FILE.9,
-also .gz) are read with it; "-" reads standard input.
+		Use:   "trace FILE|HOST [show REQUEST]",
+		Short: "Show a trace, or a running host live: requests, sequence diagrams, messages",
+		Long: `Show a trace that --trace=FILE.jsonl wrote, or what a running host does. Rotated
+files (FILE.1 to FILE.9, also .gz) are read with FILE; "-" reads standard input.
+HOST is a name or process id, as metamcp ps lists them; a file of that name counts
+first. With --follow, --lines or --for it may be left out where one host runs.
 
-Without more it lists the requests; "show REQUEST" draws one as a sequence
-diagram, and "show 0" the host's own work. --html and --chrome write all requests
-that fit, or the one that is shown, to a file; "-" is standard output.
+Without more it lists the requests; of a host, those that come until Ctrl-C or
+for the time of --for. "show REQUEST" draws one as a sequence diagram, and "show 0"
+the host's own work. --html and --chrome write all requests that fit, or the one
+that is shown, to a file; "-" is standard output.
 
-Exit status: 0 done, 1 the trace cannot be read or has no such request, 2 wrong
-usage.`,
-		Example: `  metamcp trace run.jsonl --errors
+--follow shows actors, pool and messages of a host in the terminal while they
+change; "?" there lists the keys. --lines writes every record as a line instead,
+and so does --follow where there is no terminal; with --json, as JSON.
+
+Exit status: 0 done, 1 the trace cannot be read, the host cannot be reached, or
+there is no such request, 2 wrong usage.`,
+		Example: `  metamcp trace --follow
+  metamcp trace work --for 10s --errors
+  metamcp trace work --lines --server github
+  metamcp trace run.jsonl --errors
   metamcp trace run.jsonl show 7
   metamcp trace run.jsonl --server github --html run.html
   metamcp trace run.jsonl --chrome run.json   # open it at ui.perfetto.dev
   metamcp trace run.jsonl show 7 --mermaid`,
 		Args: args(traceArgs),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			t, err := openTrace(cmd.InOrStdin(), given[0], traceview.Limits{Records: f.records})
-			if err != nil {
-				return err
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			out := cmd.OutOrStdout()
+			if f.follow || f.lines {
+				if err := f.checkLive(given); err != nil {
+					return usageError{err}
+				}
+				return f.live(ctx, c, out, first(given))
+			}
+			if len(given) == 0 && !f.attached() {
+				return usageError{errors.New("trace needs a FILE or a HOST; see metamcp trace --help")}
 			}
 			show := ""
 			if len(given) == 3 {
 				show = given[2]
 			}
-			if err := notOver(given[0], f.html, f.chrome); err != nil {
+			if err := errors.Join(f.check(show), notOver(first(given), f.html, f.chrome)); err != nil {
 				return usageError{err}
 			}
-			return f.run(cmd.OutOrStdout(), c.stderr, t, show)
+			t, err := f.openTrace(ctx, c, cmd.InOrStdin(), first(given))
+			if err != nil {
+				return err
+			}
+			return f.run(out, c.stderr, t, show)
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.html, "html", "", "write one page of HTML to this `file`")
 	fl.StringVar(&f.chrome, "chrome", "", "write events for Perfetto or chrome://tracing to this `file`")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "watch a running host in the terminal until q")
+	fl.BoolVar(&f.lines, "lines", false, "write what a running host does as lines until Ctrl-C")
+	fl.DurationVar(&f.lasts, "for", 0, "of a running host: for so long, such as 10s (default: until Ctrl-C)")
 	fl.BoolVar(&f.mermaid, "mermaid", false, "with show: print a sequence diagram of Mermaid")
-	fl.BoolVar(&f.json, "json", false, "print JSON; with show, all records of the request")
+	fl.BoolVar(&f.json, "json", false, "print JSON; with show, all records of the request; with --lines, one record a line")
 	fl.StringVar(&f.filter.Server, "server", "", "only requests of this server; * stands for anything")
 	fl.StringVar(&f.filter.Actor, "actor", "", "only what has to do with this actor: a part of its path, or a pattern with *")
 	fl.StringVar(&f.filter.Type, "type", "", "only messages of this type, or events of this kind; * stands for anything")
@@ -81,29 +114,44 @@ usage.`,
 
 func traceArgs(_ *cobra.Command, given []string) error {
 	switch {
-	case len(given) == 0:
-		return errors.New("trace needs a FILE")
-	case len(given) == 1, len(given) == 3 && given[1] == "show":
+	case len(given) <= 1, len(given) == 3 && given[1] == "show":
 		return nil
 	case given[1] == "show" && len(given) == 2:
 		return errors.New("show needs the number of a REQUEST; without show all are listed")
 	}
-	return errors.New("trace takes FILE, or FILE show REQUEST")
+	return errors.New("trace takes FILE or HOST, or FILE show REQUEST")
 }
 
-// openTrace reads the trace that an argument names.
-func openTrace(stdin io.Reader, name string, limits traceview.Limits) (*traceview.Trace, error) {
+// openTrace reads the trace that an argument names, or records one from the
+// host of that name until ctx or --for ends.
+func (f *traceFlags) openTrace(ctx context.Context, c *common, stdin io.Reader, name string) (*traceview.Trace, error) {
+	limits := traceview.Limits{Records: f.records}
 	if name == "-" {
+		if f.attached() {
+			return nil, usageError{errors.New("--for records from a running HOST; standard input is none")}
+		}
 		return traceview.Read(stdin, limits)
 	}
+	if !f.attached() {
+		t, err := readTrace(name, limits)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return t, err
+		}
+	}
+	host, _, err := c.traceHost(name)
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	return f.record(ctx, c, host, limits)
+}
+
+// readTrace reads a file. A folder is no file: a host may have its name.
+func readTrace(name string, limits traceview.Limits) (*traceview.Trace, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder; name the trace in it", name)
+		return nil, fs.ErrNotExist
 	}
-	t, err := traceview.ReadFiles(name, limits)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w; a trace is written by a host that runs with --trace=FILE.jsonl", err)
-	}
-	return t, err
+	return traceview.ReadFiles(name, limits)
 }
 
 // notOver refuses to write over the trace itself.
@@ -122,9 +170,6 @@ func notOver(trace string, outputs ...string) error {
 
 // run shows a trace: all requests that fit, or the one named show.
 func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string) error {
-	if err := f.check(show); err != nil {
-		return usageError{err}
-	}
 	if err := f.times(t); err != nil {
 		return usageError{err}
 	}
@@ -152,6 +197,9 @@ func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string)
 		return traceview.WriteMermaid(out, requests[0])
 	case show != "":
 		return traceview.WriteSequence(out, requests[0], style)
+	case len(t.Requests) == 0:
+		fmt.Fprintln(stderr, "no request is in the trace")
+		return nil
 	case len(requests) == 0:
 		fmt.Fprintf(stderr, "none of the %d requests of the trace fits\n", len(t.Requests))
 		return nil
@@ -171,8 +219,8 @@ func (f *traceFlags) check(show string) error {
 		return errors.New("--html and --chrome write files instead of what --mermaid and --json print")
 	case f.color != "auto" && f.color != "always" && f.color != "never":
 		return fmt.Errorf("--color is auto, always or never, not %q", f.color)
-	case f.records < 0 || f.width < 0:
-		return errors.New("--max-records and --width take a positive number")
+	case f.records < 0 || f.width < 0 || f.lasts < 0:
+		return errors.New("--max-records, --width and --for take a positive number")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 )
@@ -138,7 +139,7 @@ func (r *Request) slowest() string {
 // Duration is a duration for people: three figures and a unit.
 func Duration(d time.Duration) string {
 	if d < 0 {
-		return "-" + Duration(-d)
+		return "-" + Duration(-max(d, -math.MaxInt64)) // the least number has no opposite
 	}
 	figures := func(v float64, unit string) string {
 		switch {

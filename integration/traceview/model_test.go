@@ -3,6 +3,7 @@ package traceview_test
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -220,7 +221,8 @@ func TestChrome(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0ns", 999: "999ns", 1500: "1.50µs", 99_960: "100µs", 9_996: "10.0µs", 12 * ms: "12.0ms", 1500 * ms: "1.50s", 90 * time.Second: "1m30s", -5: "-5ns",
+		math.MinInt64: "-2562047h47m16.854775807s",
+		0:             "0ns", 999: "999ns", 1500: "1.50µs", 99_960: "100µs", 9_996: "10.0µs", 12 * ms: "12.0ms", 1500 * ms: "1.50s", 90 * time.Second: "1m30s", -5: "-5ns",
 	} {
 		if got := traceview.Duration(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
