@@ -58,7 +58,6 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	check("a query", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{"query":"echo"}`))))
 	c.call("dies", "echo", `{"text":"the key is `+key+` and the password `+password+`"}`)
 	for _, command := range []string{"status", "ps"} {
-		//nolint:gosec // The binary that this test built.
 		shown, err := exec.CommandContext(t.Context(), testkit.Binary(t), command, "--json", "--config", p.ConfigFile(), "--state-dir", p.StateDir()).Output()
 		if err != nil || !bytes.Contains(shown, []byte("dies")) {
 			t.Errorf("metamcp %s: %v, %s", command, err, shown)
@@ -72,7 +71,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	c.p.CloseStdin()
 	c.p.Wait(t, patience)
 	check("stderr", []byte(c.p.Stderr.String()))
-	traced, err := os.ReadFile(trace) //nolint:gosec // Nobody else writes into the folder of a test.
+	traced, err := os.ReadFile(trace)
 	if err != nil || !bytes.Contains(traced, []byte(`"payload":{"text":"the key is `)) {
 		t.Errorf("the trace has no payloads: %v", err)
 	}
@@ -85,7 +84,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		data, err := os.ReadFile(path) //nolint:gosec // Nobody else writes into the folder of a test.
+		data, err := os.ReadFile(path)
 		check(filepath.Base(path), data)
 		return err
 	})
