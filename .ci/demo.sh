@@ -60,5 +60,11 @@ printf '%s\n' \
 	'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"demo","tool":"echo","args":{"text":"hello"}}}}' |
 	"$bin" --config "$work/mcp.json" --state-dir "$work/state"
 
-say "What the actors said to each other during one call (--trace, the first 40 lines)."
-"$bin" --config "$work/mcp.json" --state-dir "$work/state" --trace call demo echo '{"text": "hello"}' 2>&1 | sed -n '1,40p'
+say "What the actors said to each other during one call: a trace, and one request of it as a sequence diagram."
+run --trace="$work/run.jsonl" call demo echo '{"text": "hello"}'
+"$bin" trace "$work/run.jsonl"
+"$bin" trace "$work/run.jsonl" show 1 --width 130
+
+say "Every call is on record, and the record is whole."
+run audit list
+run audit verify
