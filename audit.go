@@ -11,6 +11,7 @@ import (
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/audit"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/front"
 )
 
 // auditor keeps the audit log. The log is opened with the first call, on a
@@ -47,6 +48,10 @@ func (a *auditor) called(r *actors.CallReport) {
 		Kind: audit.KindCall, Time: r.Started, Session: r.Call.Session, Request: r.Call.Trace,
 		Server: r.Call.Server, Tool: r.Call.Tool, Args: r.Call.Args, Outcome: r.Outcome, Duration: r.Took,
 		ResultBytes: r.Answer.PayloadBytes(),
+	}
+	if p, ok := a.e.clients.Load(r.Call.Session); ok {
+		info := p.(*front.Peer).GetClientInfo()
+		entry.Client = audit.Client{Name: info.Name, Version: info.Version}
 	}
 	if r.Answer.Err != nil {
 		entry.Class = string(r.Answer.Err.Class)

@@ -79,6 +79,7 @@ type Engine struct {
 	closing sync.Once
 	closed  chan struct{}
 	viewers sync.WaitGroup // of the trace
+	clients sync.Map       // session → its *front.Peer
 }
 
 // Open reads the configuration and starts the runtime. A configuration with

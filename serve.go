@@ -26,6 +26,7 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	if err != nil {
 		return err
 	}
+	defer e.clients.Delete(session.ID())
 	defer session.Close()
 	begin := time.AfterFunc(beginAfter, e.core.BeginSearch)
 	defer begin.Stop()
@@ -35,7 +36,7 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Tool: toolCall, Session: session.ID(),
-		Ready: func(p *front.Peer) { peer = p }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), p) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 
