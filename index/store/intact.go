@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // errGone says that somebody took badger's files away, or cut them.
@@ -40,12 +41,28 @@ func (s *Store) intact() error {
 			return err
 		}
 		if before := s.mapped[name]; info.Size() < before {
+			if info.Size() == 0 && goes(filepath.Join(s.data, name)) {
+				continue
+			}
 			return fmt.Errorf("%w: %w: %s has %d bytes of %d", ErrBroken, errGone, name, info.Size(), before)
 		}
 		sizes[name] = info.Size()
 	}
 	s.mapped = sizes
 	return nil
+}
+
+// goes waits whether an empty file is one that badger is deleting: it empties it
+// first.
+func goes(path string) bool {
+	const patience, look = 2 * time.Second, 5 * time.Millisecond
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(look) {
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // abandoned remembers the databases of this process that could not be closed
