@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/metamcp/metamcp/actors"
@@ -36,7 +35,7 @@ func (e *Engine) newAuditor(st *config.Settings) *auditor {
 	return &auditor{e: e, opts: audit.Options{
 		Path: st.Audit.File, Name: fmt.Sprintf("host-%d", os.Getpid()), PlainArgs: st.Audit.PlainArgs,
 		Scrub: func(args json.RawMessage) json.RawMessage {
-			return e.secrets.Load().Bytes(slices.Clone(args))
+			return e.secrets.Load().JSON(args)
 		},
 		OnProblem: func(err error) { e.log.Error("the audit log has a problem", "error", err) },
 	}}

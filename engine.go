@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -134,6 +135,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		Scrub:     func(err *Error) *Error { return e.secrets.Load().Error(err) },
 		CallEnded: e.callEnded,
 		ScrubText: func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
+		ScrubJSON: func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
 		GaveUp: func(reason any) {
 			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
 			close(e.gaveUp)

@@ -26,6 +26,9 @@ type traceOutput struct {
 // for: "stderr", or the path of a JSONL file.
 func (e *Engine) startTrace(st *config.Settings) error {
 	e.core.Trace().ShowPayloads(st.TracePayloads)
+	e.core.Trace().Broke = func(err error) {
+		e.log.Error("the trace ends here; a restart of metamcp begins another", "error", err)
+	}
 	filter, err := tracelog.ParseFilter(st.TraceFilter)
 	if err != nil {
 		return &Error{Code: messages.CodeConfiguration, Message: err.Error(), Cause: err, Hint: "Several conditions are separated by commas."}

@@ -5,6 +5,7 @@ package actors
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,8 @@ type Options struct {
 	Scrub func(err *messages.Error) *messages.Error
 	// ScrubText does the same for a text, which it may change; nil: it stays.
 	ScrubText func(text []byte) []byte
+	// ScrubJSON does the same for a JSON text, which it does not change.
+	ScrubJSON func(raw json.RawMessage) json.RawMessage
 	// CallEnded is told of every call; nil: nobody is. It runs on the goroutine
 	// that answers and must not block.
 	CallEnded func(r *CallReport)
@@ -88,7 +91,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	}
 	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: make(chan struct{}, maxJudges)}
 	e.searcher = index.NewSearcher(e.view)
-	e.trace = newTrace(e.sys, opts.ScrubText)
+	e.trace = newTrace(e.sys, opts.ScrubText, opts.ScrubJSON)
 	e.observer.trace, e.observer.told = e.trace, opts.CallEnded
 	e.sys.OnUndelivered(e.undelivered)
 	deps := &connectionDeps{

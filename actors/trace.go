@@ -32,9 +32,14 @@ type RecordWriter interface {
 // watch. While nobody does, it is not installed and costs nothing. Its methods
 // are safe for any goroutine.
 type Trace struct {
+	// Broke is told, once for each watcher, that its writer failed and that it
+	// gets nothing more; nil: nobody is. It is set before anyone attaches.
+	Broke func(err error)
+
 	sys *kernel.System
 	// scrub returns a text without secrets.
-	scrub func(text []byte) []byte
+	scrub     func(text []byte) []byte
+	scrubJSON func(raw json.RawMessage) json.RawMessage
 	// payloads says that requests and answers carry what they are about.
 	payloads atomic.Bool
 	dropped  atomic.Uint64 // records, over all watchers
@@ -43,11 +48,14 @@ type Trace struct {
 	watchers atomic.Pointer[[]*Watcher]
 }
 
-func newTrace(sys *kernel.System, scrub func([]byte) []byte) *Trace {
+func newTrace(sys *kernel.System, scrub func([]byte) []byte, scrubJSON func(json.RawMessage) json.RawMessage) *Trace {
 	if scrub == nil {
 		scrub = func(b []byte) []byte { return b }
 	}
-	return &Trace{sys: sys, scrub: scrub}
+	if scrubJSON == nil {
+		scrubJSON = func(raw json.RawMessage) json.RawMessage { return raw }
+	}
+	return &Trace{sys: sys, scrub: scrub, scrubJSON: scrubJSON}
 }
 
 // Dropped is how many records found no room at a watcher, since the start.
@@ -148,6 +156,9 @@ func (w *Watcher) run() {
 			// A full disk ends the trace, not the host; nor shall actors go
 			// on to make records for nobody.
 			w.detach()
+			if told := w.t.Broke; told != nil {
+				told(w.err)
+			}
 			<-w.stop
 			return
 		}
@@ -208,7 +219,7 @@ func (w *Watcher) write(r *messages.TraceRecord) {
 		r.Detail = string(w.t.scrub([]byte(r.Detail)))
 	}
 	if r.Payload != nil {
-		r.Payload = payload(w.t.scrub(slices.Clone(r.Payload)))
+		r.Payload = payload(w.t.scrubJSON(r.Payload))
 	}
 	if err := w.w.WriteRecord(r); err != nil {
 		w.err = fmt.Errorf("write the trace: %w", err)

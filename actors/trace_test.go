@@ -25,7 +25,7 @@ func (s stuck) Write(b []byte) (int, error) {
 func TestATraceThatNobodyTakes(t *testing.T) {
 	to := stuck{make(chan struct{})}
 	sys := kernel.New(slog.New(slog.DiscardHandler))
-	watcher := newTrace(sys, nil).Attach(flat{to}, nil)
+	watcher := newTrace(sys, nil, nil).Attach(flat{to}, nil)
 	for range 2 * traceBuffer {
 		watcher.t.Event(&kernel.Event{Actor: "a", Kind: "b", Detail: "c"})
 	}
@@ -90,6 +90,7 @@ func TestATraceOfACall(t *testing.T) {
 	h.add("a", nil, nil)
 	h.ok("a")
 	h.e.trace.scrub = func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "hush", "•")) }
+	h.e.trace.scrubJSON = func(raw json.RawMessage) json.RawMessage { return h.e.trace.scrub(raw) }
 	h.e.trace.ShowPayloads(true)
 	out := &shelfOfRecords{wrote: make(chan struct{}, 1)}
 	w := h.e.trace.Attach(out, nil)
@@ -167,7 +168,7 @@ func TestATraceOfACall(t *testing.T) {
 // another one goes on.
 func TestATraceThatCannotBeWritten(t *testing.T) {
 	sys := kernel.New(slog.New(slog.DiscardHandler))
-	trace := newTrace(sys, nil)
+	trace := newTrace(sys, nil, nil)
 	full := &shelfOfRecords{err: errors.New("no space left")}
 	good := &shelfOfRecords{wrote: make(chan struct{}, 1)}
 	broken := trace.Attach(full, nil)
@@ -202,7 +203,7 @@ func (sink) Flush() error                            { return nil }
 
 func BenchmarkTraceMessage(b *testing.B) {
 	sys := kernel.New(slog.New(slog.DiscardHandler))
-	trace := newTrace(sys, nil)
+	trace := newTrace(sys, nil, nil)
 	w := trace.Attach(sink{}, nil)
 	now := time.Now()
 	r := kernel.Record{From: "metamcp/pool", To: "metamcp/pool/breaker/a~1", Type: "Call", Span: 1, Parent: 2, Sent: now, Received: now, Handled: now}

@@ -36,7 +36,7 @@ otherwise, so that no host needs to run.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			out := cmd.OutOrStdout()
-			if terminalWidth(out) > 0 {
+			if f, ok := out.(*os.File); ok && isTerminal(f) {
 				out = tame{out}
 			}
 			if host == "" {
@@ -117,7 +117,7 @@ type tame struct{ out io.Writer }
 // Write implements io.Writer.
 func (t tame) Write(p []byte) (int, error) {
 	text := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Cf, r) {
 			return -1
 		}
 		return r

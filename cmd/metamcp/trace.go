@@ -213,6 +213,8 @@ func (f *traceFlags) check(show string) error {
 		return errors.New("--mermaid draws one request: metamcp trace FILE show REQUEST --mermaid")
 	case f.html == "-" && f.chrome == "-":
 		return errors.New("only one of --html and --chrome can go to standard output")
+	case f.html != "" && f.html == f.chrome:
+		return errors.New("--html and --chrome cannot go to the same place")
 	case f.mermaid && f.json:
 		return errors.New("--mermaid and --json exclude each other")
 	case (f.mermaid || f.json) && (f.html != "" || f.chrome != ""):
@@ -277,7 +279,8 @@ func (f *traceFlags) style(out io.Writer) traceview.Style {
 	terminal := terminalWidth(out)
 	s := traceview.Style{Width: terminal, ASCII: f.ascii}
 	if f.width > 0 {
-		s.Width = f.width
+		const widest = 1000 // of a diagram that somebody reads
+		s.Width = min(f.width, widest)
 	}
 	s.Color = f.color == "always" || f.color == "auto" && terminal > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return s

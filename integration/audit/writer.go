@@ -290,7 +290,7 @@ func (w *writer) untouched() error {
 	if err != nil {
 		return err
 	}
-	there, err := os.Lstat(w.path)
+	there, err := os.Stat(w.path)
 	switch {
 	case err != nil || !os.SameFile(mine, there):
 		_ = w.f.Close() // nothing reaches it any more

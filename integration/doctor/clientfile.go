@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 	"github.com/tailscale/hujson"
@@ -50,7 +51,7 @@ func readClient(at place) ([]listed, error) {
 	// A comment at the very end needs a line's end for the parser.
 	plain, err := hujson.Standardize(append(text, '\n'))
 	if err != nil {
-		return nil, err
+		return nil, withoutValues(err)
 	}
 	type lists struct {
 		MCPServers     map[string]json.RawMessage `json:"mcpServers"`
@@ -138,4 +139,14 @@ func readCodex(text []byte) ([]listed, error) {
 
 func sortListed(all []listed) {
 	slices.SortFunc(all, func(a, b listed) int { return cmp.Or(cmp.Compare(a.where, b.where), cmp.Compare(a.name, b.name)) })
+}
+
+// withoutValues is an error of a parser that says where, and not what is there:
+// that could be a secret.
+func withoutValues(err error) error {
+	where, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "hujson: "), ":")
+	if !strings.HasPrefix(where, "line ") {
+		return errors.New("it is not JSON")
+	}
+	return fmt.Errorf("it is not JSON: %s", where)
 }

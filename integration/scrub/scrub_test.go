@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -216,4 +218,39 @@ func BenchmarkBytes(b *testing.B) {
 			s.Bytes(hostile)
 		}
 	})
+}
+
+// TestJSONFindsEveryWriting looks for a secret in strings that write it with
+// escapes of many kinds.
+func TestJSONFindsEveryWriting(t *testing.T) {
+	const secret = "Pässwort/größe-99"
+	s := New([]*messages.ServerSpec{{Name: "a", Env: []string{"API_KEY=" + secret}}})
+	var escaped strings.Builder
+	for _, u := range utf16.Encode([]rune(secret)) {
+		fmt.Fprintf(&escaped, `\u%04X`, u)
+	}
+	for _, written := range []string{
+		secret, `P\u00e4sswort/gr\u00f6\u00dfe-99`, `P\u00E4sswort\/gr\u00F6\u00DFe-99`, escaped.String(),
+	} {
+		raw := `{"a":[1,"x\ty \"` + written + `\" z"],"` + written + `":null}`
+		got := s.JSON(json.RawMessage(raw))
+		var value any
+		if err := json.Unmarshal(got, &value); err != nil {
+			t.Errorf("%s became %s: %v", raw, got, err)
+		}
+		again, _ := json.Marshal(value)
+		if strings.Contains(string(again), secret) || !strings.Contains(string(again), "[REDACTED") {
+			t.Errorf("%s became %s", raw, got)
+		}
+	}
+	const harmless = `{"a":"x\u00e4\/y","b":"\ud83d\ude00"}`
+	if got := s.JSON(json.RawMessage(harmless)); string(got) != harmless {
+		t.Errorf("%s became %s", harmless, got)
+	}
+	if got := (*Set)(nil).JSON(json.RawMessage(harmless)); string(got) != harmless {
+		t.Errorf("without scrubbing it became %s", got)
+	}
+	for _, broken := range []string{``, `"`, `{"a":"\`, `"\u12"`, `""""`} {
+		_ = s.JSON(json.RawMessage(broken))
+	}
 }

@@ -3,7 +3,12 @@ package telemetry
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -54,8 +59,62 @@ type exporting struct {
 // the whole process, so it is a program that calls it and no library, before it
 // opens an engine.
 func LogSDK(log *slog.Logger) {
-	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry has a problem", "error", err) }))
+	otel.SetLogger(logr.New(quiet{log}))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry has a problem", "error", kindOf(err)) }))
+}
+
+// quiet passes on what the SDK says without the values of variables that it
+// quotes: a header or an address may hold a credential.
+type quiet struct{ log *slog.Logger }
+
+func (quiet) Init(logr.RuntimeInfo) {}
+func (q quiet) Enabled(level int) bool {
+	return q.log.Enabled(context.Background(), slog.Level(-level))
+}
+func (q quiet) WithValues(...any) logr.LogSink { return q }
+func (q quiet) WithName(string) logr.LogSink   { return q }
+func (q quiet) Info(level int, msg string, _ ...any) {
+	q.log.Log(context.Background(), slog.Level(-level), "OpenTelemetry: "+msg)
+}
+
+func (q quiet) Error(err error, msg string, _ ...any) {
+	q.log.Warn("OpenTelemetry: "+msg, "error", kindOf(err))
+}
+
+// kindOf says what kind of error it is, without its text, which may quote an
+// address or what a collector sent.
+func kindOf(err error) string {
+	var address *url.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &address) && address.Op == "parse":
+		return "an OTEL_… variable holds an address that is none"
+	case errors.As(err, &address):
+		return fmt.Sprintf("%s: %T", address.Op, address.Err)
+	}
+	return fmt.Sprintf("%T; the OTEL_… variables say where it was sent", err)
+}
+
+// mostSpans bounds what OTEL_BSP_MAX_QUEUE_SIZE may ask for: the SDK makes room
+// for all of them at once, and breaks with less than none.
+const mostSpans = 1 << 20
+
+// bounded is the options for the queue of spans where the environment asks for
+// what cannot be.
+func (t *Telemetry) bounded() []sdktrace.BatchSpanProcessorOption {
+	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"} {
+		said := os.Getenv(name)
+		if n, err := strconv.Atoi(said); said == "" || err == nil && n > 0 && n <= mostSpans {
+			continue
+		}
+		t.log.Warn("a variable is no number from 1 to 1048576; the default holds", "variable", name)
+		// Both, since the SDK derives one from the other.
+		return []sdktrace.BatchSpanProcessorOption{
+			sdktrace.WithMaxQueueSize(sdktrace.DefaultMaxQueueSize), sdktrace.WithMaxExportBatchSize(sdktrace.DefaultMaxExportBatchSize),
+		}
+	}
+	return nil
 }
 
 // export starts the SDK, or returns nil where nothing can be exported.
@@ -67,7 +126,7 @@ func (t *Telemetry) export(p plan) *exporting {
 		if to, err := spanExporter(ctx, p.traces); err != nil {
 			t.log.Error("no spans are exported", "error", err, "hint", "Correct the OTEL_EXPORTER_OTLP_… variables.")
 		} else {
-			x.spans = sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(spanGuard{x.guard(ctx, "traces"), to}))
+			x.spans = sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(spanGuard{x.guard(ctx, "traces"), to}, t.bounded()...))
 			x.tracer = x.spans.Tracer(scope, trace.WithInstrumentationVersion(t.opts.Version))
 		}
 	}

@@ -29,7 +29,6 @@ type File struct {
 	regular bool // a pipe does not turn over
 	size    int64
 	json    *JSON
-	line    []byte
 }
 
 // OpenFile appends to the file at path, which open opens. who names the host
@@ -39,13 +38,15 @@ func OpenFile(path, who string, limit int64, open func(path string) (*os.File, e
 		limit = MaxFile
 	}
 	w := &File{path: path, who: who, limit: limit, open: open}
-	if err := w.begin(); err != nil {
+	if err := w.begin(true); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *File) begin() error {
+// begin opens the file; first says that an earlier host may have left a piece
+// of a line in it. Later, what looks like one is what another host is writing.
+func (w *File) begin(first bool) error {
 	f, err := w.open(w.path)
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ func (w *File) begin() error {
 		return errors.Join(err, f.Close())
 	}
 	w.f, w.regular, w.size, w.json = f, info.Mode().IsRegular(), info.Size(), NewJSON(f)
-	if w.regular && w.size > 0 {
+	if first && w.regular && w.size > 0 {
 		if err := w.endLine(); err != nil {
 			return errors.Join(err, f.Close())
 		}
@@ -91,17 +92,36 @@ func (w *File) WriteRecord(r *messages.TraceRecord) error {
 }
 
 func (w *File) put(r *messages.TraceRecord) error {
-	w.line = AppendJSON(w.line[:0], r)
-	n, err := w.json.w.Write(w.line)
+	n, err := w.json.put(r)
 	w.size += int64(n)
 	return err
 }
 
-// Flush writes what is buffered.
-func (w *File) Flush() error { return w.json.Flush() }
+// Flush writes what is buffered. Where another host that writes to the file as
+// well has turned it over, it goes on in the new one.
+func (w *File) Flush() error {
+	if err := w.json.Flush(); err != nil || !w.regular {
+		return err
+	}
+	mine, err := w.f.Stat()
+	if err != nil {
+		return err
+	}
+	w.size = mine.Size() // the other's lines count too
+	if there, err := os.Stat(w.path); err == nil && os.SameFile(mine, there) {
+		return nil
+	}
+	if err := w.f.Close(); err != nil {
+		return err
+	}
+	if err := w.begin(false); err != nil {
+		return err
+	}
+	return w.json.Flush()
+}
 
 // Close writes what is buffered and closes the file.
-func (w *File) Close() error { return errors.Join(w.Flush(), w.f.Close()) }
+func (w *File) Close() error { return errors.Join(w.json.Flush(), w.f.Close()) }
 
 func (w *File) turnOver() error {
 	if err := w.Close(); err != nil {
@@ -113,5 +133,5 @@ func (w *File) turnOver() error {
 	if err := os.Rename(w.path, w.path+".1"); err != nil {
 		return fmt.Errorf("the trace file cannot turn over: %w", err)
 	}
-	return w.begin()
+	return w.begin(false)
 }

@@ -17,13 +17,27 @@ type JSON struct {
 }
 
 // NewJSON writes to w, which the caller closes.
-func NewJSON(w io.Writer) *JSON { return &JSON{w: bufio.NewWriter(w)} }
+func NewJSON(w io.Writer) *JSON { return &JSON{w: bufio.NewWriterSize(w, bufferSize)} }
 
 // WriteRecord writes one record, into a buffer at first.
 func (j *JSON) WriteRecord(r *messages.TraceRecord) error {
-	j.line = AppendJSON(j.line[:0], r)
-	_, err := j.w.Write(j.line)
+	_, err := j.put(r)
 	return err
+}
+
+// bufferSize is how much is written at once.
+const bufferSize = 64 << 10
+
+// put writes one record and returns its size. A line is never divided between
+// two writes: another host may write to the same file.
+func (j *JSON) put(r *messages.TraceRecord) (int, error) {
+	j.line = AppendJSON(j.line[:0], r)
+	if len(j.line) > j.w.Available() {
+		if err := j.w.Flush(); err != nil {
+			return 0, err
+		}
+	}
+	return j.w.Write(j.line)
 }
 
 // Flush writes what is buffered.

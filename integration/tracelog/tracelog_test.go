@@ -233,3 +233,65 @@ func BenchmarkAppendJSON(b *testing.B) {
 		line = AppendJSON(line[:0], &r)
 	}
 }
+
+// TestTwoHostsWriteOneFile has two writers share a file, as two hosts with one
+// configuration do. No line is lost or torn, and both turn over together.
+func TestTwoHostsWriteOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	const limit = 1 << 20
+	var hosts [2]*File
+	for i := range hosts {
+		f, err := OpenFile(path, fmt.Sprint("host ", i), limit, openAppend)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts[i] = f
+	}
+	const each = 3000
+	done := make(chan error, len(hosts))
+	for i, f := range hosts {
+		go func() {
+			for n := range each {
+				r := messages.TraceRecord{V: 2, Time: when, Kind: "wanted", Count: uint64(n), Detail: strings.Repeat("x", 200*(i+1))}
+				if err := f.WriteRecord(&r); err != nil {
+					done <- err
+					return
+				}
+				if n%100 == 0 {
+					if err := f.Flush(); err != nil {
+						done <- err
+						return
+					}
+				}
+			}
+			done <- f.Close()
+		}()
+	}
+	for range hosts {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	wanted := 0
+	files, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		for _, kind := range read(t, name) {
+			switch kind {
+			case "wanted":
+				wanted++
+			case messages.TraceStart:
+			default:
+				t.Errorf("%s has a %s line", name, kind)
+			}
+		}
+		if info, err := os.Stat(name); err != nil || info.Size() > 2*limit {
+			t.Errorf("%s has %d bytes, %v", name, info.Size(), err)
+		}
+	}
+	if wanted != len(hosts)*each {
+		t.Errorf("%d records of %d", wanted, len(hosts)*each)
+	}
+}
