@@ -19,6 +19,7 @@ type Host struct {
 	Args []string
 	Env  []string
 	Mark string // "": a new one
+	Path string // of the program; "": [Binary]
 	// UnreadStderr is that of [Command].
 	UnreadStderr bool
 }
@@ -32,8 +33,11 @@ func StartHost(tb testing.TB, h Host) *Process {
 	}
 	home := tb.TempDir()
 	WriteConfig(tb, configFile(home), h.Mark, h.Servers, h.Settings)
+	if h.Path == "" {
+		h.Path = Binary(tb)
+	}
 	return StartCommand(tb, Command{
-		Path: Binary(tb),
+		Path: h.Path,
 		Args: append([]string{"--config", configFile(home)}, h.Args...),
 		Env:  append([]string{"HOME=" + home, "USERPROFILE=" + home}, h.Env...),
 		Dir:  home,
