@@ -11,23 +11,23 @@ import (
 func TestTheReasonOfTools(t *testing.T) {
 	for _, c := range []struct{ name, stderr, want string }{
 		{"npx, no such package", `npm error code E404
-npm error 404 Not Found - GET https://registry.npmjs.org/@nobody%2fno-such-package
+npm error 404 Not Found - GET https://registry.example.org/@nobody%2fno-such-package
 npm error 404
 npm error 404  The requested resource '@nobody/no-such-package@*' could not be found or you do not have permission to access it.
 npm error 404
 npm error 404 Note that you can also install from a
 npm error 404 tarball, folder, http url, or git url.
 npm error A complete log of this run can be found in: /home/someone/.npm/_logs/2026-11-28T08_14_59_457Z-debug-0.log`,
-			"npm error 404 Not Found - GET https://registry.npmjs.org/@nobody%2fno-such-package"},
+			"npm error 404 Not Found - GET https://registry.example.org/@nobody%2fno-such-package"},
 		{"npm of old", "npm ERR! code E404\nnpm ERR! 404 Not Found - GET https://r/x - Not found\nnpm ERR! 404 \nnpm ERR! 404  'x@*' is not in this registry.\n\nnpm ERR! A complete log of this run can be found in:\nnpm ERR!     /x.log",
 			"npm ERR! 404 Not Found - GET https://r/x - Not found"},
 		{"npx, offline", `npm error code ENOTFOUND
 npm error syscall getaddrinfo
 npm error errno ENOTFOUND
-npm error network request to https://registry.npmjs.org/x failed, reason: getaddrinfo ENOTFOUND registry.npmjs.org
+npm error network request to https://registry.example.org/x failed, reason: getaddrinfo ENOTFOUND registry.example.org
 npm error network This is a problem related to network connectivity.
 npm error A complete log of this run can be found in: /home/someone/.npm/_logs/x.log`,
-			"npm error network request to https://registry.npmjs.org/x failed, reason: getaddrinfo ENOTFOUND registry.npmjs.org"},
+			"npm error network request to https://registry.example.org/x failed, reason: getaddrinfo ENOTFOUND registry.example.org"},
 		{"npm, a code alone", "npm error code EACCES\nnpm error syscall open\nnpm error A complete log of this run can be found in: /x.log", "npm error code EACCES"},
 		{"node, missing module", `node:internal/modules/cjs/loader:1210
   throw err;
