@@ -79,6 +79,7 @@ type Engine struct {
 	started time.Time
 	closing sync.Once
 	closed  chan struct{}
+	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → its *front.Peer
 }
@@ -365,7 +366,6 @@ func (e *Engine) Close(ctx context.Context) error {
 		// child waits for that.
 		e.watcher.Close(ctx)
 	}
-	e.closing.Do(func() { close(e.closed) })
-	e.viewers.Wait()
+	e.endViews()
 	return errors.Join(err, e.stopTrace(ctx), e.telemetry.Close(ctx))
 }

@@ -77,9 +77,12 @@ func (e *Engine) WatchTrace(ctx context.Context, filter ...string) (<-chan messa
 		return nil, &Error{Code: messages.CodeValidation, Message: err.Error(), Cause: err}
 	}
 	out := make(chan messages.TraceRecord, watchBuffer)
+	if !e.enterView() {
+		close(out)
+		return out, nil
+	}
 	v := &viewer{out: out}
 	watcher := e.core.Trace().Attach(v, f.Wants)
-	e.viewers.Add(1)
 	go func() { //nolint:gosec // G118: what ends a watcher does not hang on who asked for it
 		defer e.viewers.Done()
 		defer close(out)
@@ -90,6 +93,28 @@ func (e *Engine) WatchTrace(ctx context.Context, filter ...string) (<-chan messa
 		_ = watcher.Close(context.Background()) // a viewer's writes never block
 	}()
 	return out, nil
+}
+
+// enterView counts a viewer, unless Close waits for them already: a wait group
+// must not grow from nothing meanwhile.
+func (e *Engine) enterView() bool {
+	e.viewing.Lock()
+	defer e.viewing.Unlock()
+	select {
+	case <-e.closed:
+		return false
+	default:
+		e.viewers.Add(1)
+		return true
+	}
+}
+
+// endViews ends the viewers and waits for them.
+func (e *Engine) endViews() {
+	e.viewing.Lock()
+	e.closing.Do(func() { close(e.closed) })
+	e.viewing.Unlock()
+	e.viewers.Wait()
 }
 
 // viewer is a writer of records into a channel.

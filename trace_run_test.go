@@ -347,3 +347,32 @@ What happens to calls, as the trace shows it. A test makes this run with real ch
 ` + "`metamcp trace FILE show REQUEST --mermaid`" + ` draws such diagrams of any trace. [TRACE.md](TRACE.md) says what is in them. Times
 and process ids are left out. The pool has one place and one in reserve, and a breaker opens with the first failure.
 `
+
+// TestViewersBesideClose begins to view while the engine is closed, and after.
+func TestViewersBesideClose(t *testing.T) {
+	s := newScripted(t, map[string][]string{"a": nil}, nil)
+	const views = 200
+	channels := make(chan (<-chan messages.TraceRecord), views)
+	go func() {
+		defer close(channels)
+		for range views {
+			c, err := s.e.WatchTrace(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			channels <- c
+		}
+	}()
+	s.close()
+	limit := time.After(time.Minute)
+	for c := range channels {
+		for open := true; open; {
+			select {
+			case _, open = <-c:
+			case <-limit:
+				t.Fatal("a viewer's channel is not closed")
+			}
+		}
+	}
+}
