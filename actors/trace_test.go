@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +78,27 @@ func (s *shelfOfRecords) all() []messages.TraceRecord {
 	return append([]messages.TraceRecord(nil), s.records...)
 }
 
+// await returns when messages of these types, sent for the request, are written.
+func (s *shelfOfRecords) await(t *testing.T, request uint64, types ...string) {
+	t.Helper()
+	deadline := time.After(soon)
+	for {
+		seen := map[string]bool{}
+		for _, r := range s.all() {
+			seen[r.Type] = seen[r.Type] || r.Request == request && r.Kind == messages.TraceMessage
+		}
+		missing := slices.DeleteFunc(slices.Clone(types), func(of string) bool { return seen[of] })
+		if len(missing) == 0 {
+			return
+		}
+		select {
+		case <-s.wrote:
+		case <-deadline:
+			t.Fatalf("the trace of request %d has no %s", request, strings.Join(missing, ", "))
+		}
+	}
+}
+
 func closeWatcher(t *testing.T, w *Watcher) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -106,6 +128,9 @@ func TestATraceOfACall(t *testing.T) {
 	case <-time.After(soon):
 		t.Fatal("no answer came")
 	}
+	// A message is told of when its handler is through, so the connection's
+	// own record may come after the answer that this handler sent.
+	out.await(t, 1<<40, "Call", "Frame", "Answer")
 	if err := closeWatcher(t, w); err != nil {
 		t.Fatal(err)
 	}
