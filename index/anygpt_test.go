@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/metamcp/metamcp/index/vector"
 )
 
 func TestAnyGPT(t *testing.T) {
@@ -47,7 +49,7 @@ func meaningOf(c *Catalog, query []float32, vectors map[string][]float32) *Meani
 	for server := range c.All() {
 		for _, e := range server.Entries {
 			if v := vectors[e.Tool.Name]; v != nil {
-				e.passage.vector.Store(&embedding{"m", v})
+				e.passage.vector.Store(&embedding{"m", vector.NewRow(v)})
 			}
 		}
 	}

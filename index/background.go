@@ -88,7 +88,7 @@ func (b *background) of(model string) *vector.Set {
 	if v := b.set.Load(); v != nil && v.model == model {
 		return v.set
 	}
-	rows := make([][]float32, len(b.passages))
+	rows := make([]*vector.Row, len(b.passages))
 	for i, p := range b.passages {
 		if rows[i] = p.of(model); rows[i] == nil {
 			return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/store"
+	"github.com/metamcp/metamcp/index/vector"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -53,7 +54,7 @@ type (
 	}
 	vectorOf struct {
 		passage *passage
-		values  []float32
+		row     *vector.Row
 	}
 	embedAgain struct{ embedder *sharedEmbedder }
 	embedPaced struct{} // servers may have earned new tokens
@@ -228,7 +229,7 @@ func (s *embedded) embed(ctx context.Context, pending iter.Seq[*passage], st *st
 	var keep []store.Vector
 	for i, v := range vectors {
 		for _, p := range same[hashes[i]] {
-			s.vectors = append(s.vectors, vectorOf{p, v})
+			s.vectors = append(s.vectors, vectorOf{p, vector.NewRow(v)})
 		}
 		if len(v) > 0 {
 			keep = append(keep, store.Vector{Hash: hashes[i], Values: v})
@@ -276,7 +277,7 @@ func (s *embedded) find(waiting [][]*passage, st *store.Store) bool {
 		return false
 	}
 	found, err := st.Vectors(s.embedder.model, hashes, func(i int, v []float32) {
-		s.vectors = append(s.vectors, vectorOf{sought[i], append([]float32(nil), v...)})
+		s.vectors = append(s.vectors, vectorOf{sought[i], vector.NewRow(append([]float32(nil), v...))})
 	})
 	s.storeErr = err
 	s.fromStore = found > 0
@@ -298,7 +299,7 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 		return
 	}
 	for _, v := range m.vectors {
-		v.passage.vector.Store(&embedding{m.embedder.model, v.values})
+		v.passage.vector.Store(&embedding{m.embedder.model, v.row})
 	}
 	if m.background && m.err == nil {
 		a.embed.failures = 0

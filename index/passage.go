@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/metamcp/metamcp/index/rank"
+	"github.com/metamcp/metamcp/index/vector"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -33,8 +34,8 @@ type passage struct {
 
 // An embedding is the vector of a passage. It never changes.
 type embedding struct {
-	model  string
-	values []float32
+	model string
+	row   *vector.Row
 }
 
 // says reports whether two passages are the same to a searcher.
@@ -65,9 +66,9 @@ func (p *passage) embeddable() (text string, hash [sha256.Size]byte) {
 }
 
 // of returns the passage's vector by a model, or nil.
-func (p *passage) of(model string) []float32 {
+func (p *passage) of(model string) *vector.Row {
 	if e := p.vector.Load(); e != nil && e.model == model {
-		return e.values
+		return e.row
 	}
 	return nil
 }

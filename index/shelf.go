@@ -265,7 +265,7 @@ func keepVectors(st *store.Store, c *Catalog, back *background, model string) er
 	var vectors []store.Vector
 	seen := map[[32]byte]bool{}
 	keep := func(p *passage) {
-		values := p.of(model)
+		values := p.of(model).Vector()
 		if len(values) == 0 {
 			return
 		}

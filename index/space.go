@@ -82,11 +82,11 @@ func (s *space) with(model string, generation uint64) *vector.Set {
 	if v := s.vectors.Load(); v != nil && v.model == model && v.generation == generation {
 		return v.set
 	}
-	vectors := make([][]float32, len(s.entries))
+	rows := make([]*vector.Row, len(s.entries))
 	for i, e := range s.entries {
-		vectors[i] = e.passage.of(model)
+		rows[i] = e.passage.of(model)
 	}
-	v := &vectorSet{model: model, generation: generation, set: vector.NewSet(vectors)}
+	v := &vectorSet{model: model, generation: generation, set: vector.NewSet(rows)}
 	s.vectors.Store(v)
 	return v.set
 }

@@ -3,8 +3,6 @@ package rank
 import (
 	"math"
 	"testing"
-
-	"github.com/metamcp/metamcp/index/vector"
 )
 
 func TestConfidence(t *testing.T) {
@@ -38,7 +36,7 @@ func TestVectorsOfFewDocumentsDoNotUnsettle(t *testing.T) {
 	}
 	q := Query{Text: "list certificates", Allowed: func(d int) bool { return shop[d].Server == "vault" }}
 	plain := ix.Search(q)
-	q.Docs, q.Vectors = vector.NewSet(rows), [][]float32{{1, 0}}
+	q.Docs, q.Vectors = setOf(rows), [][]float32{{1, 0}}
 	hybrid := ix.Search(q)
 	if plain[0].Score < 0.8 || hybrid[0].Doc != plain[0].Doc || hybrid[0].Score < 0.8 {
 		t.Errorf("%+v, with vectors %+v", plain[0], hybrid[0])

@@ -82,13 +82,23 @@ func unit(r *rand.Rand, dim int) []float32 {
 	return v
 }
 
+func setOf(vectors [][]float32) *vector.Set {
+	rows := make([]*vector.Row, len(vectors))
+	for i, v := range vectors {
+		if v != nil {
+			rows[i] = vector.NewRow(v)
+		}
+	}
+	return vector.NewSet(rows)
+}
+
 func crowdVectors(n, dim int) *vector.Set {
 	r := rand.New(rand.NewPCG(11, 12))
 	rows := make([][]float32, n)
 	for i := range rows {
 		rows[i] = unit(r, dim)
 	}
-	return vector.NewSet(rows)
+	return setOf(rows)
 }
 
 func TestWhatEveryAnswerHolds(t *testing.T) {
@@ -111,7 +121,7 @@ func TestWhatEveryAnswerHolds(t *testing.T) {
 					rows[i] = unit(r, dim)
 				}
 			}
-			q.Docs = vector.NewSet(rows)
+			q.Docs = setOf(rows)
 			for range Texts(text) {
 				q.Vectors = append(q.Vectors, unit(r, dim))
 			}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/metamcp/metamcp/index/vector"
 )
 
 func TestFirstHit(t *testing.T) {
@@ -202,7 +200,7 @@ func TestVectorsFindWhatWordsDoNot(t *testing.T) {
 	}
 	rows[at] = []float32{1, 0}
 	rows[3] = nil
-	set := vector.NewSet(rows)
+	set := setOf(rows)
 	query := Query{Text: "is a storm coming", Vectors: [][]float32{{1, 0}}, Docs: set}
 	if got := names(shop, ix.Search(query)); len(got) == 0 || got[0] != "weather/get_alerts" {
 		t.Errorf("%v", got)
@@ -215,7 +213,7 @@ func TestVectorsFindWhatWordsDoNot(t *testing.T) {
 	// Vectors of nothing, of another dimension, or of other documents change nothing.
 	for _, q := range []Query{
 		{Vectors: [][]float32{nil}, Docs: set}, {Vectors: [][]float32{{1, 2, 3}}, Docs: set}, {Docs: set},
-		{Vectors: [][]float32{{1, 0}}, Docs: vector.NewSet(rows[:5])}, {Vectors: [][]float32{{1, 0}}},
+		{Vectors: [][]float32{{1, 0}}, Docs: setOf(rows[:5])}, {Vectors: [][]float32{{1, 0}}},
 	} {
 		q.Text = "merge a pull request"
 		want := ix.Search(Query{Text: q.Text})
