@@ -227,9 +227,7 @@ func (c *connection) to(ctx *kernel.Context, e supervision.Event) bool {
 		return false
 	}
 	if next != c.state {
-		if ctx.Tracing() {
-			ctx.Event("transition", supervision.StateName(c.state)+" → "+supervision.StateName(next)+" ("+e.String()+")", 0)
-		}
+		ctx.Event("transition", supervision.TransitionText(c.state, e), 0)
 		c.state = next
 	}
 	return true

@@ -43,6 +43,7 @@ type Trace struct {
 	// payloads says that requests and answers carry what they are about.
 	payloads atomic.Bool
 	dropped  atomic.Uint64 // records, over all watchers
+	spare    sync.Pool     // of *messages.TraceRecord: a call makes a dozen
 
 	mu       sync.Mutex // held by who changes watchers
 	watchers atomic.Pointer[[]*Watcher]
@@ -55,7 +56,7 @@ func newTrace(sys *kernel.System, scrub func([]byte) []byte, scrubJSON func(json
 	if scrubJSON == nil {
 		scrubJSON = func(raw json.RawMessage) json.RawMessage { return raw }
 	}
-	return &Trace{sys: sys, scrub: scrub, scrubJSON: scrubJSON}
+	return &Trace{sys: sys, scrub: scrub, scrubJSON: scrubJSON, spare: sync.Pool{New: func() any { return new(messages.TraceRecord) }}}
 }
 
 // Dropped is how many records found no room at a watcher, since the start.
@@ -69,7 +70,7 @@ func (t *Trace) ShowPayloads(on bool) { t.payloads.Store(on) }
 type Watcher struct {
 	t     *Trace
 	w     RecordWriter
-	wants func(*messages.TraceRecord) bool
+	wants func(*messages.TraceRecord) bool // keeps nothing of the record
 
 	mu      sync.Mutex // held for as long as it takes to copy a record
 	waiting []messages.TraceRecord
@@ -86,8 +87,8 @@ type Watcher struct {
 const watchEvery = 20 * time.Millisecond
 
 // Attach starts to write to w what wants, which may be nil, lets pass; wants is
-// called on the actors' goroutines. The caller closes the Watcher, after the
-// actors have stopped if it is to see all.
+// called on the actors' goroutines and keeps nothing of a record. The caller
+// closes the Watcher, after the actors have stopped if it is to see all.
 func (t *Trace) Attach(w RecordWriter, wants func(*messages.TraceRecord) bool) *Watcher {
 	n := &Watcher{
 		t: t, w: w, wants: wants, full: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
@@ -251,20 +252,25 @@ func (t *Trace) put(r *messages.TraceRecord) {
 
 // Message implements kernel.Tracer.
 func (t *Trace) Message(r *kernel.Record) {
-	rec := messages.TraceRecord{
+	rec := t.spare.Get().(*messages.TraceRecord)
+	*rec = messages.TraceRecord{
 		Time: r.Sent, Kind: messages.TraceMessage, Request: r.Correlation, Span: r.Span, Parent: r.Parent,
 		From: r.From, To: r.To, Type: r.Type, Before: r.Before, After: r.After,
-		WaitNs: r.Received.Sub(r.Sent).Nanoseconds(), RanNs: r.Handled.Sub(r.Received).Nanoseconds(), Bytes: r.Bytes,
+		WaitNs: r.Wait.Nanoseconds(), RanNs: r.Ran.Nanoseconds(), Bytes: r.Bytes,
 	}
 	if r.Panicked {
 		rec.Outcome = "panic"
 	}
-	t.put(&rec)
+	t.put(rec)
+	t.spare.Put(rec)
 }
 
 // Event implements kernel.Tracer.
 func (t *Trace) Event(e *kernel.Event) {
-	t.put(&messages.TraceRecord{Time: time.Now(), Kind: e.Kind, Request: e.Correlation, Span: e.Span, To: e.Actor, Detail: e.Detail})
+	rec := t.spare.Get().(*messages.TraceRecord)
+	*rec = messages.TraceRecord{Time: time.Now(), Kind: e.Kind, Request: e.Correlation, Span: e.Span, To: e.Actor, Detail: e.Detail}
+	t.put(rec)
+	t.spare.Put(rec)
 }
 
 // DeadLetter implements kernel.Tracer.

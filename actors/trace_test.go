@@ -231,7 +231,7 @@ func BenchmarkTraceMessage(b *testing.B) {
 	trace := newTrace(sys, nil, nil)
 	w := trace.Attach(sink{}, nil)
 	now := time.Now()
-	r := kernel.Record{From: "metamcp/pool", To: "metamcp/pool/breaker/a~1", Type: "Call", Span: 1, Parent: 2, Sent: now, Received: now, Handled: now}
+	r := kernel.Record{From: "metamcp/pool", To: "metamcp/pool/breaker/a~1", Type: "Call", Span: 1, Parent: 2, Sent: now, Wait: 1, Ran: 1}
 	b.ReportAllocs()
 	for b.Loop() {
 		trace.Message(&r)

@@ -110,6 +110,27 @@ func Next(s messages.State, e Event) (messages.State, bool) {
 	return c.next, true
 }
 
+// transitionTexts is made once: a trace has two for each call.
+var transitionTexts = func() (texts [stateCount][eventCount]string) {
+	for s, row := range transitions {
+		for e, c := range row {
+			if c.ok {
+				texts[s][e] = StateName(messages.State(s)) + " → " + StateName(c.next) + " (" + Event(e).String() + ")"
+			}
+		}
+	}
+	return texts
+}()
+
+// TransitionText is what a trace says of the change that e makes in state s;
+// "" where the machine refuses it.
+func TransitionText(s messages.State, e Event) string {
+	if int(s) >= stateCount || int(e) >= eventCount {
+		return ""
+	}
+	return transitionTexts[s][e]
+}
+
 // Allowed reports whether a connection may go from one state to another.
 // Staying in a state is no transition and is reported as false.
 func Allowed(from, next messages.State) bool {

@@ -23,6 +23,20 @@ var (
 	}
 )
 
+func TestTransitionText(t *testing.T) {
+	if got := supervision.TransitionText(idle, supervision.EventRequestStarted); got != "IDLE → ACTIVE (request-started)" {
+		t.Errorf("%q", got)
+	}
+	for _, none := range []string{
+		supervision.TransitionText(closed, supervision.EventRetry), supervision.TransitionText(closed+1, supervision.EventRetry),
+		supervision.TransitionText(idle, supervision.EventClose+1),
+	} {
+		if none != "" {
+			t.Errorf("%q for what is refused", none)
+		}
+	}
+}
+
 func TestNextEveryStateAndEvent(t *testing.T) {
 	type key struct {
 		s messages.State

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -99,13 +101,23 @@ func appendText(b []byte, name, s string) []byte {
 // appendString appends s as a JSON string. Nearly all are names without
 // anything to escape.
 func appendString(b []byte, s string) []byte {
+	ascii := true
 	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= 0x7f {
-			q, _ := json.Marshal(s) // a string always marshals
-			return append(b, q...)
+		c := s[i]
+		if c < 0x20 || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0x7f {
+			return appendEscaped(b, s)
 		}
+		ascii = ascii && c < 0x7f
+	}
+	if !ascii && (!utf8.ValidString(s) || strings.ContainsAny(s, "\u2028\u2029")) {
+		return appendEscaped(b, s)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+func appendEscaped(b []byte, s string) []byte {
+	q, _ := json.Marshal(s) // a string always marshals
+	return append(b, q...)
 }

@@ -152,10 +152,10 @@ func (h *host) receiveTraced(m *traced) {
 	if stated {
 		r.Before = st.StateName()
 	}
-	r.Received = time.Now()
+	r.Wait = time.Since(m.at) // half the price of time.Now
 	panicked := true
 	defer func() {
-		r.Handled = time.Now()
+		r.Ran = time.Since(m.at) - r.Wait
 		r.Panicked = panicked
 		r.Correlation = h.ctx.correlation
 		h.ctx.span, h.ctx.correlation = 0, 0

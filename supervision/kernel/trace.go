@@ -17,9 +17,9 @@ type Record struct {
 	Parent      uint64 // the handling in which it was sent; 0: none, or not traced
 	Bytes       int    // of arguments or result, where it carries some
 	Sent        time.Time
-	Received    time.Time // Received-Sent is the queue wait
-	Handled     time.Time // Handled-Received is the handling time
-	Before      string    // state of the receiver, where it has one
+	Wait        time.Duration // in the mailbox
+	Ran         time.Duration // in the handler
+	Before      string        // state of the receiver, where it has one
 	After       string
 	Panicked    bool
 }
