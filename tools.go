@@ -79,7 +79,7 @@ func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*
 	if err != nil {
 		return errorResult(asError(err)), nil
 	}
-	text, err := json.Marshal(answer)
+	text, err := compact(answer)
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer of mcp_discover: %w", err)
 	}
