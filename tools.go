@@ -32,7 +32,7 @@ const discoverSchema = `{"type":"object","properties":{` +
 	`"server":{"type":"string","description":"only this server"},` +
 	`"tool":{"type":"string","description":"with server: this tool, whole"},` +
 	`"limit":{"type":"integer","minimum":1,"maximum":100},` +
-	`"detail":{"type":"string","enum":["brief","full"]}},"additionalProperties":false}`
+	`"detail":{"type":"string","enum":["brief","full"],"description":"full: all schemas, and TypeScript signatures"}},"additionalProperties":false}`
 
 const callSchema = `{"type":"object","properties":{` +
 	`"server":{"type":"string"},` +

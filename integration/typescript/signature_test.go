@@ -88,7 +88,7 @@ var schemas = []struct{ name, schema, want string }{
 	},
 	{
 		"a way out of a comment", `{"properties":{"a":{"type":"string","description":"x */ evil(); /* y *\u200b/ z\u001b[31m"},"b":{"type":"string","format":"*/","default":"*/"}}}`,
-		`args?: { a?: string /* x * / evil(); /* y * / z[31m */; b?: string /* * /, default "* /" */ }`,
+		`args?: { a?: string /* x * / evil(); /* y * / z */; b?: string /* * /, default "* /" */ }`,
 	},
 	{
 		"values that are too long to write", `{"properties":{"a":{"enum":["` + strings.Repeat("x", 200) + `","y"]},"` + strings.Repeat("n", 200) + `":{}}}`,

@@ -2,6 +2,7 @@ package typescript
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -56,9 +57,17 @@ func isSeen(r rune) bool {
 	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.Is(unicode.Variation_Selector, r)
 }
 
+// escapeSequence is a terminal's control sequence as ECMA-48 has it: CSI with
+// its parameters, OSC and its kin up to their end, or a single escape; what
+// index.Plain removes, too.
+var escapeSequence = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])?") //nolint:gocritic // these ranges are the standard's
+
 // plain makes text one line of what a reader sees, which can stand in a
 // comment.
 func plain(text string) string {
+	if strings.Contains(text, "\x1b") {
+		text = escapeSequence.ReplaceAllString(text, "")
+	}
 	var b strings.Builder
 	gap := false
 	for _, r := range text {
