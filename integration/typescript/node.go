@@ -56,6 +56,7 @@ func (n *node) direct() []*node {
 		return n.items
 	case kindRef:
 		return []*node{&n.def.body}
+	case kindUnknown, kindText, kindObject, kindArray, kindTuple, kindCut:
 	}
 	return nil
 }
@@ -103,10 +104,10 @@ func cutCircles(nodes []*node) {
 	visit = func(n *node) {
 		state[n] = open
 		for _, d := range n.direct() {
-			switch {
-			case state[d] == open: // only a reference leads back
+			switch state[d] {
+			case open: // only a reference leads back
 				n.kind = kindCut
-			case state[d] == 0:
+			case 0:
 				visit(d)
 			}
 		}

@@ -121,7 +121,7 @@ func randomSchema(r *rand.Rand, depth int) any {
 }
 
 func randomTool(t testing.TB, seed uint64) Tool {
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the same tools every time
+	r := rand.New(rand.NewPCG(seed, 1)) // the same tools every time
 	document := func() json.RawMessage {
 		s := randomSchema(r, 2+r.IntN(5))
 		raw, err := json.Marshal(s)
