@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/typescript"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -67,7 +69,11 @@ type ToolLine struct {
 	Summary string          `json:"summary,omitempty"`
 	Tags    []string        `json:"tags,omitempty"`
 	Schema  json.RawMessage `json:"inputSchema,omitempty"`
-	Hidden  bool            `json:"hiddenText,omitempty"`
+	// Signature is, where detail is "full", the tool as code calls it: what it
+	// takes and gives in TypeScript, made from both schemas. "" where none can
+	// be made of them.
+	Signature string `json:"signature,omitempty"`
+	Hidden    bool   `json:"hiddenText,omitempty"`
 }
 
 // ToolWhole is one tool with the child's own definition, but for characters
@@ -76,6 +82,7 @@ type ToolWhole struct {
 	Enabled    bool            `json:"enabled"`
 	Tags       []string        `json:"tags,omitempty"`
 	Definition json.RawMessage `json:"definition,omitempty"`
+	Signature  string          `json:"signature,omitempty"` // as in [ToolLine], always
 	Hidden     bool            `json:"hiddenText,omitempty"`
 }
 
@@ -88,6 +95,7 @@ type MatchLine struct {
 	Connected bool            `json:"connected"`
 	Tags      []string        `json:"tags,omitempty"`
 	Schema    json.RawMessage `json:"inputSchema,omitempty"`
+	Signature string          `json:"signature,omitempty"` // as in [ToolLine]
 	Hidden    bool            `json:"hiddenText,omitempty"`
 }
 
@@ -183,29 +191,26 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 		return nil, err
 	}
 	a := &DiscoverAnswer{Server: ask.Server}
-	var lines []ToolLine
-	disabled := 0
+	var open []*index.Entry
 	for _, t := range known.Entries {
-		if !t.Enabled {
-			disabled++
-			continue
+		if t.Enabled {
+			open = append(open, t)
 		}
-		description, hidden := index.Plain(t.Tool.Description)
-		l := ToolLine{Name: t.Tool.Name, Summary: summary(description), Tags: t.Tags, Hidden: hidden}
-		if ask.Detail == "full" {
-			l.Summary = description
-			l.Schema, hidden = index.PlainJSON(t.Tool.InputSchema)
-			l.Hidden = l.Hidden || hidden
+	}
+	disabled := len(known.Entries) - len(open)
+	shown := open
+	if ask.Limit > 0 && len(shown) > ask.Limit {
+		shown = shown[:ask.Limit]
+	}
+	budget := e.budget()
+	for _, t := range shown {
+		l := toolLine(t, ask.Detail == "full")
+		if !budget.Spend(tokens(l)) {
+			break
 		}
-		lines = append(lines, l)
+		a.Tools = append(a.Tools, l)
 	}
-	if ask.Limit > 0 && len(lines) > ask.Limit {
-		a.Omitted = len(lines) - ask.Limit
-		lines = lines[:ask.Limit]
-	}
-	var cut int
-	a.Tools, cut = index.Cut(e.budget(), lines, tokens)
-	a.Omitted += cut
+	a.Omitted = len(open) - len(a.Tools)
 	if a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; narrow it with query, or ask for one tool by name.")
 	}
@@ -219,6 +224,30 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 		a.Notes = append(a.Notes, "The server lists no tools.")
 	}
 	return a, nil
+}
+
+func toolLine(t *index.Entry, full bool) ToolLine {
+	description, hidden := index.Plain(t.Tool.Description)
+	l := ToolLine{Name: t.Tool.Name, Summary: summary(description), Tags: t.Tags, Hidden: hidden}
+	if full {
+		l.Summary = description
+		l.Schema, hidden = index.PlainJSON(t.Tool.InputSchema)
+		l.Hidden = l.Hidden || hidden
+		l.Signature, hidden = signature(t.Tool)
+		l.Hidden = l.Hidden || hidden
+	}
+	return l
+}
+
+// signature is a tool in TypeScript, which holds nothing that nobody sees;
+// hidden says that the schema of its result does, which a list shows nowhere
+// else.
+func signature(t *messages.Tool) (text string, hidden bool) {
+	_, hidden = index.PlainJSON(t.OutputSchema)
+	description, _ := index.Plain(t.Description)
+	return typescript.Signature(typescript.Tool{
+		Server: t.Server, Name: t.Name, Description: description, Input: t.InputSchema, Output: t.OutputSchema,
+	}), hidden
 }
 
 func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
@@ -237,6 +266,7 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 	// Asked for by name, it is shown whole even where it exceeds the budget:
 	// half a schema is of no use.
 	whole.Definition, whole.Hidden = index.PlainJSON(t.Definition)
+	whole.Signature, _ = signature(t.listed)
 	if whole.Hidden {
 		a.Notes = append(a.Notes, hiddenNote)
 	}
@@ -263,8 +293,16 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 			var hidden bool
 			l.Schema, hidden = index.PlainJSON(m.InputSchema)
 			l.Hidden = l.Hidden || hidden
+			if ask.Detail == "full" {
+				l.Signature, hidden = signature(m.listed)
+				l.Hidden = l.Hidden || hidden
+			}
+			// The signature says most of what the schema does, in fewer words.
 			if tokens(l) > budget.Left() {
 				l.Schema = nil
+			}
+			if tokens(l) > budget.Left() {
+				l.Signature = ""
 			}
 		}
 		if !budget.Spend(tokens(l)) {
@@ -312,9 +350,19 @@ func sortedKeys(m map[string]*Error) []string {
 
 // tokens estimates what an item costs in an answer.
 func tokens[T any](item T) int {
-	raw, err := json.Marshal(item)
+	raw, err := compact(item)
 	if err != nil {
 		return 0
 	}
 	return index.EstimateTokens(string(raw))
+}
+
+// compact is JSON for a model: without the escapes for <, > and &, of which
+// TypeScript and many descriptions are full, and which only a browser needs.
+func compact(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -95,6 +95,66 @@ func TestDiscoverKeepsToItsBudget(t *testing.T) {
 	}
 }
 
+// Code can be written from what full details say: every tool comes as it is
+// called in TypeScript, in every shape of the answer that shows schemas, and in
+// no other.
+func TestDiscoverShowsSignatures(t *testing.T) {
+	e := open(t, map[string][]string{"one": nil}, nil)
+	const want = "/** Adds two numbers. */\nservers.one.add(args: { a: number; b: number }): Promise<{ sum: number }>"
+	for _, c := range []struct {
+		ask  metamcp.DiscoverRequest
+		want string
+	}{
+		{metamcp.DiscoverRequest{Server: "one", Tool: "add"}, want},
+		{metamcp.DiscoverRequest{Server: "one", Detail: "full"}, want},
+		{metamcp.DiscoverRequest{Query: "add two numbers", Detail: "full", Limit: 1}, want},
+		{metamcp.DiscoverRequest{Server: "one"}, ""},
+		{metamcp.DiscoverRequest{Server: "one", Detail: "brief"}, ""},
+		{metamcp.DiscoverRequest{Query: "add two numbers", Limit: 1}, ""},
+	} {
+		a, err := e.Discover(t.Context(), c.ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, found := "", false
+		switch {
+		case a.Tool != nil:
+			got, found = a.Tool.Signature, true
+		case len(a.Matches) > 0 && a.Matches[0].Tool == "add":
+			got, found = a.Matches[0].Signature, true
+		}
+		for _, l := range a.Tools {
+			if l.Name == "add" {
+				got, found = l.Signature, true
+			}
+		}
+		if !found || got != c.want {
+			t.Errorf("%+v: the signature is %q; want %q", c.ask, got, c.want)
+		}
+	}
+}
+
+// Where schema and signature do not both fit, the shorter one stays.
+func TestSignaturesKeepToTheBudget(t *testing.T) {
+	for _, c := range []struct {
+		budget            int
+		schema, signature bool
+	}{{400, true, true}, {260, false, true}, {200, false, false}} {
+		e := open(t, map[string][]string{"one": nil}, map[string]any{"search": map[string]any{"budgetTokens": c.budget}})
+		a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Query: "Sends a request to the client and returns what came back", Detail: "full", Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Matches) != 1 || a.Matches[0].Tool != "ask" || (a.Matches[0].Schema != nil) != c.schema || (a.Matches[0].Signature != "") != c.signature {
+			t.Errorf("with %d tokens: %s", c.budget, raw)
+		}
+	}
+}
+
 func TestDiscoverRefusesBadInput(t *testing.T) {
 	e := open(t, map[string][]string{"one": nil}, nil)
 	for _, c := range []struct {
@@ -186,6 +246,9 @@ func TestHiddenTextIsRemovedAndSaid(t *testing.T) {
 		var plain any
 		if err := json.Unmarshal(raw, &plain); err != nil {
 			t.Fatal(err)
+		}
+		if strings.Contains(string(raw), "servers.odd.weather_report(args?: { city?: string /* Where */ })") != (a.Tools != nil || a.Tool != nil) {
+			t.Errorf("%s: the signature: %s", name, raw)
 		}
 		if text := fmt.Sprint(plain); hidden(text) || !strings.Contains(text, "Tells the weather.") || !strings.Contains(text, "hiddenText:true") || len(a.Notes) == 0 {
 			t.Errorf("%s: %s", name, text)

@@ -47,6 +47,8 @@ type Tool struct {
 	// sees, such as zero-width ones or terminal sequences. Title and Summary
 	// are without them.
 	HiddenText bool `json:"hiddenText,omitempty"`
+
+	listed *messages.Tool
 }
 
 // ListServers returns all configured servers, by name. It starts none.
@@ -135,6 +137,7 @@ func describeTool(t *index.Entry) Tool {
 	return Tool{
 		Server: t.Tool.Server, Name: t.Tool.Name, Title: title, Summary: summary(description),
 		Enabled: t.Enabled, Tags: t.Tags, HiddenText: inTitle || inDescription,
+		listed: t.Tool,
 	}
 }
 

@@ -32,7 +32,7 @@ const discoverSchema = `{"type":"object","properties":{` +
 	`"server":{"type":"string","description":"only this server"},` +
 	`"tool":{"type":"string","description":"with server: this tool, whole"},` +
 	`"limit":{"type":"integer","minimum":1,"maximum":100},` +
-	`"detail":{"type":"string","enum":["brief","full"]}},"additionalProperties":false}`
+	`"detail":{"type":"string","enum":["brief","full"],"description":"full: all schemas, and TypeScript signatures"}},"additionalProperties":false}`
 
 const callSchema = `{"type":"object","properties":{` +
 	`"server":{"type":"string"},` +
@@ -79,7 +79,7 @@ func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*
 	if err != nil {
 		return errorResult(asError(err)), nil
 	}
-	text, err := json.Marshal(answer)
+	text, err := compact(answer)
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer of mcp_discover: %w", err)
 	}

@@ -64,7 +64,7 @@ server may take to start.`,
 	f.StringVar(&ask.Server, "server", "", "only this server")
 	f.StringVar(&ask.Tool, "tool", "", "with --server: this tool, whole")
 	f.IntVar(&ask.Limit, "limit", 0, fmt.Sprintf("at most so many, 1 to %d (default: the setting search.limit)", config.MaxSearchLimit))
-	f.StringVar(&ask.Detail, "detail", "", "brief or full")
+	f.StringVar(&ask.Detail, "detail", "", "brief, or full: all schemas, and TypeScript signatures (to be seen with --json)")
 	f.BoolVar(&asJSON, "json", false, "print what a model would get")
 	return cmd
 }

@@ -62,6 +62,23 @@ func ModernDir(tb testing.TB) string {
 	return dir
 }
 
+// Compiler returns the absolute path of TypeScript's compiler, to be started with
+// [Node]; about 23 MB.
+func Compiler(tb testing.TB) string {
+	tb.Helper()
+	return existing(tb, filepath.Join(CompilerDir(tb), "node_modules", "typescript", "lib", "tsc.js"))
+}
+
+// CompilerDir is [Dir] for the folder with the compiler.
+func CompilerDir(tb testing.TB) string {
+	tb.Helper()
+	dir := filepath.Join(packageDir(tb), "compiler")
+	if err := install(tb.Context(), dir); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
 // DBHub returns the command of a dual-era server that answers server/discover:
 // a Node.js that is new enough for it, and its JavaScript entry. With the
 // arguments "--transport", "stdio", "--demo" it serves a small database out of
