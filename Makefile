@@ -29,7 +29,9 @@ RACE ?= $(if $(CC_FOUND),-race,)
 endif
 
 LINT := $(GO) tool -modfile=.ci/tools.mod golangci-lint
-TEST := $(GO) test $(RACE)
+# Most tests wait for processes and disks, so more of them run at once than there
+# are processors.
+TEST := $(GO) test $(RACE) -parallel 6
 
 .PHONY: help
 help: ## list the targets

@@ -32,6 +32,7 @@ func searchBench(t *testing.T, queries string, limit int) (*metamcp.SearchFigure
 }
 
 func TestSearchBenchScores(t *testing.T) {
+	t.Parallel()
 	f, run, err := searchBench(t, `
 {"id": "1", "source": "a", "query": "read_file", "relevant": ["files/read_file"]}
 {"id": "2", "source": "a", "query": "send", "relevant": [{"server": "mail", "tool": "send", "group": 1}, {"server": "files", "tool": "read_file", "group": 1}, "files/write_file"]}
@@ -69,6 +70,7 @@ func TestSearchBenchScores(t *testing.T) {
 }
 
 func TestSearchBenchWithoutAnswers(t *testing.T) {
+	t.Parallel()
 	f, _, err := searchBench(t, `{"id": "1", "source": "a", "query": "read"}`, 0)
 	if err != nil || f.Scores != nil || f.Macro != nil || f.Unscored != 1 {
 		t.Errorf("%+v, %v", f, err)

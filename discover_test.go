@@ -14,6 +14,7 @@ import (
 )
 
 func TestDiscoverShapes(t *testing.T) {
+	t.Parallel()
 	e := open(t, map[string][]string{"one": nil, "two": {"--tools", "30"}, "dead": {"--exit-at-start", "3"}}, nil)
 
 	a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{})
@@ -70,6 +71,7 @@ func TestDiscoverShapes(t *testing.T) {
 }
 
 func TestDiscoverKeepsToItsBudget(t *testing.T) {
+	t.Parallel()
 	const budget = 500
 	e := open(t, map[string][]string{"big": {"--tools", "500"}}, map[string]any{"search": map[string]any{"budgetTokens": budget}})
 	for _, ask := range []metamcp.DiscoverRequest{
@@ -99,6 +101,7 @@ func TestDiscoverKeepsToItsBudget(t *testing.T) {
 // called in TypeScript, in every shape of the answer that shows schemas, and in
 // no other.
 func TestDiscoverShowsSignatures(t *testing.T) {
+	t.Parallel()
 	e := open(t, map[string][]string{"one": nil}, nil)
 	const want = "/** Adds two numbers. */\nservers.one.add(args: { a: number; b: number }): Promise<{ sum: number }>"
 	for _, c := range []struct {
@@ -136,6 +139,7 @@ func TestDiscoverShowsSignatures(t *testing.T) {
 
 // Where schema and signature do not both fit, the shorter one stays.
 func TestSignaturesKeepToTheBudget(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		budget            int
 		schema, signature bool
@@ -156,6 +160,7 @@ func TestSignaturesKeepToTheBudget(t *testing.T) {
 }
 
 func TestDiscoverRefusesBadInput(t *testing.T) {
+	t.Parallel()
 	e := open(t, map[string][]string{"one": nil}, nil)
 	for _, c := range []struct {
 		ask  metamcp.DiscoverRequest
@@ -178,6 +183,7 @@ func TestDiscoverRefusesBadInput(t *testing.T) {
 }
 
 func TestExecuteRefusesBadInput(t *testing.T) {
+	t.Parallel()
 	e := open(t, map[string][]string{"one": nil}, nil)
 	for _, c := range []struct {
 		server, tool, args string
@@ -199,6 +205,7 @@ func TestExecuteRefusesBadInput(t *testing.T) {
 }
 
 func TestReloadTakesTheDifferenceOver(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	e := openIn(t, dir, map[string][]string{"stays": nil, "goes": nil})
 	if _, err := e.Execute(t.Context(), "goes", "echo", json.RawMessage(`{"text":"x"}`), metamcp.ExecuteOptions{}); err != nil {
@@ -228,6 +235,7 @@ func TestReloadTakesTheDifferenceOver(t *testing.T) {
 }
 
 func TestHiddenTextIsRemovedAndSaid(t *testing.T) {
+	t.Parallel()
 	e := open(t, map[string][]string{"odd": {"--hidden-text"}}, nil)
 	hidden := func(text string) bool { return strings.ContainsAny(text, "\u200b\x1b\U000e0041") }
 	for name, ask := range map[string]metamcp.DiscoverRequest{
@@ -261,6 +269,7 @@ func TestHiddenTextIsRemovedAndSaid(t *testing.T) {
 }
 
 func TestPendingServersKeepToTheBudget(t *testing.T) {
+	t.Parallel()
 	const budget = 300
 	servers := map[string][]string{"one": nil}
 	for i := range 40 {
@@ -283,6 +292,7 @@ func TestPendingServersKeepToTheBudget(t *testing.T) {
 // A search waits for a server that hangs, but not for long where others have
 // answers, in a program that searches once as well.
 func TestSearchDoesNotWaitForOneThatHangs(t *testing.T) {
+	t.Parallel()
 	const never = 3_600_000
 	e := open(t, map[string][]string{"one": nil, "hangs": {"--silent"}}, map[string]any{"discoverTimeoutMs": never})
 	if _, err := e.ListTools(t.Context(), "one", false); err != nil {
@@ -299,6 +309,7 @@ func TestSearchDoesNotWaitForOneThatHangs(t *testing.T) {
 // A program that asks once waits for the one server that it names as long as
 // that may take to start.
 func TestOneServerIsWaitedForInTheShell(t *testing.T) {
+	t.Parallel()
 	e := open(t, map[string][]string{"slow": {"--start-delay=300ms"}}, map[string]any{"discoverTimeoutMs": 1})
 	if _, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "slow"}); err == nil {
 		t.Error("a host waits longer than discoverTimeoutMs")

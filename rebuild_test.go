@@ -15,6 +15,7 @@ import (
 // TestRebuildLosesNothing rebuilds with an embedder that does not work: what is
 // stored stays.
 func TestRebuildLosesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	options := func(search map[string]any) metamcp.Options {
 		file, err := writeConfig(dir, children(map[string][]string{"one": nil}, map[string]any{"search": search}))
@@ -51,6 +52,7 @@ func TestRebuildLosesNothing(t *testing.T) {
 // TestRebuildLeavesOtherProjects rebuilds one of two configurations that share
 // a state folder.
 func TestRebuildLeavesOtherProjects(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	project := func(server string, flags ...string) metamcp.Options {
 		cwd := t.TempDir()

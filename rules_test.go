@@ -20,6 +20,7 @@ import (
 // A closed tool is not found, not listed and not callable; asked for by name
 // its status is shown.
 func TestToolRulesHoldEverywhere(t *testing.T) {
+	t.Parallel()
 	e := open(t, map[string][]string{"one": nil}, map[string]any{
 		"toolRules": []map[string]any{{"pattern": []string{"add"}, "enabled": false}, {"pattern": []string{"*"}, "tags": []string{"tagged"}}},
 	})
@@ -62,6 +63,7 @@ func TestToolRulesHoldEverywhere(t *testing.T) {
 }
 
 func TestBrokenToolRuleRefusesTheConfiguration(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	e := openIn(t, dir, map[string][]string{"one": nil})
 	if _, err := writeConfig(dir, children(map[string][]string{"two": nil}, map[string]any{
@@ -81,6 +83,7 @@ func TestBrokenToolRuleRefusesTheConfiguration(t *testing.T) {
 // TestRulesDocument tries the examples of docs/RULES.md: a configuration, and
 // behind it a table of what it makes of tools.
 func TestRulesDocument(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("docs/RULES.md")
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +131,7 @@ func TestRulesDocument(t *testing.T) {
 // TestReloadSaysWhatChanged: a reload that changes only rules is no reload of
 // nothing.
 func TestReloadSaysWhatChanged(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, err := writeConfig(dir, children(map[string][]string{"one": nil}, nil))
 	if err != nil {

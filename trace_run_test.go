@@ -157,6 +157,7 @@ func diagram(t *testing.T, r *traceview.Request) string {
 // TestTraceOfAScriptedRun lets happen what can happen to a call, and holds the
 // messages of each to docs/TRACE-RUN.md.
 func TestTraceOfAScriptedRun(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, map[string][]string{"a": nil, "b": nil, "dead": {"--exit-at-start", "3"}}, map[string]any{
 		"pool":   map[string]any{"poolSize": 1, "resPoolSize": 1, "resPoolTimeout": 300, "failureThreshold": 1, "cooldownMs": 1000},
 		"search": map[string]any{"embedder": "none"},
@@ -350,6 +351,7 @@ and process ids are left out. The pool has one place and one in reserve, and a b
 
 // TestViewersBesideClose begins to view while the engine is closed, and after.
 func TestViewersBesideClose(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, map[string][]string{"a": nil}, nil)
 	const views = 200
 	channels := make(chan (<-chan messages.TraceRecord), views)

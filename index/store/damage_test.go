@@ -149,6 +149,7 @@ func TestDamage(t *testing.T) {
 
 // TestDebris opens a store among files that badger does not expect.
 func TestDebris(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s := mustOpen(t, path, Options{})
 	mustPut(t, s, "m", vectors(0, 100, damageDim, "d"))
@@ -174,6 +175,7 @@ func TestDebris(t *testing.T) {
 // TestDeathsWhileOpening gives a store up when opening it has ended the process
 // again and again, and not before.
 func TestDeathsWhileOpening(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s := mustOpen(t, path, Options{})
 	mustPut(t, s, "m", vectors(0, 10, 4, "d"))

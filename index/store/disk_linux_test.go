@@ -177,6 +177,7 @@ func readOnly(at string) error {
 // write anywhere, so the thread that asks becomes somebody else for the file
 // system.
 func TestPermissionDenied(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "catalog")
 	s := mustOpen(t, path, Options{})
 	mustClose(t, s)

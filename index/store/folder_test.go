@@ -11,6 +11,7 @@ import (
 
 // TestForeign refuses what is not ours, and leaves it as it is.
 func TestForeign(t *testing.T) {
+	t.Parallel()
 	for name, build := range map[string]func(path string) error{
 		"a file":            func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
 		"photos":            func(path string) error { return writeAll(path, "holiday.jpg") },
@@ -73,6 +74,7 @@ func writeAll(path string, names ...string) error {
 
 // TestLostMark opens a store whose mark was lost or damaged.
 func TestLostMark(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s := mustOpen(t, path, Options{})
 	mustPut(t, s, "m", vectors(0, 3, 3, "s"))
@@ -95,6 +97,7 @@ func TestLostMark(t *testing.T) {
 // TestFolderDeleted deletes the folder of an open store, in a process of its own
 // since badger cannot be ended cleanly then.
 func TestFolderDeleted(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "catalog")
 	if out, err := helper(t, "deleted", path).CombinedOutput(); err != nil {
 		t.Errorf("%v: %.2000s", err, out)

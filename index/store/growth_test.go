@@ -8,6 +8,7 @@ import (
 // TestGrowth rewrites the same vectors thirty times, with other numbers each
 // time, and finds the folder no larger than a few copies.
 func TestGrowth(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s := mustOpen(t, path, Options{})
 	const count, dimension = 2000, 96
@@ -46,6 +47,7 @@ func TestGrowth(t *testing.T) {
 
 // TestSweptRoomIsFreed deletes most vectors and gives their room back.
 func TestSweptRoomIsFreed(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s := mustOpen(t, path, Options{})
 	for i := range 8 {

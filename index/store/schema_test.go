@@ -104,6 +104,7 @@ func init() {
 // TestMigration brings a store of version 0 to version 1, undisturbed and killed
 // at each place in between.
 func TestMigration(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"", "within", "written", "flipped", "dropped"} {
 		t.Run("killed "+where, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "catalog")
@@ -148,6 +149,7 @@ func TestMigration(t *testing.T) {
 
 // TestOlderWithoutStep empties a store that no step leads on from.
 func TestOlderWithoutStep(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	buildOld(t, path)
 	s := mustOpen(t, path, Options{})
@@ -160,6 +162,7 @@ func TestOlderWithoutStep(t *testing.T) {
 
 // TestNewer leaves a store of a newer program as it is.
 func TestNewer(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	newer, err := open(path, Options{}, schema{version: schemaVersion + 1})
 	if err != nil {

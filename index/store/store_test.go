@@ -16,6 +16,7 @@ import (
 )
 
 func TestVectorsSurviveReopening(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state", "cat[alog")
 	s := mustOpen(t, path, Options{})
 	mustPut(t, s, "a", vectors(0, 500, 48, "a"))
@@ -44,6 +45,7 @@ func TestVectorsSurviveReopening(t *testing.T) {
 
 // TestSparseLookup asks for few of many, many of few, the same twice, and none.
 func TestSparseLookup(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer mustClose(t, s)
 	items := vectors(0, 2000, 4, "s")
@@ -78,6 +80,7 @@ func TestSparseLookup(t *testing.T) {
 }
 
 func TestPutVectorsRefuses(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer mustClose(t, s)
 	ok := []float32{1, 2}
@@ -107,6 +110,7 @@ func TestPutVectorsRefuses(t *testing.T) {
 
 // TestNamesDoNotCollide puts models and servers with names that might share keys.
 func TestNamesDoNotCollide(t *testing.T) {
+	t.Parallel()
 	names := []string{
 		"a", "A", "a/b", "a%2Fb", "a/", "/a", "a#", "#a", "ä", "a\x00b", "a\xffb", " ", "..", "voyage-3-lite", "v1/vector/a",
 		strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("x", 513), strings.Repeat("x", 514), strings.Repeat("/", 300),
@@ -135,6 +139,7 @@ func TestNamesDoNotCollide(t *testing.T) {
 }
 
 func TestListings(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s := mustOpen(t, path, Options{})
 	want := map[string][]byte{
@@ -170,6 +175,7 @@ func TestListings(t *testing.T) {
 // TestCallersPanicStaysOne makes sure that a fault of the caller's is not taken
 // for one of the database's.
 func TestCallersPanicStaysOne(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer mustClose(t, s)
 	mustPut(t, s, "m", vectors(0, 1, 2, "s"))
@@ -183,6 +189,7 @@ func TestCallersPanicStaysOne(t *testing.T) {
 }
 
 func TestDimensionChange(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer mustClose(t, s)
 	mustPut(t, s, "m", vectors(0, 10, 8, "old"))
@@ -211,6 +218,7 @@ func TestDimensionChange(t *testing.T) {
 // TestDamagedRecords puts records that are not sound under badger's own
 // checksums, and finds them absent, counted and deleted.
 func TestDamagedRecords(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer mustClose(t, s)
 	mustPut(t, s, "m", vectors(0, 5, 8, "s"))
@@ -265,6 +273,7 @@ func TestDamagedRecords(t *testing.T) {
 }
 
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	path := t.TempDir()
 	o := Options{Now: func() time.Time { return now }}
@@ -312,6 +321,7 @@ func TestSweep(t *testing.T) {
 }
 
 func TestStatsAndExport(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	s := mustOpen(t, path, Options{})
 	mustPut(t, s, "m", vectors(0, 100, 16, "s"))
@@ -364,6 +374,7 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 // TestReadsDuringWrites reads from several goroutines while another writes and
 // sweeps; a vector is seen whole or not at all.
 func TestReadsDuringWrites(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	mustPut(t, s, "m", vectors(0, 100, 64, "s"))
 	mustPutListings(t, s, map[string][]byte{"srv": text(partSize*2, 1)})
@@ -406,6 +417,7 @@ func TestReadsDuringWrites(t *testing.T) {
 }
 
 func TestUseAfterClose(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	mustClose(t, s)
 	mustClose(t, s)
