@@ -11,7 +11,7 @@ import (
 )
 
 func frame(body string) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...) //nolint:gosec // short
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
 // FuzzFrames reads whatever a worker that was taken over may send: nothing that
