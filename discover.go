@@ -255,17 +255,9 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	}
 	budget := e.budget()
 	for i, m := range found.Matches {
-		l := MatchLine{
-			Server: m.Server, Tool: m.Name, Summary: m.Summary, Score: math.Round(m.Score*1000) / 1000,
-			Connected: m.Connected, Tags: m.Tags, Hidden: m.HiddenText,
-		}
-		if i < schemas {
-			var hidden bool
-			l.Schema, hidden = index.PlainJSON(m.InputSchema)
-			l.Hidden = l.Hidden || hidden
-			if tokens(l) > budget.Left() {
-				l.Schema = nil
-			}
+		l := matchLine(&m, i < schemas)
+		if l.Schema != nil && tokens(l) > budget.Left() {
+			l.Schema = nil
 		}
 		if !budget.Spend(tokens(l)) {
 			a.Omitted = len(found.Matches) - i
@@ -299,6 +291,19 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}
 	return a, nil
+}
+
+func matchLine(m *Match, withSchema bool) MatchLine {
+	l := MatchLine{
+		Server: m.Server, Tool: m.Name, Summary: m.Summary, Score: math.Round(m.Score*1000) / 1000,
+		Connected: m.Connected, Tags: m.Tags, Hidden: m.HiddenText,
+	}
+	if withSchema {
+		var hidden bool
+		l.Schema, hidden = index.PlainJSON(m.InputSchema)
+		l.Hidden = l.Hidden || hidden
+	}
+	return l
 }
 
 func sortedKeys(m map[string]*Error) []string {

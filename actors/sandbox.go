@@ -192,7 +192,7 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 		s.onLaunched(ctx, m)
 	case *workerReady:
 		if w := s.slots[m.n]; w != nil {
-			w.ready = true
+			w.ready, w.confined = true, m.confined
 			s.settle(ctx)
 		}
 	case *workerLate:
@@ -507,7 +507,7 @@ func (s *sandboxActor) expire(ctx *kernel.Context) {
 func (s *sandboxActor) publish() {
 	st := &messages.SandboxStatus{Running: s.running(), Waiting: len(s.waiting), Runs: s.ended, Failed: s.failed}
 	for _, w := range s.slots {
-		line := messages.SandboxWorker{State: w.state.String(), Since: w.since}
+		line := messages.SandboxWorker{State: w.state.String(), Since: w.since, Confined: w.confined}
 		if w.w != nil {
 			line.PID = w.w.PID()
 		}

@@ -18,8 +18,8 @@ type SandboxLauncher interface {
 // SandboxEar hears a worker. Its methods are called in order from one
 // goroutine, and none of them blocks.
 type SandboxEar interface {
-	// Ready says that a script may begin.
-	Ready()
+	// Ready says that a script may begin, and what holds the process.
+	Ready(c messages.Confinement)
 	Asked(run uint64, a *messages.ScriptAsk)
 	Said(run uint64, l messages.ConsoleLine)
 	Finished(run uint64, o *messages.ScriptOutcome)
@@ -62,6 +62,8 @@ type slot struct {
 	run   *sandboxRun   // that it was given to
 	since time.Time
 	late  *kernel.Timer // of its start
+
+	confined messages.Confinement
 }
 
 // workerEar tells the actors what a worker says: what concerns a script goes to
@@ -87,8 +89,11 @@ type (
 		w   SandboxWorker
 		err error
 	}
-	workerReady struct{ n uint64 }
-	workerGone  struct {
+	workerReady struct {
+		n        uint64
+		confined messages.Confinement
+	}
+	workerGone struct {
 		n   uint64
 		err error
 	}
@@ -100,7 +105,9 @@ type (
 	scriptWorker struct{ err error } // its process is gone
 )
 
-func (e *workerEar) Ready() { e.sys.Send(e.sandbox, &workerReady{e.n}) }
+func (e *workerEar) Ready(c messages.Confinement) {
+	e.sys.Send(e.sandbox, &workerReady{e.n, c})
+}
 
 func (e *workerEar) Asked(run uint64, a *messages.ScriptAsk) {
 	if r := e.run.Load(); r != nil && r.id == run {

@@ -31,10 +31,11 @@ const (
 
 // ScriptServer is what a script sees of one server.
 type ScriptServer struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description,omitempty"`
-	State       string   `json:"state,omitempty"`
-	Tools       []string `json:"tools,omitempty"` // as far as they are known
+	Name        string
+	Title       string
+	Description string
+	State       string
+	Tools       []string // as far as they are known
 }
 
 // Script is a program for the sandbox.
@@ -51,9 +52,9 @@ type AskKind uint8
 
 // The kinds.
 const (
-	AskCall     AskKind = iota // a tool call
-	AskDiscover                // a search for tools
-	AskResult                  // a kept result
+	AskCall     AskKind = iota + 1 // a tool call
+	AskDiscover                    // a search for tools
+	AskResult                      // a kept result
 )
 
 // ScriptAsk is one thing that a script asks its host for and waits for.
@@ -98,11 +99,21 @@ type ConsoleLine struct {
 
 // ScriptOutcome ends a run; a nil Value without a Failure is undefined.
 type ScriptOutcome struct {
-	Value   json.RawMessage
-	Failure *ScriptFailure
-	Dropped int // console lines that found no room
+	Value     json.RawMessage
+	Failure   *ScriptFailure
+	Dropped   int // console lines that found no room
+	Cancelled int // calls that it had not awaited when it returned
 	// Reusable says that the worker can take another script.
 	Reusable bool
+	Usage    ScriptUsage
+}
+
+// ScriptUsage is what a run took; what is not known is 0.
+type ScriptUsage struct {
+	WallMs    int64
+	CPUMs     int64
+	PeakBytes int64 // of the whole process
+	Calls     int
 }
 
 // FailureKind says why a script has no value; the list is closed.
@@ -185,11 +196,11 @@ type RunCall struct {
 
 // SandboxStatus is how the sandbox does.
 type SandboxStatus struct {
-	Workers []SandboxWorker `json:"workers,omitempty"`
-	Running int             `json:"running"` // scripts
-	Waiting int             `json:"waiting"` // scripts that wait for a worker
-	Runs    uint64          `json:"runs"`    // that ended since the start
-	Failed  uint64          `json:"failed"`  // of them, those without a value
+	Workers []SandboxWorker `json:"workers,omitempty"` // by age, the oldest first
+	Running int             `json:"running"`           // scripts
+	Waiting int             `json:"waiting"`           // scripts that wait for a worker
+	Runs    uint64          `json:"runs"`              // that ended since the start
+	Failed  uint64          `json:"failed"`            // of them, those without a value
 }
 
 // SandboxWorker is one process of the sandbox.
@@ -198,6 +209,16 @@ type SandboxWorker struct {
 	State string    `json:"state"`         // starting, ready, running or ending
 	Run   string    `json:"run,omitempty"` // the actor of its script
 	Since time.Time `json:"since"`
+	// Confined is what holds the process; zero until it is ready.
+	Confined Confinement `json:"confined,omitzero"`
+}
+
+// Confinement says what the system does to hold a worker: "on" and the like,
+// or why not.
+type Confinement struct {
+	Landlock string `json:"landlock"`
+	Seccomp  string `json:"seccomp"`
+	Rlimits  string `json:"rlimits"`
 }
 
 // PayloadBytes is the size of the code, for the trace.
