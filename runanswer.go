@@ -84,7 +84,7 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 		a.Error = boundError(NewRunError(r.Failure), left/2)
 		left -= tokens(a.Error)
 	}
-	console, calls := consoleLines(r.Console), callLines(r.Calls)
+	console, calls := consoleLines(r.Console), CallLines(r.Calls)
 	wants := costs(console) + costs(calls)
 	value := index.EstimateTokens(string(r.Value))
 	// The value comes first, but never at the price of all that was said.
@@ -199,7 +199,8 @@ func consoleLines(lines []ConsoleLine) []string {
 	return out
 }
 
-func callLines(calls []RunCall) []CallLine {
+// CallLines are calls as an answer tells them.
+func CallLines(calls []RunCall) []CallLine {
 	out := make([]CallLine, len(calls))
 	for i, c := range calls {
 		out[i] = CallLine{Server: c.Server, Tool: c.Tool, Ms: float64(c.Took.Microseconds()/100) / 10}
