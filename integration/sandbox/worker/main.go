@@ -1,40 +1,208 @@
 package worker
 
 import (
-	"encoding/json"
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
-
-	"modernc.org/quickjs"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/sandbox"
 )
 
-// Main serves a host over in and out until in ends, and returns the exit
-// status of the process.
-func Main(in io.Reader, out, stderr io.Writer) int {
-	if err := sandbox.WriteFrame(out, &sandbox.Frame{Ready: &sandbox.Status{}}); err != nil {
-		return 1
-	}
-	f, err := sandbox.ReadFrame(in, func() int64 { return sandbox.MaxFrame })
-	if err != nil || f.Script == nil {
-		return 1
-	}
-	vm, err := quickjs.NewVM()
+// Exit statuses of the process.
+const (
+	exitDone   = iota // a run has ended, or there was none
+	exitBroken        // the host or the engine does not do what it must
+	exitKilled        // a run broke a bound and was ended from outside of it
+)
+
+// maxGoStack bounds the stack of the goroutine that the engine runs on. It is
+// there for native recursions that the engine would not count.
+const maxGoStack = 512 << 20
+
+// Main serves one run of a host over in and out and returns the exit status of
+// the process, which it confines for good: it is for a process of its own. It
+// ends early, by os.Exit, when in ends or when a run breaks a bound.
+func Main(in, out *os.File, stderr io.Writer) int {
+	debug.SetMaxStack(maxGoStack)
+	closeFrom(3)
+	p := &process{out: out}
+	meter := newMeter() // opens what it reads before nothing can be opened any more
+	e, err := newEngine(p.post, meter.resident)
 	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1
+		fmt.Fprintln(stderr, "metamcp sandbox:", err)
+		return exitBroken
 	}
-	o := &sandbox.Outcome{}
-	v, err := vm.Eval("JSON.stringify((()=>{"+f.Script.Code+"\n})())", quickjs.EvalGlobal)
-	if err != nil {
-		o.Failure = &sandbox.Failure{Kind: sandbox.FailException, Message: err.Error()}
-	} else if s, ok := v.(string); ok {
-		o.Value = json.RawMessage(s)
+	status := confine()
+	if err := p.post(&sandbox.Frame{Ready: &status}); err != nil {
+		return exitBroken
 	}
-	if err := sandbox.WriteFrame(out, &sandbox.Frame{Run: f.Run, Outcome: o}); err != nil {
-		return 1
+	r := bufio.NewReaderSize(in, 64<<10)
+	f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
+	if errors.Is(err, io.EOF) {
+		return exitDone
 	}
-	_, _ = sandbox.ReadFrame(in, func() int64 { return sandbox.MaxFrame })
-	return 0
+	if err != nil || f.Script == nil || f.Run == 0 {
+		fmt.Fprintln(stderr, "metamcp sandbox: the host sent no script:", err)
+		return exitBroken
+	}
+	e.prepare(f.Run, f.Script)
+	go listen(r, e, stderr)
+	w := newWatch(e, meter, p)
+	limitData(meter, e.limits)
+	go w.run()
+	o := e.execute(f.Script)
+	if err := p.finish(e.run, o, w.usage(o.Usage.Calls)); err != nil {
+		return exitBroken
+	}
+	return exitDone
 }
+
+// listen takes the host's replies. When the host is gone, so is this process,
+// whatever the script does.
+func listen(r io.Reader, e *engine, stderr io.Writer) {
+	for {
+		f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
+		if errors.Is(err, io.EOF) {
+			os.Exit(exitDone)
+		}
+		if err != nil {
+			fmt.Fprintln(stderr, "metamcp sandbox:", err)
+			os.Exit(exitBroken)
+		}
+		if f.Reply != nil && f.Run == e.run {
+			e.inbox.put(event{reply: f.Reply})
+		}
+	}
+}
+
+// process writes to the host. An outcome is the last that it writes.
+type process struct {
+	out io.Writer
+
+	mu   sync.Mutex
+	done bool
+}
+
+func (p *process) post(f *sandbox.Frame) error {
+	data, err := sandbox.EncodeFrame(f)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	_, err = p.out.Write(data)
+	return err
+}
+
+// finish writes the outcome, unless one was written.
+func (p *process) finish(run uint64, o *sandbox.Outcome, u sandbox.Usage) error {
+	o.Usage = u
+	data, err := sandbox.EncodeFrame(&sandbox.Frame{Run: run, Outcome: o})
+	if err != nil {
+		o = &sandbox.Outcome{Failure: internalFailure(err), Usage: u}
+		if data, err = sandbox.EncodeFrame(&sandbox.Frame{Run: run, Outcome: o}); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	p.done = true
+	_, err = p.out.Write(data)
+	return err
+}
+
+const (
+	// lookEvery is how often a run is looked at: a process grows by some
+	// megabytes in that time.
+	lookEvery = 5 * time.Millisecond
+	// grace is how long an interrupted engine may go on: longer and it is in
+	// native code that does not look.
+	grace = 250 * time.Millisecond
+)
+
+// watch looks at a run from outside of the engine.
+type watch struct {
+	e     *engine
+	meter *meter
+	p     *process
+	began usageNow
+	most  int64 // bytes that the process may take
+
+	mu   sync.Mutex
+	peak int64
+}
+
+func newWatch(e *engine, m *meter, p *process) *watch {
+	w := &watch{e: e, meter: m, p: p, began: now()}
+	w.peak = m.resident()
+	w.most = w.peak + roomFor(e.limits)
+	return w
+}
+
+// roomFor is what a process may take besides what it has when it is ready: the
+// heap, which doubles for a moment when something large in it grows, and the
+// copies of what comes in and goes out.
+func roomFor(l sandbox.Limits) int64 {
+	return raceFactor * (2*l.HeapBytes + 3*l.OutputBytes + 96<<20)
+}
+
+func (w *watch) run() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for range tick.C {
+		if size := w.look(); size > w.most {
+			w.end(memoryFailure(fmt.Sprintf("the sandbox process grew to %s, over its limit of %s", bytesText(size), bytesText(w.most))))
+		}
+		over := time.Since(w.e.began) - w.e.limits.Wall
+		if over < 0 {
+			continue
+		}
+		w.e.overtime.Store(true)
+		w.e.vm.Interrupt()
+		w.e.inbox.wake()
+		if over > grace*raceFactor {
+			f := timeoutFailure(w.e.limits.Wall)
+			f.Message += " and could not be interrupted"
+			f.Hint = "one step of it takes very long: look for huge arrays, deep nesting, or much to parse at once"
+			w.end(f)
+		}
+	}
+}
+
+func (w *watch) look() int64 {
+	size := w.meter.resident()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.peak = max(w.peak, size)
+	return size
+}
+
+// end ends the process: the engine cannot be asked any more.
+func (w *watch) end(f *sandbox.Failure) {
+	_ = w.p.finish(w.e.run, &sandbox.Outcome{Failure: f}, w.usage(0))
+	os.Exit(exitKilled)
+}
+
+func (w *watch) usage(calls int) sandbox.Usage {
+	w.look()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := now()
+	return sandbox.Usage{
+		WallMs: time.Since(w.e.began).Milliseconds(), CPUMs: (t.cpu - w.began.cpu).Milliseconds(), PeakBytes: w.peak, Calls: calls,
+	}
+}
+
+// usageNow is what the process has used so far.
+type usageNow struct{ cpu time.Duration }
