@@ -19,6 +19,9 @@ const (
 	// wallGrace is what a worker has beyond the time of its script to say where
 	// the script is; then it is killed.
 	wallGrace = time.Second
+	// freeWait is how long a script may wait for its worker without having less
+	// time for it: a start takes a moment.
+	freeWait = time.Second
 	// maxRunCalls bounds the calls that a report tells one by one.
 	maxRunCalls = 10_000
 	// replyShare is how much of the heap one reply may take.
@@ -148,7 +151,9 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 		return // the sandbox hears of that
 	}
 	limits := a.settings.Limits
-	limits.Wall = max(time.Until(a.deadline), time.Millisecond)
+	if left := time.Until(a.deadline); limits.Wall-left > freeWait {
+		limits.Wall = max(left.Round(10*time.Millisecond), time.Millisecond)
+	}
 	script := &messages.Script{
 		Code: a.run.Code, Language: a.run.Language, Servers: a.e.scriptServers(a.run.Only), Results: m.results, Limits: limits,
 	}
