@@ -8,7 +8,7 @@
   const G = globalThis;
   const apply = Reflect.apply;
   const uncurry = (f) => Function.prototype.call.bind(f);
-  const O = Object, Err = Error, TErr = TypeError, RErr = RangeError, P = Promise, Prox = Proxy, Str = String, Num = Number;
+  const O = Object, Err = Error, TErr = TypeError, RErr = RangeError, SyntaxError_ = SyntaxError, P = Promise, Prox = Proxy, Str = String, Num = Number;
   const create = O.create, freeze = O.freeze, keysOf = O.keys, protoOf = O.getPrototypeOf, define = O.defineProperty;
   const describeProp = O.getOwnPropertyDescriptor;
   const ObjectProto = O.prototype, FunctionProto = Function.prototype;
@@ -611,6 +611,7 @@
   const main = (f) => {
     let p;
     try {
+      if (typeof f !== "function") throw fault(SyntaxError_, "NOT_CLOSED", "the code closes a brace that it did not open", "correct the code and send it again");
       p = f();
     } catch (e) {
       report(e);

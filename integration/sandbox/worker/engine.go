@@ -20,7 +20,7 @@ var bridgeSource string
 
 // bridgeLine is where the bridge's own lines begin, so that its frames can be
 // told from the author's in a stack: the engine gives every source one name.
-const bridgeLine = 1 << 17
+const bridgeLine = 1 << 16
 
 const (
 	// maxLines and maxLine bound what a console may say.

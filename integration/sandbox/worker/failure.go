@@ -21,6 +21,7 @@ const (
 	codeOutputLimit = "OUTPUT_LIMIT"
 	codeNotJSON     = "NOT_JSON"
 	codeUnsupported = "UNSUPPORTED"
+	codeNotClosed   = "NOT_CLOSED"
 )
 
 // described is what the bridge knows of an exception.
@@ -66,6 +67,9 @@ func (e *engine) thrown(text string, kind sandbox.FailureKind) *sandbox.Failure 
 	if d.Many != "" {
 		f.Message += ": " + d.Many
 	}
+	if f.Kind == sandbox.FailSyntax && at.line == 0 {
+		at = e.source.end()
+	}
 	e.locate(f, at, stack)
 	return f
 }
@@ -99,6 +103,9 @@ func explain(f *sandbox.Failure, d *described) {
 		f.Kind, f.Message = sandbox.FailOutput, d.Message
 	case codeUnsupported:
 		f.Kind, f.Message = sandbox.FailUnsupported, d.Message
+	}
+	if d.Code == codeNotClosed {
+		f.Kind, f.Message = sandbox.FailSyntax, d.Message
 	}
 	if m := notDefined.FindStringSubmatch(d.Message); m != nil && d.Name == "ReferenceError" {
 		if hint, ok := elsewhere[m[1]]; ok {

@@ -162,7 +162,7 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 		// than esbuild by far.
 		main, err := e.vm.EvalValue(before+s.code+after, quickjs.EvalGlobal)
 		if err == nil {
-			return main, nil
+			return main, nil // the bridge looks whether it is a function
 		}
 		if !isSyntaxError(err) {
 			return quickjs.Value{}, e.failureOf(err)
@@ -207,16 +207,27 @@ func isSyntaxError(err error) bool {
 	return errors.As(err, &thrown) && thrown.Name == "SyntaxError"
 }
 
+// wrapperClosed is what esbuild says when the author's code has closed the
+// brace of the wrapper.
+const wrapperClosed = `Expected ")" but found `
+
 // parseFailure is what esbuild says.
 func (s *source) parseFailure(m api.Message) *sandbox.Failure {
-	p := s.end()
-	if l := m.Location; l != nil && l.Line <= len(s.lines) {
+	p, text := s.end(), m.Text
+	if l := m.Location; l != nil {
 		column := utf8.RuneCountInString(l.LineText[:min(l.Column, len(l.LineText))]) + 1
-		if got := s.unwrapped(l.Line, column); got.line != 0 {
+		got := s.unwrapped(l.Line, column)
+		switch {
+		case got.line == 0:
+			text = "the code ends early: a bracket, brace or quote is not closed"
+		case strings.HasPrefix(text, wrapperClosed):
+			text += "; a closing brace before it may be one too many"
+			p = got
+		default:
 			p = got
 		}
 	}
-	return s.syntaxFailure(m.Text, p)
+	return s.syntaxFailure(text, p)
 }
 
 // engineFailure is what the engine says.
