@@ -351,7 +351,7 @@ func TestExecuteHostileScripts(t *testing.T) {
 	}
 	ids := map[string]string{}
 	for code, kind := range hostile {
-		more := ""
+		more := `,"timeoutMs":30000`
 		if kind == "timeout" {
 			more = `,"timeoutMs":1000`
 		}
