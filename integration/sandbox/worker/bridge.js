@@ -30,6 +30,7 @@
   const dateTime = uncurry(Date.prototype.getTime), now = Date.now;
   const then = uncurry(P.prototype.then);
   const typedTag = uncurry(describeProp(protoOf(Uint8Array.prototype), Symbol.toStringTag).get);
+  const typedLength = uncurry(describeProp(protoOf(Uint8Array.prototype), "length").get);
   const typedSlice = uncurry(protoOf(Uint8Array.prototype).slice);
   const bufferSlice = uncurry(ArrayBuffer.prototype.slice);
   const D = Date, M = Map, S = Set, RE = RegExp;
@@ -79,7 +80,38 @@
       if (v.cause !== undefined) out.cause = v.cause;
       return out;
     }
+    if (typedTag(v) !== undefined) {
+      const out = [];
+      for (let i = 0, n = typedLength(v); i < n; i++) define(out, i, { value: v[i], enumerable: true, writable: true, configurable: true });
+      return out;
+    }
     return v;
+  };
+
+  // asJSON returns what a host is given of a value, undefined where that is
+  // nothing. The engine's own writer does the work; the replacer, which it calls
+  // for each value, counts and can be interrupted. What it refuses is written
+  // once more by serialise, which knows where it went wrong.
+  const asJSON = (v, budget, what) => {
+    let size = 0;
+    const replace = (_, x) => {
+      switch (typeof x) {
+        case "string": size += x.length + 2; break;
+        case "bigint": x = bigToString(x); size += x.length + 2; break;
+        case "object": if (x !== null) x = plain(x); size += 2; break;
+        default: size += 2;
+      }
+      if (size > budget) {
+        throw fault(RErr, "OUTPUT_LIMIT", `${what}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
+      }
+      return x;
+    };
+    try {
+      return quote(v, replace);
+    } catch (e) {
+      if (isLimit(e)) throw e;
+      return serialise(v, budget, what, false);
+    }
   };
 
   // serialise writes v as JSON without recursion. With lenient it writes
@@ -91,7 +123,7 @@
     let depth = 0;
     const full = () => {
       if (out.text.length > budget) {
-        throw fault(RErr, "OUTPUT_LIMIT", `${what} is longer than ${budget} characters as JSON`, "return less: filter, slice or count in the script");
+        throw fault(RErr, "OUTPUT_LIMIT", `${what}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
       }
     };
     const where = () => {
@@ -116,8 +148,9 @@
       }
       return x === null ? "null" : "";
     };
-    // open begins an array or object, or returns what to write in its place.
-    const open = (x, key) => {
+    // open begins an array or object, behind head, or returns what to write in
+    // its place.
+    const open = (x, key, head) => {
       if (typeof x.toJSON === "function" && !(lenient && x instanceof Err)) {
         const j = x.toJSON(key);
         if (typeof j !== "object" || j === null) return scalar(j);
@@ -127,26 +160,21 @@
       if (lenient && x instanceof Err) return describeError(x).text;
       if (setHas(path, x)) {
         if (lenient) return "[Circular]";
-        throw fault(TErr, "NOT_JSON", `${what} is circular${where()}`, "return a part of it that does not contain itself");
+        throw fault(TErr, "NOT_JSON", `${what}: circular${where()}`, "return a part of it that does not contain itself");
       }
       if (depth >= (lenient ? 12 : MAX_DEPTH)) {
         if (lenient) return "[…]";
-        throw fault(RErr, "NOT_JSON", `${what} is nested more than ${MAX_DEPTH} levels deep`, "flatten it before you return it");
+        throw fault(RErr, "NOT_JSON", `${what}: nested more than ${MAX_DEPTH} levels deep`, "flatten it before you return it");
       }
-      const list = isArray(x) || typedTag(x) !== undefined;
+      const list = isArray(x);
       const keys = list ? null : keysOf(x);
       setAdd(path, x);
       depth++;
       top = { up: top, src: x, list, keys, n: list ? x.length : keys.length, i: -1, some: false };
-      out.text += list ? "[" : "{";
+      out.text += head + (list ? "[" : "{");
       return null;
     };
-    const emit = (x, key) => {
-      const type = typeof x;
-      if (type === "object" && x !== null) return open(x, key);
-      return scalar(x);
-    };
-    const first = emit(v, "");
+    const first = typeof v === "object" && v !== null ? open(v, "", "") : scalar(v);
     if (first !== null) return first;
     while (top !== null) {
       const t = top;
@@ -164,23 +192,15 @@
       } else {
         x = t.src[key];
       }
-      const before = out.text;
       let head = t.some ? "," : "";
       if (!t.list) head += quote(wellFormed(key)) + ":";
       let s;
-      if (typeof x === "object" && x !== null) {
-        out.text += head;
-        s = lenient ? attempt(() => open(x, Str(key))) : open(x, Str(key));
-        if (s === undefined) out.text = before; // toJSON returned nothing
-      } else {
-        s = threw ? "[Throws]" : scalar(x);
-        if (s === undefined && t.list) s = "null";
-        if (s !== undefined) out.text += head;
-      }
-      if (s === undefined && t.list) { out.text += head; s = "null"; }
+      if (typeof x === "object" && x !== null) s = lenient ? attempt(() => open(x, Str(key), head)) : open(x, Str(key), head);
+      else s = threw ? "[Throws]" : scalar(x);
+      if (s === undefined && t.list) s = "null";
       if (s === undefined) continue;
       t.some = true;
-      if (s !== null) out.text += s;
+      if (s !== null) out.text += head + s;
       full();
     }
     return out.text;
@@ -303,7 +323,7 @@
   const objectText = (args, what) => {
     if (args === undefined || args === null) return "{}";
     if (typeof args !== "object" || isArray(args)) throw fault(TErr, "VALIDATION_ERROR", `${what} must be an object, not ${isArray(args) ? "an array" : "a " + typeof args}`, "write {name: value}");
-    const t = serialise(args, limits.budget, what, false);
+    const t = asJSON(args, limits.budget, what);
     if (t === undefined || charCode(t, 0) !== 123) throw fault(TErr, "VALIDATION_ERROR", `${what} must be an object`, "write {name: value}");
     return t;
   };
@@ -621,7 +641,7 @@
       hostSettled();
       let t;
       try {
-        t = serialise(v, limits.budget, "the value", false);
+        t = asJSON(v, limits.budget, "the value");
       } catch (e) {
         report(e);
         return;

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"modernc.org/quickjs"
 
@@ -48,8 +49,8 @@ type engine struct {
 	source *source
 	began  time.Time
 
-	resident func() int64 // the size of the process
-	base     int64        // before the script came
+	peak func() int64 // the largest size of the process that was seen
+	base int64        // its size before the script came
 
 	nextID  uint64
 	pending map[uint64]*pending // asks at the host or in the queue, and sleeps
@@ -115,12 +116,12 @@ func (b *inbox) take() []event {
 
 // newEngine makes an engine that waits for its script. post sends a frame to
 // the host.
-func newEngine(post func(*sandbox.Frame) error, resident func() int64) (*engine, error) {
+func newEngine(post func(*sandbox.Frame) error) (*engine, error) {
 	vm, err := quickjs.NewVM()
 	if err != nil {
 		return nil, fmt.Errorf("start the JavaScript engine: %w", err)
 	}
-	e := &engine{vm: vm, post: post, resident: resident, pending: make(map[uint64]*pending), inbox: inbox{woken: make(chan struct{}, 1)}}
+	e := &engine{vm: vm, post: post, pending: make(map[uint64]*pending), inbox: inbox{woken: make(chan struct{}, 1)}}
 	vm.SetMemoryLimit(defaultHeap)
 	vm.SetModuleLoader(func(_ *quickjs.VM, name string) (string, error) {
 		return "", fmt.Errorf("import(%q): there are no modules in this sandbox; use servers, discover, sleep and standard ECMAScript", name)
@@ -165,7 +166,7 @@ type bridgeLimits struct {
 
 // prepare takes a script's limits; execute does the rest.
 func (e *engine) prepare(run uint64, s *sandbox.Script) {
-	e.run, e.began, e.base = run, time.Now(), e.resident()
+	e.run, e.began = run, time.Now()
 	e.limits = s.Limits.WithDefaults()
 	e.source = newSource(s.Code)
 }
@@ -330,7 +331,7 @@ func refuse(code, message, hint string) (any, error) {
 // hostAsk is called with kind, server, tool, args, timeoutMs and raw, and
 // returns an id, or a refusal as text.
 func (e *engine) hostAsk(args []any) (any, error) {
-	kind, server, tool, text := stringAt(args, 0), stringAt(args, 1), stringAt(args, 2), stringAt(args, 3)
+	kind, server, tool, text := stringAt(args, 0), stringAt(args, 1), stringAt(args, 2), wellFormed(stringAt(args, 3))
 	a := &sandbox.Ask{Server: server, Tool: tool, Args: json.RawMessage(text), TimeoutMs: int64(numberAt(args, 4))}
 	if err := a.Kind.UnmarshalText([]byte(kind)); err != nil {
 		return nil, err
@@ -398,7 +399,7 @@ func (e *engine) hostDone(args []any) (any, error) {
 	if e.outcome != nil {
 		return quickjs.Undefined{}, nil
 	}
-	text := stringAt(args, 0)
+	text := wellFormed(stringAt(args, 0))
 	if size := e.said + int64(len(text)); size > e.limits.OutputBytes {
 		e.outcome = &sandbox.Outcome{Failure: outputFailure(size, e.limits.OutputBytes)}
 		return quickjs.Undefined{}, nil
@@ -437,6 +438,31 @@ func (e *engine) finish(f *sandbox.Failure) *sandbox.Outcome {
 	o.Dropped = e.dropped
 	o.Usage.Calls = e.asks - len(e.queue)
 	return o
+}
+
+// wellFormed replaces the surrogates without a partner in a JSON text. The
+// engine's writer has escaped them, and never writes another escape of that
+// kind.
+func wellFormed(text string) string {
+	const escape = `\ud`
+	if !strings.Contains(text, escape) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		switch {
+		case text[i] != '\\':
+			b.WriteByte(text[i])
+			i++
+		case strings.HasPrefix(text[i:], escape) && i+len(`\udXXX`) <= len(text):
+			b.WriteRune(utf8.RuneError)
+			i += len(`\udXXX`)
+		default:
+			b.WriteString(text[i:min(i+2, len(text))])
+			i += 2
+		}
+	}
+	return b.String()
 }
 
 func stringAt(args []any, i int) string {

@@ -132,13 +132,13 @@ func (e *engine) engineLimit(message string) *sandbox.Failure {
 	case strings.Contains(message, "out of memory"), strings.Contains(message, "too long"):
 		return memoryFailure(e.heapText())
 	case strings.Contains(message, "interrupted"):
-		return e.timeout(nil)
+		return timeoutFailure(e.limits.Wall)
 	}
 	return nil
 }
 
 // nearlyFull tells whether the heap may be what is full.
-func (e *engine) nearlyFull() bool { return e.resident()-e.base > e.limits.HeapBytes/2 }
+func (e *engine) nearlyFull() bool { return e.peak()-e.base > e.limits.HeapBytes/2 }
 
 func (e *engine) heapText() string {
 	return fmt.Sprintf("the script's data is over the limit of %s (out of memory)", bytesText(e.limits.HeapBytes))
@@ -173,9 +173,20 @@ func (e *engine) timeout(err error) *sandbox.Failure {
 	if errors.As(err, &thrown) {
 		at, stack := e.source.frames(thrown.Stack)
 		e.locate(f, at, stack)
-		if at.line != 0 {
-			f.Message += fmt.Sprintf(", while line %d was running", at.line)
+	}
+	if f.Line == 0 {
+		// An async function that is interrupted rejects its promise, with the
+		// place; the bridge hears of that in a job. The next interrupt ends what
+		// else may run here.
+		if e.outcome == nil {
+			_, _ = e.vm.ExecutePendingJobs()
 		}
+		if o := e.outcome; o != nil && o.Failure != nil && o.Failure.Kind == sandbox.FailTimeout {
+			e.locate(f, position{o.Failure.Line, o.Failure.Column}, o.Failure.Stack)
+		}
+	}
+	if f.Line != 0 {
+		f.Message += fmt.Sprintf(", while it was at about line %d", f.Line)
 		return f
 	}
 	if what := e.awaited(); what != "" {

@@ -32,7 +32,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	closeFrom(3)
 	p := &process{out: out}
 	meter := newMeter() // opens what it reads before nothing can be opened any more
-	e, err := newEngine(p.post, meter.resident)
+	e, err := newEngine(p.post)
 	if err != nil {
 		fmt.Fprintln(stderr, "metamcp sandbox:", err)
 		return exitBroken
@@ -126,6 +126,8 @@ const (
 	// lookEvery is how often a run is looked at: a process grows by some
 	// megabytes in that time.
 	lookEvery = 5 * time.Millisecond
+	// interruptEvery is how long interrupted code may look for its end.
+	interruptEvery = 50 * time.Millisecond
 	// grace is how long an interrupted engine may go on: longer and it is in
 	// native code that does not look.
 	grace = 250 * time.Millisecond
@@ -147,6 +149,7 @@ func newWatch(e *engine, m *meter, p *process) *watch {
 	w := &watch{e: e, meter: m, p: p, began: now()}
 	w.peak = m.resident()
 	w.most = w.peak + roomFor(e.limits)
+	e.base, e.peak = w.peak, w.look
 	return w
 }
 
@@ -158,6 +161,7 @@ func roomFor(l sandbox.Limits) int64 {
 }
 
 func (w *watch) run() {
+	var again time.Time
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for range tick.C {
@@ -168,8 +172,11 @@ func (w *watch) run() {
 		if over < 0 {
 			continue
 		}
-		w.e.overtime.Store(true)
-		w.e.vm.Interrupt()
+		// Not at every look: an engine that was interrupted finds out where.
+		if !w.e.overtime.Swap(true) || time.Since(again) > interruptEvery {
+			again = time.Now()
+			w.e.vm.Interrupt()
+		}
 		w.e.inbox.wake()
 		if over > grace*raceFactor {
 			f := timeoutFailure(w.e.limits.Wall)
@@ -180,12 +187,13 @@ func (w *watch) run() {
 	}
 }
 
+// look returns the largest size that was seen.
 func (w *watch) look() int64 {
 	size := w.meter.resident()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.peak = max(w.peak, size)
-	return size
+	return w.peak
 }
 
 // end ends the process: the engine cannot be asked any more.

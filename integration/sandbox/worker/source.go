@@ -254,6 +254,10 @@ func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 		Hint: "correct the code and send it again",
 		Line: p.line, Column: p.column, Excerpt: s.excerpt(p),
 	}
+	if strings.Contains(text, "stack overflow") {
+		f.Message = fmt.Sprintf("line %d is nested too deeply to be understood", p.line)
+		f.Hint = "take the expression apart, and give its parts names"
+	}
 	line := s.lines[p.line-1]
 	at := min(max(p.column-1, 0), len(line))
 	m := moduleWord.FindStringSubmatch(line)
