@@ -37,8 +37,8 @@
 
   const fault = (E, code, message, hint) => {
     const e = new E(message);
-    define(e, "code", { value: code, enumerable: true, writable: true, configurable: true });
-    if (hint !== undefined) define(e, "hint", { value: hint, enumerable: true, writable: true, configurable: true });
+    define(e, "code", { __proto__: null, value: code, enumerable: true, writable: true, configurable: true });
+    if (hint !== undefined) define(e, "hint", { __proto__: null, value: hint, enumerable: true, writable: true, configurable: true });
     return e;
   };
   const name = (t) => slice(Str(t), 0, 200);
@@ -62,14 +62,14 @@
       const out = named ? create(null) : [];
       let n = 0;
       mapEach(v, (x, k) => {
-        define(out, named ? k : n++, { value: named ? x : [k, x], enumerable: true, writable: true, configurable: true });
+        define(out, named ? k : n++, { __proto__: null, value: named ? x : [k, x], enumerable: true, writable: true, configurable: true });
       });
       return out;
     }
     if (isKind(v, "[object Set]", setSize)) {
       const out = [];
       let n = 0;
-      setEach(v, (x) => { define(out, n++, { value: x, enumerable: true, writable: true, configurable: true }); });
+      setEach(v, (x) => { define(out, n++, { __proto__: null, value: x, enumerable: true, writable: true, configurable: true }); });
       return out;
     }
     if (v instanceof Err) {
@@ -82,7 +82,7 @@
     }
     if (typedTag(v) !== undefined) {
       const out = [];
-      for (let i = 0, n = typedLength(v); i < n; i++) define(out, i, { value: v[i], enumerable: true, writable: true, configurable: true });
+      for (let i = 0, n = typedLength(v); i < n; i++) define(out, i, { __proto__: null, value: v[i], enumerable: true, writable: true, configurable: true });
       return out;
     }
     return v;
@@ -347,7 +347,7 @@
       for (let i = 0; i < names.length && n < 3; i++) {
         const c = slice(lower(names[i]), 0, 64);
         const d = c === w ? 0 : indexOf(c, w) >= 0 || (c.length > 2 && indexOf(w, c) >= 0) ? 1 : distance(w, c);
-        if (d === limit && d < 4 && d <= w.length / 2 + 1) define(found, n++, { value: names[i], enumerable: true });
+        if (d === limit && d < 4 && d <= w.length / 2 + 1) define(found, n++, { __proto__: null, value: names[i], enumerable: true });
       }
     }
     return found;
@@ -419,6 +419,7 @@
     };
     const call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts));
     return new Prox(target, {
+      __proto__: null,
       get(_, key) {
         if (typeof key !== "string") return undefined;
         if (key === "call") return call;
@@ -440,7 +441,7 @@
 
   const makeServers = () => {
     const names = [];
-    for (let i = 0; i < config.servers.length; i++) define(names, i, { value: config.servers[i].name, enumerable: true });
+    for (let i = 0; i < config.servers.length; i++) define(names, i, { __proto__: null, value: config.servers[i].name, enumerable: true });
     const known = index(names);
     const byName = new M(), made = new M();
     for (let i = 0; i < config.servers.length; i++) mapSet(byName, config.servers[i].name, config.servers[i]);
@@ -462,6 +463,7 @@
       return h;
     };
     return new Prox(create(null), {
+      __proto__: null,
       get(_, key) {
         if (typeof key !== "string") return undefined;
         if (key === "list") return listing;
@@ -476,8 +478,8 @@
       set: (_, key) => { throw fault(TErr, "READ_ONLY", `servers.${typeof key === "string" ? name(key) : "…"} cannot be set`); },
       defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false, getPrototypeOf: () => null,
       isExtensible: () => true, preventExtensions: () => false,
-      ownKeys: () => { const out = []; for (let i = 0; i < names.length; i++) define(out, i, { value: names[i], enumerable: true, configurable: true, writable: true }); return out; },
-      getOwnPropertyDescriptor: (_, key) => typeof key === "string" && mapHas(byName, key) ? { value: server(key), enumerable: true, configurable: true, writable: false } : undefined,
+      ownKeys: () => { const out = []; for (let i = 0; i < names.length; i++) define(out, i, { __proto__: null, value: names[i], enumerable: true, configurable: true, writable: true }); return out; },
+      getOwnPropertyDescriptor: (_, key) => typeof key === "string" && mapHas(byName, key) ? { __proto__: null, value: server(key), enumerable: true, configurable: true, writable: false } : undefined,
     });
   };
 
@@ -486,6 +488,7 @@
     const known = new M(), made = new M();
     for (let i = 0; i < ids.length; i++) mapSet(known, ids[i], true);
     return new Prox(create(null), {
+      __proto__: null,
       get(_, key) {
         if (typeof key !== "string") return undefined;
         if (!mapHas(known, key)) {
@@ -504,8 +507,8 @@
       set: () => { throw fault(TErr, "READ_ONLY", "results cannot be set"); },
       defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false, getPrototypeOf: () => null,
       isExtensible: () => true, preventExtensions: () => false,
-      ownKeys: () => { const out = []; for (let i = 0; i < ids.length; i++) define(out, i, { value: ids[i], enumerable: true, configurable: true, writable: true }); return out; },
-      getOwnPropertyDescriptor: (_, key) => mapHas(known, key) ? { value: undefined, enumerable: true, configurable: true, writable: false } : undefined,
+      ownKeys: () => { const out = []; for (let i = 0; i < ids.length; i++) define(out, i, { __proto__: null, value: ids[i], enumerable: true, configurable: true, writable: true }); return out; },
+      getOwnPropertyDescriptor: (_, key) => mapHas(known, key) ? { __proto__: null, value: undefined, enumerable: true, configurable: true, writable: false } : undefined,
     });
   };
 
@@ -543,8 +546,8 @@
 
   const absent = (key, instead, proto) => {
     const f = function () { throw fault(Err, "UNSUPPORTED", `${key} is not available in this sandbox`, instead); };
-    if (proto !== undefined) define(f, "prototype", { value: proto, writable: false });
-    define(f, "name", { value: key });
+    if (proto !== undefined) define(f, "prototype", { __proto__: null, value: proto, writable: false });
+    define(f, "name", { __proto__: null, value: key });
     return f;
   };
   const put = (key, value, enumerable = false) => define(G, key, { value, writable: true, configurable: true, enumerable });
@@ -559,7 +562,7 @@
     ];
     for (const [C, key] of all) {
       const f = absent(key, code, C.prototype);
-      define(C.prototype, "constructor", { value: f, writable: false, configurable: false, enumerable: false });
+      define(C.prototype, "constructor", { __proto__: null, value: f, writable: false, configurable: false, enumerable: false });
       if (key === "Function") put("Function", f);
     }
     put("eval", absent("eval", code));
@@ -607,7 +610,7 @@
       else if (kind === 2) setEach(x, (v) => { setAdd(y, copy(v)); });
       else {
         const ks = keysOf(x);
-        for (let i = 0; i < ks.length; i++) define(y, ks[i], { value: copy(x[ks[i]]), writable: true, enumerable: true, configurable: true });
+        for (let i = 0; i < ks.length; i++) define(y, ks[i], { __proto__: null, value: copy(x[ks[i]]), writable: true, enumerable: true, configurable: true });
       }
     }
     return result;
@@ -619,8 +622,8 @@
     config = parse(t);
     limits = config.limits;
     config.serversText = quote(config.servers);
-    define(G, "servers", { value: makeServers(), writable: false, configurable: false, enumerable: true });
-    define(G, "results", { value: makeResults(), writable: false, configurable: false, enumerable: true });
+    define(G, "servers", { __proto__: null, value: makeServers(), writable: false, configurable: false, enumerable: true });
+    define(G, "results", { __proto__: null, value: makeResults(), writable: false, configurable: false, enumerable: true });
   };
 
   const report = (e) => {
@@ -637,20 +640,23 @@
       report(e);
       return;
     }
-    then(p, (v) => {
+    end(p);
+  };
+
+  // end waits by await, which asks nothing of the promise but its constructor,
+  // where then would let the script have a hand in it.
+  const end = async (p) => {
+    let t;
+    try {
+      const v = await p;
       hostSettled();
-      let t;
-      try {
-        t = asJSON(v, limits.budget, "the value");
-      } catch (e) {
-        report(e);
-        return;
-      }
-      hostDone(t === undefined ? "" : t);
-    }, (e) => {
+      t = asJSON(v, limits.budget, "the value");
+    } catch (e) {
       hostSettled();
       report(e);
-    });
+      return;
+    }
+    hostDone(t === undefined ? "" : t);
   };
 
   const settle = (id, ok, t) => {
@@ -660,10 +666,10 @@
     if (!ok) {
       const c = parse(t);
       const e = w.site;
-      define(e, "message", { value: c.message, writable: true, configurable: true, enumerable: false });
+      define(e, "message", { __proto__: null, value: c.message, writable: true, configurable: true, enumerable: false });
       const ks = ["code", "server", "tool", "class", "retryable", "hint", "retryAfterMs", "details"];
       for (let i = 0; i < ks.length; i++) {
-        if (c[ks[i]] !== undefined) define(e, ks[i], { value: c[ks[i]], writable: true, configurable: true, enumerable: true });
+        if (c[ks[i]] !== undefined) define(e, ks[i], { __proto__: null, value: c[ks[i]], writable: true, configurable: true, enumerable: true });
       }
       failedWrite(failed, e, t);
       w.reject(e);
@@ -673,8 +679,8 @@
     try {
       v = t === "" ? undefined : parse(t);
     } catch (e) {
-      define(w.site, "message", { value: `the answer cannot be read: ${text(() => e.message)}`, writable: true, configurable: true, enumerable: false });
-      define(w.site, "code", { value: "SANDBOX_ERROR", writable: true, configurable: true, enumerable: true });
+      define(w.site, "message", { __proto__: null, value: `the answer cannot be read: ${text(() => e.message)}`, writable: true, configurable: true, enumerable: false });
+      define(w.site, "code", { __proto__: null, value: "SANDBOX_ERROR", writable: true, configurable: true, enumerable: true });
       w.reject(w.site);
       return;
     }

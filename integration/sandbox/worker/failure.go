@@ -76,7 +76,7 @@ func (e *engine) thrown(text string, kind sandbox.FailureKind) *sandbox.Failure 
 
 var (
 	notDefined = regexp.MustCompile(`^'?([\w$]+)'? is not defined$`)
-	noModule   = regexp.MustCompile(`^import\("|could not load module`)
+	noModule   = regexp.MustCompile(`^module load failed: |could not load module`)
 )
 
 // elsewhere are names that scripts of other places use, and what there is
@@ -113,7 +113,8 @@ func explain(f *sandbox.Failure, d *described) {
 		}
 	}
 	if noModule.MatchString(d.Message) {
-		f.Kind, f.Hint = sandbox.FailUnsupported, "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
+		f.Kind, f.Message = sandbox.FailUnsupported, strings.TrimPrefix(d.Message, "module load failed: ")
+		f.Hint = "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
 	}
 }
 
