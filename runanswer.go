@@ -68,6 +68,9 @@ func NewRunError(f *RunFailure) *RunError {
 			e.Hint = t.Hint
 		}
 	}
+	if e.Hint == "" {
+		e.Hint = "Correct the script; what it had called before has happened."
+	}
 	return e
 }
 
