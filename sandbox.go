@@ -25,7 +25,11 @@ const (
 // Importing this package is what makes a program able to be its own worker.
 func init() {
 	if len(os.Args) == 2 && os.Args[0] == workerName && os.Args[1] == workerCommand {
-		os.Exit(scripts.Main(os.Stdin, os.Stdout, os.Stderr))
+		// On a goroutine of its own: while packages are initialised, the first
+		// one is bound to its thread, and each wake-up of it dear.
+		status := make(chan int)
+		go func() { status <- scripts.Main(os.Stdin, os.Stdout, os.Stderr) }()
+		os.Exit(<-status)
 	}
 }
 

@@ -339,7 +339,7 @@ func TestExecuteHostileScripts(t *testing.T) {
 		`for (;;) {}`:                                   "timeout",
 		`return "x".repeat(2 ** 29).length`:             "memory",
 		`const f = n => f(n + 1) + 1; return f(0)`:      "stack",
-		`return "x".repeat(1_100_000)`:                 "output",
+		`return "x".repeat(1_100_000)`:                  "output",
 		`for (;;) await servers.demo.echo({text: "x"})`: "calls",
 		`for (;;) await null`:                           "timeout",
 		`return await new Promise(() => {})`:            "deadlock",
