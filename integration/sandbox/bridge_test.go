@@ -61,7 +61,7 @@ func TestBridge(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := launch(t, func(a *sandbox.Ask) *sandbox.Reply {
+			h := launchSelf(t, func(a *sandbox.Ask) *sandbox.Reply {
 				if a.Tool == "nothing" {
 					return &sandbox.Reply{}
 				}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +20,48 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == workerCommand {
 		os.Exit(worker.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	if len(os.Args) == 3 && os.Args[1] == hostCommand {
+		beHost(os.Args[2])
+		os.Exit(0)
+	}
+	os.Exit(withPlainWorker(m.Run))
+}
+
+// plainWorker is a worker without the race detector, "" where this binary has
+// none itself.
+var plainWorker string
+
+func withPlainWorker(run func() int) int {
+	if !raceEnabled {
+		return run()
+	}
+	dir, err := os.MkdirTemp("", "metamcp-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	plainWorker = filepath.Join(dir, "worker")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", plainWorker, "./internal/workermain") //nolint:noctx // there is no test yet
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build a worker: %v\n%s", err, out)
+		return 1
+	}
+	return run()
+}
+
+// eventually waits for something that nothing tells of.
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for limit := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			tb.Fatalf("%s did not come", what)
+		}
+	}
 }
 
 const (
+	hostCommand   = "be-a-host"
 	workerCommand = "sandbox-worker"
 	patience      = 90 * time.Second
 )
@@ -72,9 +112,24 @@ func (h *host) text() string {
 	return b.String()
 }
 
+// launch starts a worker without the race detector, launchSelf one that has it
+// where the test has.
 func launch(tb testing.TB, answer func(*sandbox.Ask) *sandbox.Reply) *host {
 	tb.Helper()
-	l, err := sandbox.NewLauncher(sandbox.Options{Path: os.Args[0], Args: []string{workerCommand}})
+	if plainWorker == "" {
+		return launchSelf(tb, answer)
+	}
+	return launchAs(tb, sandbox.Options{Path: plainWorker}, answer)
+}
+
+func launchSelf(tb testing.TB, answer func(*sandbox.Ask) *sandbox.Reply) *host {
+	tb.Helper()
+	return launchAs(tb, sandbox.Options{Path: os.Args[0], Args: []string{workerCommand}}, answer)
+}
+
+func launchAs(tb testing.TB, o sandbox.Options, answer func(*sandbox.Ask) *sandbox.Reply) *host {
+	tb.Helper()
+	l, err := sandbox.NewLauncher(o)
 	if err != nil {
 		tb.Fatal(err)
 	}
