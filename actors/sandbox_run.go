@@ -111,7 +111,7 @@ func (a *runActor) Receive(ctx *kernel.Context, msg any) {
 	case kernel.Started:
 		a.self = ctx.Self()
 		a.e.trace.began(messages.TraceRequest, a.asCall(), a.self.GetId())
-		a.due = ctx.After(time.Until(a.deadline), &runDue{})
+		a.due = ctx.After(time.Until(a.deadline)+freeWait, &runDue{})
 		if a.run.Cancelled != nil && a.run.Cancelled.Load() { // perhaps before it was on record
 			a.cancel(ctx, "the caller gave up")
 		}
@@ -352,7 +352,7 @@ func (a *runActor) onDue(ctx *kernel.Context) {
 	case a.worker == nil:
 		a.fail(ctx, &messages.ScriptFailure{
 			Kind:    messages.FailureTimeout,
-			Message: fmt.Sprintf("the script did not begin within %v: other scripts were before it", a.settings.Limits.Wall),
+			Message: fmt.Sprintf("the script did not begin within %v: other scripts were before it, or its process took long to start", a.settings.Limits.Wall+freeWait),
 			Hint:    "Run fewer scripts at the same time, or give this one a longer timeoutMs.",
 		})
 	default:
