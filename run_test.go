@@ -66,12 +66,13 @@ func hostileRuns(t testing.TB, runs int, within float64) (before, after uint64) 
 	await := func(what string, so func() bool) {
 		t.Helper()
 		limit := time.Now().Add(time.Minute)
-		for !so() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ; !so(); <-tick.C {
 			if time.Now().After(limit) {
 				st, err := e.HostStatus(t.Context(), true)
 				t.Fatalf("it never happened: %s; %+v, %v, %d goroutines", what, st, err, runtime.NumGoroutine())
 			}
-			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	await("the sandbox is at rest", settled)
@@ -126,7 +127,7 @@ func TestRunIsHeardAndCancelled(t *testing.T) {
 	defer cancel()
 	_, err := e.Run(ctx, metamcp.RunRequest{
 		Code:    `console.log("begun"); await servers.demo.slow({ms: 600000})`,
-		Console: func(l metamcp.ConsoleLine) { cancel() },
+		Console: func(metamcp.ConsoleLine) { cancel() },
 	})
 	var own *metamcp.Error
 	if !errors.As(err, &own) || own.Code != messages.CodeCancelled || !errors.Is(err, context.Canceled) {

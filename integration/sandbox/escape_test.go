@@ -11,6 +11,7 @@ import (
 // Attempts to get out of the sandbox, by class. A script either returns
 // something that shows that it got nothing, or fails in the way that is stated.
 func TestEscapes(t *testing.T) {
+	t.Parallel()
 	const (
 		unsupported = sandbox.FailUnsupported
 		exception   = sandbox.FailException

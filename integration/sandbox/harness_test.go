@@ -42,22 +42,12 @@ func withPlainWorker(run func() int) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	plainWorker = filepath.Join(dir, "worker")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", plainWorker, "./internal/workermain") //nolint:noctx // there is no test yet
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", plainWorker, "./internal/workermain")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build a worker: %v\n%s", err, out)
 		return 1
 	}
 	return run()
-}
-
-// eventually waits for something that nothing tells of.
-func eventually(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	for limit := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(limit) {
-			tb.Fatalf("%s did not come", what)
-		}
-	}
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 // Each hostile script ends with its own failure, soon enough, and the process
 // is gone after it.
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	const anyLine = -1
 	const soon = 700 * time.Millisecond // the wall time where it is what ends the script
 	deep := strings.Repeat("[", 60000) + strings.Repeat("]", 60000)

@@ -9,6 +9,7 @@ import (
 
 // What the language of 2023 has, a script has: one value each.
 func TestLanguage(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, code, want string }{
 		{"a number", `return 1+1`, `2`},
 		{"nothing", `1+1`, ``},
@@ -78,6 +79,7 @@ func TestLanguage(t *testing.T) {
 }
 
 func TestTypeScript(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, code, want string }{
 		{"annotations", `const a: number = 1; function f<T>(x: T): T { return x } return f<number>(a)`, `1`},
 		{"interfaces and types", "interface A { x: number }\ntype B = A & { y?: string }\nconst b: B = { x: 1 };\nreturn b", `{"x":1}`},
@@ -107,6 +109,7 @@ func TestTypeScript(t *testing.T) {
 
 // Where something fails is told in the author's lines and columns.
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, code   string
 		kind         sandbox.FailureKind

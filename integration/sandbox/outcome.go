@@ -44,7 +44,7 @@ func (k *FailureKind) UnmarshalText(text []byte) error {
 
 // Failure says why there is no value. Lines and columns count from 1 in the
 // author's source; columns count UTF-16 units, as editors do.
-type Failure struct {
+type Failure struct { //nolint:errname // what a run ends with, which may be used as an error
 	Kind    FailureKind `json:"kind"`
 	Message string      `json:"message"`        // what and why
 	Hint    string      `json:"hint,omitempty"` // what to do next

@@ -211,7 +211,7 @@ func textOf(names []string, n uint8, what string) ([]byte, error) {
 func valueOf(names []string, text []byte, what string) (uint8, error) {
 	for n, name := range names {
 		if name != "" && name == string(text) {
-			return uint8(n), nil //nolint:gosec // the lists are short
+			return uint8(n), nil
 		}
 	}
 	return 0, fmt.Errorf("%s %q does not exist", what, text)

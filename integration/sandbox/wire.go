@@ -61,7 +61,7 @@ func EncodeFrame(f *Frame) ([]byte, error) {
 	if size > MaxFrame {
 		return nil, fmt.Errorf("sandbox: a frame of %d bytes is over the limit of %d", size, MaxFrame)
 	}
-	binary.BigEndian.PutUint32(data, uint32(size)) //nolint:gosec // checked
+	binary.BigEndian.PutUint32(data, uint32(size))
 	return data, nil
 }
 
@@ -88,17 +88,10 @@ func ReadFrame(r io.Reader, limit func() int64) (*Frame, error) {
 }
 
 func readBody(r io.Reader, size int64) ([]byte, error) {
-	body := make([]byte, min(size, frameStart))
-	got := int64(0)
-	for {
-		n, err := io.ReadFull(r, body[got:])
-		got += int64(n)
-		if err != nil {
-			return nil, io.ErrUnexpectedEOF
-		}
-		if got == size {
-			return body, nil
-		}
-		body = append(body, make([]byte, min(got, size-got))...)
+	var body bytes.Buffer
+	body.Grow(int(min(size, frameStart)))
+	if n, err := io.CopyN(&body, r, size); err != nil || n != size {
+		return nil, io.ErrUnexpectedEOF
 	}
+	return body.Bytes(), nil
 }

@@ -49,7 +49,7 @@ func (t *Telemetry) BeginScriptRequest(tc messages.TraceContext, request uint64)
 
 func (s *Script) begin(parent context.Context, kind trace.SpanKind, name string, request uint64) {
 	s.ctx, s.span = s.t.exporting.tracer.Start(parent, name, trace.WithSpanKind(kind),
-		trace.WithAttributes(attrOperation.String(executeTool), attrRequest.Int64(int64(request)))) //nolint:gosec // it counts from 1
+		trace.WithAttributes(attrOperation.String(executeTool), attrRequest.Int64(int64(request))))
 }
 
 // BeginCall sets call.Sending for a call of the script. [Telemetry.Ended]

@@ -76,7 +76,7 @@ func (e *engine) thrown(text string, kind sandbox.FailureKind) *sandbox.Failure 
 
 var (
 	notDefined = regexp.MustCompile(`^'?([\w$]+)'? is not defined$`)
-	noModule   = regexp.MustCompile(`^module load failed: |could not load module`)
+	noModule   = regexp.MustCompile(`^module load failed: `)
 )
 
 // elsewhere are names that scripts of other places use, and what there is

@@ -44,7 +44,7 @@ func watchRejections(vm *quickjs.VM) *rejections {
 	r.hook = r.told
 	// A Go function is given to the translated library as the pointer that its
 	// func value is. It stays alive with r.
-	hook := *(*uintptr)(unsafe.Pointer(&r.hook))
+	hook := *(*uintptr)(unsafe.Pointer(&r.hook)) //nolint:gosec // see above
 	lib.XJS_SetHostPromiseRejectionTracker(r.tls, uintptr(handle.Uint()), hook, 0)
 	return r
 }
@@ -85,31 +85,34 @@ func (r *rejections) count() int { return len(r.reasons) }
 // first describes the reason of the oldest one as the bridge does, "" where
 // there is none. The script must have ended.
 func (r *rejections) first(e *engine) string {
-	const name = "__metamcp_reason"
 	for _, promise := range r.order {
-		reason, ok := r.reasons[promise]
-		if !ok {
-			continue
+		if reason, ok := r.reasons[promise]; ok {
+			return r.describe(e, reason)
 		}
-		global := lib.XJS_GetGlobalObject(r.tls, r.context)
-		defer lib.XFreeValue(r.tls, r.context, global)
-		text, err := libc.CString(name)
-		if err != nil {
-			return ""
-		}
-		defer libc.Xfree(r.tls, text)
-		lib.XJS_SetPropertyStr(r.tls, r.context, global, text, lib.XDupValue(r.tls, r.context, reason))
-		v, err := r.vm.EvalValue(name, quickjs.EvalGlobal)
-		if err != nil {
-			return ""
-		}
-		defer v.Free()
-		d, err := e.bridge.Call(quickjs.UndefinedValue, "describe", v)
-		if err != nil {
-			return ""
-		}
-		said, _ := d.(string)
-		return said
 	}
 	return ""
+}
+
+// describe hands a value of the library to the bridge, by way of a global.
+func (r *rejections) describe(e *engine, reason lib.TJSValue) string {
+	const name = "__metamcp_reason"
+	global := lib.XJS_GetGlobalObject(r.tls, r.context)
+	defer lib.XFreeValue(r.tls, r.context, global)
+	text, err := libc.CString(name)
+	if err != nil {
+		return ""
+	}
+	defer libc.Xfree(r.tls, text)
+	lib.XJS_SetPropertyStr(r.tls, r.context, global, text, lib.XDupValue(r.tls, r.context, reason))
+	v, err := r.vm.EvalValue(name, quickjs.EvalGlobal)
+	if err != nil {
+		return ""
+	}
+	defer v.Free()
+	d, err := e.bridge.Call(quickjs.UndefinedValue, "describe", v)
+	if err != nil {
+		return ""
+	}
+	said, _ := d.(string)
+	return said
 }

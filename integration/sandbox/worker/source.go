@@ -260,16 +260,18 @@ func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 	}
 	line := s.lines[p.line-1]
 	at := min(max(p.column-1, 0), len(line))
-	m := moduleWord.FindStringSubmatch(line)
-	if m == nil {
-		m = rightAfter.FindStringSubmatch(line[at:])
+	word := ""
+	if m := moduleWord.FindStringSubmatch(line); len(m) > 1 {
+		word = m[1]
+	} else if m := rightAfter.FindStringSubmatch(line[at:]); len(m) > 1 {
+		word = m[1]
 	}
-	switch {
-	case m != nil && m[1] == "import":
+	switch word {
+	case "import":
 		f.Kind = sandbox.FailUnsupported
 		f.Message = fmt.Sprintf("line %d imports a module, and there are no modules in this sandbox", p.line)
 		f.Hint = "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
-	case m != nil:
+	case "export":
 		f.Kind = sandbox.FailUnsupported
 		f.Message = fmt.Sprintf("line %d exports something, and a script is no module", p.line)
 		f.Hint = "leave export out, and return what the script has found"

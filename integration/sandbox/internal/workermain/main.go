@@ -9,4 +9,4 @@ import (
 	"github.com/metamcp/metamcp/integration/sandbox/worker"
 )
 
-func main() { os.Exit(worker.Main(os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(worker.Main(os.Stdin, os.Stdout, os.Stderr)) } //nolint:forbidigo // a worker speaks there
