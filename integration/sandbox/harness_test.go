@@ -223,3 +223,30 @@ func value(tb testing.TB, code string) string {
 	}
 	return string(o.Value)
 }
+
+// beHost is a host that TestHostIsKilled kills.
+func beHost(code string) {
+	l, err := sandbox.NewLauncher(sandbox.Options{Path: os.Args[0], Args: []string{workerCommand}})
+	if err != nil {
+		panic(err)
+	}
+	h := &host{answer: echo, ready: make(chan sandbox.Status, 1), finished: make(chan *sandbox.Outcome, 1), gone: make(chan error, 1)}
+	if h.w, err = l.Launch(h); err != nil {
+		panic(err)
+	}
+	<-h.ready
+	if code != "" {
+		if err := h.w.Run(1, &sandbox.Script{Code: "console.log(1);" + code}); err != nil {
+			panic(err)
+		}
+		for h.text() == "" {
+			select {
+			case <-h.gone:
+				return
+			default:
+			}
+		}
+	}
+	fmt.Println(h.w.PID())
+	<-h.gone
+}
