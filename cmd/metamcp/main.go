@@ -146,7 +146,7 @@ Without a command it speaks MCP over standard input and output.`,
 	c.overlay = config.RegisterFlags(pf)
 	hideSettings(pf)
 	root.AddCommand(
-		newSettings(pf), newServe(c), newCall(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
+		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
 		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newVersion(), newDemoServer(),
 		newSandboxWorker(),
 	)

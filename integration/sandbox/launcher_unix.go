@@ -5,7 +5,28 @@ package sandbox
 import (
 	"os"
 	"syscall"
+
+	"github.com/metamcp/metamcp/integration/rawio"
 )
+
+// tryWrite writes what the pipe takes without waiting. An error is left for
+// the writer to meet.
+func tryWrite(f *os.File, data []byte) int {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	n := 0
+	if err := conn.Write(func(fd uintptr) bool {
+		if wrote, err := rawio.Write(fd, data); err == nil {
+			n = wrote
+		}
+		return true
+	}); err != nil {
+		return 0
+	}
+	return n
+}
 
 // rootDir is a worker's working directory: it holds no folder busy.
 func rootDir() string { return "/" }

@@ -48,6 +48,7 @@ type Worker struct {
 	last   uint64          // the highest id of an ask
 	asks   int
 	queue  [][]byte // frames that wait for the writer
+	busy   bool     // the writer owns the pipe
 	woken  chan struct{}
 	killed bool
 	reaped bool
@@ -130,9 +131,15 @@ func (w *Worker) kill() {
 	killGroup(w.proc)
 }
 
-// send queues a frame. The queue is bounded by the script and one reply for
-// each ask.
+// send writes a frame at once where the pipe takes it, which spares the wake-up
+// of a goroutine, and queues what it does not take. The queue is bounded by the
+// script and one reply for each ask.
 func (w *Worker) send(data []byte) {
+	if !w.busy && len(w.queue) == 0 {
+		if data = data[tryWrite(w.stdin, data):]; len(data) == 0 {
+			return
+		}
+	}
 	w.queue = append(w.queue, data)
 	select {
 	case w.woken <- struct{}{}:
@@ -182,16 +189,24 @@ func (w *Worker) write(stop <-chan struct{}) {
 			return
 		case <-w.woken:
 		}
-		w.mu.Lock()
-		queue := w.queue
-		w.queue = nil
-		w.mu.Unlock()
-		for _, data := range queue {
-			if _, err := w.stdin.Write(data); err != nil {
-				return // the reader learns of it
+		for queue := w.take(); len(queue) > 0; queue = w.take() {
+			for _, data := range queue {
+				if _, err := w.stdin.Write(data); err != nil {
+					return // the reader learns of it
+				}
 			}
 		}
 	}
+}
+
+// take gives the writer what is queued, and the pipe as long as it gets any.
+func (w *Worker) take() [][]byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	queue := w.queue
+	w.queue = nil
+	w.busy = len(queue) > 0
+	return queue
 }
 
 // read hears the process until its stream ends or breaks the rules.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -24,11 +25,18 @@ const (
 // there for native recursions that the engine would not count.
 const maxGoStack = 512 << 20
 
+// maxProcs is how many processors a worker uses: one for the script, one for
+// what watches it and collects its garbage.
+const maxProcs = 2
+
 // Main serves one run of a host over in and out and returns the exit status of
 // the process, which it confines for good: it is for a process of its own. It
 // ends early, by os.Exit, when in ends or when a run breaks a bound.
 func Main(in, out *os.File, stderr io.Writer) int {
 	debug.SetMaxStack(maxGoStack)
+	// A value of our own keeps the runtime from reading the limits of its cgroup
+	// once a second, which it cannot do here, and breaks over.
+	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
 	closeFrom(3)
 	p := &process{out: out}
 	meter := newMeter() // opens what it reads before nothing can be opened any more
