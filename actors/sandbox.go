@@ -18,6 +18,9 @@ const (
 	// workerStartup bounds the start of a worker, which takes some 50 ms on an
 	// idle machine.
 	workerStartup = 30 * time.Second
+	// spareAfter is how long a script may run before the next worker is started:
+	// a start takes a processor for a while, and most scripts are over sooner.
+	spareAfter = 250 * time.Millisecond
 	// maxFailedStarts is how many workers in a row may fail to start before
 	// those who wait for one are told.
 	maxFailedStarts = 3
@@ -56,6 +59,9 @@ type sandboxActor struct {
 	failed       uint64
 	idle         *kernel.Timer
 	idleGen      uint64
+	begun        bool // a script has begun just now: no spare yet
+	spare        *kernel.Timer
+	spareGen     uint64
 
 	kept    keptResults
 	keptGen uint64
@@ -114,6 +120,7 @@ type (
 	sessionOver      struct{ session uint64 }
 	configureSandbox struct{ settings SandboxSettings }
 	sandboxIdle      struct{ gen uint64 }
+	spareDue         struct{ gen uint64 }
 	keptDue          struct{ gen uint64 }
 )
 
@@ -225,6 +232,11 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 		s.settle(ctx)
 	case *sandboxIdle:
 		s.onIdle(ctx, m)
+	case *spareDue:
+		if m.gen == s.spareGen {
+			s.begun = false
+			s.settle(ctx)
+		}
 	case kernel.Started:
 		s.self = ctx.Self()
 	case kernel.Stopping:
@@ -284,7 +296,7 @@ func (s *sandboxActor) settle(ctx *kernel.Context) {
 		free--
 	}
 	spare := 0
-	if s.used && s.failedStarts == 0 {
+	if s.used && s.failedStarts == 0 && !s.begun {
 		spare = 1
 	}
 	for missing := min(len(s.waiting), max(free, 0)) + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
@@ -325,6 +337,10 @@ func (s *sandboxActor) assign(ctx *kernel.Context, r *sandboxRun, w *slot) {
 	w.state, w.run, r.slot = workerRunning, r, w
 	r.tries++
 	w.ear.run.Store(&earRun{r.id, r.pid})
+	s.begun = true
+	s.spareGen++
+	s.spare.Stop()
+	s.spare = ctx.After(spareAfter, &spareDue{s.spareGen})
 	ctx.Send(r.pid, &runBegin{w.w, w.ear, s.kept.ids(r.session)})
 }
 
@@ -465,6 +481,9 @@ func (s *sandboxActor) onOver(ctx *kernel.Context, m *runOver) {
 	}
 	if m.finished {
 		s.failedStarts = 0
+	}
+	if len(s.runs) == 0 {
+		s.begun = false
 	}
 	if w := r.slot; w != nil {
 		w.run = nil

@@ -38,6 +38,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	// once a second, which it cannot do here, and breaks over.
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
 	closeFrom(3)
+	in = pollable(in)
 	p := &process{out: out}
 	meter := newMeter() // opens what it reads before nothing can be opened any more
 	e, err := newEngine(p.post)
