@@ -452,8 +452,11 @@
       const real = mapGet(known, key);
       if (real === undefined) {
         const near = nearest(key, names);
-        throw fault(Err, "SERVER_NOT_FOUND", `there is no server ${quote(name(key))}` + (near.length > 0 ? `; did you mean ${listed(near)}?` : ""),
-          names.length === 0 ? "this script can reach no server" : `servers.list() names them all: ${listed(names)}`);
+        const message = wellFormed(`there is no server ${quote(name(key))}` + (near.length > 0 ? `; did you mean ${listed(near)}?` : ""));
+        const hint = wellFormed(names.length === 0 ? "this script can reach no server" : `servers.list() names them all: ${listed(names)}`);
+        const e = fault(Err, "SERVER_NOT_FOUND", message, hint);
+        failedWrite(failed, e, `{"code":"SERVER_NOT_FOUND","server":${quote(wellFormed(name(key)))},"message":${quote(message)},"hint":${quote(hint)}}`);
+        throw e;
       }
       let h = mapGet(made, real);
       if (h === undefined) {
