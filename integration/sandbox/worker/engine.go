@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,6 +78,7 @@ type engine struct {
 type pending struct {
 	ask   *sandbox.Ask // nil: a sleep
 	timer *time.Timer
+	due   time.Time // of a sleep
 }
 
 // event settles a promise.
@@ -231,7 +234,7 @@ func (e *engine) loop() *sandbox.Failure {
 		if e.overtime.Load() {
 			return e.timeout(nil)
 		}
-		for _, ev := range e.inbox.take() {
+		for _, ev := range e.inOrder(e.inbox.take()) {
 			if f := e.settle(ev); f != nil {
 				return f
 			}
@@ -242,6 +245,37 @@ func (e *engine) loop() *sandbox.Failure {
 			}
 		}
 	}
+}
+
+// inOrder puts the end of each sleep behind the ends of those that are over
+// before it: timers that are late together go off in any order.
+func (e *engine) inOrder(events []event) []event {
+	var out []event
+	told := make(map[uint64]bool)
+	for _, ev := range events {
+		last := e.pending[ev.slept]
+		switch {
+		case ev.reply != nil:
+			out = append(out, ev)
+			continue
+		case last == nil || told[ev.slept]:
+			continue
+		}
+		var over []uint64
+		for id, p := range e.pending {
+			if p.timer != nil && !told[id] && !p.due.After(last.due) {
+				over = append(over, id)
+				told[id] = true
+			}
+		}
+		slices.SortFunc(over, func(a, b uint64) int {
+			return cmp.Or(e.pending[a].due.Compare(e.pending[b].due), cmp.Compare(a, b))
+		})
+		for _, id := range over {
+			out = append(out, event{slept: id})
+		}
+	}
+	return out
 }
 
 // jobs runs promise reactions until there are none.
@@ -365,7 +399,7 @@ func (e *engine) hostSleep(args []any) (any, error) {
 	e.nextID++
 	id := e.nextID
 	d := time.Duration(numberAt(args, 0) * float64(time.Millisecond))
-	e.pending[id] = &pending{timer: time.AfterFunc(d, func() { e.inbox.put(event{slept: id}) })}
+	e.pending[id] = &pending{due: time.Now().Add(d), timer: time.AfterFunc(d, func() { e.inbox.put(event{slept: id}) })}
 	return float64(id), nil
 }
 
