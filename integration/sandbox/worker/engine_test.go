@@ -13,7 +13,9 @@ func TestLateSleepsEndInOrder(t *testing.T) {
 	now := time.Now()
 	never := time.AfterFunc(time.Hour, func() {})
 	defer never.Stop()
-	sleep := func(after int) *pending { return &pending{timer: never, due: now.Add(time.Duration(after) * time.Millisecond)} }
+	sleep := func(after int) *pending {
+		return &pending{timer: never, due: now.Add(time.Duration(after) * time.Millisecond)}
+	}
 	e := &engine{pending: map[uint64]*pending{1: sleep(40), 2: sleep(1), 3: sleep(20), 4: sleep(20), 5: sleep(90), 6: {ask: &sandbox.Ask{ID: 6}}}}
 	reply := &sandbox.Reply{ID: 6}
 	var got []uint64
