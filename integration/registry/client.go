@@ -287,7 +287,7 @@ func (w *walk) page(ctx context.Context, address string) (*page, time.Duration, 
 	}
 	// What it said before, however long ago, is better than nothing.
 	w.down = reasonOf(err)
-	w.answer.Cause = w.down
+	w.answer.Cause, w.answer.Complete = w.down, false
 	w.answer.Notes = append(w.answer.Notes, fmt.Sprintf("the registry gave no answer (%s); this is what it said %s ago", w.down.Message, roughly(age)))
 	return kept.page, max(age, 1), nil
 }

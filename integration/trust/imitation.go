@@ -123,6 +123,20 @@ func (p *Policy) imitation(kind registry.Kind, name string) *Imitation {
 	return nil
 }
 
+// Suspicion says whom an entry imitates that somebody is about to trust; nil:
+// nobody.
+func Suspicion(e *Entry) *Imitation {
+	p := Default()
+	if !e.All {
+		return p.imitation(e.Kind, e.Name)
+	}
+	im := p.imitation(e.Kind, e.Name+"/x")
+	if im != nil {
+		im.Name = e.Name
+	}
+	return im
+}
+
 // String names it for people.
 func (g *genuineName) String() string {
 	if g.text == "" {
