@@ -35,9 +35,9 @@ func newRegistrySearch(c *common) *cobra.Command {
 	const fewServers = 30
 	cmd := &cobra.Command{
 		Use: "search QUERY", Short: "Search the registry for servers",
-		Long: `Search the registry for servers whose name has QUERY in it, or else its words, or
-whose package it names. TRUST says whether
-metamcp may install a server by itself (metamcp trust list): that it is listed
+		Long: `Search the registry for servers with QUERY in their name, else for its words. A
+well-known server whose package QUERY names is always found. TRUST says whether
+metamcp may install a server by itself (metamcp trust list); that it is listed
 says nothing about who wrote it.
 
 Exit status: 0 also where the registry gave no answer and the cache or the

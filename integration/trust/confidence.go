@@ -137,6 +137,7 @@ func looksLikeName(name string) bool {
 var refusals = map[string]bool{
 	"not": true, "no": true, "never": true, "avoid": true, "without": true, "except": true, "unlike": true, "don't": true, "dont": true,
 	"instead": true, "than": true, "replace": true, "remove": true, "uninstall": true, "disable": true, "block": true, "nor": true, "isn't": true,
+	"ignore": true, "skip": true, "stop": true, "cannot": true, "can't": true, "won't": true, "shouldn't": true, "mustn't": true, "neither": true,
 }
 
 var wordPattern = regexp.MustCompile(`[\pL\pN'’]+`)

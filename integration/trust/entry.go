@@ -28,6 +28,7 @@ type Entry struct {
 	All bool
 	// explicit says that the kind was written and not inferred.
 	explicit bool
+	folded   string // the name as [fold] has it
 }
 
 const maxEntry = 2048 // bytes
@@ -85,6 +86,7 @@ func ParseEntry(text string) (Entry, error) {
 	if why := e.check(); why != "" {
 		return fail("%s", why)
 	}
+	e.folded = fold(e.Name)
 	return e, nil
 }
 

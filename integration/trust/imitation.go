@@ -61,9 +61,14 @@ func genuine(kind registry.Kind, text string) genuineName {
 
 // trustedNames are the names that the file trusts; they are imitated, too.
 func (p *Policy) trustedNames() []genuineName {
+	p.once.Do(func() { p.names = namesOf(p.Trusted) })
+	return p.names
+}
+
+func namesOf(entries []Entry) []genuineName {
 	var list []genuineName
-	for i := range p.Trusted {
-		e := &p.Trusted[i]
+	for i := range entries {
+		e := &entries[i]
 		switch {
 		case !e.All:
 			list = append(list, genuine(e.Kind, e.Name))

@@ -3,6 +3,7 @@ package trust
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/metamcp/metamcp/integration/registry"
 )
@@ -20,6 +21,9 @@ type Policy struct {
 	Problem string
 	// Note is what else there is to say of the file; "": nothing.
 	Note string
+
+	once  sync.Once
+	names []genuineName // of Trusted, made when they are first needed
 }
 
 // DefaultEntries are what a new file trusts.
@@ -257,10 +261,10 @@ func (e *Entry) alike(kind registry.Kind, name string) bool {
 		name = imageBase(name)
 	}
 	if !e.All {
-		return fold(name) == fold(e.Name)
+		return fold(name) == e.folded
 	}
 	for i, r := range name {
-		if r == '/' && fold(name[:i]) == fold(e.Name) {
+		if r == '/' && fold(name[:i]) == e.folded {
 			return true
 		}
 	}

@@ -347,3 +347,15 @@ func FuzzDecide(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkDecide(b *testing.B) {
+	p := Default()
+	for i := range maxEntries {
+		e := entry(b, fmt.Sprintf("@scope-%d/*", i))
+		p.Trusted, p.Blocked = append(p.Trusted, e), append(p.Blocked, entry(b, fmt.Sprintf("@bad-%d/*", i)))
+	}
+	c := npm("@somebody/mcp-server-else")
+	for b.Loop() {
+		p.Decide(&c, Confidence{Value: 1, Exact: c.Package}, Asked)
+	}
+}
