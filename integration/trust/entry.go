@@ -158,25 +158,20 @@ func (e *Entry) key() string {
 	return key
 }
 
-// matches says whether exactly that name is meant.
+// matches says whether exactly that name is meant; the name must be [normal].
 func (e *Entry) matches(kind registry.Kind, name string) bool {
-	if kind != e.Kind || name == "" {
+	switch {
+	case kind != e.Kind:
 		return false
-	}
-	name, ok := normal(kind, name)
-	if !ok {
-		return false
-	}
-	if !e.All {
+	case !e.All:
 		return name == e.Name
 	}
-	switch kind {
-	case registry.NPM, ServerName: // a namespace has one level
-		space, base, _ := strings.Cut(name, "/")
-		return space == e.Name && base != "" && !strings.Contains(base, "/")
-	default:
-		return strings.HasPrefix(name, e.Name+"/") && len(name) > len(e.Name)+1
+	rest, below := strings.CutPrefix(name, e.Name+"/")
+	if !below || rest == "" {
+		return false
 	}
+	// A namespace of npm, and of servers, has one level.
+	return kind != registry.NPM && kind != ServerName || !strings.Contains(rest, "/")
 }
 
 // normal makes the one form in which a name is compared; ok is false for what

@@ -24,10 +24,14 @@ type genuineName struct {
 
 	// The same as [fold] has them, joined without its @ and /.
 	foldedText, foldedSpace, foldedBase, joined string
+	// What is left of base without generic words, and how many those are.
+	telling string
+	generic int
 }
 
 func (g genuineName) folded() genuineName {
 	g.foldedText, g.foldedSpace, g.foldedBase = fold(g.text), fold(strings.TrimPrefix(g.space, "@")), fold(g.base)
+	g.telling, g.generic = distinctive(g.base), genericCount(g.base)
 	g.joined = strings.ReplaceAll(fold(strings.Trim(g.text, "@")), "/", "")
 	return g
 }
@@ -178,15 +182,15 @@ func (g *genuineName) imitatedBy(c *genuineName) string {
 	switch {
 	case g.foldedText == c.foldedText:
 		return "it looks the same"
-	case distinctive(g.base) != "" && c.foldedBase == g.foldedBase:
+	case g.telling != "" && c.foldedBase == g.foldedBase:
 		return "it has the same name without its namespace, or in another one"
 	case g.space != "" && c.joined == g.joined:
 		return "it has namespace and name in one"
 	case sameWords(g, c):
 		return "it has the same words in another order"
-	case g.kind == c.kind && near(distinctive(c.base), distinctive(g.base)) && genericCount(c.base) == genericCount(g.base):
+	case g.kind == c.kind && near(c.telling, g.telling) && c.generic == g.generic:
 		return "it is nearly the same name"
-	case g.kind == c.kind && (near(c.text, g.text) || near(c.base, g.base)) && distinctive(g.base) != "" && distinctive(c.base) == distinctive(g.base):
+	case g.kind == c.kind && (near(c.text, g.text) || near(c.base, g.base)) && g.telling != "" && c.telling == g.telling:
 		return "it is nearly the same name"
 	}
 	return ""
@@ -217,12 +221,12 @@ func (g *genuineName) spaceImitatedBy(c *genuineName) string {
 	if other == own || slices.Contains(ownSpaces, c.space) {
 		return ""
 	}
-	return wordImitated(own, other)
+	return wordImitated(own, other, g.foldedSpace, c.foldedSpace)
 }
 
-// wordImitated says how one word passes itself off as another.
-func wordImitated(own, other string) string {
-	a, b := fold(own), fold(other)
+// wordImitated says how one word passes itself off as another; a and b are the
+// same two, folded.
+func wordImitated(own, other, a, b string) string {
 	const telling = 6 // shorter words stand at the beginning of many others
 	switch {
 	case a == b:
@@ -262,7 +266,7 @@ func ownerImitatedBy(own, space string) string {
 		if slices.Contains(ownSpaces, "@"+label) && i == owner {
 			continue
 		}
-		if how := wordImitated(own, label); how != "" {
+		if how := wordImitated(own, label, fold(own), fold(label)); how != "" {
 			return how
 		}
 	}
@@ -330,7 +334,10 @@ func sameWords(g, c *genuineName) bool {
 		slices.Sort(words)
 		return words
 	}
-	mine := sorted(c.text)
 	const least = 2 // one word has no order
-	return len(mine) >= least && g.text != c.text && (slices.Equal(mine, sorted(g.text)) || distinctive(g.base) != "" && slices.Equal(mine, sorted(g.base)))
+	if len(c.text) < len(g.base) || len(c.text) > len(g.text)+len("@/") {
+		return false
+	}
+	mine := sorted(c.text)
+	return len(mine) >= least && g.text != c.text && (slices.Equal(mine, sorted(g.text)) || g.telling != "" && slices.Equal(mine, sorted(g.base)))
 }

@@ -214,6 +214,10 @@ func (c *Candidate) String() string {
 // match returns the entry that means exactly that name, an exact one before one
 // of a namespace.
 func match(entries []Entry, kind registry.Kind, name string) *Entry {
+	name, ok := normal(kind, name)
+	if !ok {
+		return nil
+	}
 	var space *Entry
 	for i := range entries {
 		e := &entries[i]
@@ -242,31 +246,36 @@ func (p *Policy) trusts(c *Candidate) (by *Entry, via registry.Kind) {
 // blocked returns the entry that blocks a candidate. What looks like a blocked
 // name is blocked as well, and one without a kind blocks the name everywhere.
 func (p *Policy) blocked(c *Candidate) *Entry {
-	for i := range p.Blocked {
-		e := &p.Blocked[i]
-		for _, n := range c.names() {
-			if e.matches(n.kind, n.name) || e.alike(n.kind, n.name) {
-				return e
-			}
+	for _, n := range c.names() {
+		if by := match(p.Blocked, n.kind, n.name); by != nil {
+			return by
+		}
+		if by := alike(p.Blocked, n.kind, n.name); by != nil {
+			return by
 		}
 	}
 	return nil
 }
 
-func (e *Entry) alike(kind registry.Kind, name string) bool {
-	if e.explicit && e.Kind != kind {
-		return false
-	}
+// alike returns an entry that looks like the name.
+func alike(entries []Entry, kind registry.Kind, name string) *Entry {
 	if kind == registry.OCI {
 		name = imageBase(name)
 	}
-	if !e.All {
-		return fold(name) == e.folded
-	}
+	whole, spaces := fold(name), map[string]bool{}
 	for i, r := range name {
-		if r == '/' && fold(name[:i]) == e.folded {
-			return true
+		if r == '/' {
+			spaces[fold(name[:i])] = true
 		}
 	}
-	return false
+	for i := range entries {
+		e := &entries[i]
+		if e.explicit && e.Kind != kind {
+			continue
+		}
+		if e.All && spaces[e.folded] || !e.All && whole == e.folded {
+			return e
+		}
+	}
+	return nil
 }
