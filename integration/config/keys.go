@@ -101,9 +101,9 @@ var keyTable = []Key{
 	{Path: "toolRules", Flag: "tool-rules", Type: TypeRules,
 		Doc: "Ordered rules {pattern, server?, enabled?, tags?} of which tools exist; any enabled: true makes the default disabled.", ref: func(s *Settings) any { return &s.ToolRules }},
 	{Path: "registry.url", Flag: "registry-url", Type: TypeURL, Default: "https://registry.modelcontextprotocol.io",
-		Doc: "Base URL of the MCP registry that mcp_provision asks.", ref: func(s *Settings) any { return &s.RegistryURL }},
+		Doc: "Base URL of the MCP registry, without /v0.1.", ref: func(s *Settings) any { return &s.RegistryURL }},
 	{Path: "trust.file", Flag: "trust-file", Type: TypePath,
-		Doc: "File of the trusted namespaces; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
+		Doc: "Whom to trust with being installed; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
 
 	{Path: "execute.timeoutMs", Flag: "execute-timeout", Type: TypeMillis, Default: "120000", Min: 1, Max: day,
 		Doc: "Wall time of one mcp_execute at most.", ref: func(s *Settings) any { return &s.Execute.Timeout }},
@@ -166,12 +166,7 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 
 // planned says whether a setting belongs to a part that is not built yet.
 func planned(path string) bool {
-	for _, prefix := range []string{"registry.", "trust.", "expose"} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(path, "expose")
 }
 
 // envName turns "pool.idleTimeoutMs" into "METAMCP_POOL_IDLE_TIMEOUT_MS".
