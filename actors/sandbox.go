@@ -94,7 +94,6 @@ type (
 	runOver struct {
 		id       uint64
 		finished bool // the worker itself said so
-		reusable bool
 		failed   bool
 	}
 	// wantResult asks for a kept result.
@@ -487,13 +486,8 @@ func (s *sandboxActor) onOver(ctx *kernel.Context, m *runOver) {
 	}
 	if w := r.slot; w != nil {
 		w.run = nil
-		switch {
-		case s.slots[w.n] == nil || w.state == workerEnding: // it is gone, or goes
-		case m.reusable:
-			w.ear.run.Store(nil)
-			w.state = workerIdle
-		default:
-			s.end(w)
+		if s.slots[w.n] != nil && w.state != workerEnding {
+			s.end(w) // whatever it says of itself: it has run a stranger's code
 		}
 	}
 	s.settle(ctx)

@@ -20,7 +20,6 @@ type fakeSandbox struct {
 	launch   func(start int) error // may be nil
 	unready  func(start int) bool  // the worker never says Ready; may be nil
 	dies     func(start int) bool  // the worker ends before it is ready; may be nil
-	reusable bool
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -83,6 +82,13 @@ func (f *fakeSandbox) scripts() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.running
+}
+
+// started is how many workers were started.
+func (f *fakeSandbox) started() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.starts
 }
 
 func (f *fakeSandbox) lives() int {
@@ -267,7 +273,6 @@ func (s *fakeScript) log(text string) {
 
 // finish ends the script.
 func (s *fakeScript) finish(o messages.ScriptOutcome) {
-	o.Reusable = s.w.f.reusable
 	s.w.mu.Lock()
 	over := s.w.script != s
 	if !over {

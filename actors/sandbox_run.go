@@ -405,8 +405,7 @@ func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool
 	a.due.Stop()
 	a.over()
 	failed := r.Err != nil || r.Outcome.Failure != nil
-	reusable := finished && r.Outcome.Reusable
-	ctx.Send(ctx.Parent(), &runOver{id: a.run.ID, finished: finished, reusable: reusable, failed: failed})
+	ctx.Send(ctx.Parent(), &runOver{id: a.run.ID, finished: finished, failed: failed})
 	for _, c := range a.calls {
 		a.record(c, string(messages.CodeCancelled))
 		a.e.Cancel(c.call, "its script has ended")

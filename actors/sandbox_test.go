@@ -364,8 +364,8 @@ func TestScriptsWaitForTheirTurn(t *testing.T) {
 	if r.s.busiest > 2 {
 		t.Errorf("%d scripts ran at once, want 2", r.s.busiest)
 	}
-	if r.s.starts < 64 {
-		t.Errorf("%d workers for 64 scripts, of which none takes two", r.s.starts)
+	if r.s.started() < 64 {
+		t.Errorf("%d workers for 64 scripts, of which none takes two", r.s.started())
 	}
 }
 
@@ -385,23 +385,36 @@ func TestSandboxIsFull(t *testing.T) {
 	}
 }
 
-func TestWorkersThatTakeSeveralScripts(t *testing.T) {
+// No worker takes a second script, and none is started beside one that has just
+// begun.
+func TestOneScriptAWorker(t *testing.T) {
 	r := newRig(t, nil)
-	r.s.reusable = true
-	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
-	for range 10 {
-		r.valueOf(r.script("one"))
+	var took []int
+	r.s.programs["who"] = func(s *fakeScript) { took = append(took, s.w.PID()); s.value("1") }
+	for range 5 {
+		r.valueOf(r.script("who"))
 	}
-	if r.s.starts > 3 {
-		t.Errorf("%d workers were started for ten scripts, one after the other", r.s.starts)
+	slices.Sort(took)
+	if len(slices.Compact(took)) != 5 {
+		t.Errorf("five scripts ran in the workers %v", took)
 	}
+	r.s.until(t, "one worker is ready", func() bool { return r.e.SandboxStatus().Running == 0 && r.s.lives() == 1 })
+	began := make(chan struct{})
+	r.s.programs["long"] = func(s *fakeScript) { close(began); s.hang() }
+	p := r.script("long")
+	<-began
+	if n := r.s.lives(); n != 1 {
+		t.Errorf("%d workers live right after a script began", n)
+	}
+	r.s.until(t, "the next worker is ready", func() bool { return r.s.lives() == 2 })
+	r.e.CancelRun(p.run, "")
 }
 
 // One worker is ready when the next script comes, and goes when none comes for
 // long.
 func TestSpareWorker(t *testing.T) {
 	r := newRig(t, nil)
-	if r.s.starts != 0 {
+	if r.s.started() != 0 {
 		t.Error("a worker was started before anybody needed one")
 	}
 	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
@@ -446,8 +459,8 @@ func TestWorkersThatDoNotStart(t *testing.T) {
 				st := r.e.SandboxStatus()
 				return !slices.ContainsFunc(st.Workers, func(w messages.SandboxWorker) bool { return w.State == "starting" })
 			})
-			if r.s.starts > 12 {
-				t.Errorf("%d starts", r.s.starts)
+			if r.s.started() > 12 {
+				t.Errorf("%d starts", r.s.started())
 			}
 		})
 	}

@@ -103,9 +103,7 @@ type ScriptOutcome struct {
 	Failure   *ScriptFailure
 	Dropped   int // console lines that found no room
 	Cancelled int // calls that it had not awaited when it returned
-	// Reusable says that the worker can take another script.
-	Reusable bool
-	Usage    ScriptUsage
+	Usage     ScriptUsage
 }
 
 // ScriptUsage is what a run took; what is not known is 0.

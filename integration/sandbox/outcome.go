@@ -71,6 +71,5 @@ type Outcome struct {
 	Failure   *Failure        `json:"failure,omitempty"`
 	Dropped   int             `json:"dropped,omitempty"`   // console lines that were over a bound
 	Cancelled int             `json:"cancelled,omitempty"` // calls that the script had not awaited when it returned; their ids are void
-	Reusable  bool            `json:"reusable"`            // the process may take another run
 	Usage     Usage           `json:"usage"`
 }

@@ -188,9 +188,12 @@ type CallError struct {
 	Details      []string `json:"details,omitempty"`
 }
 
+// levels are those of the console.
+var levels = []string{"log", "info", "warn", "error", "debug"}
+
 // Line is one call of a console method, formatted: Text may hold line feeds.
 type Line struct {
-	Level string `json:"level"` // log, info, warn, error or debug
+	Level string `json:"level"` // one of levels
 	Text  string `json:"text"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,9 @@ type Worker struct {
 	asked  map[uint64]bool // asks of the run without a reply
 	last   uint64          // the highest id of an ask
 	asks   int
+	ready  bool     // it has said so
+	lines  int      // of the run's console
+	said   int64    // bytes of them
 	queue  [][]byte // frames that wait for the writer
 	busy   bool     // the writer owns the pipe
 	woken  chan struct{}
@@ -88,7 +92,7 @@ func (w *Worker) Run(run uint64, s *Script) error {
 	case w.run != 0:
 		return ErrBusy
 	}
-	w.run, w.limits, w.last, w.asks = run, sent.Limits, 0, 0
+	w.run, w.limits, w.last, w.asks, w.lines, w.said = run, sent.Limits, 0, 0, 0, 0
 	w.limit.Store(min(sent.Limits.OutputBytes, MaxFrame-besides) + besides)
 	w.send(data)
 	return nil
@@ -226,11 +230,17 @@ func (w *Worker) read() error {
 // hear checks a frame and passes it on: a worker that was taken over may send
 // anything.
 func (w *Worker) hear(f *Frame) error {
+	w.mu.Lock()
 	if f.Ready != nil {
+		again := w.ready || w.run != 0
+		w.ready = true
+		w.mu.Unlock()
+		if again {
+			return errors.New("sandbox: the worker says a second time that it is ready")
+		}
 		w.ear.Ready(*f.Ready)
 		return nil
 	}
-	w.mu.Lock()
 	if f.Run == 0 || f.Run != w.run {
 		w.mu.Unlock()
 		return fmt.Errorf("sandbox: the worker speaks of a run %d that it does not have", f.Run)
@@ -247,9 +257,17 @@ func (w *Worker) hear(f *Frame) error {
 		w.mu.Unlock()
 		w.ear.Asked(f.Run, f.Ask)
 	case f.Line != nil:
+		err := w.checkLine(f.Line)
 		w.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		w.ear.Said(f.Run, *f.Line)
 	case f.Outcome != nil:
+		if f.Outcome.Value != nil && f.Outcome.Failure != nil {
+			w.mu.Unlock()
+			return errors.New("sandbox: the worker sent a value and a failure")
+		}
 		w.run = 0
 		clear(w.asked)
 		w.limit.Store(idleFrame)
@@ -258,6 +276,24 @@ func (w *Worker) hear(f *Frame) error {
 	default:
 		w.mu.Unlock()
 		return errors.New("sandbox: the worker sent a frame of no known kind")
+	}
+	return nil
+}
+
+// maxHeardLines is more lines than an honest worker sends of a run.
+const maxHeardLines = 10_000
+
+// checkLine holds a line of the console to the run's limits, with some room: the
+// worker counts the value as well and ends the run before. It is called with
+// the lock.
+func (w *Worker) checkLine(l *Line) error {
+	w.lines++
+	w.said += int64(len(l.Text))
+	switch {
+	case !slices.Contains(levels, l.Level):
+		return errors.New("sandbox: the worker sent a line of no known level")
+	case w.lines > maxHeardLines || w.said > w.limits.OutputBytes+besides:
+		return fmt.Errorf("sandbox: the worker sent %d lines of %d bytes to the console", w.lines, w.said)
 	}
 	return nil
 }
