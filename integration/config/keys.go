@@ -166,12 +166,7 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 
 // planned says whether a setting belongs to a part that is not built yet.
 func planned(path string) bool {
-	for _, prefix := range []string{"expose"} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(path, "expose")
 }
 
 // envName turns "pool.idleTimeoutMs" into "METAMCP_POOL_IDLE_TIMEOUT_MS".
