@@ -92,11 +92,8 @@ func namedIn(intent string, kind registry.Kind, name string) string {
 		if prefixed {
 			before = strings.TrimSuffix(before, kindPrefix(kind))
 		}
-		if !endsName(after) || !startsName(before) || isRefused(before) {
-			continue
-		}
-		switch {
-		case strings.Contains(name, "/"), prefixed, isMarked(before, after), looksLikeName(name):
+		telling := prefixed || strings.Contains(name, "/") || isMarked(before, after) || looksLikeName(name)
+		if telling && startsName(before) && endsName(after) && !isRefused(before) {
 			return "the intent names " + name
 		}
 	}
