@@ -142,7 +142,7 @@ Without a command it speaks MCP over standard input and output.`,
 	hideSettings(pf)
 	root.AddCommand(
 		newSettings(pf), newServe(c), newCall(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
-		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newVersion(), newDemoServer(),
+		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c), newVersion(), newDemoServer(),
 	)
 	return root
 }

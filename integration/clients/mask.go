@@ -1,0 +1,204 @@
+package clients
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/tailscale/hujson"
+)
+
+// hidden stands where a secret would.
+const hidden = "•••"
+
+const (
+	// longLine is how long a line may be before a file is shown in another
+	// layout than its own.
+	longLine = 400
+	// shownLine is how much of a line is shown.
+	shownLine = 300
+	// leastMasked keeps values from being hidden that stand everywhere.
+	leastMasked = 6
+)
+
+// holders are members whose values are for one server alone, and mostly keys.
+var holders = map[string]bool{"env": true, "environment": true, "headers": true, "http_headers": true}
+
+var (
+	number   = regexp.MustCompile(`^-?[0-9.]{1,5}$`)
+	anyRef   = regexp.MustCompile(`\$?\{[^}]*\}|\$[A-Z_][A-Z0-9_]*`)
+	redacted = regexp.MustCompile(`\[REDACTED(:[^\]]*)?\]`)
+)
+
+// harmless reports whether a value of a variable or header can be shown: it is
+// short, a path, or only names where the value comes from.
+func harmless(name, value string) bool {
+	rest := strings.TrimSpace(anyRef.ReplaceAllString(value, ""))
+	switch {
+	case rest == "", strings.EqualFold(rest, "Bearer"), strings.EqualFold(rest, "Basic"), value == "true", value == "false", number.MatchString(value):
+		return true
+	case scrub.Secret(name, value):
+		return false
+	}
+	return strings.HasPrefix(value, "/") || strings.HasPrefix(value, "~/") || strings.HasPrefix(value, "./")
+}
+
+// shown is a unified diff of a change, without what looks like a secret.
+func shown(c *Client, path string, before, after []byte) string {
+	a, b := layout(c, before, after)
+	text := diff.Diff(path, a, path, b)
+	// Its first line repeats the next two.
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		text = text[i+1:]
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	specs := []*messages.ServerSpec{{Args: lines}}
+	for _, raw := range [][]byte{before, after} {
+		entries, _, err := c.entries(raw)
+		if err != nil {
+			continue // what is there now is shown by name only
+		}
+		for i := range entries {
+			specs = append(specs, &messages.ServerSpec{Args: entries[i].Args})
+		}
+	}
+	secrets := scrub.New(specs)
+	for i, line := range lines {
+		line = redacted.ReplaceAllString(secrets.Text(strings.TrimSuffix(line, "\r")), hidden)
+		line = strings.Map(func(r rune) rune {
+			if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+				return unicode.ReplacementChar
+			}
+			return r
+		}, line)
+		if n := utf8.RuneCountInString(line); n > shownLine {
+			line = fmt.Sprintf("%s… (%d more characters)", string([]rune(line)[:shownLine]), n-shownLine)
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// layout returns both texts as they are compared.
+func layout(c *Client, before, after []byte) (a, b []byte) {
+	if c.format == formatTOML {
+		return maskTOML(before), maskTOML(after)
+	}
+	long := hasLongLine(before) || hasLongLine(after)
+	return maskJSON(before, long), maskJSON(after, long)
+}
+
+func hasLongLine(text []byte) bool {
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		if len(line) > longLine {
+			return true
+		}
+	}
+	return false
+}
+
+// maskJSON is a text whose secrets are hidden, with its lines as they are, or,
+// where these are too long to be read, in lines of its members.
+func maskJSON(raw []byte, relayout bool) []byte {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	d, err := parseJSON(raw)
+	if err != nil {
+		return []byte("(it is not shown)\n") // nothing of it would be hidden
+	}
+	maskValue(&d.root, "", false)
+	if relayout {
+		d.root.Format()
+	}
+	text := d.root.Pack()
+	if !d.none {
+		text = bytes.TrimSuffix(text, []byte("\n"))
+	}
+	return text
+}
+
+func maskValue(v *hujson.Value, name string, inHolder bool) {
+	switch value := v.Value.(type) {
+	case *hujson.Object:
+		for i := range value.Members {
+			key := nameOf(&value.Members[i])
+			maskValue(&value.Members[i].Value, key, inHolder || holders[key])
+		}
+	case *hujson.Array:
+		for i := range value.Elements {
+			maskValue(&value.Elements[i], name, inHolder)
+		}
+	case hujson.Literal:
+		if value.Kind() != '"' {
+			return
+		}
+		if text := value.String(); inHolder && !harmless(name, text) || !inHolder && !isArgument(name) && namedSecret(name, text) {
+			v.Value = hujson.String(hidden)
+		}
+	}
+}
+
+// isArgument reports whether a member holds a command line or an address, of
+// which only the secret part is hidden.
+func isArgument(name string) bool {
+	switch name {
+	case "args", "command", "url", "serverUrl", "httpUrl":
+		return true
+	}
+	return false
+}
+
+// namedSecret is [scrub.Secret] for members of any file: a name such as
+// "authorName" is judged by the value too.
+func namedSecret(name, value string) bool {
+	return name != "" && len(value) >= leastMasked && scrub.Secret(name, value)
+}
+
+// maskTOML hides the values that look secret, wherever they stand.
+func maskTOML(raw []byte) []byte {
+	tree, err := parseTOML(raw)
+	if err != nil {
+		return []byte("(it is not shown)\n")
+	}
+	var values []string
+	secretsOfTOML(tree, "", false, &values)
+	text := string(bytes.TrimPrefix(raw, bom))
+	for _, v := range values {
+		quoted := tomlString(v)
+		text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], hidden)
+		for line := range strings.SplitSeq(v, "\n") {
+			if line = strings.TrimSpace(line); len(line) >= leastMasked {
+				text = strings.ReplaceAll(text, line, hidden)
+			}
+		}
+	}
+	return []byte(text)
+}
+
+func secretsOfTOML(value any, name string, inHolder bool, to *[]string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, sub := range v {
+			secretsOfTOML(sub, key, inHolder || holders[key], to)
+		}
+	case []any:
+		for _, sub := range v {
+			secretsOfTOML(sub, name, inHolder, to)
+		}
+	case []map[string]any:
+		for _, sub := range v {
+			secretsOfTOML(sub, name, inHolder, to)
+		}
+	case string:
+		if len(v) >= leastMasked && (inHolder && !harmless(name, v) || !inHolder && !isArgument(name) && namedSecret(name, v)) {
+			*to = append(*to, v)
+		}
+	}
+}

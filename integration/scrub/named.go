@@ -1,0 +1,10 @@
+package scrub
+
+// Secret reports whether the value that stands under a name, such as that of a
+// variable or of a member in JSON, is or holds what [New] would take for a
+// secret.
+func Secret(name, value string) bool {
+	c := collector{}
+	c.named(name, value)
+	return len(c) > 0
+}
