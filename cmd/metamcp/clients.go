@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,12 @@ func (f *fileFlags) register(cmd *cobra.Command) {
 	fl.BoolVarP(&f.yes, "yes", "y", false, "write without asking")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would be written, and write nothing")
 	fl.BoolVar(&f.raw, "json", false, "print JSON; to write, --yes is needed")
-	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if f.yes && f.dryRun {
+			return usageError{errors.New("--yes writes and --dry-run does not; keep one of them")}
+		}
+		return nil
+	}
 	cmd.ValidArgs = clients.IDs()
 }
 
@@ -127,9 +133,10 @@ func (f *fileFlags) carryOut(cmd *cobra.Command, s *clients.Setup, command strin
 			fmt.Fprintln(out, "Nothing was written.")
 			return nil
 		}
+		pending := slices.DeleteFunc(slices.Clone(changes), func(c *clients.Change) bool { return !c.Pending() })
 		s.Apply(command, changes)
 		if !f.raw {
-			for _, c := range changes {
+			for _, c := range pending { // what failed before was said before
 				printWritten(out, c)
 			}
 		}

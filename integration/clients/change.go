@@ -58,7 +58,7 @@ func (c *Change) note(format string, args ...any) {
 }
 
 // own is the pseudo client of metamcp's configuration.
-var own = &Client{ID: "metamcp", Name: "metamcp", Key: "mcpServers", refs: refShell}
+var own = &Client{ID: "metamcp", Name: "metamcp's configuration", Key: "mcpServers", refs: refShell}
 
 // propose says what a changed text does to the file.
 func (c *Change) propose(after []byte, status Status) {

@@ -53,7 +53,7 @@ type known struct {
 // servers of the clients. Files that cannot be read are failed changes; an
 // error means that the configuration itself cannot be read.
 func (s *Setup) PlanImport(o ImportOptions) (*Plan, error) {
-	target := &Change{Client: own.ID, Name: "metamcp's configuration", File: o.Target, client: own}
+	target := &Change{Client: own.ID, Name: own.Name, File: o.Target, client: own}
 	var err error
 	if target.found, err = readFile(o.Target); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Target, err)

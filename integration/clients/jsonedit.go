@@ -52,7 +52,7 @@ func parseJSON(raw []byte) (*document, error) {
 	}
 	var err error
 	if d.root, err = hujson.Parse(d.text); err != nil {
-		return nil, withoutValues(err)
+		return nil, d.withoutValues(err)
 	}
 	if d.root.Value.Kind() != '{' {
 		return nil, fmt.Errorf("it is not an object: found %s", kind(&d.root))
@@ -63,12 +63,15 @@ func parseJSON(raw []byte) (*document, error) {
 
 // withoutValues is an error of the parser that says where, and not what is
 // there: that could be a secret.
-func withoutValues(err error) error {
-	where, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "hujson: "), ":")
-	if !strings.HasPrefix(where, "line ") {
+func (d *document) withoutValues(err error) error {
+	var line, column int
+	if n, _ := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column); n < 2 {
 		return errors.New("it is not JSON")
 	}
-	return fmt.Errorf("it is not JSON: %s", where)
+	if last := bytes.Count(bytes.TrimRight(d.text, " \t\r\n"), []byte("\n")) + 1; line > last {
+		return fmt.Errorf("it is not JSON: it ends too early, in line %d", last)
+	}
+	return fmt.Errorf("it is not JSON: line %d, column %d", line, column)
 }
 
 func kind(v *hujson.Value) string {
@@ -385,7 +388,9 @@ func (d *document) removal(v *hujson.Value, name string) []edit {
 	case behind.from != behind.to:
 	case d.startsLine(from) && blank < len(rest) && rest[blank] == '\n' && (len(edits) == 0 || edits[0].to <= lineFrom):
 		from, to = lineFrom, to+blank+1
-	case i < len(list)-1 && to < len(d.text) && d.text[to] == ' ':
+	case d.startsLine(from):
+		to += len(rest) - len(bytes.TrimLeft(rest, " \t")) // what follows takes its place
+	case i < len(list)-1 && bytes.HasPrefix(rest, []byte(" ")):
 		to++
 	}
 	edits = append(edits, edit{from, to, ""})

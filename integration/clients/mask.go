@@ -58,14 +58,14 @@ func shown(c *Client, path string, before, after []byte) string {
 		text = text[i+1:]
 	}
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	specs := []*messages.ServerSpec{{Args: lines}}
+	specs := make([]*messages.ServerSpec, 0, len(lines))
+	for _, line := range lines {
+		// Each by itself, and none of them a flag.
+		specs = append(specs, &messages.ServerSpec{Args: []string{" " + line}})
+	}
 	for _, raw := range [][]byte{before, after} {
-		entries, _, err := c.entries(raw)
-		if err != nil {
-			continue // what is there now is shown by name only
-		}
-		for i := range entries {
-			specs = append(specs, &messages.ServerSpec{Args: entries[i].Args})
+		for _, args := range commandLines(c, raw) {
+			specs = append(specs, &messages.ServerSpec{Args: args})
 		}
 	}
 	secrets := scrub.New(specs)
@@ -83,6 +83,36 @@ func shown(c *Client, path string, before, after []byte) string {
 		lines[i] = line
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// commandLines are the arguments that stand anywhere in a text: what follows
+// --api-key is a secret though its line does not say so.
+func commandLines(c *Client, raw []byte) [][]string {
+	var tree map[string]any
+	if c.format == formatTOML {
+		tree, _ = parseTOML(raw) // of what is broken nothing is shown
+	} else if d, err := parseJSON(raw); err == nil {
+		_ = decodeJSON(&d.root, &tree) // as above
+	}
+	var all [][]string
+	var walk func(name string, value any)
+	walk = func(name string, value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			for key, sub := range v {
+				walk(key, sub)
+			}
+		case []any:
+			if name == "args" || name == "command" {
+				all = append(all, stringList(v))
+			}
+			for _, sub := range v {
+				walk("", sub)
+			}
+		}
+	}
+	walk("", tree)
+	return all
 }
 
 // layout returns both texts as they are compared.

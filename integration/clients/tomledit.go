@@ -108,6 +108,15 @@ func setTOML(raw []byte, key, name string, want object) ([]byte, error) {
 	}
 	var out []byte
 	if servers[name] == nil {
+		// Our parser would take a table beside one that is written in one line;
+		// others rightly do not.
+		all, err := statements(text)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(s statement) bool { return !s.header && slices.Equal(s.path, []string{key}) }) {
+			return nil, fmt.Errorf("%s is written in one line; change it by hand", key)
+		}
 		out = appendTable(text, key, name, newline, want)
 	} else if out, err = updateTable(text, []string{key, name}, newline, want); err != nil {
 		return nil, err
