@@ -47,7 +47,7 @@ func TestInitAsks(t *testing.T) {
 					all.Write(buf[:n])
 					if !asked && strings.Contains(all.String(), "[y/N] ") {
 						asked = true
-						_, _ = io.WriteString(person, c.answer+"\n") // the command waits for it
+						_, _ = person.WriteString(c.answer + "\n") // the command waits for it
 					}
 					if err != nil { // the other side is closed
 						said <- all.String()

@@ -209,6 +209,7 @@ func (s *Setup) take(p Place, e *Entry, inputs map[string]string, list *[]*known
 				k.members, k.taken.Notes = sv.members, sv.notes
 				return true
 			}
+		case coversNot:
 		}
 	}
 	name := freeName(sv.name, p.Client.ID, *list)

@@ -145,7 +145,8 @@ func compact(t *testing.T, raw json.RawMessage) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return minimal(d.root)
+	d.root.Minimize()
+	return string(d.root.Pack())
 }
 
 // Removed servers are in metamcp's configuration, and back after undo.

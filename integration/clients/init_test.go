@@ -142,7 +142,7 @@ func TestInitKeepsOutOfItsOwnConfiguration(t *testing.T) {
 }
 
 func TestInitUpdates(t *testing.T) {
-	other := func(s *Setup, args string) string {
+	other := func(args string) string {
 		return `{"mcpServers": {"metamcp": {"command": "/gone/metamcp", "args": [` + args + `], "env": {"A": "b"}}}}`
 	}
 	for _, c := range []struct {
@@ -154,8 +154,8 @@ func TestInitUpdates(t *testing.T) {
 		problem   string
 		entryName string
 	}{
-		{"a program that is gone", "cursor", func(s *Setup) string { return other(s, `"--trace"`) }, false, StatusUpdate, `{"command": "@", "args": ["--trace"], "env": {"A": "b"}}`, "", ""},
-		{"another configuration", "cursor", func(s *Setup) string { return other(s, `"--config", "/old", "--trace"`) }, true, StatusUpdate, `"args": ["--config", "/own.json", "--trace"]`, "", ""},
+		{"a program that is gone", "cursor", func(*Setup) string { return other(`"--trace"`) }, false, StatusUpdate, `{"command": "@", "args": ["--trace"], "env": {"A": "b"}}`, "", ""},
+		{"another configuration", "cursor", func(*Setup) string { return other(`"--config", "/old", "--trace"`) }, true, StatusUpdate, `"args": ["--config", "/own.json", "--trace"]`, "", ""},
 		{"a name without a folder, from a menu", "cursor", func(*Setup) string { return `{"mcpServers": {"metamcp": {"command": "metamcp"}}}` }, false, StatusUpdate, `{"command": "@", "args": []}`, "", ""},
 		{"another name", "cursor", func(s *Setup) string { return `{"mcpServers": {"mine": {"command": "` + s.Executable + `"}}}` }, false, StatusPresent, "mine", "", ""},
 		{"something else of that name", "cursor", func(*Setup) string { return `{"mcpServers": {"metamcp": {"command": "npx"}}}` }, false, StatusFailed, "npx", "--name", ""},

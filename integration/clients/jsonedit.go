@@ -238,23 +238,27 @@ func setMember(raw []byte, path []string, name string, value any) ([]byte, error
 
 // sameJSON reports whether a value says what is to be written.
 func sameJSON(v *hujson.Value, value any) bool {
-	return minimal(*v) == minimal(hujson.Value{Value: hujson.Literal(style{}.render(value, ""))})
+	other, err := hujson.Parse([]byte(style{}.render(value, "")))
+	return err == nil && sameValue(v, &other)
 }
 
-// minimal is a value without white space and comments, strings written in one
-// way.
-func minimal(v hujson.Value) string {
-	c, err := hujson.Parse(append(v.Clone().Pack(), '\n'))
-	if err != nil {
-		return ""
+// sameValue compares two values without white space and comments. Members must
+// have the same order.
+func sameValue(a, b *hujson.Value) bool {
+	switch one := a.Value.(type) {
+	case *hujson.Object:
+		two, ok := b.Value.(*hujson.Object)
+		return ok && slices.EqualFunc(one.Members, two.Members, func(x, y hujson.ObjectMember) bool {
+			return sameValue(&x.Name, &y.Name) && sameValue(&x.Value, &y.Value)
+		})
+	case *hujson.Array:
+		two, ok := b.Value.(*hujson.Array)
+		return ok && slices.EqualFunc(one.Elements, two.Elements, func(x, y hujson.Value) bool { return sameValue(&x, &y) })
+	case hujson.Literal:
+		two, ok := b.Value.(hujson.Literal)
+		return ok && (bytes.Equal(one, two) || one.Kind() == '"' && two.Kind() == '"' && one.String() == two.String())
 	}
-	for part := range c.All() {
-		if lit, ok := part.Value.(hujson.Literal); ok && lit.Kind() == '"' {
-			part.Value = hujson.String(lit.String())
-		}
-	}
-	c.Minimize()
-	return string(c.Pack())
+	return false
 }
 
 // multiline reports whether the members of an object stand in lines of their
@@ -411,7 +415,7 @@ func (d *document) verify(out []byte, change func(root *hujson.Value) error) err
 	if err := change(&want); err != nil {
 		return err
 	}
-	if minimal(want) != minimal(after.root) {
+	if !sameValue(&want, &after.root) {
 		return errors.New("it cannot be changed safely; change it by hand")
 	}
 	return nil

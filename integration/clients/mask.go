@@ -143,7 +143,7 @@ func maskJSON(raw []byte, relayout bool) []byte {
 	if err != nil {
 		return []byte("(it is not shown)\n") // nothing of it would be hidden
 	}
-	maskValue(&d.root, "", false)
+	masker{}.value(&d.root, "", false)
 	if relayout {
 		d.root.Format()
 	}
@@ -154,25 +154,48 @@ func maskJSON(raw []byte, relayout bool) []byte {
 	return text
 }
 
-func maskValue(v *hujson.Value, name string, inHolder bool) {
+// masker remembers which names of members say that they hold a secret: a file
+// may have very many members.
+type masker map[string]bool
+
+func (m masker) value(v *hujson.Value, name string, inHolder bool) {
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		for i := range value.Members {
 			key := nameOf(&value.Members[i])
-			maskValue(&value.Members[i].Value, key, inHolder || holders[key])
+			m.value(&value.Members[i].Value, key, inHolder || holders[key])
 		}
 	case *hujson.Array:
 		for i := range value.Elements {
-			maskValue(&value.Elements[i], name, inHolder)
+			m.value(&value.Elements[i], name, inHolder)
 		}
 	case hujson.Literal:
-		if value.Kind() != '"' {
-			return
-		}
-		if text := value.String(); inHolder && !harmless(name, text) || !inHolder && !isArgument(name) && namedSecret(name, text) {
+		if value.Kind() == '"' && (inHolder || m.suspicious(name)) && isSecret(name, value.String(), inHolder) {
 			v.Value = hujson.String(hidden)
 		}
 	}
+}
+
+// suspicious reports whether some value could be secret under a name.
+func (m masker) suspicious(name string) bool {
+	known, ok := m[name]
+	if !ok {
+		known = scrub.Named(name, "some value")
+		m[name] = known
+	}
+	return known
+}
+
+// isSecret reports whether a value is hidden. Of command lines and addresses
+// only a part is, which is done later.
+func isSecret(name, value string, inHolder bool) bool {
+	switch {
+	case inHolder:
+		return !harmless(name, value)
+	case isArgument(name):
+		return false
+	}
+	return len(value) >= leastMasked && scrub.Named(name, value)
 }
 
 // isArgument reports whether a member holds a command line or an address, of
@@ -183,12 +206,6 @@ func isArgument(name string) bool {
 		return true
 	}
 	return false
-}
-
-// namedSecret is [scrub.Secret] for members of any file: a name such as
-// "authorName" is judged by the value too.
-func namedSecret(name, value string) bool {
-	return name != "" && len(value) >= leastMasked && scrub.Secret(name, value)
 }
 
 // maskTOML hides the values that look secret, wherever they stand.
@@ -227,7 +244,7 @@ func secretsOfTOML(value any, name string, inHolder bool, to *[]string) {
 			secretsOfTOML(sub, name, inHolder, to)
 		}
 	case string:
-		if len(v) >= leastMasked && (inHolder && !harmless(name, v) || !inHolder && !isArgument(name) && namedSecret(name, v)) {
+		if len(v) >= leastMasked && isSecret(name, v, inHolder) {
 			*to = append(*to, v)
 		}
 	}

@@ -17,6 +17,9 @@ const (
 	maxTOML = 1 << 20
 	// maxStatement bounds the lines of one statement for the same reason.
 	maxStatement = 1000
+	// maxTables bounds the tables within tables: each costs the parser a copy
+	// of all names around it.
+	maxTables = 200
 )
 
 // parseTOML never shows what stands in the text.
@@ -27,6 +30,9 @@ func parseTOML(raw []byte) (map[string]any, error) {
 	raw = bytes.TrimPrefix(raw, bom)
 	if bytes.HasPrefix(raw, []byte{0xff, 0xfe}) || bytes.HasPrefix(raw, []byte{0xfe, 0xff}) {
 		return nil, errors.New("it is UTF-16; save it as UTF-8")
+	}
+	if tooManyTables(raw) {
+		return nil, fmt.Errorf("it is nested deeper than %d levels", maxTables)
 	}
 	tree := map[string]any{}
 	_, err := toml.Decode(string(raw), &tree)
@@ -39,6 +45,28 @@ func parseTOML(raw []byte) (map[string]any, error) {
 		return nil, errors.New("it is not TOML")
 	}
 	return tree, nil
+}
+
+// tooManyTables looks for tables within tables, without knowing what is text:
+// a text with so many dots or brackets is taken for them too.
+func tooManyTables(text []byte) bool {
+	dots, open := 0, 0
+	for _, c := range text {
+		switch c {
+		case '.':
+			dots++
+		case '=', '\n':
+			dots = 0
+		case '{':
+			open++
+		case '}':
+			open = max(open-1, 0)
+		}
+		if dots > maxTables || open > maxTables {
+			return true
+		}
+	}
+	return false
 }
 
 // statement is a table's header, or a key with its value.

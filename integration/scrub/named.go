@@ -8,3 +8,11 @@ func Secret(name, value string) bool {
 	c.named(name, value)
 	return len(c) > 0
 }
+
+// Named is Secret by the name alone: it does not look for what the value
+// holds, and is fast.
+func Named(name, value string) bool {
+	c := collector{}
+	c.byName(name, value)
+	return len(c) > 0
+}
