@@ -135,9 +135,13 @@ func (d *document) entries(path []string, where string) ([]Entry, error) {
 	}
 	var all []Entry
 	list := members(v)
+	last := make(map[string]int, len(list)) // of two of one name the last one counts
+	for i := range list {
+		last[nameOf(&list[i])] = i
+	}
 	for i := range list {
 		var decoded map[string]any
-		if name := nameOf(&list[i]); find(v, name) == &list[i] && decodeJSON(&list[i].Value, &decoded) == nil && decoded != nil {
+		if name := nameOf(&list[i]); last[name] == i && decodeJSON(&list[i].Value, &decoded) == nil && decoded != nil {
 			all = append(all, newEntry(name, where, decoded))
 		}
 	}

@@ -109,24 +109,23 @@ func ownEntries(raw []byte) ([]Entry, []string, error) {
 
 // propose adds the new servers to metamcp's configuration.
 func (s *Setup) propose(target *Change, path []string, list []*known) {
-	after := target.found.data
-	var names []string
+	var added object
 	for _, k := range list {
 		if k.from == "" {
 			continue
 		}
-		var err error
-		if after, err = setJSON(after, path, k.name, k.members); err != nil {
-			target.fail("%v", err)
-			return
-		}
-		names = append(names, k.name)
+		added = append(added, member{k.name, k.members})
 		if k.members.get("env") != nil || k.members.get("headers") != nil {
 			target.found.private = true
 		}
 	}
-	if len(names) == 0 {
+	if len(added) == 0 {
 		target.Status = StatusPresent
+		return
+	}
+	after, err := addJSON(target.found.data, path, added)
+	if err != nil {
+		target.fail("%v", err)
 		return
 	}
 	target.propose(after, StatusAdd)
@@ -246,7 +245,7 @@ const (
 // and no variable or header with two values. What differs there may be another
 // account, which must not get lost.
 func (k *known) covers(other *server) cover {
-	if k.skip != "" || !sameCommand(&k.server, other) || k.identity() != other.identity() {
+	if k.skip != "" || k.identity != other.identity || !sameCommand(&k.server, other) {
 		return coversNot
 	}
 	result := coversAll
@@ -283,15 +282,15 @@ func sameCommand(a, b *server) bool {
 	return one == two || base(one) == base(two) && (base(one) == one || base(two) == two)
 }
 
-// identity is what must be equal beside the command.
-func (s *server) identity() string {
+// identify says what must be equal beside the command.
+func (s *server) identify() {
 	var parts []string
 	for _, name := range []string{"url", "cwd"} {
 		text, _ := s.members.get(name).(string)
 		parts = append(parts, text)
 	}
 	args, _ := s.members.get("args").([]string)
-	return sameRefs(strings.Join(append(parts, args...), "\x00"))
+	s.identity = sameRefs(strings.Join(append(parts, args...), "\x00"))
 }
 
 func pairsOf(value any) map[string]string {

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -282,5 +283,23 @@ func TestDoubles(t *testing.T) {
 				t.Errorf("the second time: %s", again.Changes[0].Diff)
 			}
 		})
+	}
+}
+
+// Very many servers come in at once.
+func TestImportManyServers(t *testing.T) {
+	const many = 3000
+	s, paths := machine(t, "cursor")
+	var b strings.Builder
+	for i := range many {
+		fmt.Fprintf(&b, "%s\"s%d\": {\"command\": \"npx\", \"args\": [\"%d\"]}", map[bool]string{true: ", "}[i > 0], i, i)
+	}
+	write(t, paths["cursor"], `{"mcpServers": {`+b.String()+`}}`, 0o600)
+	target := write(t, filepath.Join(s.Home, ".metamcp", "mcp.json"), "{\n  \"mcpServers\": {\n    \"s1\": {\"command\": \"mine\"} // keep\n  }\n}\n", 0o600)
+	plan := planImport(t, s, ImportOptions{})
+	s.Apply("import", plan.Changes)
+	list, _, err := ownEntries([]byte(read(t, target)))
+	if err != nil || len(list) != many+1 || plan.find(t, "cursor", "s1").As != "s1-cursor" || !strings.Contains(read(t, target), "\"command\": \"mine\"}, // keep\n    \"s0\"") {
+		t.Errorf("%d servers, %v", len(list), err)
 	}
 }

@@ -233,7 +233,34 @@ func setMember(raw []byte, path []string, name string, value any) ([]byte, error
 		}
 		return d.apply([]edit{{m.Value.StartOffset, m.Value.EndOffset, s.render(value, d.indent(m.Name.StartOffset))}}), nil
 	}
-	return d.apply(d.insert(v, name, value)), nil
+	return d.apply(d.insert(v, object{{name, value}})), nil
+}
+
+// addJSON adds entries of new names below path.
+func addJSON(raw []byte, path []string, entries object) ([]byte, error) {
+	d, err := parseJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	v, depth, err := d.at(path)
+	if err != nil {
+		return nil, err
+	}
+	if depth < len(path) {
+		return setJSON(raw, path[:len(path)-1], path[len(path)-1], entries)
+	}
+	out := d.apply(d.insert(v, entries))
+	return out, d.verify(out, func(root *hujson.Value) error {
+		v, _, err := (&document{root: *root}).at(path)
+		if err != nil {
+			return err
+		}
+		added, err := hujson.Parse([]byte(style{}.render(entries, "")))
+		if obj, ok := v.Value.(*hujson.Object); ok {
+			obj.Members = append(obj.Members, members(&added)...)
+		}
+		return err
+	})
 }
 
 // sameJSON reports whether a value says what is to be written.
@@ -272,8 +299,8 @@ func (d *document) multiline(v *hujson.Value) bool {
 	return len(root) == 0 || bytes.IndexByte(d.text[d.root.StartOffset:d.root.EndOffset], '\n') >= 0
 }
 
-// insert adds a member behind the last one.
-func (d *document) insert(v *hujson.Value, name string, value any) []edit {
+// insert adds members behind the last one.
+func (d *document) insert(v *hujson.Value, added object) []edit {
 	list := members(v)
 	end := v.EndOffset - 1 // the closing bracket
 	last := v.StartOffset + 1
@@ -297,20 +324,28 @@ func (d *document) insert(v *hujson.Value, name string, value any) []edit {
 	default:
 		indent = d.indent(v.StartOffset) + d.unit
 	}
-	text := literal(name) + ": " + s.render(value, indent) + behind
-	switch {
-	case s.newline != "":
-		text = s.newline + indent + text
-		if rest := d.text[to:end]; bytes.IndexByte(rest, '\n') < 0 {
-			text += s.newline + d.indent(v.StartOffset)
+	between := s.newline + indent
+	if s.newline == "" {
+		between = " "
+	}
+	var text strings.Builder
+	for i, m := range added {
+		if i > 0 {
+			text.WriteByte(',')
 		}
-	case len(list) > 0:
-		text = " " + text
+		if i > 0 || s.newline != "" || len(list) > 0 {
+			text.WriteString(between)
+		}
+		text.WriteString(literal(m.name) + ": " + s.render(m.value, indent))
+	}
+	text.WriteString(behind)
+	if s.newline != "" && bytes.IndexByte(d.text[to:end], '\n') < 0 {
+		text.WriteString(s.newline + d.indent(v.StartOffset))
 	}
 	if to == last {
-		return []edit{{last, last, comma + text}}
+		return []edit{{last, last, comma + text.String()}}
 	}
-	return []edit{{last, last, comma}, {to, to, text}}
+	return []edit{{last, last, comma}, {to, to, text.String()}}
 }
 
 // apply makes the edits, which must be in order and apart.

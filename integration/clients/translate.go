@@ -17,6 +17,8 @@ type server struct {
 	members object
 	notes   []string
 	skip    string // why it is not taken; "": it is
+	// identity is what two servers have in common that are one.
+	identity string
 }
 
 // quiet are members that say nothing to another program than the client.
@@ -70,6 +72,7 @@ func translate(c *Client, e *Entry, executable string, f *filler) server {
 	}
 	f.leftOut(e, used)
 	s.notes = f.notes
+	s.identify()
 	return s
 }
 
