@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/audit"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // auditor keeps the audit log. The log is opened with the first call, on a
@@ -48,14 +50,33 @@ func (a *auditor) called(r *actors.CallReport) {
 		Server: r.Call.Server, Tool: r.Call.Tool, Args: r.Call.Args, Outcome: r.Outcome, Duration: r.Took,
 		ResultBytes: r.Answer.PayloadBytes(),
 	}
-	if p, ok := a.e.clients.Load(r.Call.Session); ok {
-		info := p.(*front.Peer).GetClientInfo()
-		entry.Client = audit.Client{Name: info.Name, Version: info.Version}
-	}
+	a.name(&entry)
 	if r.Answer.Err != nil {
 		entry.Class = string(r.Answer.Err.Class)
 	}
 	a.append(entry)
+}
+
+// executed records one script; its calls are recorded by themselves.
+func (a *auditor) executed(run *messages.Run, r *messages.RunReport, outcome string, begun time.Time) {
+	code, _ := json.Marshal(map[string]string{"code": run.Code}) // a string always marshals
+	entry := audit.Entry{
+		Kind: audit.KindExecute, Time: begun, Session: run.Session, Request: run.Trace, Tool: toolExecute,
+		Args: code, Outcome: outcome, Duration: time.Since(begun),
+	}
+	if r.Outcome != nil {
+		entry.ResultBytes = len(r.Outcome.Value)
+	}
+	a.name(&entry)
+	a.append(entry)
+}
+
+// name says who asked.
+func (a *auditor) name(entry *audit.Entry) {
+	if p, ok := a.e.clients.Load(entry.Session); ok {
+		info := p.(*front.Peer).GetClientInfo()
+		entry.Client = audit.Client{Name: info.Name, Version: info.Version}
+	}
 }
 
 func (a *auditor) append(entry audit.Entry) {

@@ -285,25 +285,13 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	}
 	budget := e.budget()
 	for i, m := range found.Matches {
-		l := MatchLine{
-			Server: m.Server, Tool: m.Name, Summary: m.Summary, Score: math.Round(m.Score*1000) / 1000,
-			Connected: m.Connected, Tags: m.Tags, Hidden: m.HiddenText,
+		l := matchLine(&m, i < schemas, ask.Detail == "full")
+		// The signature says most of what the schema does, in fewer words.
+		if tokens(l) > budget.Left() {
+			l.Schema = nil
 		}
-		if i < schemas {
-			var hidden bool
-			l.Schema, hidden = index.PlainJSON(m.InputSchema)
-			l.Hidden = l.Hidden || hidden
-			if ask.Detail == "full" {
-				l.Signature, hidden = signature(m.listed)
-				l.Hidden = l.Hidden || hidden
-			}
-			// The signature says most of what the schema does, in fewer words.
-			if tokens(l) > budget.Left() {
-				l.Schema = nil
-			}
-			if tokens(l) > budget.Left() {
-				l.Signature = ""
-			}
+		if tokens(l) > budget.Left() {
+			l.Signature = ""
 		}
 		if !budget.Spend(tokens(l)) {
 			a.Omitted = len(found.Matches) - i
@@ -337,6 +325,24 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}
 	return a, nil
+}
+
+func matchLine(m *Match, withSchema, withSignature bool) MatchLine {
+	l := MatchLine{
+		Server: m.Server, Tool: m.Name, Summary: m.Summary, Score: math.Round(m.Score*1000) / 1000,
+		Connected: m.Connected, Tags: m.Tags, Hidden: m.HiddenText,
+	}
+	if withSchema {
+		var hidden bool
+		l.Schema, hidden = index.PlainJSON(m.InputSchema)
+		l.Hidden = l.Hidden || hidden
+	}
+	if withSignature {
+		var hidden bool
+		l.Signature, hidden = signature(m.listed)
+		l.Hidden = l.Hidden || hidden
+	}
+	return l
 }
 
 func sortedKeys(m map[string]*Error) []string {

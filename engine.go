@@ -17,6 +17,7 @@ import (
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -46,6 +47,10 @@ type Options struct {
 	// program's own file. Children of a program that is killed without a
 	// watchdog are found by the next one.
 	Watchdog string
+	// Sandbox is the program that is started as a process of the sandbox: a
+	// binary that imports this package, as the present one does. "": this
+	// program's own file.
+	Sandbox string
 	// NoWatchdog does without; children may outlive a program that is killed.
 	NoWatchdog bool
 }
@@ -128,7 +133,12 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	scripts, err := e.sandboxLauncher()
+	if err != nil {
+		return &Error{Code: messages.CodeConfiguration, Message: "the sandbox cannot be used: " + err.Error(), Cause: err}
+	}
 	e.core, err = actors.NewEngine(actors.Options{
+		Sandbox: scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,
 		Launcher: launcher, Cache: cache, StorePath: storePath(&st), Settings: poolSettings(st.Pool),
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
@@ -323,6 +333,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	}
 	e.learnSecrets(cfg)
 	e.config.Store(cfg)
+	e.core.ConfigureSandbox(sandboxSettings(cfg.Settings.Execute))
 	e.report(cfg)
 	if embedderSettings(old) != embedderSettings(cfg) {
 		e.core.UseEmbedder(e.embedder(cfg))

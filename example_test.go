@@ -126,3 +126,28 @@ func ExampleEngine_ListTools() {
 	// connected before: false after: true
 	// first tool: echo - Returns the text that it is given.
 }
+
+// One script in place of many calls: it runs in a sandbox that has nothing but
+// the tools.
+func ExampleEngine_Run() {
+	e, done := exampleEngine()
+	defer done()
+
+	result, err := e.Run(context.Background(), metamcp.RunRequest{
+		Code: `
+			const sums = await Promise.all([1, 2, 3].map(n => servers.demo.add({ a: n, b: 10 })));
+			console.log("added", sums.length, "times");
+			return sums.map(s => s.sum);`,
+		Console: func(l metamcp.ConsoleLine) { fmt.Println(l.Text) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if result.Failure != nil {
+		log.Fatal(result.Failure.Message)
+	}
+	fmt.Println(string(result.Value), "by", len(result.Calls), "calls")
+	// Output:
+	// added 3 times
+	// [11,12,13] by 3 calls
+}

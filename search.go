@@ -100,6 +100,7 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 func (e *Engine) meet(ctx context.Context, only string, patient bool, res *SearchResult) {
 	cat := e.core.Catalog()
 	var unseen []string
+	var download time.Duration // how long the slowest may take to be downloaded and started
 	for _, name := range e.core.Directory().Names() {
 		if only != "" && name != only || cat.Server(name) != nil {
 			continue
@@ -109,6 +110,9 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 			continue
 		}
 		unseen = append(unseen, name)
+		if entry.Spec().RunsPackage() {
+			download = max(download, entry.Spec().StartupTimeout)
+		}
 	}
 	if len(unseen) == 0 {
 		return
@@ -117,6 +121,8 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 	switch {
 	case only != "":
 		wait = e.patience(only, patient)
+	case patient && download > 0:
+		wait += download // a program that searches once would end the download with itself
 	case cat.Servers() > 0:
 		wait = min(wait, laterContact)
 	}

@@ -24,6 +24,7 @@ const (
 const instructions = `metamcp stands in front of many MCP servers. ` +
 	`Find tools with mcp_discover {"query": "what you need"}; the best matches come with their input schema. ` +
 	`Run one with mcp_call {"server", "tool", "args"}. ` +
+	`For several steps, many calls or large results write code for mcp_execute: only what it returns comes back. ` +
 	`mcp_discover without arguments lists the servers; with server and tool it shows one tool whole. ` +
 	`Servers start by themselves on first use. An error says what to do next.`
 
@@ -60,6 +61,10 @@ func (e *Engine) newMCPServer() *server.MCPServer {
 	s.AddTool(call, func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return errorResult(&Error{Code: messages.CodeValidation, Message: "the call has the wrong form", Hint: `Send {"server": "...", "tool": "...", "args": {...}}.`}), nil
 	})
+
+	execute := mcp.NewToolWithRawSchema(toolExecute, executeDescription, json.RawMessage(executeSchema))
+	execute.Annotations = annotations("Run code", false, true)
+	s.AddTool(execute, e.handleExecute)
 	return s
 }
 

@@ -49,6 +49,31 @@ if [ "$npm" = yes ]; then
 	run call everything get-sum '{"a": 19, "b": 23}'
 fi
 
+say "Many calls in one go: a script, in a sandbox that has nothing but the tools. What it returns is all that comes back."
+if [ "$npm" = yes ]; then
+	cat >"$work/report.ts" <<EOF
+const root: string = "$work/files";
+const { content } = await servers.filesystem.list_directory({ path: root });
+const names = content.split("\\n").map((l: string) => l.replace("[FILE] ", ""));
+console.log("reading", names.length, "file(s)");
+const texts = await Promise.all(names.map((n: string) => servers.filesystem.read_text_file({ path: root + "/" + n })));
+const letters = texts.reduce((sum, t) => sum + t.content.length, 0);
+return { names, letters, said: await servers.everything["get-sum"]({ a: letters, b: 1 }) };
+EOF
+else
+	cat >"$work/report.ts" <<'EOF'
+const sums = await Promise.all([1, 2, 3].map((n: number) => servers.demo.add({ a: n, b: n })));
+console.log("added", sums.length, "times");
+return { sums: sums.map(s => s.sum) };
+EOF
+fi
+cat "$work/report.ts"
+run --trace="$work/script.jsonl" exec "$work/report.ts"
+echo 'return await servers.demo.add({a: 1})' | run exec - || true
+
+say "What the actors said to each other for it: the script is one request, its calls belong to it."
+"$bin" trace "$work/script.jsonl"
+
 say "Errors say what to do next."
 run call demo ad '{"a": 1}' || true
 run call broken anything || true

@@ -43,6 +43,16 @@ type Options struct {
 	ScrubText func(text []byte) []byte
 	// ScrubJSON does the same for a JSON text, which it does not change.
 	ScrubJSON func(raw json.RawMessage) json.RawMessage
+	// Sandbox starts the processes in which scripts run; nil: none run.
+	Sandbox SandboxLauncher
+	// SandboxSettings are those of the first script.
+	SandboxSettings SandboxSettings
+	// NextCall gives a script's call a number that no other call of this host
+	// has. It is needed where there is a sandbox.
+	NextCall func() uint64
+	// Discover searches for tools on behalf of a script, which may reach only
+	// these servers; nil: all. It ends with ctx.
+	Discover func(ctx context.Context, args json.RawMessage, only []string) (json.RawMessage, *messages.Error)
 	// CallEnded is told of every call; nil: nobody is. It runs on the goroutine
 	// that answers and must not block.
 	CallEnded func(r *CallReport)
@@ -69,6 +79,9 @@ type Engine struct {
 	rootDone <-chan struct{}
 	index    *kernel.PID
 	pool     *kernel.PID
+	sandbox  *kernel.PID
+
+	sandboxStatus atomic.Pointer[messages.SandboxStatus] // nil: nothing happened yet
 
 	judges   chan struct{} // turns of the workers that check calls
 	waiting  atomic.Int64  // calls that wait for such a turn
@@ -120,8 +133,9 @@ func NewEngine(opts Options) (*Engine, error) {
 				}, kernel.Inline())
 			},
 		}}, opts.Settings),
-		spawned: func(idx, pool *kernel.PID, err error) {
-			e.index, e.pool = idx, pool
+		produceSandbox: func() kernel.Actor { return newSandbox(e, opts.Sandbox, opts.SandboxSettings) },
+		spawned: func(idx, pool, sandbox *kernel.PID, err error) {
+			e.index, e.pool, e.sandbox = idx, pool, sandbox
 			deps.index = idx
 			ready <- err
 		},

@@ -27,6 +27,10 @@ func (e *Engine) undelivered(msg any) {
 		m.call.Reply.Answer(&messages.Answer{Call: m.call.ID, Err: cancelledError(m.call), Server: m.call.Server})
 	case *openSession:
 		m.reply <- nil
+	case *messages.Run:
+		refuseRun(m, errShuttingDown())
+	case *keepResult:
+		m.reply <- ""
 	case *supervision.Shutdown:
 		close(m.Done)
 	}

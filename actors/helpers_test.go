@@ -83,12 +83,16 @@ func (p *port) answered() bool { return p.count() > 0 }
 type rig struct {
 	t     testing.TB
 	f     *fakeLauncher
+	s     *fakeSandbox
 	e     *Engine
 	specs map[string]*messages.ServerSpec
 	ports []*port
-	mu    sync.Mutex
-	trace *recorder
-	down  bool
+	runs  []*runPort
+	// discover answers the searches of scripts.
+	search func(ctx context.Context, args json.RawMessage, only []string) (json.RawMessage, *messages.Error)
+	mu     sync.Mutex
+	trace  *recorder
+	down   bool
 }
 
 func settings() supervision.PoolSettings {
@@ -107,8 +111,9 @@ func newRig(t testing.TB, change func(s *supervision.PoolSettings)) *rig {
 	if change != nil {
 		change(&s)
 	}
-	r := &rig{t: t, f: newFakeLauncher(), specs: map[string]*messages.ServerSpec{}, trace: &recorder{}}
+	r := &rig{t: t, f: newFakeLauncher(), s: newFakeSandbox(), specs: map[string]*messages.ServerSpec{}, trace: &recorder{}}
 	e, err := NewEngine(Options{
+		Sandbox: r.s, SandboxSettings: sandboxSettings(), NextCall: func() uint64 { return lastCall.Add(1) }, Discover: r.discover,
 		Launcher: r.f, Settings: s, CatalogSweep: time.Hour, Name: "test", Version: "1", Log: quiet(),
 		GaveUp: func(reason any) { t.Errorf("the root gave up: %v", reason) },
 	})
@@ -134,6 +139,12 @@ func (r *rig) close() {
 		r.t.Errorf("close: %v", err)
 	}
 	r.f.check(r.t)
+	r.s.check(r.t)
+	for _, p := range r.runs {
+		if n := p.count(); n != 1 {
+			r.t.Errorf("a script got %d answers", n)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, p := range r.ports {

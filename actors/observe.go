@@ -16,6 +16,9 @@ const (
 	OutcomeRPCError  = "rpc-error"  // the child's JSON-RPC error
 )
 
+// ExecuteTool is what a trace calls the tool of a request that is a script.
+const ExecuteTool = "mcp_execute"
+
 // CallReport is one call at its end. It is the observer's only during the
 // call.
 type CallReport struct {
@@ -36,14 +39,16 @@ type observer struct {
 	failed   atomic.Uint64
 }
 
-func (o *observer) began(call *messages.Call, actor string) time.Time {
+// began counts a call; kind is what the trace calls it, ended's the same of its
+// end.
+func (o *observer) began(kind string, call *messages.Call, actor string) time.Time {
 	o.inFlight.Add(1)
 	o.total.Add(1)
-	o.trace.began(call, actor)
+	o.trace.began(kind, call, actor)
 	return time.Now()
 }
 
-func (o *observer) ended(call *messages.Call, started time.Time, a *messages.Answer, actor string) {
+func (o *observer) ended(kind string, call *messages.Call, started time.Time, a *messages.Answer, actor string) {
 	o.inFlight.Add(-1)
 	if a.Err != nil {
 		o.failed.Add(1)
@@ -52,7 +57,7 @@ func (o *observer) ended(call *messages.Call, started time.Time, a *messages.Ans
 		return
 	}
 	r := &CallReport{Call: call, Answer: a, Started: started, Took: time.Since(started), Outcome: outcomeOf(a)}
-	o.trace.ended(r, actor)
+	o.trace.ended(kind, r, actor)
 	if o.told != nil {
 		o.told(r)
 	}
@@ -92,7 +97,7 @@ func (e *Engine) Counts() messages.CallCounts {
 // Observed is call's port for a call that no session makes: what it hears is
 // counted and told like a session's. It is used once, before [Engine.Call].
 func (e *Engine) Observed(call *messages.Call) messages.ReplyPort {
-	return &observedPort{e: e, call: call, inner: call.Reply, started: e.observer.began(call, "")}
+	return &observedPort{e: e, call: call, inner: call.Reply, started: e.observer.began(messages.TraceRequest, call, "")}
 }
 
 type observedPort struct {
@@ -104,6 +109,6 @@ type observedPort struct {
 
 // Answer implements messages.ReplyPort.
 func (p *observedPort) Answer(a *messages.Answer) {
-	p.e.observer.ended(p.call, p.started, a, "")
+	p.e.observer.ended(messages.TraceAnswer, p.call, p.started, a, "")
 	p.inner.Answer(a)
 }

@@ -9,18 +9,19 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-// rootActor is the parent of all others. It resumes pool and index after a
-// panic, since their state is worth more than one message, and gives up where
+// rootActor is the parent of all others. It resumes pool, index and
+// sandbox after a panic, since their state is worth more than one message, and gives up where
 // one of them fails again and again: the host then ends in order.
 type rootActor struct {
-	produceIndex func() kernel.Actor
-	producePool  func() kernel.Actor
-	spawned      func(index, pool *kernel.PID, err error)
-	strategy     supervision.Strategy
-	sessions     uint64
-	sweepEvery   time.Duration
-	sweep        *kernel.Timer
-	index        *kernel.PID
+	produceIndex   func() kernel.Actor
+	producePool    func() kernel.Actor
+	produceSandbox func() kernel.Actor
+	spawned        func(index, pool, sandbox *kernel.PID, err error)
+	strategy       supervision.Strategy
+	sessions       uint64
+	sweepEvery     time.Duration
+	sweep          *kernel.Timer
+	index          *kernel.PID
 }
 
 type (
@@ -39,14 +40,21 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 	case kernel.Started:
 		idx, err := ctx.Spawn("index", r.produceIndex)
 		if err != nil {
-			r.spawned(nil, nil, err)
+			r.spawned(nil, nil, nil, err)
+			return
+		}
+		// A run that breaks has answered when it is stopped; its worker goes
+		// with it.
+		sandbox, err := ctx.Spawn("sandbox", r.produceSandbox, kernel.Inline())
+		if err != nil {
+			r.spawned(nil, nil, nil, err)
 			return
 		}
 		pool, err := ctx.Spawn("pool", r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
 			return kernel.Directive(r.strategy.Decide(child, reason, time.Now()))
 		}))
 		r.index = idx
-		r.spawned(idx, pool, err)
+		r.spawned(idx, pool, sandbox, err)
 		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
 	case *openSession:
 		r.sessions++

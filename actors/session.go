@@ -73,7 +73,7 @@ func (s *Session) Call(call *messages.Call) {
 	if call.Progress != nil {
 		own.Progress = sessionPort{s}
 	}
-	s.e.sys.Send(s.pid, &sessionCall{call, s.e.observer.began(call, s.pid.GetId())})
+	s.e.sys.Send(s.pid, &sessionCall{call, s.e.observer.began(messages.TraceRequest, call, s.pid.GetId())})
 	s.e.Call(&own)
 }
 
@@ -82,8 +82,12 @@ func (s *Session) Cancel(call uint64, reason string) {
 	s.e.sys.Send(s.pid, &messages.Cancel{Meta: messages.Meta{Session: s.id}, Call: call, Reason: reason})
 }
 
-// Close cancels what is in flight and stops the actor.
-func (s *Session) Close() { s.e.sys.Stop(s.pid) }
+// Close cancels what is in flight, scripts as well, forgets the results that
+// were kept for the client, and stops the actor.
+func (s *Session) Close() {
+	s.e.sys.Send(s.e.sandbox, &sessionOver{s.id})
+	s.e.sys.Stop(s.pid)
+}
 
 // sessionPort sends what a call's ports hear to the session's mailbox.
 type sessionPort struct{ s *Session }
@@ -109,7 +113,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Answer:
 		if c, ok := a.calls[m.Call]; ok {
 			delete(a.calls, m.Call)
-			a.e.observer.ended(c.call, c.started, m, ctx.Self().GetId())
+			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, m, ctx.Self().GetId())
 			c.call.Reply.Answer(m)
 		}
 	case *sessionFlush:
@@ -127,7 +131,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 		for _, c := range a.calls {
 			a.e.Cancel(c.call, "the client is gone")
 			gone := &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}
-			a.e.observer.ended(c.call, c.started, gone, ctx.Self().GetId())
+			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, gone, ctx.Self().GetId())
 			c.call.Reply.Answer(gone)
 		}
 		a.calls = nil

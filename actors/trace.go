@@ -293,13 +293,13 @@ func (t *Trace) watched() bool {
 	return list != nil && len(*list) > 0
 }
 
-// began shows a client's request as it enters.
-func (t *Trace) began(call *messages.Call, actor string) {
+// began shows a client's request as it enters, or a call of a script.
+func (t *Trace) began(kind string, call *messages.Call, actor string) {
 	if !t.watched() {
 		return
 	}
 	r := messages.TraceRecord{
-		Time: time.Now(), Kind: messages.TraceRequest, Request: call.Trace, To: actor,
+		Time: time.Now(), Kind: kind, Request: call.Trace, To: actor,
 		Server: shortName(call.Server), Tool: shortName(call.Tool), Bytes: call.PayloadBytes(),
 	}
 	if t.payloads.Load() {
@@ -308,13 +308,13 @@ func (t *Trace) began(call *messages.Call, actor string) {
 	t.put(&r)
 }
 
-// ended shows the one answer to a request.
-func (t *Trace) ended(report *CallReport, actor string) {
+// ended shows the one answer to a request, or to a call of a script.
+func (t *Trace) ended(kind string, report *CallReport, actor string) {
 	if !t.watched() {
 		return
 	}
 	r := messages.TraceRecord{
-		Time: report.Started.Add(report.Took), Kind: messages.TraceAnswer, Request: report.Call.Trace, From: actor, To: actor,
+		Time: report.Started.Add(report.Took), Kind: kind, Request: report.Call.Trace, From: actor, To: actor,
 		Server: shortName(report.Call.Server), Tool: shortName(report.Call.Tool),
 		RanNs: report.Took.Nanoseconds(), Outcome: report.Outcome, Bytes: report.Answer.PayloadBytes(),
 	}
@@ -323,6 +323,27 @@ func (t *Trace) ended(report *CallReport, actor string) {
 	}
 	if t.payloads.Load() {
 		r.Payload = slices.Concat(report.Answer.Result, report.Answer.RPCError)
+	}
+	t.put(&r)
+}
+
+// runEnded shows the end of a script, as the answer to the request that it
+// came with.
+func (t *Trace) runEnded(call *messages.Call, run *messages.RunReport, actor string) {
+	if !t.watched() {
+		return
+	}
+	r := messages.TraceRecord{
+		Time: time.Now(), Kind: messages.TraceAnswer, Request: call.Trace, From: actor, To: actor, Tool: call.Tool,
+		RanNs: run.Took.Nanoseconds(), Outcome: OutcomeOK,
+	}
+	switch {
+	case run.Err != nil:
+		r.Outcome, r.Detail = string(run.Err.Code), run.Err.Message
+	case run.Outcome.Failure != nil:
+		r.Outcome, r.Detail = string(messages.CodeSandbox), string(run.Outcome.Failure.Kind)+": "+run.Outcome.Failure.Message
+	default:
+		r.Bytes = len(run.Outcome.Value)
 	}
 	t.put(&r)
 }

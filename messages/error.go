@@ -20,6 +20,7 @@ const (
 	CodePoolSaturated    Code = "POOL_SATURATED"
 	CodeCancelled        Code = "CANCELLED"
 	CodeShuttingDown     Code = "SHUTTING_DOWN"
+	CodeSandbox          Code = "SANDBOX_ERROR"
 )
 
 // Class says which part of the world failed. It decides whether a breaker

@@ -16,6 +16,7 @@ type HostStatus struct {
 	Servers  []HostServer  `json:"servers"` // by name
 	Sessions int           `json:"sessions"`
 	Calls    CallCounts    `json:"calls"`
+	Sandbox  SandboxStatus `json:"sandbox"`
 	Drops    DropCounts    `json:"drops"`
 	Actors   []ActorStatus `json:"actors,omitempty"` // by id; only where asked for
 }

@@ -1,6 +1,10 @@
 package messages
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Transport says how a child is reached.
 type Transport string
@@ -82,6 +86,26 @@ type ServerSpec struct {
 	// Err is set where the entry is broken; nothing else but Name and Source
 	// is then to be relied on, and the server refuses every call with it.
 	Err *Error
+}
+
+// packageRunners are commands that run a program out of a package, which they
+// download where it is not there yet. Of some only certain subcommands do.
+var packageRunners = map[string][]string{
+	"npx": nil, "pnpx": nil, "bunx": nil, "uvx": nil,
+	"npm": {"exec", "x"}, "pnpm": {"dlx", "exec"}, "yarn": {"dlx"}, "bun": {"x"},
+	"uv": {"run", "tool"}, "pipx": {"run"}, "deno": {"run"}, "docker": {"run"}, "podman": {"run"},
+}
+
+// RunsPackage reports whether the server's command is a package runner: its
+// first start may take as long as a download, and to end it in the middle of
+// that may leave half a package behind.
+func (s *ServerSpec) RunsPackage() bool {
+	command := strings.ToLower(s.Command[strings.LastIndexAny(s.Command, `/\`)+1:])
+	for _, suffix := range []string{".cmd", ".exe", ".ps1", ".bat"} {
+		command = strings.TrimSuffix(command, suffix)
+	}
+	subcommands, ok := packageRunners[command]
+	return ok && (subcommands == nil || len(s.Args) > 0 && slices.Contains(subcommands, s.Args[0]))
 }
 
 // Exit is how a process ended.

@@ -28,6 +28,11 @@ const (
 	// TraceAnswer is the one answer to a request: Outcome, the whole duration
 	// in RanNs, and the size of the result.
 	TraceAnswer = "answer"
+	// TraceCall is a call that a script makes while its request lasts, with
+	// what TraceRequest tells.
+	TraceCall = "call"
+	// TraceReturn is the one answer to such a call, with what TraceAnswer tells.
+	TraceReturn = "return"
 )
 
 // TraceRecord is one line of a trace. Names, states, times and sizes are in

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -137,6 +138,21 @@ func (f finding) advice() (hint string, retryable bool) {
 	return fmt.Sprintf("Run the command of server %q by hand, or look at its log, to see what is wrong.", f.server), true
 }
 
+// What npm and node say of a package of which a part is missing, and npx's
+// folder of it.
+var (
+	missingPart = regexp.MustCompile(`ERR_MODULE_NOT_FOUND|Cannot find (module|package)|Could not read package\.json`)
+	npxFolder   = regexp.MustCompile(`[^\s'"(]*[/\\]_npx[/\\][0-9a-f]+`)
+)
+
+// damagedPackage returns the folder of npx that holds half a package, or "".
+func (f finding) damagedPackage() string {
+	if !missingPart.MatchString(f.text) {
+		return ""
+	}
+	return strings.TrimPrefix(npxFolder.FindString(f.text), "file://")
+}
+
 func (f finding) authAdvice() string {
 	if name := credentialName(f.text); name != "" {
 		return fmt.Sprintf("Set a valid %s in \"env\" of server %q in the configuration. Repeating the call does not help.", name, f.server)
@@ -185,6 +201,9 @@ func (f finding) httpAdvice() (hint string, retryable bool) {
 
 func (f finding) exitAdvice() (hint string, retryable bool) {
 	e := f.exit()
+	if folder := f.damagedPackage(); folder != "" {
+		return fmt.Sprintf("npx has half a package, as after a download that was broken off: delete the folder %s and try again.", folder), false
+	}
 	switch {
 	case e.Signal != "":
 		return "Something outside ended the process (the system does so when memory runs out); it is started anew with the next call.", true

@@ -125,7 +125,7 @@ func printEntries(out io.Writer, found []audit.Record, asJSON bool) error {
 	t.row("TIME", "KIND", "CLIENT", "SERVER", "TOOL", "OUTCOME", "MS", "WHAT ELSE")
 	for _, r := range found {
 		ms := ""
-		if r.Kind == audit.KindCall {
+		if r.Kind == audit.KindCall || r.Kind == audit.KindExecute {
 			ms = strconv.FormatFloat(r.DurationMs, 'f', 1, 64)
 		}
 		t.row(r.Time.Local().Format(time.DateTime), printable(string(r.Kind)), printable(r.Client.Name), printable(r.Server), printable(r.Tool), printable(r.Outcome), ms, printable(besides(&r)))
@@ -148,7 +148,7 @@ func besides(r *audit.Record) string {
 			text += ": " + r.Found
 		}
 		return text
-	case audit.KindCall:
+	case audit.KindCall, audit.KindExecute:
 		if r.Retries > 0 {
 			return fmt.Sprintf("%d retries", r.Retries)
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -85,7 +85,7 @@ func ownPath() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("this program's file is not known: %w", err)
 	}
-	if inPath, err := exec.LookPath("metamcp"); err == nil {
+	if inPath, err := osexec.LookPath("metamcp"); err == nil {
 		if abs, err := filepath.Abs(inPath); err == nil && clients.SameFile(abs, self) {
 			return abs, nil
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/metamcp/metamcp/integration/clients"
 )
 
 // At a terminal it asks, and only a yes writes.
@@ -78,5 +80,14 @@ func TestInitAsks(t *testing.T) {
 				t.Errorf("changed: %t\n%s", changed, text)
 			}
 		})
+	}
+}
+
+// An entry with one of the other commands, behind a flag, is no host.
+func TestOtherCommandsAreNoHosts(t *testing.T) {
+	for _, cmd := range newRoot(io.Discard).Commands() {
+		if got := clients.Serves([]string{"--trace", cmd.Name()}); got != (cmd.Name() == "serve" || cmd.Hidden) {
+			t.Errorf("%s is a host: %t", cmd.Name(), got)
+		}
 	}
 }

@@ -31,8 +31,8 @@ func newDiscover(c *common) *cobra.Command {
 --server lists one server's tools, --server with --tool shows one tool whole.
 
 A search waits two seconds for servers that nothing is known of where others
-have answers, else --discover-timeout. With --server it waits as long as that
-server may take to start.`,
+have answers, else --discover-timeout. With --server, and where npx, uvx or the
+like may have to download a server first, it waits as long as that may take.`,
 		Example: `  metamcp discover
   metamcp discover "take a screenshot of a page"
   metamcp discover --server github --tool list_issues`,

@@ -34,7 +34,12 @@ const (
 	exitInterrupted = 130 // as shells count SIGINT
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == sandboxCommand {
+		os.Exit(runSandboxWorker()) // commands, flags and logs would only cost it time and memory
+	}
+	os.Exit(run())
+}
 
 func run() int {
 	// Clients that start a host often read nothing of its stderr: a full pipe
@@ -141,8 +146,10 @@ Without a command it speaks MCP over standard input and output.`,
 	c.overlay = config.RegisterFlags(pf)
 	hideSettings(pf)
 	root.AddCommand(
-		newSettings(pf), newServe(c), newCall(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
-		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c), newVersion(), newDemoServer(),
+		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
+		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
+		newRegistry(c), newTrust(c), newVersion(), newDemoServer(),
+		newSandboxWorker(),
 	)
 	return root
 }

@@ -119,8 +119,21 @@ func askHost(ctx context.Context, info control.HostInfo) (*messages.HostStatus, 
 	return host.Status(ctx, false)
 }
 
+// sandboxServer stands where a child has its server.
+const sandboxServer = "(sandbox)"
+
 func childrenOf(st *messages.HostStatus, all bool) []childLine {
 	var list []childLine
+	for _, w := range st.Sandbox.Workers {
+		if w.PID == 0 {
+			continue
+		}
+		line := childLine{Host: st.Name, Server: sandboxServer, Actor: w.Run, PID: w.PID, State: w.State, Since: w.Since, RSS: residentBytes(w.PID)}
+		if w.Run != "" {
+			line.InFlight = 1
+		}
+		list = append(list, line)
+	}
 	for i := range st.Servers {
 		for _, in := range st.Servers[i].Instances {
 			if in.PID == 0 && !all {

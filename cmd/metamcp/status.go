@@ -222,6 +222,9 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 	}
 	head.row("pool", pool)
 	head.row("calls", fmt.Sprintf("%d in flight, %d since the start, %d failed", st.Calls.InFlight, st.Calls.Total, st.Calls.Failed))
+	if sb := st.Sandbox; sb.Runs > 0 || sb.Running > 0 || sb.Waiting > 0 {
+		head.row("scripts", fmt.Sprintf("%d running, %d waiting, %d since the start, %d failed", sb.Running, sb.Waiting, sb.Runs, sb.Failed))
+	}
 	head.row("sessions", strconv.Itoa(st.Sessions))
 	if err := head.print(out); err != nil {
 		return err

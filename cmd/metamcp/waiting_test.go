@@ -34,13 +34,10 @@ func TestWhileWaiting(t *testing.T) {
 	if text := w.String(); !errors.Is(err, failure) || !strings.HasPrefix(text, "\rwaiting for \"slow\" to start") || !strings.HasSuffix(text, " \r") {
 		t.Errorf("%q, %v", text, err)
 	}
-	for _, c := range []struct {
-		terminal bool
-		server   string
-	}{{false, "slow"}, {true, ""}} {
+	for terminal, server := range map[bool]string{false: "slow", true: ""} {
 		w := &told{first: make(chan struct{})}
-		if err := whileWaiting(w, c.terminal, c.server, time.Hour, func() error { return nil }); err != nil || w.Len() > 0 {
-			t.Errorf("%+v: %q, %v", c, w.String(), err)
+		if err := whileWaiting(w, terminal, server, time.Hour, func() error { return nil }); err != nil || w.Len() > 0 {
+			t.Errorf("%v, %q: %q, %v", terminal, server, w.String(), err)
 		}
 	}
 }

@@ -10,11 +10,14 @@ import (
 // Kind says what an entry is about; the list is closed.
 type Kind string
 
-// The kinds. Owners of a [Log] append calls and provisions; the log writes the
+// The kinds. Owners of a [Log] append calls, scripts and provisions; the log writes the
 // others itself.
 const (
 	// KindCall is one execution of a tool.
 	KindCall Kind = "call"
+	// KindExecute is one script of mcp_execute; each of its calls has an entry
+	// of its own. Its Args are always hashed: code is not kept.
+	KindExecute Kind = "execute"
 	// KindProvision is one provisioning decision; its Decision is set.
 	KindProvision Kind = "provision"
 	// KindStart is a host that began to write.

@@ -53,11 +53,11 @@ type Record struct {
 }
 
 // Failed reports whether the line tells of something that did not work: a
-// call or a provision with another outcome than ok, entries that were lost, a
+// call, a script or a provision with another outcome than ok, entries that were lost, a
 // chain that was found broken.
 func (r *Record) Failed() bool {
 	switch r.Kind {
-	case KindCall, KindProvision:
+	case KindCall, KindExecute, KindProvision:
 		return r.Outcome != OutcomeOK && r.Outcome != ""
 	default:
 		return r.Lost > 0 || r.Found != ""
@@ -121,7 +121,7 @@ func (e *encoder) line(dst []byte, x *Entry, seq uint64, prev string) (line []by
 // arguments hashes or copies them. What is hashed is free of the client's
 // white space, so that the same call has the same hash.
 func (e *encoder) arguments(r *Record, args json.RawMessage) {
-	if e.plain {
+	if e.plain && r.Kind != KindExecute {
 		shown := args
 		if e.scrub != nil {
 			shown = e.scrub(args)

@@ -139,11 +139,12 @@ type CatalogSettings struct {
 
 // ExecuteSettings bound one run of mcp_execute.
 type ExecuteSettings struct {
-	Timeout  time.Duration
-	MemoryMB int
-	MaxCalls int
-	CodeKB   int
-	OutputMB int
+	Timeout       time.Duration
+	MemoryMB      int
+	MaxCalls      int
+	CodeKB        int
+	OutputMB      int
+	MaxConcurrent int // scripts of the host at once
 }
 
 // AuditSettings shape the audit log.

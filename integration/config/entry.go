@@ -17,6 +17,9 @@ const (
 	defaultTimeout        = 60 * time.Second
 	defaultMaxTimeout     = 10 * time.Minute
 	defaultStartupTimeout = 30 * time.Second
+	// defaultDownloadTimeout is that of a server which its command downloads
+	// first: half a package would be left where it was ended before.
+	defaultDownloadTimeout = 3 * time.Minute
 )
 
 // entry reads one server's object.
@@ -188,6 +191,9 @@ func (e *entry) complete(at *hujson.Value) {
 		s.MaxTimeout = s.Timeout
 	}
 	setDefault(&s.MaxTimeout, max(defaultMaxTimeout, s.Timeout))
+	if s.RunsPackage() {
+		setDefault(&s.StartupTimeout, defaultDownloadTimeout)
+	}
 	setDefault(&s.StartupTimeout, defaultStartupTimeout)
 	if s.MaxInstances == 0 {
 		s.MaxInstances = 1

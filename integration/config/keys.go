@@ -101,20 +101,22 @@ var keyTable = []Key{
 	{Path: "toolRules", Flag: "tool-rules", Type: TypeRules,
 		Doc: "Ordered rules {pattern, server?, enabled?, tags?} of which tools exist; any enabled: true makes the default disabled.", ref: func(s *Settings) any { return &s.ToolRules }},
 	{Path: "registry.url", Flag: "registry-url", Type: TypeURL, Default: "https://registry.modelcontextprotocol.io",
-		Doc: "Base URL of the MCP registry that mcp_provision asks.", ref: func(s *Settings) any { return &s.RegistryURL }},
+		Doc: "Base URL of the MCP registry, without /v0.1.", ref: func(s *Settings) any { return &s.RegistryURL }},
 	{Path: "trust.file", Flag: "trust-file", Type: TypePath,
-		Doc: "File of the trusted namespaces; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
+		Doc: "Whom to trust with being installed; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
 
 	{Path: "execute.timeoutMs", Flag: "execute-timeout", Type: TypeMillis, Default: "120000", Min: 1, Max: day,
 		Doc: "Wall time of one mcp_execute at most.", ref: func(s *Settings) any { return &s.Execute.Timeout }},
 	{Path: "execute.memoryMb", Flag: "execute-memory", Type: TypeInt, Default: "64", Min: 8, Max: 4096,
 		Doc: "Heap of the sandbox in MiB.", ref: func(s *Settings) any { return &s.Execute.MemoryMB }},
-	{Path: "execute.maxCalls", Flag: "execute-max-calls", Type: TypeInt, Default: "1000", Min: 0, Max: 1_000_000,
+	{Path: "execute.maxCalls", Flag: "execute-max-calls", Type: TypeInt, Default: "1000", Min: 1, Max: 1_000_000,
 		Doc: "Child calls that one mcp_execute may make.", ref: func(s *Settings) any { return &s.Execute.MaxCalls }},
 	{Path: "execute.codeKb", Flag: "execute-code", Type: TypeInt, Default: "50", Min: 1, Max: 10_240,
 		Doc: "Size of the code in KB.", ref: func(s *Settings) any { return &s.Execute.CodeKB }},
 	{Path: "execute.outputMb", Flag: "execute-output", Type: TypeInt, Default: "10", Min: 1, Max: 1024,
 		Doc: "Size of value and console output together in MB.", ref: func(s *Settings) any { return &s.Execute.OutputMB }},
+	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,
+		Doc: "Scripts of mcp_execute that run at once, each in a process of its own; others wait for their turn.", ref: func(s *Settings) any { return &s.Execute.MaxConcurrent }},
 
 	{Path: "expose", Flag: "expose", Type: TypeList,
 		Doc: "Patterns of child tools that clients see in tools/list beside the four.", ref: func(s *Settings) any { return &s.Expose }},
@@ -164,12 +166,7 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 
 // planned says whether a setting belongs to a part that is not built yet.
 func planned(path string) bool {
-	for _, prefix := range []string{"registry.", "trust.", "execute.", "expose"} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(path, "expose")
 }
 
 // envName turns "pool.idleTimeoutMs" into "METAMCP_POOL_IDLE_TIMEOUT_MS".

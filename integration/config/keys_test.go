@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		Catalog: CatalogSettings{TTL: time.Hour, Cleanup: 5 * time.Minute}, CacheEnabled: true,
 		RegistryURL: "https://registry.modelcontextprotocol.io", Scrub: true, StateDir: "~/.metamcp",
 		Telemetry: TelemetrySettings{ToolLimit: 200},
-		Execute:   ExecuteSettings{Timeout: 2 * time.Minute, MemoryMB: 64, MaxCalls: 1000, CodeKB: 50, OutputMB: 10},
+		Execute:   ExecuteSettings{Timeout: 2 * time.Minute, MemoryMB: 64, MaxCalls: 1000, CodeKB: 50, OutputMB: 10, MaxConcurrent: 8},
 	}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("defaults are\n%+v\nwant\n%+v", got, want)

@@ -36,7 +36,7 @@ func TestLoadWholeFile(t *testing.T) {
 	if want := filepath.Join(w.cwd, "test.json") + ":5"; local.Source != want {
 		t.Errorf("source is %s, want %s", local.Source, want)
 	}
-	if local.Timeout != defaultTimeout || local.MaxTimeout != defaultMaxTimeout || local.StartupTimeout != defaultStartupTimeout ||
+	if local.Timeout != defaultTimeout || local.MaxTimeout != defaultMaxTimeout || local.StartupTimeout != defaultDownloadTimeout ||
 		local.MaxInstances != 1 || local.Retry != messages.RetrySafe || local.Lifecycle != messages.LifecycleDefault {
 		t.Errorf("defaults are %+v", local)
 	}

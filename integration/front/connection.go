@@ -241,6 +241,9 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era) {
 		e.Stream = true
 		ctx = c.opts.MCP.WithContext(c.ctx, &listener{Peer: c.peer, id: string(in.ID)})
 	}
+	if in.Method == "tools/call" {
+		ctx = context.WithValue(ctx, callerKey{}, &Caller{c: c, e: e, context: in.traceContext()})
+	}
 	ctx, e.Stop = context.WithCancel(ctx)
 	if !c.register(e) {
 		e.Stop()

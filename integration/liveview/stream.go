@@ -43,21 +43,30 @@ func columnsFor(room int, ascii bool, records []*record) columns {
 
 // hop is who did something, or who sent what to whom.
 func hop(r *messages.TraceRecord, ascii bool) string {
-	to, in, out := " → ", "▶ ", "◀ "
+	to, in, out, call, back := " → ", "▶ ", "◀ ", "▷ ", "◁ "
 	if ascii {
-		to, in, out = " > ", "> ", "< "
+		to, in, out, call, back = " > ", "> ", "< ", "> ", "< "
 	}
 	switch r.Kind {
 	case messages.TraceMessage:
 		return nameOf(r.From, ascii) + to + nameOf(r.To, ascii)
 	case messages.TraceRequest:
-		return in + clean(r.Server+"/"+r.Tool, maxName)
+		return in + called(r)
 	case messages.TraceAnswer:
-		return out + clean(r.Server+"/"+r.Tool, maxName)
+		return out + called(r)
+	case messages.TraceCall:
+		return call + called(r)
+	case messages.TraceReturn:
+		return back + called(r)
 	case messages.TraceStart, messages.TraceDropped:
 		return "*"
 	}
 	return "* " + nameOf(r.To, ascii)
+}
+
+// called is the tool that a request or a call is about.
+func called(r *messages.TraceRecord) string {
+	return clean(strings.TrimPrefix(r.Server+"/"+r.Tool, "/"), maxName)
 }
 
 // nameOf shortens an actor's path to what tells it from others.
@@ -76,7 +85,7 @@ func kindOf(r *messages.TraceRecord) string {
 	switch r.Kind {
 	case messages.TraceMessage:
 		return clean(r.Type, maxName)
-	case messages.TraceAnswer:
+	case messages.TraceAnswer, messages.TraceReturn:
 		return clean(r.Outcome, maxName)
 	}
 	return clean(r.Kind, maxName)
@@ -98,7 +107,7 @@ func rest(r *messages.TraceRecord, ascii bool) string {
 	switch r.Kind {
 	case messages.TraceMessage:
 		parts = append(parts, "wait "+traceview.Duration(time.Duration(r.WaitNs))+" ran "+traceview.Duration(time.Duration(r.RanNs)))
-	case messages.TraceAnswer:
+	case messages.TraceAnswer, messages.TraceReturn:
 		parts = append(parts, "after "+traceview.Duration(time.Duration(r.RanNs)))
 	case messages.TraceDeadLetter:
 		parts = append(parts, clean(r.Type, maxName))
@@ -133,9 +142,9 @@ func lookOfRecord(r *messages.TraceRecord) look {
 			return lookBad
 		}
 		return lookPlain
-	case messages.TraceRequest:
+	case messages.TraceRequest, messages.TraceCall:
 		return lookCalm
-	case messages.TraceAnswer:
+	case messages.TraceAnswer, messages.TraceReturn:
 		if r.Outcome != "ok" {
 			return lookBad
 		}

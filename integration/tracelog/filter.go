@@ -87,7 +87,7 @@ func (f *Filter) Wants(r *messages.TraceRecord) bool {
 
 func failed(r *messages.TraceRecord) bool {
 	switch r.Kind {
-	case messages.TraceDeadLetter, messages.TraceFailure, "refused", "spawn-failed", "late", "stray", "unsent", "too-large", "noise":
+	case messages.TraceDeadLetter, messages.TraceFailure, "refused", "spawn-failed", "late", "stray", "unsent", "too-large", "noise", "worker-failed", "worker-late":
 		return true
 	}
 	return r.Outcome != "" && r.Outcome != "ok"

@@ -2,6 +2,7 @@ package tracelog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"strconv"
@@ -16,6 +17,30 @@ import (
 type JSON struct {
 	w    *bufio.Writer
 	line []byte
+	clock
+}
+
+// clock writes times, and the seconds of neighbours once.
+type clock struct {
+	second int64
+	prefix []byte // as RFC 3339 up to the second
+}
+
+// append writes t, which is UTC, as time.RFC3339Nano does.
+func (c *clock) append(b []byte, t time.Time) []byte {
+	if s := t.Unix(); s != c.second || c.prefix == nil {
+		c.second, c.prefix = s, t.AppendFormat(c.prefix[:0], "2006-01-02T15:04:05")
+	}
+	b = append(b, c.prefix...)
+	if n := t.Nanosecond(); n != 0 {
+		digits := [...]byte{'.', '0', '0', '0', '0', '0', '0', '0', '0', '0'}
+		for i := len(digits) - 1; n != 0; i-- {
+			digits[i] += byte(n % 10)
+			n /= 10
+		}
+		b = append(b, bytes.TrimRight(digits[:], "0")...)
+	}
+	return append(b, 'Z')
 }
 
 // NewJSON writes to w, which the caller closes.
@@ -33,7 +58,7 @@ const bufferSize = 64 << 10
 // put writes one record and returns its size. A line is never divided between
 // two writes: another host may write to the same file.
 func (j *JSON) put(r *messages.TraceRecord) (int, error) {
-	j.line = AppendJSON(j.line[:0], r)
+	j.line = appendRecord(j.line[:0], r, &j.clock)
 	if len(j.line) > j.w.Available() {
 		if err := j.w.Flush(); err != nil {
 			return 0, err
@@ -47,11 +72,13 @@ func (j *JSON) Flush() error { return j.w.Flush() }
 
 // AppendJSON appends the record as one line. It is what encoding/json makes of
 // it, in a fraction of the time: a trace has several records for each call.
-func AppendJSON(b []byte, r *messages.TraceRecord) []byte {
+func AppendJSON(b []byte, r *messages.TraceRecord) []byte { return appendRecord(b, r, &clock{}) }
+
+func appendRecord(b []byte, r *messages.TraceRecord, c *clock) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, int64(r.V), 10)
 	b = append(b, `,"time":"`...)
-	b = r.Time.AppendFormat(b, time.RFC3339Nano)
+	b = c.append(b, r.Time.UTC())
 	b = append(b, `","kind":`...)
 	b = appendString(b, r.Kind)
 	b = appendUint(b, `,"request":`, r.Request)
@@ -98,18 +125,32 @@ func appendText(b []byte, name, s string) []byte {
 	return appendString(append(b, name...), s)
 }
 
+// What a byte may be in a JSON string.
+const (
+	special = 1 << iota // escaped, as encoding/json does it
+	wide                // part of a character beyond ASCII
+)
+
+var kinds = func() (k [256]byte) {
+	for c := range k {
+		switch {
+		case c < 0x20, strings.ContainsRune("\"\\<>&\x7f", rune(c)):
+			k[c] = special
+		case c > 0x7f:
+			k[c] = wide
+		}
+	}
+	return k
+}()
+
 // appendString appends s as a JSON string. Nearly all are names without
 // anything to escape.
 func appendString(b []byte, s string) []byte {
-	ascii := true
+	var found byte
 	for i := range len(s) {
-		c := s[i]
-		if c < 0x20 || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0x7f {
-			return appendEscaped(b, s)
-		}
-		ascii = ascii && c < 0x7f
+		found |= kinds[s[i]]
 	}
-	if !ascii && (!utf8.ValidString(s) || strings.ContainsAny(s, "\u2028\u2029")) {
+	if found&special != 0 || found&wide != 0 && (!utf8.ValidString(s) || strings.ContainsAny(s, "\u2028\u2029")) {
 		return appendEscaped(b, s)
 	}
 	b = append(b, '"')

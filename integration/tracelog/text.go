@@ -73,11 +73,20 @@ func (t *Text) hop(r *messages.TraceRecord) string {
 	case messages.TraceMessage:
 		return nameOf(r.From) + " → " + nameOf(r.To) + "  " + clean(r.Type)
 	case messages.TraceRequest:
-		return "▶ " + clean(r.Server+"/"+r.Tool)
+		return "▶ " + called(r)
 	case messages.TraceAnswer:
-		return "◀ " + clean(r.Server+"/"+r.Tool)
+		return "◀ " + called(r)
+	case messages.TraceCall:
+		return "▷ " + called(r)
+	case messages.TraceReturn:
+		return "◁ " + called(r)
 	}
 	return "* " + nameOf(r.To) + "  " + clean(r.Kind)
+}
+
+// called is the tool that a request or a call is about.
+func called(r *messages.TraceRecord) string {
+	return clean(strings.TrimPrefix(r.Server+"/"+r.Tool, "/"))
 }
 
 func (t *Text) rest(r *messages.TraceRecord) string {
@@ -92,7 +101,7 @@ func (t *Text) rest(r *messages.TraceRecord) string {
 	switch r.Kind {
 	case messages.TraceMessage:
 		parts = append(parts, "wait "+span(time.Duration(r.WaitNs)), "ran "+span(time.Duration(r.RanNs)))
-	case messages.TraceAnswer:
+	case messages.TraceAnswer, messages.TraceReturn:
 		parts = append(parts, clean(r.Outcome), "after "+span(time.Duration(r.RanNs)))
 	case messages.TraceDeadLetter:
 		parts = append(parts, clean(r.Type))
@@ -119,9 +128,9 @@ func colourOf(r *messages.TraceRecord) string {
 			return red
 		}
 		return ""
-	case messages.TraceRequest:
+	case messages.TraceRequest, messages.TraceCall:
 		return cyan
-	case messages.TraceAnswer:
+	case messages.TraceAnswer, messages.TraceReturn:
 		if r.Outcome != "ok" {
 			return red
 		}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -43,6 +44,24 @@ func TestJSONIsThatOfTheLibrary(t *testing.T) {
 		if got := AppendJSON(nil, &r); string(got) != string(want)+"\n" {
 			t.Errorf("got  %swant %s", got, want)
 		}
+	}
+}
+
+// TestTimes holds the times of neighbouring records to encoding/json's.
+func TestTimes(t *testing.T) {
+	var got, want bytes.Buffer
+	w := NewJSON(&got)
+	for _, after := range []time.Duration{0, 1, 10, 123456789, 999999999, time.Second, time.Second + 1000, -time.Hour, 24 * time.Hour, 100000 * time.Hour, -40 * 365 * 24 * time.Hour} {
+		r := messages.TraceRecord{Time: time.Unix(1_700_000_000, 0).UTC().Add(after), Kind: "k"}
+		if err := w.WriteRecord(&r); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.NewEncoder(&want).Encode(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil || got.String() != want.String() {
+		t.Errorf("%v; got\n%swant\n%s", err, &got, &want)
 	}
 }
 
@@ -225,12 +244,14 @@ func TestFileGoesOnAfterACut(t *testing.T) {
 	}
 }
 
-func BenchmarkAppendJSON(b *testing.B) {
+func BenchmarkWriteRecord(b *testing.B) {
 	r := records()[2]
-	var line []byte
+	w := NewJSON(io.Discard)
 	b.ReportAllocs()
 	for b.Loop() {
-		line = AppendJSON(line[:0], &r)
+		if err := w.WriteRecord(&r); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -137,7 +137,7 @@ func newPageRequest(r *Request, actors map[string]int) pageRequest {
 		}
 		at := max(rec.Time.Sub(r.Start).Nanoseconds(), 0)
 		if !rec.Message() {
-			bad := rec.Kind == messages.TraceDeadLetter || rec.Kind == messages.TraceFailure || rec.Kind == messages.TraceAnswer && rec.Outcome != outcomeOK
+			bad := rec.Kind == messages.TraceDeadLetter || rec.Kind == messages.TraceFailure || (rec.Kind == messages.TraceAnswer || rec.Kind == messages.TraceReturn) && rec.Outcome != outcomeOK
 			q.Records = append(q.Records, []any{1, at, actors[rec.To], rec.Kind, eventText(rec), flag(bad)})
 			continue
 		}

@@ -120,6 +120,9 @@ func WriteList(out io.Writer, requests []*Request, s Style) error {
 
 func (r *Request) call() string {
 	if r.Server == "" {
+		if r.Tool != "" { // a script
+			return r.Tool
+		}
 		return "-"
 	}
 	if r.Tool == "" {

@@ -82,11 +82,11 @@ func (r *Request) Title() string {
 		return "the host's own work"
 	}
 	title := "request " + r.Name
-	if r.Server != "" {
-		title += "  " + r.Server
-		if r.Tool != "" {
-			title += "/" + r.Tool
-		}
+	switch {
+	case r.Server != "" && r.Tool != "":
+		title += "  " + r.Server + "/" + r.Tool
+	case r.Server+r.Tool != "":
+		title += "  " + r.Server + r.Tool
 	}
 	return title
 }
@@ -176,7 +176,7 @@ func (r *Request) finish() {
 	r.Start = r.Records[0].Time
 	end := r.Start
 	version := 1
-	var answer *Record
+	var asked, answer *Record
 	for _, rec := range r.Records {
 		version = max(version, rec.V)
 		r.Server, r.Tool = cmp.Or(r.Server, rec.Server), cmp.Or(r.Tool, rec.Tool)
@@ -191,7 +191,7 @@ func (r *Request) finish() {
 		case messages.TraceAnswer:
 			answer = rec
 		case messages.TraceRequest:
-			r.Start = rec.Time
+			asked, r.Start = rec, rec.Time
 		case messages.TraceDeadLetter, messages.TraceFailure:
 			r.Failed = true
 			r.Events++
@@ -199,7 +199,10 @@ func (r *Request) finish() {
 			r.Events++
 		}
 	}
-	if r.ID > 0 {
+	switch {
+	case asked != nil && asked.Tool != "":
+		r.Server, r.Tool = asked.Server, asked.Tool // a script has calls to others
+	case r.ID > 0:
 		for _, rec := range r.Records {
 			r.Server = cmp.Or(r.Server, serverOf(rec.To))
 		}

@@ -224,7 +224,7 @@ func (d *diagram) event(w *bufio.Writer, r *Record) {
 		mark = d.state
 	case messages.TraceDeadLetter, messages.TraceFailure:
 		color = colorFailed
-	case messages.TraceAnswer:
+	case messages.TraceAnswer, messages.TraceReturn:
 		if r.Outcome != outcomeOK {
 			color = colorFailed
 		}
@@ -239,13 +239,14 @@ func eventText(r *Record) string {
 	switch r.Kind {
 	case "transition":
 		return r.Detail
-	case messages.TraceRequest:
-		text = "request " + r.Server
-		if r.Tool != "" {
-			text += "/" + r.Tool
+	case messages.TraceRequest, messages.TraceCall:
+		text = r.Kind + " " + r.Server
+		if r.Server != "" && r.Tool != "" {
+			text += "/"
 		}
-	case messages.TraceAnswer:
-		text = "answer " + r.Outcome
+		text += r.Tool
+	case messages.TraceAnswer, messages.TraceReturn:
+		text = r.Kind + " " + r.Outcome
 		if r.RanNs > 0 {
 			text += " after " + Duration(time.Duration(r.RanNs))
 		}

@@ -36,16 +36,21 @@ export function title(r) {
   }
 }
 
+// called is the tool that a request or a call is about; a script has no server.
+export function called(r) {
+  return [r.server, r.tool].filter(Boolean).join('/');
+}
+
 // way says who tells whom.
 export function way(r) {
-  if (r.kind === 'request' || r.kind === 'answer') return `${r.server}/${r.tool}`;
+  if (['request', 'answer', 'call', 'return'].includes(r.kind)) return called(r);
   if (r.kind === 'message' || r.kind === 'dead-letter') return `${actor(r.from)} → ${actor(r.to)}`;
   return r.to ? actor(r.to) : '';
 }
 
 // sign goes before a record: requests go in, answers come out.
 export function sign(r) {
-  return { message: '→', request: '▶', answer: '◀', start: '●', dropped: '⋯' }[r.kind] || '✱';
+  return { message: '→', request: '▶', answer: '◀', call: '▷', return: '◁', start: '●', dropped: '⋯' }[r.kind] || '✱';
 }
 
 export function bytes(n) {

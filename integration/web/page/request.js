@@ -3,7 +3,7 @@
 
 import { $, ask, clock, duration, el, plural, set } from './dom.js';
 import { rest } from './flow.js';
-import { actor, bytes, failed, sign, title } from './records.js';
+import { actor, bytes, called, failed, sign, title } from './records.js';
 
 const dialog = $('request');
 let shown = '';
@@ -41,7 +41,7 @@ function show(records) {
   const asked = records.find((r) => r.kind === 'request');
   const answer = records.find((r) => r.kind === 'answer');
   const facts = [
-    ['Tool', asked || answer ? `${(asked || answer).server}/${(asked || answer).tool}` : 'not known'],
+    ['Tool', asked || answer ? called(asked || answer) : 'not known'],
     ['Outcome', answer ? answer.outcome : 'no answer yet'],
     ['Took', answer ? duration(answer.ranNs) : '–'],
     ['Sizes', [asked && asked.bytes ? `${bytes(asked.bytes)} in` : '', answer && answer.bytes ? `${bytes(answer.bytes)} out` : ''].filter(Boolean).join(', ') || '–'],

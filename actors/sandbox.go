@@ -1,0 +1,540 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+const (
+	// maxWaitingRuns bounds the scripts that wait for a worker.
+	maxWaitingRuns = 256
+	// workerStartup bounds the start of a worker, which takes some 50 ms on an
+	// idle machine.
+	workerStartup = 30 * time.Second
+	// spareAfter is how long a script may run before the next worker is started:
+	// a start takes a processor for a while, and most scripts are over sooner.
+	spareAfter = 250 * time.Millisecond
+	// maxFailedStarts is how many workers in a row may fail to start before
+	// those who wait for one are told.
+	maxFailedStarts = 3
+	// maxAssignments is how many workers may be lost under a script before it
+	// has begun.
+	maxAssignments = 3
+)
+
+// SandboxSettings shape the runs that begin from now on.
+type SandboxSettings struct {
+	Limits messages.ScriptLimits
+	// Concurrent is how many scripts run at once; others wait.
+	Concurrent int
+	// Idle is how long a worker is kept ready after the last script.
+	Idle time.Duration
+}
+
+// sandboxActor owns the processes in which scripts run. None is started before
+// the first script; from then on one is kept ready, until nobody has needed it
+// for a while. It keeps nothing of a script but what a client may read later.
+type sandboxActor struct {
+	e        *Engine
+	launcher SandboxLauncher
+	settings SandboxSettings
+
+	self    *kernel.PID
+	lastRun uint64
+	last    uint64 // number of the newest worker
+	slots   map[uint64]*slot
+	runs    map[uint64]*sandboxRun // by the id of the request
+	waiting []*sandboxRun          // in the order in which they came
+
+	used         bool // not long ago, so that one worker is kept ready
+	failedStarts int  // workers that were lost without having done anything, in a row
+	ended        uint64
+	failed       uint64
+	idle         *kernel.Timer
+	idleGen      uint64
+	begun        bool // a script has begun just now: no spare yet
+	spare        *kernel.Timer
+	spareGen     uint64
+
+	kept    keptResults
+	keptGen uint64
+}
+
+// sandboxRun is a script that was taken.
+type sandboxRun struct {
+	id      uint64
+	n       uint64 // in the name of its actor
+	session uint64
+	pid     *kernel.PID
+	slot    *slot // nil while it waits
+	tries   int   // workers that it was given to
+}
+
+// What the sandbox and its runs say to each other, and what the engine says to
+// the sandbox. A script comes as *messages.Run, its end as *messages.Cancel.
+type (
+	// runBegin gives a run its worker.
+	runBegin struct {
+		worker  SandboxWorker
+		ear     *workerEar
+		results []string
+	}
+	// runReturned gives the worker back, which was lost before the script began.
+	runReturned struct {
+		id uint64
+	}
+	// runOver says that a run has answered its caller.
+	runOver struct {
+		id       uint64
+		finished bool // the worker itself said so
+		reusable bool
+		failed   bool
+	}
+	// wantResult asks for a kept result.
+	wantResult struct {
+		run     *kernel.PID
+		ask     uint64
+		session uint64
+		id      string
+	}
+	// keptResultFound answers wantResult; value is nil where there is none.
+	keptResultFound struct {
+		ask   uint64
+		value json.RawMessage
+	}
+	// keepResult keeps a value for later runs of the session. The id comes on
+	// reply, "" where it cannot be kept.
+	keepResult struct {
+		session uint64
+		value   json.RawMessage
+		reply   chan<- string
+	}
+	// sessionOver frees what was kept for a session.
+	sessionOver      struct{ session uint64 }
+	configureSandbox struct{ settings SandboxSettings }
+	sandboxIdle      struct{ gen uint64 }
+	spareDue         struct{ gen uint64 }
+	keptDue          struct{ gen uint64 }
+)
+
+// Run hands a script to the sandbox. Its id must be unique in this host, also
+// among calls. It returns at once; the run's port hears of its end exactly
+// once, possibly before Run returns.
+func (e *Engine) Run(run *messages.Run) {
+	if e.opts.Sandbox == nil {
+		refuseRun(run, &messages.Error{Code: messages.CodeSandbox, Message: "this host has no sandbox", Hint: "Call the tools one by one."})
+		return
+	}
+	if e.draining.Load() {
+		refuseRun(run, errShuttingDown())
+		return
+	}
+	e.sys.Send(e.sandbox, run)
+}
+
+// CancelRun gives a run up; its port hears CANCELLED unless it was over.
+func (e *Engine) CancelRun(run *messages.Run, reason string) {
+	if run.Cancelled != nil {
+		run.Cancelled.Store(true)
+	}
+	e.sys.Send(e.sandbox, &messages.Cancel{Meta: run.Meta, Call: run.ID, Reason: reason})
+}
+
+// KeepResult keeps a JSON value for later scripts of the session and returns
+// the id by which they read it; "" where it is too long, or the host ends.
+func (e *Engine) KeepResult(session uint64, value json.RawMessage) string {
+	reply := make(chan string, 1)
+	e.sys.Send(e.sandbox, &keepResult{session, value, reply})
+	return <-reply
+}
+
+// ConfigureSandbox changes the settings of runs that begin from now on.
+func (e *Engine) ConfigureSandbox(s SandboxSettings) {
+	e.sys.Send(e.sandbox, &configureSandbox{s})
+}
+
+// SandboxStatus says how the sandbox does.
+func (e *Engine) SandboxStatus() messages.SandboxStatus {
+	if s := e.sandboxStatus.Load(); s != nil {
+		return *s
+	}
+	return messages.SandboxStatus{}
+}
+
+func refuseRun(run *messages.Run, err *messages.Error) {
+	run.Reply.Ended(&messages.RunReport{Err: err})
+}
+
+func errShuttingDown() *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeShuttingDown, Message: "metamcp is shutting down and takes no more calls", Hint: "Start metamcp again.",
+	}
+}
+
+func newSandbox(e *Engine, launcher SandboxLauncher, settings SandboxSettings) *sandboxActor {
+	return &sandboxActor{e: e, launcher: launcher, settings: settings, slots: map[uint64]*slot{}, runs: map[uint64]*sandboxRun{}}
+}
+
+// Receive implements kernel.Actor.
+func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
+	switch m := msg.(type) {
+	case *messages.Run:
+		s.onRun(ctx, m)
+	case *messages.Cancel:
+		if r := s.runs[m.Call]; r != nil {
+			ctx.Send(r.pid, m)
+		}
+	case *runReturned:
+		s.onReturned(ctx, m)
+	case *runOver:
+		s.onOver(ctx, m)
+	case *workerLaunched:
+		s.onLaunched(ctx, m)
+	case *workerReady:
+		if w := s.slots[m.n]; w != nil {
+			w.ready, w.confined = true, m.confined
+			s.settle(ctx)
+		}
+	case *workerLate:
+		if w := s.slots[m.n]; w != nil && w.state == workerStarting {
+			ctx.Event("worker-late", "a worker was not ready within "+workerStartup.String()+" and is ended", 0)
+			s.end(w)
+			s.startFailed(ctx, fmt.Errorf("it was not ready within %v", workerStartup))
+			s.settle(ctx)
+		}
+	case *workerGone:
+		s.onGone(ctx, m)
+	case *wantResult:
+		ctx.Send(m.run, &keptResultFound{m.ask, s.kept.get(m.session, m.id)})
+	case *keepResult:
+		m.reply <- s.kept.keep(m.session, m.value, time.Now())
+		s.expire(ctx)
+	case *keptDue:
+		if m.gen == s.keptGen {
+			s.expire(ctx)
+		}
+	case *sessionOver:
+		s.kept.forget(m.session)
+		for _, r := range s.runs {
+			if r.session == m.session {
+				ctx.Send(r.pid, &messages.Cancel{Call: r.id, Reason: "the client is gone"})
+			}
+		}
+	case *configureSandbox:
+		s.settings = m.settings
+		s.settle(ctx)
+	case *sandboxIdle:
+		s.onIdle(ctx, m)
+	case *spareDue:
+		if m.gen == s.spareGen {
+			s.begun = false
+			s.settle(ctx)
+		}
+	case kernel.Started:
+		s.self = ctx.Self()
+	case kernel.Stopping:
+		for _, w := range s.slots {
+			s.end(w)
+		}
+	}
+}
+
+// onRun takes a script, or refuses it.
+func (s *sandboxActor) onRun(ctx *kernel.Context, m *messages.Run) {
+	switch {
+	case s.e.closed.Load():
+		refuseRun(m, errShuttingDown())
+		return
+	case len(s.waiting) >= maxWaitingRuns:
+		refuseRun(m, &messages.Error{
+			Code: messages.CodeSandbox, Retryable: true,
+			Message: fmt.Sprintf("%d scripts run and %d wait for their turn, which is the most that the sandbox takes", s.running(), len(s.waiting)),
+			Hint:    "Run fewer scripts at the same time, or do more in one script.",
+		})
+		return
+	}
+	s.used = true
+	s.lastRun++
+	r := &sandboxRun{id: m.ID, n: s.lastRun, session: m.Session}
+	settings := s.settings
+	pid, err := ctx.Spawn("run~"+strconv.FormatUint(r.n, 10), func() kernel.Actor { return newRunActor(s.e, m, settings) }, kernel.Inline())
+	if err != nil {
+		refuseRun(m, &messages.Error{Code: messages.CodeSandbox, Message: "the actor of the script could not be started: " + err.Error(), Cause: err, Hint: "Try again; the log of the host says more."})
+		return
+	}
+	r.pid = pid
+	s.runs[r.id] = r
+	s.waiting = append(s.waiting, r)
+	s.settle(ctx)
+}
+
+// settle gives ready workers to those who wait, and starts as many as are
+// missing.
+func (s *sandboxActor) settle(ctx *kernel.Context) {
+	for _, w := range s.slots {
+		if w.state == workerStarting && w.ready && w.w != nil {
+			w.state = workerIdle
+			w.late.Stop()
+		}
+	}
+	free := max(1, s.settings.Concurrent) - s.running()
+	for free > 0 && len(s.waiting) > 0 {
+		w := s.next()
+		if w == nil {
+			break
+		}
+		r := s.waiting[0]
+		s.waiting = slices.Delete(s.waiting, 0, 1)
+		s.assign(ctx, r, w)
+		free--
+	}
+	spare := 0
+	if s.used && s.failedStarts == 0 && !s.begun {
+		spare = 1
+	}
+	for missing := min(len(s.waiting), max(free, 0)) + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
+		s.launch(ctx)
+	}
+	s.idleGen++
+	s.idle.Stop()
+	if len(s.runs) == 0 && s.used {
+		s.idle = ctx.After(s.settings.Idle, &sandboxIdle{s.idleGen})
+	}
+	s.publish()
+}
+
+func (s *sandboxActor) running() int { return s.count(workerRunning) }
+
+func (s *sandboxActor) count(state workerState) int {
+	n := 0
+	for _, w := range s.slots {
+		if w.state == state {
+			n++
+		}
+	}
+	return n
+}
+
+// next is the worker that has been ready for longest, nil where none is.
+func (s *sandboxActor) next() *slot {
+	var found *slot
+	for _, w := range s.slots {
+		if w.state == workerIdle && (found == nil || w.n < found.n) {
+			found = w
+		}
+	}
+	return found
+}
+
+func (s *sandboxActor) assign(ctx *kernel.Context, r *sandboxRun, w *slot) {
+	w.state, w.run, r.slot = workerRunning, r, w
+	r.tries++
+	w.ear.run.Store(&earRun{r.id, r.pid})
+	s.begun = true
+	s.spareGen++
+	s.spare.Stop()
+	s.spare = ctx.After(spareAfter, &spareDue{s.spareGen})
+	ctx.Send(r.pid, &runBegin{w.w, w.ear, s.kept.ids(r.session)})
+}
+
+// launch starts a worker on a goroutine that stays with it, so that the end of
+// the host waits for the end of the process.
+func (s *sandboxActor) launch(ctx *kernel.Context) {
+	s.last++
+	n, sys, self := s.last, ctx.System(), s.self
+	ear := &workerEar{sys: sys, sandbox: self, n: n, gone: make(chan struct{})}
+	s.slots[n] = &slot{n: n, ear: ear, since: time.Now(), late: ctx.After(workerStartup, &workerLate{n})}
+	sys.Go(func(over context.Context) {
+		w, err := s.launcher.Launch(ear)
+		sys.Send(self, &workerLaunched{n, w, err})
+		if err != nil {
+			return
+		}
+		select {
+		case <-ear.gone:
+		case <-over.Done():
+			w.Kill()
+			<-ear.gone
+		}
+	}, func(reason any) {
+		sys.Send(self, &workerLaunched{n, nil, fmt.Errorf("starting it broke inside metamcp: %v", reason)})
+	})
+}
+
+func (s *sandboxActor) onLaunched(ctx *kernel.Context, m *workerLaunched) {
+	w := s.slots[m.n]
+	switch {
+	case w == nil:
+	case m.err != nil:
+		s.remove(w)
+		if w.state == workerStarting {
+			s.startFailed(ctx, m.err)
+		}
+	default:
+		w.w = m.w
+		if ctx.Tracing() {
+			ctx.Event("worker", "process "+strconv.Itoa(m.w.PID())+" was started", 0)
+		}
+		if w.state == workerEnding {
+			m.w.Kill()
+		}
+	}
+	s.settle(ctx)
+}
+
+// startFailed tells those who wait when there is no hope.
+func (s *sandboxActor) startFailed(ctx *kernel.Context, err error) {
+	s.failedStarts++
+	ctx.Event("worker-failed", err.Error(), 0)
+	if s.failedStarts < maxFailedStarts {
+		return
+	}
+	s.e.opts.Log.Error("the process of the sandbox does not start", "error", err)
+	s.failedStarts, s.used = 0, false
+	for _, r := range s.waiting {
+		ctx.Send(r.pid, &scriptWorker{fmt.Errorf("the process of the sandbox does not start: %w", err)})
+	}
+	s.waiting = nil
+}
+
+func (s *sandboxActor) onGone(ctx *kernel.Context, m *workerGone) {
+	w := s.slots[m.n]
+	if w == nil {
+		return
+	}
+	s.remove(w)
+	if ctx.Tracing() {
+		ctx.Event("worker", fmt.Sprintf("a process that was %s has ended: %v", w.state, m.err), 0)
+	}
+	switch {
+	case w.state == workerStarting:
+		s.startFailed(ctx, fmt.Errorf("it ended before it was ready: %w", orUnknown(m.err)))
+	case w.state == workerIdle:
+		s.failedStarts++ // or one that dies right after its start would be followed by another for ever
+	case w.run != nil:
+		ctx.Send(w.run.pid, &scriptWorker{m.err})
+	}
+	s.settle(ctx)
+}
+
+func orUnknown(err error) error {
+	if err == nil {
+		return errWorkerEnded
+	}
+	return err
+}
+
+func (s *sandboxActor) remove(w *slot) {
+	w.late.Stop()
+	delete(s.slots, w.n)
+}
+
+// end kills a worker. Its slot stays until the process is gone.
+func (s *sandboxActor) end(w *slot) {
+	w.state = workerEnding
+	w.late.Stop()
+	w.ear.run.Store(nil)
+	if w.w != nil {
+		w.w.Kill()
+	}
+}
+
+// onReturned finds another worker for a script whose own was lost before it
+// could take it.
+func (s *sandboxActor) onReturned(ctx *kernel.Context, m *runReturned) {
+	r := s.runs[m.id]
+	if r == nil {
+		return
+	}
+	if w := r.slot; w != nil {
+		r.slot, w.run = nil, nil
+		if s.slots[w.n] != nil {
+			s.end(w)
+		}
+	}
+	if r.tries >= maxAssignments {
+		ctx.Send(r.pid, &scriptWorker{errWorkerEnded})
+	} else {
+		s.waiting = slices.Insert(s.waiting, 0, r)
+	}
+	s.settle(ctx)
+}
+
+// onOver lets go of a run.
+func (s *sandboxActor) onOver(ctx *kernel.Context, m *runOver) {
+	r := s.runs[m.id]
+	if r == nil {
+		return
+	}
+	delete(s.runs, m.id)
+	s.waiting = slices.DeleteFunc(s.waiting, func(o *sandboxRun) bool { return o == r })
+	s.ended++
+	if m.failed {
+		s.failed++
+	}
+	if m.finished {
+		s.failedStarts = 0
+	}
+	if len(s.runs) == 0 {
+		s.begun = false
+	}
+	if w := r.slot; w != nil {
+		w.run = nil
+		switch {
+		case s.slots[w.n] == nil || w.state == workerEnding: // it is gone, or goes
+		case m.reusable:
+			w.ear.run.Store(nil)
+			w.state = workerIdle
+		default:
+			s.end(w)
+		}
+	}
+	s.settle(ctx)
+}
+
+// onIdle ends the workers that nobody has needed for a while.
+func (s *sandboxActor) onIdle(ctx *kernel.Context, m *sandboxIdle) {
+	if m.gen != s.idleGen {
+		return
+	}
+	ctx.Event("sandbox-idle", "nobody has run a script for "+s.settings.Idle.String(), 0)
+	for _, w := range s.slots {
+		if w.state == workerIdle || w.state == workerStarting {
+			s.end(w)
+		}
+	}
+	s.used = false
+	s.publish()
+}
+
+// expire drops what was kept for too long.
+func (s *sandboxActor) expire(ctx *kernel.Context) {
+	s.keptGen++
+	if next := s.kept.expire(time.Now()); next > 0 {
+		ctx.After(next, &keptDue{s.keptGen})
+	}
+}
+
+// publish lets everybody see how the sandbox does.
+func (s *sandboxActor) publish() {
+	st := &messages.SandboxStatus{Running: s.running(), Waiting: len(s.waiting), Runs: s.ended, Failed: s.failed}
+	for _, w := range s.slots {
+		line := messages.SandboxWorker{State: w.state.String(), Since: w.since, Confined: w.confined}
+		if w.w != nil {
+			line.PID = w.w.PID()
+		}
+		if w.run != nil {
+			line.Run = w.run.pid.GetId()
+		}
+		st.Workers = append(st.Workers, line)
+	}
+	slices.SortFunc(st.Workers, func(a, b messages.SandboxWorker) int { return a.Since.Compare(b.Since) })
+	s.e.sandboxStatus.Store(st)
+}

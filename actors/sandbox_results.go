@@ -1,0 +1,131 @@
+package actors
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Bounds of the results that are kept for clients.
+const (
+	maxKept        = 20       // of one session
+	maxKeptSession = 32 << 20 // bytes
+	maxKeptAll     = 128 << 20
+	keptFor        = 30 * time.Minute
+)
+
+// keptResults are values that were too long for an answer, for later scripts of
+// the same client. It belongs to the sandbox's actor.
+type keptResults struct {
+	sessions map[uint64]*keptSession
+	bytes    int
+}
+
+type keptSession struct {
+	last  int // number of the newest
+	list  []keptResult
+	bytes int
+}
+
+type keptResult struct {
+	id    string
+	value json.RawMessage
+	at    time.Time
+}
+
+// keep returns the id under which the value is kept, "" where it is too long.
+// The oldest of the session make room for it, then the oldest of all.
+func (k *keptResults) keep(session uint64, value json.RawMessage, now time.Time) string {
+	if len(value) > maxKeptSession {
+		return ""
+	}
+	if k.sessions == nil {
+		k.sessions = map[uint64]*keptSession{}
+	}
+	s := k.sessions[session]
+	if s == nil {
+		s = &keptSession{}
+		k.sessions[session] = s
+	}
+	for len(s.list) >= maxKept || s.bytes+len(value) > maxKeptSession {
+		k.dropOldest(s)
+	}
+	for k.bytes+len(value) > maxKeptAll {
+		k.dropOldest(k.oldest())
+	}
+	s.last++
+	r := keptResult{"r" + strconv.Itoa(s.last), value, now}
+	s.list = append(s.list, r)
+	s.bytes += len(value)
+	k.bytes += len(value)
+	return r.id
+}
+
+// oldest is the session with the oldest value of all; there is one.
+func (k *keptResults) oldest() *keptSession {
+	var found *keptSession
+	for _, s := range k.sessions {
+		if len(s.list) > 0 && (found == nil || s.list[0].at.Before(found.list[0].at)) {
+			found = s
+		}
+	}
+	return found
+}
+
+func (k *keptResults) dropOldest(s *keptSession) {
+	n := len(s.list[0].value)
+	s.list = slices.Delete(s.list, 0, 1)
+	s.bytes -= n
+	k.bytes -= n
+}
+
+// get returns a value, nil where there is none.
+func (k *keptResults) get(session uint64, id string) json.RawMessage {
+	if s := k.sessions[session]; s != nil {
+		for _, r := range s.list {
+			if r.id == id {
+				return r.value
+			}
+		}
+	}
+	return nil
+}
+
+// ids are those of a session, oldest first.
+func (k *keptResults) ids(session uint64) []string {
+	s := k.sessions[session]
+	if s == nil {
+		return nil
+	}
+	ids := make([]string, len(s.list))
+	for i, r := range s.list {
+		ids[i] = r.id
+	}
+	return ids
+}
+
+// forget drops what a session has.
+func (k *keptResults) forget(session uint64) {
+	if s := k.sessions[session]; s != nil {
+		k.bytes -= s.bytes
+		delete(k.sessions, session)
+	}
+}
+
+// expire drops what is too old, and says when to look again; 0: nothing is
+// left.
+func (k *keptResults) expire(now time.Time) time.Duration {
+	var next time.Duration
+	for _, s := range k.sessions {
+		for len(s.list) > 0 && now.Sub(s.list[0].at) >= keptFor {
+			k.dropOldest(s)
+		}
+		if len(s.list) > 0 {
+			if in := keptFor - now.Sub(s.list[0].at); next == 0 || in < next {
+				next = in
+			}
+		}
+	}
+	return next
+}

@@ -1,0 +1,485 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+const (
+	// wallGrace is what a worker has beyond the time of its script to say where
+	// the script is; then it is killed.
+	wallGrace = time.Second
+	// freeWait is how long a script may wait for its worker without having less
+	// time for it: a start takes a moment.
+	freeWait = time.Second
+	// maxRunCalls bounds the calls that a report tells one by one.
+	maxRunCalls = 10_000
+	// replyShare is how much of the heap one reply may take.
+	replyShare = 4
+)
+
+var errWorkerEnded = errors.New("its process ended and gave no reason")
+
+// runActor is one script: it hands it to a worker, turns what it asks for into
+// messages to the same actors as everybody's calls, and ends all of that with
+// the script. It lives until the last of its calls was answered.
+type runActor struct {
+	e        *Engine
+	run      *messages.Run
+	settings SandboxSettings
+	deadline time.Time
+	ctx      context.Context // of what it has others do; ends with the script
+	over     context.CancelFunc
+
+	self    *kernel.PID
+	worker  SandboxWorker // nil until it has one
+	ear     *workerEar
+	started time.Time
+	due     *kernel.Timer
+
+	calls   map[uint64]*scriptCall // that are out, by their id
+	asking  int                    // for anything else
+	asked   int                    // calls and searches, all in all
+	done    int                    // calls
+	output  int64                  // of the console, in bytes
+	records []messages.RunCall
+	more    int // calls that have no record
+	ended   bool
+}
+
+// scriptCall is a call that is out.
+type scriptCall struct {
+	ask     *messages.ScriptAsk
+	call    *messages.Call
+	started time.Time
+}
+
+// What reaches a run.
+type (
+	// scriptAnswer is the answer to one of its calls.
+	scriptAnswer struct {
+		*messages.Answer
+		trace uint64
+	}
+	// scriptFound is what a search found.
+	scriptFound struct {
+		ask   uint64
+		value json.RawMessage
+		err   *messages.Error
+	}
+	// runDue says that the time is over.
+	runDue struct{}
+)
+
+func newRunActor(e *Engine, run *messages.Run, settings SandboxSettings) *runActor {
+	a := &runActor{e: e, run: run, settings: settings, calls: map[uint64]*scriptCall{}}
+	wall := settings.Limits.Wall
+	if run.Timeout > 0 && run.Timeout < wall {
+		wall = run.Timeout
+	}
+	a.settings.Limits.Wall = wall
+	a.deadline = time.Now().Add(wall)
+	a.ctx, a.over = context.WithCancel(context.Background())
+	return a
+}
+
+// StateName implements kernel.Stater.
+func (a *runActor) StateName() string {
+	switch {
+	case a.ended:
+		return "ENDED"
+	case a.worker == nil:
+		return "WAITING"
+	}
+	return "RUNNING"
+}
+
+// Receive implements kernel.Actor.
+func (a *runActor) Receive(ctx *kernel.Context, msg any) {
+	ctx.Correlate(a.run.Trace)
+	switch m := msg.(type) {
+	case kernel.Started:
+		a.self = ctx.Self()
+		a.e.trace.began(messages.TraceRequest, a.asCall(), a.self.GetId())
+		a.due = ctx.After(time.Until(a.deadline)+freeWait, &runDue{})
+		if a.run.Cancelled != nil && a.run.Cancelled.Load() { // perhaps before it was on record
+			a.cancel(ctx, "the caller gave up")
+		}
+	case *runBegin:
+		a.onBegin(ctx, m)
+	case *scriptAsked:
+		a.onAsked(ctx, m.ScriptAsk)
+	case *scriptSaid:
+		a.onSaid(ctx, m.line)
+	case *scriptEnded:
+		a.onEnded(ctx, m.outcome)
+	case *scriptAnswer:
+		a.onAnswer(ctx, m.Answer)
+	case *scriptFound:
+		a.asking--
+		a.reply(&messages.ScriptReply{ID: m.ask, Value: m.value, Err: scriptError(m.err)})
+	case *keptResultFound:
+		a.onKept(m)
+	case *messages.Cancel:
+		a.cancel(ctx, m.Reason)
+	case *runDue:
+		a.onDue(ctx)
+	case *scriptWorker:
+		a.onLost(ctx, m.err)
+	case kernel.Stopping:
+		a.onStopping(ctx)
+		return
+	}
+	if a.ended && len(a.calls) == 0 && a.asking == 0 {
+		ctx.Stop(a.self)
+	}
+}
+
+// onBegin hands the script to its worker.
+func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
+	if a.ended {
+		return // the sandbox hears of that
+	}
+	limits := a.settings.Limits
+	if left := time.Until(a.deadline); limits.Wall-left > freeWait {
+		limits.Wall = max(left.Round(10*time.Millisecond), time.Millisecond)
+	}
+	script := &messages.Script{
+		Code: a.run.Code, Language: a.run.Language, Servers: a.e.scriptServers(a.run.Only), Results: m.results, Limits: limits,
+	}
+	if err := m.worker.Run(a.run.ID, script); err != nil {
+		ctx.Event("worker-failed", err.Error(), 0)
+		ctx.Send(ctx.Parent(), &runReturned{a.run.ID})
+		return
+	}
+	a.worker, a.ear = m.worker, m.ear
+	a.started = time.Now()
+	a.due.Stop()
+	a.due = ctx.After(limits.Wall+wallGrace, &runDue{})
+}
+
+// onAsked does what the script asks for. What it may ask for is bounded by the
+// worker, which says where the script is; here it is bounded again, since a
+// worker may be broken.
+func (a *runActor) onAsked(ctx *kernel.Context, ask *messages.ScriptAsk) {
+	if a.ended {
+		return
+	}
+	if ask.Kind != messages.AskResult {
+		a.asked++
+	}
+	if a.asked > a.settings.Limits.Calls {
+		a.fail(ctx, &messages.ScriptFailure{
+			Kind:    messages.FailureCalls,
+			Message: fmt.Sprintf("the script made more than %d calls, which is the most that one script may make", a.settings.Limits.Calls),
+			Hint:    "Split the work over several scripts, or ask the user to raise metamcp.execute.maxCalls.",
+		})
+		return
+	}
+	if len(a.calls)+a.asking >= a.settings.Limits.Concurrent {
+		a.reply(&messages.ScriptReply{ID: ask.ID, Err: &messages.ScriptError{
+			Code: string(messages.CodeSandbox), Server: ask.Server, Tool: ask.Tool, Retryable: true,
+			Message: fmt.Sprintf("%d calls of the script are under way, which is the most", len(a.calls)+a.asking),
+		}})
+		return
+	}
+	switch ask.Kind {
+	case messages.AskCall:
+		a.onCall(ctx, ask)
+	case messages.AskDiscover:
+		a.onDiscover(ctx, ask)
+	case messages.AskResult:
+		var want struct {
+			ID string `json:"id"`
+		}
+		_ = json.Unmarshal(ask.Args, &want) // what is no id has no result
+		a.asking++
+		ctx.Send(ctx.Parent(), &wantResult{a.self, ask.ID, a.run.Session, want.ID})
+	}
+}
+
+// onCall makes a call of the script one like all others.
+func (a *runActor) onCall(ctx *kernel.Context, ask *messages.ScriptAsk) {
+	call := &messages.Call{
+		Meta: messages.Meta{Trace: a.run.Trace, Session: a.run.Session}, ID: a.e.opts.NextCall(),
+		Server: ask.Server, Tool: ask.Tool, Args: ask.Args, Cancelled: &atomic.Bool{},
+	}
+	if ask.TimeoutMs > 0 {
+		call.Timeout = time.Duration(min(ask.TimeoutMs, int64(a.settings.Limits.Wall/time.Millisecond)+1)) * time.Millisecond
+		call.Deadline = time.Now().Add(call.Timeout)
+	}
+	call.Reply = scriptPort{a.e.sys, a.self, call.Trace}
+	if a.run.Begin != nil {
+		a.run.Begin(call)
+	}
+	c := &scriptCall{ask: ask, call: call}
+	a.calls[call.ID] = c
+	c.started = a.e.observer.began(messages.TraceCall, call, a.self.GetId())
+	if err := a.refused(call); err != nil {
+		a.onAnswer(ctx, &messages.Answer{Call: call.ID, Err: err, Server: call.Server})
+		return
+	}
+	own := *call
+	a.e.Call(&own)
+}
+
+// refused says why a call is not made at all, or nil.
+func (a *runActor) refused(call *messages.Call) *messages.Error {
+	if a.run.Only != nil && !slices.Contains(a.run.Only, call.Server) {
+		return &messages.Error{
+			Code: messages.CodeServerNotFound, Server: shortName(call.Server), Tool: shortName(call.Tool),
+			Message: strconv.Quote(shortName(call.Server)) + " is not one of the servers that this script may reach",
+			Hint:    "Use one of those that servers.list() names, or run the script with more servers.",
+		}
+	}
+	if len(call.Args) > 0 && (!isObject(call.Args) || !json.Valid(call.Args)) {
+		return &messages.Error{
+			Code: messages.CodeValidation, Server: shortName(call.Server), Tool: shortName(call.Tool),
+			Message: "the arguments are not a JSON object; nothing was sent", Hint: "Pass one object with the tool's arguments.",
+		}
+	}
+	return nil
+}
+
+// onAnswer ends a call of the script.
+func (a *runActor) onAnswer(_ *kernel.Context, answer *messages.Answer) {
+	c := a.calls[answer.Call]
+	if c == nil {
+		return
+	}
+	delete(a.calls, answer.Call)
+	a.e.observer.ended(messages.TraceReturn, c.call, c.started, answer, a.self.GetId())
+	if a.ended {
+		return // it is on record already
+	}
+	a.done++
+	value, err := scriptValue(answer, c.call, c.ask.Raw, int(a.settings.Limits.HeapBytes/replyShare))
+	outcome := OutcomeOK
+	if err != nil {
+		outcome = err.Code
+	}
+	a.record(c, outcome)
+	a.reply(&messages.ScriptReply{ID: c.ask.ID, Value: value, Err: err})
+	a.run.Reply.Progressed(a.done)
+}
+
+func (a *runActor) record(c *scriptCall, outcome string) {
+	if len(a.records) >= maxRunCalls {
+		a.more++
+		return
+	}
+	a.records = append(a.records, messages.RunCall{
+		Server: shortName(c.call.Server), Tool: shortName(c.call.Tool), Took: time.Since(c.started), Outcome: outcome,
+	})
+}
+
+// onDiscover searches on a worker goroutine, since a search may wait for
+// servers.
+func (a *runActor) onDiscover(ctx *kernel.Context, ask *messages.ScriptAsk) {
+	sys, self, search := ctx.System(), a.self, a.e.opts.Discover
+	found := func(value json.RawMessage, err *messages.Error) { sys.Send(self, &scriptFound{ask.ID, value, err}) }
+	a.asking++
+	if search == nil {
+		found(nil, &messages.Error{Code: messages.CodeSandbox, Message: "this host has no search"})
+		return
+	}
+	run, only, args := a.ctx, a.run.Only, ask.Args
+	sys.Go(func(host context.Context) {
+		searching, cancel := context.WithCancel(run)
+		defer cancel()
+		defer context.AfterFunc(host, cancel)()
+		found(search(searching, args, only))
+	}, func(any) {
+		found(nil, &messages.Error{Code: messages.CodeSandbox, Message: "the search broke inside metamcp", Hint: "Please report this with the log of the host."})
+	})
+}
+
+func (a *runActor) onKept(m *keptResultFound) {
+	a.asking--
+	r := &messages.ScriptReply{ID: m.ask, Value: m.value}
+	if m.value == nil {
+		r.Err = &messages.ScriptError{
+			Code:    string(messages.CodeSandbox),
+			Message: fmt.Sprintf("there is no such result any more: the newest %d of this client are kept, for %v", maxKept, keptFor),
+			Hint:    "Run the script that made it again.",
+		}
+	}
+	a.reply(r)
+}
+
+// reply answers what the script asked for, if it is still there.
+func (a *runActor) reply(r *messages.ScriptReply) {
+	if !a.ended && a.worker != nil {
+		a.worker.Reply(a.run.ID, r)
+	}
+}
+
+// onSaid passes a line of the console on.
+func (a *runActor) onSaid(ctx *kernel.Context, l messages.ConsoleLine) {
+	if a.ended {
+		return
+	}
+	// The worker counts the value too, and ends the script before.
+	if a.output += int64(len(l.Text)); a.output > a.settings.Limits.OutputBytes+1<<20 {
+		a.fail(ctx, &messages.ScriptFailure{
+			Kind:    messages.FailureOutput,
+			Message: fmt.Sprintf("the script wrote more than %d bytes to its console", a.settings.Limits.OutputBytes),
+			Hint:    "Write less, or return a summary.",
+		})
+		return
+	}
+	a.run.Reply.Said(l)
+}
+
+func (a *runActor) onEnded(ctx *kernel.Context, o *messages.ScriptOutcome) {
+	a.end(ctx, &messages.RunReport{Outcome: o}, true)
+}
+
+// onDue ends a script whose time is over, and which its worker did not end.
+func (a *runActor) onDue(ctx *kernel.Context) {
+	switch {
+	case a.ended:
+	case a.worker == nil:
+		a.fail(ctx, &messages.ScriptFailure{
+			Kind:    messages.FailureTimeout,
+			Message: fmt.Sprintf("the script did not begin within %v: other scripts were before it, or its process took long to start", a.settings.Limits.Wall+freeWait),
+			Hint:    "Run fewer scripts at the same time, or give this one a longer timeoutMs.",
+		})
+	default:
+		a.fail(ctx, &messages.ScriptFailure{
+			Kind:    messages.FailureTimeout,
+			Message: fmt.Sprintf("the script took longer than %v and did not react any more, so its process was killed", a.settings.Limits.Wall),
+			Hint:    "Look for an endless loop, a very slow regular expression or a huge value; a longer timeoutMs helps only where there is more to do.",
+		})
+	}
+}
+
+func (a *runActor) onLost(ctx *kernel.Context, err error) {
+	if a.ended {
+		return
+	}
+	if a.worker == nil {
+		a.end(ctx, &messages.RunReport{Err: &messages.Error{
+			Code: messages.CodeSandbox, Retryable: true, Cause: err, Message: orUnknown(err).Error(),
+			Hint: "Try again; if it stays so, call the tools one by one and ask the user to look into the log of metamcp.",
+		}}, false)
+		return
+	}
+	a.fail(ctx, &messages.ScriptFailure{
+		Kind:    messages.FailureCrashed,
+		Message: "the process of the script was lost: " + orUnknown(err).Error(),
+		Hint:    "What the script had called before has happened. It may have needed too much memory; do less at a time.",
+	})
+}
+
+func (a *runActor) cancel(ctx *kernel.Context, reason string) {
+	if reason == "" {
+		reason = "the caller gave up"
+	}
+	a.end(ctx, &messages.RunReport{Err: &messages.Error{
+		Code: messages.CodeCancelled, Message: "the script was cancelled: " + reason,
+		Hint: "What the script had called before has happened.",
+	}}, false)
+}
+
+func (a *runActor) fail(ctx *kernel.Context, f *messages.ScriptFailure) {
+	a.end(ctx, &messages.RunReport{Outcome: &messages.ScriptOutcome{Failure: f}}, false)
+}
+
+// end answers the caller, once, and ends the worker and the calls that are out.
+func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool) {
+	if a.ended {
+		return
+	}
+	a.ended = true
+	a.due.Stop()
+	a.over()
+	failed := r.Err != nil || r.Outcome.Failure != nil
+	reusable := finished && r.Outcome.Reusable
+	ctx.Send(ctx.Parent(), &runOver{id: a.run.ID, finished: finished, reusable: reusable, failed: failed})
+	for _, c := range a.calls {
+		a.record(c, string(messages.CodeCancelled))
+		a.e.Cancel(c.call, "its script has ended")
+	}
+	r.Calls, r.MoreCalls, r.Started = a.records, a.more, a.started
+	if !a.started.IsZero() {
+		r.Took = time.Since(a.started)
+	}
+	a.records = nil
+	a.e.trace.runEnded(a.asCall(), r, a.self.GetId())
+	a.run.Reply.Ended(r)
+}
+
+// onStopping ends what is left: the host closes, or the actor broke.
+func (a *runActor) onStopping(ctx *kernel.Context) {
+	if !a.ended {
+		err := errShuttingDown()
+		if !a.e.closed.Load() {
+			err = &messages.Error{Code: messages.CodeSandbox, Message: "running the script broke inside metamcp", Hint: "Please report this with the log of the host."}
+		}
+		a.end(ctx, &messages.RunReport{Err: err}, false)
+	}
+	for _, c := range a.calls {
+		a.e.observer.ended(messages.TraceReturn, c.call, c.started, &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}, a.self.GetId())
+	}
+	a.calls = nil
+}
+
+// asCall is the run as the trace shows requests.
+func (a *runActor) asCall() *messages.Call {
+	return &messages.Call{Meta: a.run.Meta, ID: a.run.ID, Tool: ExecuteTool}
+}
+
+// scriptPort sends the answer to a call to the actor of its run.
+type scriptPort struct {
+	sys   *kernel.System
+	run   *kernel.PID
+	trace uint64
+}
+
+// Answer implements messages.ReplyPort.
+func (p scriptPort) Answer(answer *messages.Answer) {
+	p.sys.SendFrom(kernel.Origin{Actor: answer.FromActor, Span: answer.FromSpan}, p.run, &scriptAnswer{answer, p.trace})
+}
+
+// Correlation is that of the request which the script came with.
+func (a *scriptAnswer) Correlation() uint64 { return a.trace }
+
+// scriptServers are the servers that a script sees.
+func (e *Engine) scriptServers(only []string) []messages.ScriptServer {
+	cat := e.view.Load()
+	names := e.dir.Names()
+	list := make([]messages.ScriptServer, 0, len(names))
+	tools := 0
+	for _, name := range names {
+		entry, ok := e.dir.Lookup(name)
+		if !ok || entry.Spec().Disabled || only != nil && !slices.Contains(only, name) {
+			continue
+		}
+		s := messages.ScriptServer{Name: name, Description: entry.Spec().Description, State: supervision.StateName(entry.Status().State)}
+		if known := cat.Server(name); known != nil && tools < maxScriptTools {
+			for _, t := range known.Entries {
+				if t.Enabled {
+					s.Tools = append(s.Tools, t.Tool.Name)
+				}
+			}
+			tools += len(s.Tools)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// maxScriptTools is from which number on the tools of further servers are not
+// told to every script; it may call them all the same.
+const maxScriptTools = 2000

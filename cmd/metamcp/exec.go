@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+)
+
+// maxScriptFile bounds what is read of a file, in bytes; the setting
+// execute.codeKb bounds what is run.
+const maxScriptFile = 16 << 20
+
+func newExec(c *common) *cobra.Command {
+	var timeout time.Duration
+	var servers []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "exec FILE|-",
+		Short: "Run a script that calls tools, in the sandbox of mcp_execute",
+		Long: `Run JavaScript or TypeScript in the sandbox that mcp_execute has: no files, no
+network, nothing but the tools of the configured servers. The script is the body
+of an async function: await works everywhere, and return gives the value.
+
+  servers.NAME.TOOL(args)       call a tool; its value, or a thrown Error with code
+  servers.NAME.call(TOOL, args) the same for a tool of any name
+  servers.list()                what can be reached
+  discover(query)               find tools
+  sleep(ms), console.log(…)
+
+The value is printed to standard output, a string as it is, anything else as
+JSON; the console goes to standard error as it comes.
+
+Exit status: 0 done, 1 the script failed or could not be run, 2 wrong usage,
+130 interrupted.`,
+		Example: `  metamcp exec report.js
+  echo 'return await servers.demo.add({a: 19, b: 23})' | metamcp exec --servers demo -`,
+		Args: args(oneFile),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			code, err := readScript(cmd, given[0])
+			if err != nil {
+				return err
+			}
+			req := metamcp.RunRequest{Code: code, Timeout: timeout, Servers: servers, Language: languageOf(given[0])}
+			if !cmd.Flags().Changed("servers") {
+				req.Servers = nil
+			}
+			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
+				return exec(ctx, cmd, e, req, asJSON)
+			})
+		},
+	}
+	cmd.Flags().Var((*patience)(&timeout), "timeout", "how long the script may take: 30s, 2m, or milliseconds (at most, and by default: --execute-timeout)")
+	cmd.Flags().StringSliceVar(&servers, "servers", nil, "the servers that the script may reach, with commas between (default: all)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print value, console, calls and failure as one JSON object")
+	return cmd
+}
+
+func oneFile(_ *cobra.Command, given []string) error {
+	if len(given) != 1 {
+		return errors.New(`exec needs one FILE, or "-" for standard input`)
+	}
+	return nil
+}
+
+func readScript(cmd *cobra.Command, name string) (string, error) {
+	in, from := cmd.InOrStdin(), "standard input"
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", fmt.Errorf("the script: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in, from = f, name
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxScriptFile+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the script from %s: %w", from, err)
+	case len(text) > maxScriptFile:
+		return "", fmt.Errorf("the script in %s has more than %s", from, size(maxScriptFile))
+	}
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	if bytes.HasPrefix(text, []byte("#!")) {
+		text = append([]byte("//"), text...) // in place of a line that only a shell knows
+	}
+	return string(text), nil
+}
+
+// languageOf goes by the name of the file.
+func languageOf(name string) string {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".ts", ".mts", ".cts":
+		return "typescript"
+	case ".js", ".mjs", ".cjs":
+		return "javascript"
+	}
+	return ""
+}
+
+func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamcp.RunRequest, asJSON bool) error {
+	if !asJSON {
+		stderr := cmd.ErrOrStderr()
+		req.Console = func(l metamcp.ConsoleLine) { fmt.Fprintln(stderr, l.Text) }
+	}
+	r, err := e.Run(ctx, req)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		if err := printRun(cmd.OutOrStdout(), r); err != nil {
+			return err
+		}
+		if r.Failure != nil {
+			return statusError(exitFailed)
+		}
+		return nil
+	}
+	if r.NotAwaited > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "metamcp: %d calls were not awaited and were cancelled when the script returned\n", r.NotAwaited)
+	}
+	if r.Failure != nil {
+		printFailure(cmd.ErrOrStderr(), r.Failure)
+		return statusError(exitFailed)
+	}
+	return printValue(cmd.OutOrStdout(), r.Value)
+}
+
+// printValue prints a string as it is and anything else as JSON; undefined is
+// nothing.
+func printValue(out io.Writer, value json.RawMessage) error {
+	if value == nil {
+		return nil
+	}
+	var text string
+	if value[0] == '"' && json.Unmarshal(value, &text) == nil {
+		_, err := fmt.Fprintln(out, text)
+		return err
+	}
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, value, "", "  ") != nil {
+		pretty.Reset()
+		pretty.Write(value)
+	}
+	_, err := fmt.Fprintln(out, pretty.String())
+	return err
+}
+
+// printFailure says what failed and where in the script.
+func printFailure(out io.Writer, f *metamcp.RunFailure) {
+	e := metamcp.NewRunError(f)
+	where := ""
+	if e.Line > 0 {
+		where = fmt.Sprintf(" (line %d, column %d)", e.Line, e.Column)
+	}
+	fmt.Fprintf(out, "metamcp: %s%s: %s\n", e.Code, where, e.Message)
+	for _, text := range []string{e.Excerpt, e.Stack} {
+		if text != "" {
+			fmt.Fprintln(out, "  "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  "))
+		}
+	}
+	for _, d := range e.Details {
+		if !strings.Contains(e.Message, d) {
+			fmt.Fprintln(out, "  "+d)
+		}
+	}
+	if e.Hint != "" {
+		fmt.Fprintln(out, "hint:", shellHint(e.Hint, e.Server, e.Tool))
+	}
+}
+
+// printRun prints all that came out of a script.
+func printRun(out io.Writer, r *metamcp.RunResult) error {
+	type line struct {
+		Level string `json:"level"`
+		Text  string `json:"text"`
+	}
+	whole := struct {
+		Error      *metamcp.RunError  `json:"error,omitempty"`
+		Value      json.RawMessage    `json:"value,omitempty"`
+		Console    []line             `json:"console"`
+		Dropped    int                `json:"consoleDropped,omitempty"`
+		Calls      []metamcp.CallLine `json:"calls"`
+		MoreCalls  int                `json:"moreCalls,omitempty"`
+		NotAwaited int                `json:"notAwaited,omitempty"`
+		Ms         int64              `json:"ms"`
+	}{
+		Value: r.Value, Console: make([]line, len(r.Console)), Dropped: r.Dropped, Calls: metamcp.CallLines(r.Calls), MoreCalls: r.MoreCalls,
+		NotAwaited: r.NotAwaited, Ms: r.Took.Milliseconds(),
+	}
+	for i, l := range r.Console {
+		whole.Console[i] = line(l)
+	}
+	if r.Failure != nil {
+		whole.Error = metamcp.NewRunError(r.Failure)
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(whole)
+}

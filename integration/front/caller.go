@@ -1,0 +1,60 @@
+package front
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Caller is the request that a handler of mcp-go works on. Its methods are safe
+// for any goroutine, also once the request is over.
+type Caller struct {
+	c       *connection
+	e       *Entry
+	context messages.TraceContext
+}
+
+type callerKey struct{}
+
+// CallerFromContext returns the request that a tool's handler was called for,
+// or nil where it did not come through this package.
+func CallerFromContext(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+// Session is the number of the client connection.
+func (c *Caller) Session() uint64 { return c.c.opts.Session }
+
+// Call is the number of the request, as [NextCall] gives them.
+func (c *Caller) Call() uint64 { return c.e.Call }
+
+// Era is the protocol generation of the request.
+func (c *Caller) Era() messages.Era { return c.e.Era }
+
+// TraceContext is the trace context that the request came with.
+func (c *Caller) TraceContext() messages.TraceContext { return c.context }
+
+// WantsProgress says whether the client gave a token for progress.
+func (c *Caller) WantsProgress() bool { return c.e.Token != nil }
+
+// Progress writes a progress notification with these params, one JSON object
+// without a progressToken. Where the client wants none, or the request is over,
+// it does nothing. It does not block.
+func (c *Caller) Progress(params json.RawMessage) {
+	if c.e.Token == nil {
+		return
+	}
+	c.c.mu.Lock()
+	live := c.c.table.Live(c.e)
+	c.c.mu.Unlock()
+	if !live {
+		return
+	}
+	withLine(func(dst []byte) []byte {
+		dst = AppendProgress(dst, c.e.Token, params)
+		_ = c.c.out.Write(dst) // the session ends when the output fails
+		return dst
+	})
+}

@@ -1,0 +1,254 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/atomicfile"
+)
+
+const (
+	cacheVersion  = 1
+	maxCacheFile  = 32 << 20 // bytes
+	maxCachePages = 256      // the youngest are kept
+)
+
+// cache keeps pages by their address, in memory and in a file that other hosts
+// may write as well. Pages in it are never changed.
+type cache struct {
+	file string
+
+	mu      sync.Mutex
+	loaded  bool
+	pages   map[string]*cachedPage
+	changed bool
+	problem string // of the file, not yet told
+}
+
+type cachedPage struct {
+	page    *page
+	etag    string
+	fetched time.Time
+}
+
+// cacheFile is what is on disk.
+type cacheFile struct {
+	Version int                      `json:"version"`
+	Pages   map[string]cacheFilePage `json:"pages"`
+}
+
+type cacheFilePage struct {
+	Fetched time.Time         `json:"fetched"`
+	ETag    string            `json:"etag,omitempty"`
+	Next    string            `json:"next,omitempty"`
+	Notes   []string          `json:"notes,omitempty"`
+	Servers []json.RawMessage `json:"servers"`
+}
+
+func newCache(file string) *cache { return &cache{file: file, pages: map[string]*cachedPage{}} }
+
+// load reads the file once; the caller holds the lock.
+func (c *cache) load() {
+	if c.loaded {
+		return
+	}
+	c.loaded = true
+	c.merge()
+}
+
+// merge takes from the file what is younger than what is in memory.
+func (c *cache) merge() {
+	if c.file == "" {
+		return
+	}
+	disk, err := readCache(c.file)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.problem = "the cache of the registry cannot be read and starts anew: " + err.Error()
+		}
+		return
+	}
+	for address := range disk {
+		if mine := c.pages[address]; mine == nil || mine.fetched.Before(disk[address].fetched) {
+			c.pages[address] = disk[address]
+		}
+	}
+}
+
+func readCache(path string) (map[string]*cachedPage, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxCacheFile {
+		return nil, errors.New(path + " is no file of at most 32 MiB")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var f cacheFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, errors.New(path + " is not JSON of a known shape")
+	}
+	pages := map[string]*cachedPage{}
+	if f.Version != cacheVersion {
+		return pages, nil // of another version of metamcp
+	}
+	for address := range f.Pages {
+		kept := f.Pages[address]
+		p := &page{next: kept.Next, notes: kept.Notes}
+		for _, raw := range kept.Servers {
+			// It was checked before it was written, but files can be edited.
+			if s, err := decodeRecord(raw); err == nil {
+				p.servers = append(p.servers, *s)
+			}
+		}
+		pages[address] = &cachedPage{page: p, etag: kept.ETag, fetched: kept.Fetched}
+	}
+	return pages, nil
+}
+
+// get returns a page and its age, which is negative where the clock went back.
+func (c *cache) get(address string, now time.Time) (*cachedPage, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.load()
+	kept := c.pages[address]
+	if kept == nil {
+		return nil, 0
+	}
+	return kept, now.Sub(kept.fetched)
+}
+
+func (c *cache) put(address string, p *page, etag string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.load()
+	c.pages[address], c.changed = &cachedPage{page: p, etag: etag, fetched: now}, true
+}
+
+// touch says that a page was found unchanged.
+func (c *cache) touch(address string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kept := c.pages[address]; kept != nil {
+		c.pages[address], c.changed = &cachedPage{page: kept.page, etag: kept.etag, fetched: now}, true
+	}
+}
+
+// all returns every server of that registry that is known, the youngest pages
+// first, and the age of the oldest page.
+func (c *cache) all(base string, now time.Time) (servers []Server, age time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.load()
+	for _, address := range c.youngestFirst() {
+		if !strings.HasPrefix(address, base+"/") {
+			continue
+		}
+		servers = append(servers, c.pages[address].page.servers...)
+		age = max(age, now.Sub(c.pages[address].fetched), 1)
+	}
+	return servers, age
+}
+
+// find looks for one version of a server.
+func (c *cache) find(base, name, version string, now time.Time) (*Server, time.Duration) {
+	servers, age := c.all(base, now)
+	for i := range servers {
+		s := &servers[i]
+		if s.Name == name && (s.Version == version || version == "latest" && s.Latest) {
+			return s, age
+		}
+	}
+	return nil, 0
+}
+
+func (c *cache) youngestFirst() []string {
+	order := make([]string, 0, len(c.pages))
+	for address := range c.pages {
+		order = append(order, address)
+	}
+	sort.Slice(order, func(i, j int) bool {
+		a, b := c.pages[order[i]].fetched, c.pages[order[j]].fetched
+		if a.Equal(b) {
+			return order[i] < order[j]
+		}
+		return a.After(b)
+	})
+	return order
+}
+
+// save writes what changed. A cache that cannot be written is no reason to fail;
+// complaint tells of it.
+func (c *cache) save() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.changed {
+		return
+	}
+	c.changed = false
+	if c.file != "" {
+		before := c.problem
+		c.merge()
+		c.problem = before // it was told when the file was read first
+	}
+	order := c.youngestFirst()
+	for _, address := range order[min(len(order), maxCachePages):] {
+		delete(c.pages, address)
+	}
+	if c.file == "" {
+		return
+	}
+	if err := c.write(order[:min(len(order), maxCachePages)]); err != nil {
+		c.problem = "the cache of the registry cannot be written: " + err.Error()
+	}
+}
+
+// write puts the pages on disk, the youngest first, as far as there is room.
+func (c *cache) write(order []string) error {
+	f := cacheFile{Version: cacheVersion, Pages: map[string]cacheFilePage{}}
+	size := 0
+	for _, address := range order {
+		kept := c.pages[address]
+		one := cacheFilePage{Fetched: kept.fetched.UTC(), ETag: kept.etag, Next: kept.page.next, Notes: kept.page.notes, Servers: []json.RawMessage{}}
+		for i := range kept.page.servers {
+			raw, err := kept.page.servers[i].encode()
+			if err != nil {
+				return err
+			}
+			one.Servers = append(one.Servers, raw)
+			size += len(raw) + 1
+		}
+		const envelope = 1 << 10
+		if size += len(address) + envelope; size > maxCacheFile {
+			break
+		}
+		f.Pages[address] = one
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(c.file), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(c.file, data, 0o600)
+}
+
+// complaint is what is wrong with the file, once.
+func (c *cache) complaint() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	told := c.problem
+	c.problem = ""
+	return told
+}

@@ -1,0 +1,202 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// whole has everything that server.json can hold.
+const whole = `{"server":{
+ "$schema":"https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+ "name":"io.github.a/all","title":"All","description":"All of\nit\u200b","version":"1.2.3-rc.1+b","websiteUrl":"https://a.example/x",
+ "repository":{"url":"https://github.com/a/all","source":"github","id":"7","subfolder":"src/all"},
+ "packages":[
+  {"registryType":"npm","registryBaseUrl":"https://packages.example","identifier":"@a/all","version":"1.2.3","runtimeHint":"npx","transport":{"type":"stdio"},
+   "runtimeArguments":[{"type":"named","name":"--node-options","value":"--max-old-space-size={mb}","variables":{"mb":{"default":"512","format":"number"}}}],
+   "packageArguments":[{"type":"positional","valueHint":"folder","description":"Where","isRequired":true,"isRepeated":true,"format":"filepath"},{"type":"named","name":"--mode","choices":["a","b"],"default":"a"}],
+   "environmentVariables":[{"name":"A_KEY","description":"Key","isRequired":true,"isSecret":true,"placeholder":"k-…"}]},
+  {"registryType":"pypi","identifier":"all_server.py","version":"1.2.3","transport":{"type":"stdio"}},
+  {"registryType":"oci","identifier":"images.example/a/all:1.2.3","transport":{"type":"streamable-http","url":"http://localhost:{port}/mcp"}},
+  {"registryType":"mcpb","identifier":"https://github.com/a/all/releases/download/v1/all.mcpb","fileSha256":"` + sum + `","transport":{"type":"stdio"}},
+  {"registryType":"nuget","identifier":"A.All","version":"1.2.3","transport":{"type":"stdio"}}],
+ "remotes":[{"type":"streamable-http","url":"https://{tenant}.a.example/mcp","variables":{"tenant":{"isRequired":true,"description":"Yours"}},
+   "headers":[{"name":"Authorization","value":"Bearer {token}","variables":{"token":{"isRequired":true,"isSecret":true}}}]},
+  {"type":"sse","url":"https://a.example/sse"}]},
+ "_meta":{"io.modelcontextprotocol.registry/official":{"status":"active","publishedAt":"2026-10-01T00:00:00Z","updatedAt":"2026-10-02T00:00:00Z","isLatest":true},"other":{"x":1}}}`
+
+const sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestWholeServerIsReadAndKept(t *testing.T) {
+	s, err := decodeRecord([]byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Packages) != 5 || len(s.Remotes) != 2 || len(s.Dropped) != 0 {
+		t.Fatalf("%d packages, %d remotes, dropped %q", len(s.Packages), len(s.Remotes), s.Dropped)
+	}
+	if s.Description != "All of it" {
+		t.Errorf("description %q", s.Description)
+	}
+	p := &s.Packages[0]
+	if e := p.Environment[0]; e.Name != "A_KEY" || !e.Required || !e.Secret {
+		t.Errorf("variable %+v", e)
+	}
+	if a := p.PackageArgs; !a[0].Repeated || a[0].ValueHint != "folder" || len(a[1].Choices) != 2 || a[1].Default != "a" {
+		t.Errorf("arguments %+v", a)
+	}
+	if in := p.RuntimeArgs[0].Variables["mb"]; in.Default != "512" {
+		t.Errorf("runtime arguments %+v", p.RuntimeArgs)
+	}
+	if h := s.Remotes[0].Headers[0]; !h.Variables["token"].Secret || s.Remotes[0].Variables["tenant"].Description != "Yours" {
+		t.Errorf("remote %+v", s.Remotes[0])
+	}
+	raw, err := s.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := decodeRecord(raw)
+	if err != nil || !reflect.DeepEqual(s, again) {
+		t.Errorf("what was kept came back as\n%+v, %v; was\n%+v", again, err, s)
+	}
+}
+
+// What could be taken for something else than a package is left out, and the
+// server stays.
+func TestPackagesThatAreLeftOut(t *testing.T) {
+	for name, p := range map[string]string{
+		"an option":                `{"registryType":"npm","identifier":"--registry=https://evil.example","transport":{"type":"stdio"}}`,
+		"a path":                   `{"registryType":"npm","identifier":"../../evil","transport":{"type":"stdio"}}`,
+		"a path in a scope":        `{"registryType":"npm","identifier":"@a/../b","transport":{"type":"stdio"}}`,
+		"a file":                   `{"registryType":"npm","identifier":"file:///tmp/evil","transport":{"type":"stdio"}}`,
+		"a repository":             `{"registryType":"npm","identifier":"git+https://evil.example/x.git","transport":{"type":"stdio"}}`,
+		"another package":          `{"registryType":"npm","identifier":"good@npm:evil","transport":{"type":"stdio"}}`,
+		"a version in the name":    `{"registryType":"npm","identifier":"@a/b@1.0.0","transport":{"type":"stdio"}}`,
+		"two words":                `{"registryType":"npm","identifier":"good evil","transport":{"type":"stdio"}}`,
+		"a line feed":              `{"registryType":"npm","identifier":"good\nevil","transport":{"type":"stdio"}}`,
+		"a hidden character":       `{"registryType":"nuget","identifier":"good\u200b","transport":{"type":"stdio"}}`,
+		"a look-alike":             `{"registryType":"npm","identifier":"@modelcontextprotоcol/x","transport":{"type":"stdio"}}`,
+		"nothing":                  `{"registryType":"npm","identifier":"","transport":{"type":"stdio"}}`,
+		"extras of Python":         `{"registryType":"pypi","identifier":"good[evil]","transport":{"type":"stdio"}}`,
+		"a URL of Python":          `{"registryType":"pypi","identifier":"good @ https://evil.example/x","transport":{"type":"stdio"}}`,
+		"an option of Docker":      `{"registryType":"oci","identifier":"-v/:/host","transport":{"type":"stdio"}}`,
+		"an image with a path":     `{"registryType":"oci","identifier":"a/../b","transport":{"type":"stdio"}}`,
+		"a bundle without hash":    `{"registryType":"mcpb","identifier":"https://a.example/x.mcpb","transport":{"type":"stdio"}}`,
+		"a bundle over http":       `{"registryType":"mcpb","identifier":"http://a.example/x.mcpb","fileSha256":"` + sum + `","transport":{"type":"stdio"}}`,
+		"a bundle with a password": `{"registryType":"mcpb","identifier":"https://u:p@a.example/x.mcpb","fileSha256":"` + sum + `","transport":{"type":"stdio"}}`,
+		"a wrong hash":             `{"registryType":"npm","identifier":"x","fileSha256":"12","transport":{"type":"stdio"}}`,
+		"latest":                   `{"registryType":"npm","identifier":"x","version":"latest","transport":{"type":"stdio"}}`,
+		"a range":                  `{"registryType":"npm","identifier":"x","version":"^1.0.0","transport":{"type":"stdio"}}`,
+		"a runtime with a path":    `{"registryType":"npm","identifier":"x","runtimeHint":"/tmp/evil","transport":{"type":"stdio"}}`,
+		"a runtime with arguments": `{"registryType":"npm","identifier":"x","runtimeHint":"bash -c","transport":{"type":"stdio"}}`,
+		"another transport":        `{"registryType":"npm","identifier":"x","transport":{"type":"carrier pigeon"}}`,
+		"a URL that is none":       `{"registryType":"npm","identifier":"x","transport":{"type":"sse","url":"javascript:alert(1)"}}`,
+		"a variable with =":        `{"registryType":"npm","identifier":"x","transport":{"type":"stdio"},"environmentVariables":[{"name":"A=B"}]}`,
+		"an argument of no type":   `{"registryType":"npm","identifier":"x","transport":{"type":"stdio"},"packageArguments":[{"value":"x"}]}`,
+		"a flag without a name":    `{"registryType":"npm","identifier":"x","transport":{"type":"stdio"},"packageArguments":[{"type":"named","value":"x"}]}`,
+		"a hidden value":           `{"registryType":"npm","identifier":"x","transport":{"type":"stdio"},"packageArguments":[{"type":"positional","value":"x\u202e"}]}`,
+		"variables without end":    `{"registryType":"npm","identifier":"x","transport":{"type":"stdio"},"packageArguments":[{"type":"positional","value":"{a}","variables":{"a":{"variables":{"a":{"variables":{"a":{}}}}}}}]}`,
+		"too many variables":       `{"registryType":"npm","identifier":"x","transport":{"type":"stdio"},"environmentVariables":[` + strings.TrimSuffix(strings.Repeat(`{"name":"A"},`, 101), ",") + `]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := decodeRecord([]byte(`{"server":{"name":"a.b/c","description":"x","version":"1","packages":[` + p + `,{"registryType":"npm","identifier":"@a/fine","transport":{"type":"stdio"}}]}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Packages) != 1 || s.Packages[0].Identifier != "@a/fine" || len(s.Dropped) != 1 {
+				t.Errorf("packages %+v, dropped %q", s.Packages, s.Dropped)
+			}
+		})
+	}
+	for name, r := range map[string]string{
+		"stdio": `{"type":"stdio"}`, "no URL": `{"type":"sse"}`, "a file": `{"type":"sse","url":"file:///x"}`,
+		"a password": `{"type":"sse","url":"https://u:p@x.example/"}`, "a bad header": `{"type":"sse","url":"https://x.example/","headers":[{"name":"A: B"}]}`,
+	} {
+		t.Run("remote: "+name, func(t *testing.T) {
+			s, err := decodeRecord([]byte(`{"server":{"name":"a.b/c","description":"x","version":"1","remotes":[` + r + `]}}`))
+			if err != nil || len(s.Remotes) != 0 || len(s.Dropped) != 1 {
+				t.Errorf("%+v, %v", s, err)
+			}
+		})
+	}
+}
+
+func TestTooManyOfOneServer(t *testing.T) {
+	list := strings.TrimSuffix(strings.Repeat(`{"registryType":"npm","identifier":"x","transport":{"type":"stdio"}},`, 60), ",")
+	s, err := decodeRecord([]byte(`{"server":{"name":"a.b/c","description":"` + strings.Repeat("long ", 1000) + `","version":"1","packages":[` + list + `]}}`))
+	if err != nil || len(s.Packages) != 50 || len(s.Dropped) != 1 || len([]rune(s.Description)) != 1000 {
+		t.Errorf("%v; %d packages, dropped %q", err, len(s.Packages), s.Dropped)
+	}
+}
+
+func TestBuiltin(t *testing.T) {
+	list, err := readBuiltin(builtinFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 20 {
+		t.Errorf("%d servers, want 20", len(list))
+	}
+	seen := map[string]bool{}
+	for i := range list {
+		s := &list[i]
+		if len(s.Packages) != 1 || s.Packages[0].Identifier != s.Name || len(s.Dropped) > 0 || s.Description == "" || s.Title == "" || seen[s.Name] {
+			t.Errorf("%+v", *s)
+		}
+		seen[s.Name] = true
+		if s.Status == Deprecated && s.StatusMessage == "" {
+			t.Errorf("%s is deprecated without a word", s.Name)
+		}
+	}
+	Builtin()[0].Name = "changed"
+	if Builtin()[0].Name == "changed" {
+		t.Error("the list can be changed from outside")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"servers":[` + whole + `],"metadata":{"nextCursor":"c","count":1}}`))
+	f.Add([]byte(`{"servers":[{"server":{"name":"a.b/c","description":"\u202e","version":"1"}}],"metadata":7}`))
+	f.Add([]byte(`<html>`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p, err := decodePage(body)
+		if err != nil {
+			return
+		}
+		for i := range p.servers {
+			s := &p.servers[i]
+			for _, text := range append([]string{s.Name, s.Title, s.Description, s.StatusMessage, s.Version}, s.Dropped...) {
+				if strings.ContainsFunc(text, Hidden) {
+					t.Fatalf("hidden characters in %q", text)
+				}
+			}
+			for _, p := range s.Packages {
+				if strings.HasPrefix(p.Identifier, "-") || strings.Contains(p.Identifier, "..") && strings.Contains("/"+p.Identifier+"/", "/../") {
+					t.Fatalf("identifier %q", p.Identifier)
+				}
+			}
+			raw, err := s.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := decodeRecord(raw)
+			if err != nil {
+				t.Fatalf("what was read cannot be read again: %v\n%s", err, raw)
+			}
+			if a, b := text(t, s), text(t, again); a != b {
+				t.Fatalf("kept as\n%s\ncame back as\n%s", a, b)
+			}
+		}
+	})
+}
+
+func text(t *testing.T, s *Server) string {
+	t.Helper()
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(string(raw), s.Status, s.StatusMessage, s.Latest, s.UpdatedAt.UTC(), s.PublishedAt.UTC())
+}

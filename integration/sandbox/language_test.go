@@ -1,0 +1,155 @@
+package sandbox_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/sandbox"
+)
+
+// What the language of 2023 has, a script has: one value each.
+func TestLanguage(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, code, want string }{
+		{"a number", `return 1+1`, `2`},
+		{"nothing", `1+1`, ``},
+		{"undefined", `return undefined`, ``},
+		{"null", `return null`, `null`},
+		{"top-level await", `const x = await Promise.resolve(3); return x`, `3`},
+		{"a promise returned", `return Promise.resolve([1])`, `[1]`},
+		{"a string of every kind", `return "\u2028é😀\n\"<>&"`, `"` + "\u2028" + `é😀\n\"<>&"`},
+		{"private fields", `class A { #x = 1; static #n = 0; get x() { A.#n++; return this.#x + A.#n } has(o) { return #x in o } } const a = new A(); return [a.x, a.has(a), a.has({})]`, `[2,true,false]`},
+		{"static blocks", `class A { static v; static { A.v = 5 } } return A.v`, `5`},
+		{"generators", `function* g() { const x = yield 1; yield x * 2 } const i = g(); i.next(); return i.next(21).value`, `42`},
+		{"async iterators", `async function* g() { for (let i = 0; i < 3; i++) { await null; yield i } } const out = []; for await (const x of g()) out.push(x); return out`, `[0,1,2]`},
+		{"Map and Set", `return [new Map([["a", 1]]), new Set([1, 1, 2]), new Map([[{}, 1]])]`, `[{"a":1},[1,2],[[{},1]]]`},
+		{"BigInt", `return 2n ** 70n`, `"1180591620717411303424"`},
+		{"named groups", `return "2026-11-28".match(/(?<y>\d+)-(?<m>\d+)/).groups.m`, `"11"`},
+		{"look-behind", `return "a1b2".replace(/(?<=b)\d/, "X")`, `"a1bX"`},
+		{"unicode properties", `return "äb1".match(/\p{L}+/u)[0]`, `"äb"`},
+		{"at", `return [1,2,3].at(-1)`, `3`},
+		{"findLast", `return [1,2,3].findLast(x => x < 3)`, `2`},
+		{"toSorted and with", `const a = [3,1,2]; return [a.toSorted(), a.toReversed(), a.with(0, 9), a.toSpliced(0, 1), a]`, `[[1,2,3],[2,1,3],[9,1,2],[1,2],[3,1,2]]`},
+		{"flatMap", `return [[1],[2]].flatMap(x => x)`, `[1,2]`},
+		{"groupBy", `return Object.groupBy([1,2,3], x => x % 2 ? "odd" : "even")`, `{"odd":[1,3],"even":[2]}`},
+		{"fromEntries", `return Object.fromEntries(Object.entries({a: 1}).map(([k, v]) => [k + k, v]))`, `{"aa":1}`},
+		{"optional chaining", `const o = {a: {b: null}}; return [o?.a?.b?.c ?? "none", o.x?.()]`, `["none",null]`},
+		{"logical assignment", `let a = null; a ??= 4; a ||= 5; a &&= 6; return a`, `6`},
+		{"destructuring", `const {a, ...rest} = {a: 1, b: 2}; const [x = 7, , y] = [undefined, 1, 2]; return {a, rest, x, y}`, `{"a":1,"rest":{"b":2},"x":7,"y":2}`},
+		{"template literals", "return `a${1 + 1}b`", `"a2b"`},
+		{"tagged templates", "const t = (s, ...v) => s.raw.join('|') + v; return t`a${1}\\n`", `"a|\\n1"`},
+		{"labels and switch", `let n = 0; outer: for (;;) { for (;;) { switch (++n) { case 3: break outer } } } return n`, `3`},
+		{"errors and cause", `try { throw new Error("x", {cause: 1}) } catch (e) { return [e.message, e.cause, e instanceof Error] } finally { }`, `["x",1,true]`},
+		{"an aggregate error", `try { await Promise.any([Promise.reject(new Error("a"))]) } catch (e) { return e.errors.length }`, `1`},
+		{"allSettled", `return (await Promise.allSettled([1, Promise.reject(new Error("no"))])).map(x => x.status)`, `["fulfilled","rejected"]`},
+		{"symbols", `const s = Symbol("d"); return [s.description, {[s]: 1}[s]]`, `["d",1]`},
+		{"Proxy and Reflect", `return new Proxy({}, {get: (_, k) => k + "!"}).hi`, `"hi!"`},
+		{"typed arrays", `return new Uint8Array([1,2,300])`, `[1,2,44]`},
+		{"dates", `return new Date(0)`, `"1970-01-01T00:00:00.000Z"`},
+		{"WeakMap", `const k = {}; const w = new WeakMap([[k, 1]]); return w.get(k)`, `1`},
+		{"numbers that JSON lacks", `return [NaN, Infinity, -0]`, `[null,null,0]`},
+		{"numeric separators", `return 1_000`, `1000`},
+		{"exponent", `return 2 ** 3 ** 2`, `512`},
+		{"getters", `return {get a() { return 1 }}`, `{"a":1}`},
+		{"toJSON", `return {toJSON: () => ({b: 1})}`, `{"b":1}`},
+		{"functions are left out", `return {f() {}, g: () => 1, s: Symbol("x"), u: undefined, a: [undefined, () => 1]}`, `{"a":[null,null]}`},
+		{"an error as value", `const e = new TypeError("x"); e.code = 5; return e`, `{"name":"TypeError","message":"x","code":5}`},
+		{"structuredClone", `const a = {m: new Map([[1, new Set([2])]]), d: new Date(5)}; a.self = a; const b = structuredClone(a); return [b !== a, b.self === b, b.m.get(1).has(2), b.d.getTime()]`, `[true,true,true,5]`},
+		{"queueMicrotask", `let x = 0; queueMicrotask(() => { x = 1 }); await null; await null; return x`, `1`},
+		{"strict mode", `try { undeclared = 1 } catch (e) { return e.name }`, `"ReferenceError"`},
+		{"this", `return this === globalThis`, `true`},
+		{"no arguments", `return typeof globalThis.arguments`, `"undefined"`},
+		{"a hashbang is no code", "return 1 //#!", `1`},
+		{"a comment at the end", "return 1 // the end", `1`},
+		{"a lone surrogate", `return "a\ud800b"`, `"a` + "\ufffd" + `b"`},
+		{"a lone surrogate as a name", `return {"\udc00": 1}`, `{"` + "\ufffd" + `":1}`},
+		{"a member called typed", `return {typed: new Uint8Array([1])}`, `{"typed":[1]}`},
+		{"the same object twice", `const a = [1]; return [a, a]`, `[[1],[1]]`},
+		{"an own member __proto__", `return JSON.parse('{"__proto__": 1}')`, `{"__proto__":1}`},
+		{"a class's own prototype", `class P { x = 1; get y() { return 2 } } return new P()`, `{"x":1}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := value(t, tt.code); got != tt.want {
+				t.Errorf("%s\n got %s\nwant %s", tt.code, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTypeScript(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, code, want string }{
+		{"annotations", `const a: number = 1; function f<T>(x: T): T { return x } return f<number>(a)`, `1`},
+		{"interfaces and types", "interface A { x: number }\ntype B = A & { y?: string }\nconst b: B = { x: 1 };\nreturn b", `{"x":1}`},
+		{"as, satisfies and !", `const a = ({x: 1} as any) satisfies object; return a!.x`, `1`},
+		{"enums", `enum E { A = 1, B } return E.B`, `2`},
+		{"parameter properties", `class A { constructor(private x: number) {} get() { return this.x } } return new A(4).get()`, `4`},
+		{"await", `const x: number = await Promise.resolve(1); return x`, `1`},
+		{"abstract classes", `abstract class A { abstract f(): number } class B extends A { f() { return 2 } } return new B().f()`, `2`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, lang := range []sandbox.Language{sandbox.Auto, sandbox.TypeScript} {
+				h := launch(t, nil)
+				o := h.run(t, &sandbox.Script{Code: tt.code, Language: lang})
+				if o.Failure != nil || string(o.Value) != tt.want {
+					t.Errorf("%s: %v, got %s, want %s", lang, o.Failure, o.Value, tt.want)
+				}
+			}
+			o := launch(t, nil).run(t, &sandbox.Script{Code: tt.code, Language: sandbox.JavaScript})
+			if o.Failure == nil || o.Failure.Kind != sandbox.FailSyntax {
+				t.Errorf("as JavaScript: %v", o.Failure)
+			}
+		})
+	}
+}
+
+// Where something fails is told in the author's lines and columns.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, code   string
+		kind         sandbox.FailureKind
+		line, column int
+		message      string // a part
+		caret        string // the text from the caret on
+	}{
+		{"syntax in the first line", `return 1 +* 2`, sandbox.FailSyntax, 1, 11, "Unexpected \"*\"", "* 2"},
+		{"syntax in a later line", "const a = 1;\n  foo( ;\n", sandbox.FailSyntax, 2, 8, "Unexpected \";\"", ";"},
+		{"a bracket too many", "if (1) {\n}\n}\nreturn 1", sandbox.FailSyntax, 4, 1, "one too many", "return"},
+		{"a bracket too few", "if (1) {\n  return 1\n", sandbox.FailSyntax, 2, 11, "not closed", ""},
+		{"a wrapper that was closed", "})\n(async () => {", sandbox.FailSyntax, 2, 15, "not open", ""},
+		{"thrown in the first line", `const x = null; x.y.z`, sandbox.FailException, 1, 18, "null", ".y.z"},
+		{"thrown in a later line", "const a = 1\n\nfunction g() {\n\tthrow new TypeError('hey')\n}\ng()", sandbox.FailException, 4, 21, "TypeError: hey", "('hey')"},
+		{"thrown after an await", "await null;\nawait null;\nnull.x", sandbox.FailException, 3, 5, "TypeError", ".x"},
+		{"thrown in TypeScript", "interface A {\n  a: number\n}\nconst b: A = null as any;\nreturn b.a.c", sandbox.FailException, 5, 8, "TypeError", "b.a.c"},
+		{"thrown in TypeScript, first line", "const b: any = null; return b.x", sandbox.FailException, 1, 29, "TypeError", "b.x"},
+		{"no such name", "let x = 1;\nreturn y + 1", sandbox.FailException, 2, 8, "'y' is not defined", "y + 1"},
+		{"a failed call", "const a = 1;\nawait servers.files.fail()", sandbox.FailException, 2, 25, "the tool says no", "()"},
+		{"an import", "const a = 1\nimport fs from 'fs'\n", sandbox.FailUnsupported, 2, 8, "imports a module", "fs from"},
+		{"an export", "export const a = 1", sandbox.FailUnsupported, 1, 1, "exports", "export"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, _ := js(t, tt.code)
+			f := o.Failure
+			if f == nil {
+				t.Fatalf("no failure, but %s", o.Value)
+			}
+			if f.Kind != tt.kind || f.Line != tt.line || f.Column != tt.column || !strings.Contains(f.Message, tt.message) {
+				t.Errorf("%s %d:%d %q\n%s\n%s", f.Kind, f.Line, f.Column, f.Message, f.Excerpt, f.Stack)
+			}
+			source, caret, ok := strings.Cut(f.Excerpt, "\n")
+			if !ok {
+				t.Fatalf("excerpt %q", f.Excerpt)
+			}
+			if at := strings.IndexByte(caret, '^'); at < 0 || !strings.HasPrefix(string([]rune(source + " ")[at:]), tt.caret) {
+				t.Errorf("the caret is not at %q:\n%s", tt.caret, f.Excerpt)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Frame is what passes between a host and a worker, one JSON text each behind
+// four bytes of length: exactly one of the pointers is set, or Ready. A host
+// sends Script and Reply, a worker the others.
+type Frame struct {
+	Run     uint64   `json:"run,omitempty"`
+	Script  *Script  `json:"script,omitempty"`
+	Reply   *Reply   `json:"reply,omitempty"`
+	Ready   *Status  `json:"ready,omitempty"`
+	Ask     *Ask     `json:"ask,omitempty"`
+	Line    *Line    `json:"line,omitempty"`
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Status says what holds a worker, for people who want to know.
+type Status struct {
+	Landlock string `json:"landlock"` // "ABI 7", or why not
+	Seccomp  string `json:"seccomp"`  // "on", or why not
+	Rlimits  string `json:"rlimits"`  // "on", or why not
+}
+
+// MaxFrame is the largest frame that passes, in bytes.
+const MaxFrame = 128 << 20
+
+const headBytes = 4 // the length in front of a frame
+
+// frameStart is what a reader sets aside for a frame before it has seen that
+// much of it: a length alone must not take memory.
+const frameStart = 64 << 10
+
+// WriteFrame writes f with one call of w.Write.
+func WriteFrame(w io.Writer, f *Frame) error {
+	data, err := EncodeFrame(f)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// EncodeFrame returns what [WriteFrame] writes.
+func EncodeFrame(f *Frame) ([]byte, error) {
+	var b bytes.Buffer
+	b.Write(make([]byte, headBytes))
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // it would make strings longer than they were counted
+	if err := enc.Encode(f); err != nil {
+		return nil, fmt.Errorf("sandbox: encode a frame: %w", err)
+	}
+	data := b.Bytes()
+	size := len(data) - headBytes
+	if size > MaxFrame {
+		return nil, fmt.Errorf("sandbox: a frame of %d bytes is over the limit of %d", size, MaxFrame)
+	}
+	binary.BigEndian.PutUint32(data, uint32(size))
+	return data, nil
+}
+
+// ReadFrame reads one frame. The limit of its size is asked for once it has
+// begun. It returns io.EOF where the stream ends between two frames.
+func ReadFrame(r io.Reader, limit func() int64) (*Frame, error) {
+	var head [headBytes]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	size := int64(binary.BigEndian.Uint32(head[:]))
+	if most := limit(); size > most {
+		return nil, fmt.Errorf("sandbox: a frame of %d bytes is over the limit of %d", size, most)
+	}
+	body, err := readBody(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: a frame was cut off: %w", err)
+	}
+	var f Frame
+	if err := json.Unmarshal(body, &f); err != nil {
+		return nil, fmt.Errorf("sandbox: a frame does not parse: %w", err)
+	}
+	return &f, nil
+}
+
+func readBody(r io.Reader, size int64) ([]byte, error) {
+	var body bytes.Buffer
+	body.Grow(int(min(size, frameStart)))
+	if n, err := io.CopyN(&body, r, size); err != nil || n != size {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return body.Bytes(), nil
+}

@@ -1,0 +1,701 @@
+// The bridge: everything that a script finds besides ECMAScript. It is
+// evaluated before any script and keeps the intrinsics it needs, so that what a
+// script does to its globals changes nothing here. Results are made with object
+// literals and captured functions only: literals define their members, where an
+// assignment would meet a setter on a polluted prototype.
+(function (hostAsk, hostSleep, hostSay, hostSettled, hostDone, hostFail) {
+  "use strict";
+  const G = globalThis;
+  const apply = Reflect.apply;
+  const uncurry = (f) => Function.prototype.call.bind(f);
+  const O = Object, Err = Error, TErr = TypeError, RErr = RangeError, SyntaxError_ = SyntaxError, P = Promise, Prox = Proxy, Str = String, Num = Number;
+  const create = O.create, freeze = O.freeze, keysOf = O.keys, protoOf = O.getPrototypeOf, define = O.defineProperty;
+  const describeProp = O.getOwnPropertyDescriptor;
+  const ObjectProto = O.prototype, FunctionProto = Function.prototype;
+  const isArray = Array.isArray;
+  const quote = JSON.stringify, parse = JSON.parse;
+  const isFinite = Num.isFinite, ceil = Math.ceil;
+  const tagOf = uncurry(ObjectProto.toString);
+  const wellFormed = uncurry(Str.prototype.toWellFormed);
+  const slice = uncurry(Str.prototype.slice);
+  const lower = uncurry(Str.prototype.toLowerCase);
+  const charCode = uncurry(Str.prototype.charCodeAt);
+  const indexOf = uncurry(Str.prototype.indexOf);
+  const bigToString = uncurry(BigInt.prototype.toString);
+  const symToString = uncurry(Symbol.prototype.toString);
+  const mapGet = uncurry(Map.prototype.get), mapSet = uncurry(Map.prototype.set), mapHas = uncurry(Map.prototype.has);
+  const mapDelete = uncurry(Map.prototype.delete), mapEach = uncurry(Map.prototype.forEach);
+  const setAdd = uncurry(Set.prototype.add), setHas = uncurry(Set.prototype.has), setDelete = uncurry(Set.prototype.delete);
+  const setEach = uncurry(Set.prototype.forEach);
+  const dateTime = uncurry(Date.prototype.getTime), now = Date.now;
+  const then = uncurry(P.prototype.then);
+  const typedTag = uncurry(describeProp(protoOf(Uint8Array.prototype), Symbol.toStringTag).get);
+  const typedLength = uncurry(describeProp(protoOf(Uint8Array.prototype), "length").get);
+  const typedSlice = uncurry(protoOf(Uint8Array.prototype).slice);
+  const bufferSlice = uncurry(ArrayBuffer.prototype.slice);
+  const D = Date, M = Map, S = Set, RE = RegExp;
+
+  const fault = (E, code, message, hint) => {
+    const e = new E(message);
+    define(e, "code", { __proto__: null, value: code, enumerable: true, writable: true, configurable: true });
+    if (hint !== undefined) define(e, "hint", { __proto__: null, value: hint, enumerable: true, writable: true, configurable: true });
+    return e;
+  };
+  const name = (t) => slice(Str(t), 0, 200);
+
+  // ---- values as JSON ------------------------------------------------------
+
+  const MAX_DEPTH = 1000;
+  const isKind = (v, tag, brand) => {
+    if (tagOf(v) !== tag) return false;
+    try { brand(v); return true; } catch { return false; }
+  };
+  const mapSize = uncurry(describeProp(M.prototype, "size").get), setSize = uncurry(describeProp(S.prototype, "size").get);
+
+  // plain returns what stands for an object that JSON would lose.
+  const plain = (v) => {
+    const proto = protoOf(v);
+    if (proto === ObjectProto || proto === null) return v;
+    if (isKind(v, "[object Map]", mapSize)) {
+      let named = true;
+      mapEach(v, (_, k) => { if (typeof k !== "string") named = false; });
+      const out = named ? create(null) : [];
+      let n = 0;
+      mapEach(v, (x, k) => {
+        define(out, named ? k : n++, { __proto__: null, value: named ? x : [k, x], enumerable: true, writable: true, configurable: true });
+      });
+      return out;
+    }
+    if (isKind(v, "[object Set]", setSize)) {
+      const out = [];
+      let n = 0;
+      setEach(v, (x) => { define(out, n++, { __proto__: null, value: x, enumerable: true, writable: true, configurable: true }); });
+      return out;
+    }
+    if (v instanceof Err) {
+      const out = create(null);
+      out.name = v.name; out.message = v.message;
+      const ks = keysOf(v);
+      for (let i = 0; i < ks.length; i++) out[ks[i]] = v[ks[i]];
+      if (v.cause !== undefined) out.cause = v.cause;
+      return out;
+    }
+    if (typedTag(v) !== undefined) {
+      const out = [];
+      for (let i = 0, n = typedLength(v); i < n; i++) define(out, i, { __proto__: null, value: v[i], enumerable: true, writable: true, configurable: true });
+      return out;
+    }
+    return v;
+  };
+
+  // asJSON returns what a host is given of a value, undefined where that is
+  // nothing. The engine's own writer does the work; the replacer, which it calls
+  // for each value, counts and can be interrupted. What it refuses is written
+  // once more by serialise, which knows where it went wrong.
+  const asJSON = (v, budget, what) => {
+    let size = 0;
+    const replace = (_, x) => {
+      switch (typeof x) {
+        case "string": size += x.length + 2; break;
+        case "bigint": x = bigToString(x); size += x.length + 2; break;
+        case "object": if (x !== null) x = plain(x); size += 2; break;
+        default: size += 2;
+      }
+      if (size > budget) {
+        throw fault(RErr, "OUTPUT_LIMIT", `${what}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
+      }
+      return x;
+    };
+    try {
+      return quote(v, replace);
+    } catch (e) {
+      if (isLimit(e)) throw e;
+      return serialise(v, budget, what, false);
+    }
+  };
+
+  // serialise writes v as JSON without recursion. With lenient it writes
+  // something for everything, as a console does; else it refuses what has no end.
+  const serialise = (v, budget, what, lenient) => {
+    const out = { text: "" };
+    const path = new S();
+    let top = null; // the innermost open array or object
+    let depth = 0;
+    const full = () => {
+      if (out.text.length > budget) {
+        throw fault(RErr, "OUTPUT_LIMIT", `${what}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
+      }
+    };
+    const where = () => {
+      let p = "";
+      for (let t = top, n = 0; t !== null && n < 20; t = t.up, n++) p = (t.list ? `[${t.i}]` : `.${name(t.keys[t.i])}`) + p;
+      return p === "" ? "" : ` at ${p}`;
+    };
+    const scalar = (x) => {
+      switch (typeof x) {
+        case "string": return quote(wellFormed(x));
+        case "number": return isFinite(x) ? Str(x) : lenient ? Str(x) : "null";
+        case "boolean": return x ? "true" : "false";
+        case "bigint": return lenient ? bigToString(x) + "n" : `"${bigToString(x)}"`;
+        case "undefined": return lenient ? "undefined" : undefined;
+        case "symbol": return lenient ? symToString(x) : undefined;
+        case "function": {
+          if (!lenient) return undefined;
+          let n = "";
+          try { n = name(x.name); } catch { /* a trap */ }
+          return n === "" ? "[Function]" : `[Function ${n}]`;
+        }
+      }
+      return x === null ? "null" : "";
+    };
+    // open begins an array or object, behind head, or returns what to write in
+    // its place.
+    const open = (x, key, head) => {
+      if (typeof x.toJSON === "function" && !(lenient && x instanceof Err)) {
+        const j = x.toJSON(key);
+        if (typeof j !== "object" || j === null) return scalar(j);
+        x = j;
+      }
+      x = lenient && x instanceof Err ? x : plain(x);
+      if (lenient && x instanceof Err) return describeError(x).text;
+      if (setHas(path, x)) {
+        if (lenient) return "[Circular]";
+        throw fault(TErr, "NOT_JSON", `${what}: circular${where()}`, "return a part of it that does not contain itself");
+      }
+      if (depth >= (lenient ? 12 : MAX_DEPTH)) {
+        if (lenient) return "[…]";
+        throw fault(RErr, "NOT_JSON", `${what}: nested more than ${MAX_DEPTH} levels deep`, "flatten it before you return it");
+      }
+      const list = isArray(x);
+      const keys = list ? null : keysOf(x);
+      setAdd(path, x);
+      depth++;
+      top = { up: top, src: x, list, keys, n: list ? x.length : keys.length, i: -1, some: false };
+      out.text += head + (list ? "[" : "{");
+      return null;
+    };
+    const first = typeof v === "object" && v !== null ? open(v, "", "") : scalar(v);
+    if (first !== null) return first;
+    while (top !== null) {
+      const t = top;
+      if (++t.i >= t.n) {
+        out.text += t.list ? "]" : "}";
+        setDelete(path, t.src);
+        depth--;
+        top = t.up;
+        continue;
+      }
+      const key = t.list ? t.i : t.keys[t.i];
+      let x, threw = false;
+      if (lenient) {
+        try { x = t.src[key]; } catch { threw = true; }
+      } else {
+        x = t.src[key];
+      }
+      let head = t.some ? "," : "";
+      if (!t.list) head += quote(wellFormed(key)) + ":";
+      let s;
+      if (typeof x === "object" && x !== null) s = lenient ? attempt(() => open(x, Str(key), head)) : open(x, Str(key), head);
+      else s = threw ? "[Throws]" : scalar(x);
+      if (s === undefined && t.list) s = "null";
+      if (s === undefined) continue;
+      t.some = true;
+      if (s !== null) out.text += head + s;
+      full();
+    }
+    return out.text;
+  };
+  const attempt = (f) => { try { return f(); } catch (e) { if (isLimit(e)) throw e; return "[Throws]"; } };
+  const isLimit = (e) => { try { return e.code === "OUTPUT_LIMIT"; } catch { return false; } };
+
+  // ---- errors --------------------------------------------------------------
+
+  const text = (f) => { try { const t = f(); return t === undefined || t === null ? "" : typeof t === "string" ? t : inspect(t, 2000); } catch { return ""; } };
+
+  // describeError takes an exception apart; nothing that it meets can throw.
+  const describeError = (e) => {
+    if ((typeof e !== "object" && typeof e !== "function") || e === null) {
+      return { name: "", message: inspect(e, 2000), text: inspect(e, 2000), stack: "", thrown: false };
+    }
+    let isError = false;
+    try { isError = e instanceof Err; } catch { /* a trap */ }
+    const n = text(() => e.name), m = text(() => e.message);
+    const d = {
+      name: slice(n, 0, 200), message: slice(isError || m !== "" ? m : inspect(e, 2000), 0, 8000), text: "",
+      stack: isError ? slice(text(() => e.stack), 0, 20000) : "", code: slice(text(() => e.code), 0, 200), hint: slice(text(() => e.hint), 0, 4000),
+      call: undefined, cause: "", many: undefined,
+    };
+    d.text = d.name !== "" && d.message !== "" ? `${d.name}: ${d.message}` : d.name + d.message;
+    try {
+      const c = failedRead(failed, e);
+      if (c !== undefined) d.call = c;
+    } catch { /* no key */ }
+    try {
+      if (e.cause !== undefined && e.cause !== e) d.cause = slice(typeof e.cause === "object" && e.cause !== null ? text(() => e.cause.message) : inspect(e.cause, 500), 0, 500);
+    } catch { /* a trap */ }
+    try {
+      if (isArray(e.errors) && d.name === "AggregateError") {
+        let all = "";
+        for (let i = 0; i < e.errors.length && i < 5; i++) all += (i > 0 ? "; " : "") + slice(text(() => e.errors[i].message), 0, 300);
+        d.many = all;
+      }
+    } catch { /* a trap */ }
+    return d;
+  };
+
+  // ---- the console ---------------------------------------------------------
+
+  const inspect = (v, budget) => {
+    try {
+      if (typeof v === "string") return wellFormed(v);
+      return serialise(v, budget, "this", true);
+    } catch (e) {
+      return isLimit(e) ? "[too long to show]" : "[cannot be shown]";
+    }
+  };
+  const MAX_LINE = 10000;
+  const line = (args, from) => {
+    let out = "";
+    for (let i = from; i < args.length; i++) {
+      if (i > from) out += " ";
+      out += inspect(args[i], MAX_LINE * 4);
+      if (out.length > MAX_LINE) return slice(out, 0, MAX_LINE) + `… (${out.length - MAX_LINE} characters more)`;
+    }
+    return out;
+  };
+  const say = (level, args, from) => { hostSay(level, wellFormed(line(args, from))); };
+  const counts = new M(), times = new M();
+  const console = {
+    log(...a) { say("log", a, 0); }, info(...a) { say("info", a, 0); }, warn(...a) { say("warn", a, 0); },
+    error(...a) { say("error", a, 0); }, debug(...a) { say("debug", a, 0); }, trace(...a) { say("debug", a, 0); },
+    dir(v) { say("log", [v], 0); }, table(v) { say("log", [v], 0); },
+    group(...a) { if (a.length > 0) say("log", a, 0); }, groupCollapsed(...a) { if (a.length > 0) say("log", a, 0); }, groupEnd() {},
+    assert(ok, ...a) { if (!ok) say("error", ["Assertion failed", ...a], 0); },
+    count(label = "default") { const n = (mapGet(counts, label) ?? 0) + 1; mapSet(counts, label, n); say("log", [`${name(label)}: ${n}`], 0); },
+    time(label = "default") { mapSet(times, label, now()); },
+    timeLog(label = "default") { say("log", [`${name(label)}: ${now() - (mapGet(times, label) ?? now())} ms`], 0); },
+    timeEnd(label = "default") { say("log", [`${name(label)}: ${now() - (mapGet(times, label) ?? now())} ms`], 0); mapDelete(times, label); },
+  };
+
+  // ---- what a script asks for ----------------------------------------------
+
+  const waiting = new M(); // id: what settles the promise
+  const failed = new WeakMap(); // error: the call error it was made of
+  const failedRead = uncurry(WeakMap.prototype.get), failedWrite = uncurry(WeakMap.prototype.set);
+  let limits = { budget: 0, maxSleep: 0 };
+  let config = { servers: [], results: [] };
+
+  const begin = (start) => new P((resolve, reject) => {
+    // Made now, since later there is no frame of the author's on the stack.
+    const site = new Err("");
+    const id = start();
+    if (typeof id === "string") { // over a bound
+      const f = parse(id);
+      reject(fault(RErr, f.code, f.message, f.hint));
+      return;
+    }
+    mapSet(waiting, id, { resolve, reject, site });
+  });
+  const rejected = (e) => new P((_, reject) => reject(e));
+  const ask = (kind, server, tool, args, opts) => begin(() => hostAsk(kind, server, tool, args, opts.timeoutMs, opts.raw));
+
+  const options = (o) => {
+    const out = { timeoutMs: 0, raw: false };
+    if (o === undefined || o === null) return out;
+    if (typeof o !== "object") throw fault(TErr, "VALIDATION_ERROR", "the options of a call are no object", "write {raw: true} or {timeoutMs: 5000}");
+    const ks = keysOf(o);
+    for (let i = 0; i < ks.length; i++) {
+      const v = o[ks[i]];
+      switch (ks[i]) {
+        case "raw": out.raw = !!v; break;
+        case "timeoutMs":
+          if (v === undefined) break;
+          if (typeof v !== "number" || !(v >= 1) || v > 86400000) throw fault(RErr, "VALIDATION_ERROR", `timeoutMs is ${inspect(v, 100)}; it must be a number from 1 to 86400000`);
+          out.timeoutMs = ceil(v);
+          break;
+        default:
+          throw fault(TErr, "VALIDATION_ERROR", `a call has no option ${quote(name(ks[i]))}`, "the options are raw and timeoutMs; the tool's own arguments are the object before them");
+      }
+    }
+    return out;
+  };
+
+  const objectText = (args, what) => {
+    if (args === undefined || args === null) return "{}";
+    if (typeof args !== "object" || isArray(args)) throw fault(TErr, "VALIDATION_ERROR", `${what} must be an object, not ${isArray(args) ? "an array" : "a " + typeof args}`, "write {name: value}");
+    const t = asJSON(args, limits.budget, what);
+    if (t === undefined || charCode(t, 0) !== 123) throw fault(TErr, "VALIDATION_ERROR", `${what} must be an object`, "write {name: value}");
+    return t;
+  };
+
+  const invoke = (server, tool, args, opts) => {
+    try {
+      if (typeof tool !== "string" || tool === "") throw fault(TErr, "VALIDATION_ERROR", `the name of a tool of ${quote(server)} must be a string, not ${inspect(tool, 100)}`, `write servers[${quote(server)}].call("tool", {…})`);
+      const o = options(opts);
+      return ask("call", server, wellFormed(tool), objectText(args, `the arguments of ${name(server)}.${name(tool)}`), o);
+    } catch (e) {
+      return rejected(e);
+    }
+  };
+
+  // nearest returns up to three names that are like one.
+  const nearest = (wanted, names) => {
+    const w = slice(lower(wanted), 0, 64);
+    const found = [];
+    let n = 0;
+    for (let limit = 0; limit < 4 && n < 3; limit++) {
+      for (let i = 0; i < names.length && n < 3; i++) {
+        const c = slice(lower(names[i]), 0, 64);
+        const d = c === w ? 0 : indexOf(c, w) >= 0 || (c.length > 2 && indexOf(w, c) >= 0) ? 1 : distance(w, c);
+        if (d === limit && d < 4 && d <= w.length / 2 + 1) define(found, n++, { __proto__: null, value: names[i], enumerable: true });
+      }
+    }
+    return found;
+  };
+  const distance = (a, b) => {
+    let row = create(null);
+    for (let j = 0; j <= b.length; j++) row[j] = j;
+    for (let i = 1; i <= a.length; i++) {
+      const next = create(null);
+      next[0] = i;
+      for (let j = 1; j <= b.length; j++) {
+        const change = row[j - 1] + (charCode(a, i - 1) === charCode(b, j - 1) ? 0 : 1);
+        const grow = (row[j] < next[j - 1] ? row[j] : next[j - 1]) + 1;
+        next[j] = change < grow ? change : grow;
+      }
+      row = next;
+    }
+    return row[b.length];
+  };
+  const listed = (names) => {
+    let out = "";
+    for (let i = 0; i < names.length && i < 10; i++) out += (i > 0 ? ", " : "") + quote(names[i]);
+    return names.length > 10 ? out + ", …" : out;
+  };
+
+  // asIdentifier is a name with what an identifier cannot hold replaced, so that
+  // read-file may be written read_file where that is meant by one tool only.
+  const asIdentifier = (s) => {
+    let out = "";
+    for (let i = 0; i < s.length; i++) {
+      const c = charCode(s, i);
+      out += (c >= 48 && c <= 57) || (c >= 65 && c <= 90) || (c >= 97 && c <= 122) || c === 36 || c === 95 ? s[i] : "_";
+    }
+    return out;
+  };
+  const index = (names) => {
+    const byName = new M();
+    for (let i = 0; i < names.length; i++) mapSet(byName, names[i], names[i]);
+    for (let i = 0; i < names.length; i++) {
+      const id = asIdentifier(names[i]);
+      if (id !== names[i] && !mapHas(byName, id)) mapSet(byName, id, names[i]);
+      else if (id !== names[i] && mapGet(byName, id) !== id) mapSet(byName, id, undefined); // means two
+    }
+    return byName;
+  };
+
+  // What every object has, and engines and tools look for: on servers and their
+  // handles these are a server or a tool only where one is known by that name.
+  const common = (key) => {
+    switch (key) {
+      case "then": case "toJSON": case "constructor": case "__proto__": case "valueOf": case "hasOwnProperty": case "inspect":
+      case "prototype": case "nodeType": case "isPrototypeOf": case "toLocaleString": return undefined;
+    }
+    return none;
+  };
+  const none = freeze(create(null));
+
+  const handle = (s, target) => {
+    const known = index(s.tools ?? []);
+    const made = new M();
+    const tool = (key) => {
+      let f = mapGet(made, key);
+      if (f === undefined) {
+        const real = mapGet(known, key) ?? key;
+        f = freeze((args, opts) => invoke(s.name, real, args, opts));
+        mapSet(made, key, f);
+      }
+      return f;
+    };
+    const call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts));
+    return new Prox(target, {
+      __proto__: null,
+      get(_, key) {
+        if (typeof key !== "string") return undefined;
+        if (key === "call") return call;
+        if (key === "then") return undefined; // await servers.x must not call a tool
+        if (!mapHas(known, key)) {
+          if (key === "toString") return () => `[server ${s.name}]`;
+          const c = common(key);
+          if (c !== none) return c;
+        }
+        return tool(key);
+      },
+      has: (_, key) => typeof key === "string" && (key === "call" || mapHas(known, key)),
+      set: (_, key) => { throw fault(TErr, "READ_ONLY", `${name(s.name)}.${typeof key === "string" ? name(key) : "…"} cannot be set`); },
+      defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false,
+      getPrototypeOf: () => null, ownKeys: () => [], getOwnPropertyDescriptor: () => undefined, isExtensible: () => true, preventExtensions: () => false,
+      apply: (t) => apply(t, undefined, []),
+    });
+  };
+
+  const makeServers = () => {
+    const names = [];
+    for (let i = 0; i < config.servers.length; i++) define(names, i, { __proto__: null, value: config.servers[i].name, enumerable: true });
+    const known = index(names);
+    const byName = new M(), made = new M();
+    for (let i = 0; i < config.servers.length; i++) mapSet(byName, config.servers[i].name, config.servers[i]);
+    const list = () => parse(config.serversText);
+    let listing = freeze(() => list());
+    if (mapHas(known, "list") && mapHas(byName, "list")) listing = handle(mapGet(byName, "list"), () => list());
+    const server = (key) => {
+      const real = mapGet(known, key);
+      if (real === undefined) {
+        const near = nearest(key, names);
+        const message = wellFormed(`there is no server ${quote(name(key))}` + (near.length > 0 ? `; did you mean ${listed(near)}?` : ""));
+        const hint = wellFormed(names.length === 0 ? "this script can reach no server" : `servers.list() names them all: ${listed(names)}`);
+        const e = fault(Err, "SERVER_NOT_FOUND", message, hint);
+        failedWrite(failed, e, `{"code":"SERVER_NOT_FOUND","server":${quote(wellFormed(name(key)))},"message":${quote(message)},"hint":${quote(hint)}}`);
+        throw e;
+      }
+      let h = mapGet(made, real);
+      if (h === undefined) {
+        h = handle(mapGet(byName, real), create(null));
+        mapSet(made, real, h);
+      }
+      return h;
+    };
+    return new Prox(create(null), {
+      __proto__: null,
+      get(_, key) {
+        if (typeof key !== "string") return undefined;
+        if (key === "list") return listing;
+        if (!mapHas(known, key)) {
+          if (key === "toString") return () => "[servers]";
+          const c = common(key);
+          if (c !== none) return c;
+        }
+        return server(key);
+      },
+      has: (_, key) => typeof key === "string" && (key === "list" || mapGet(known, key) !== undefined),
+      set: (_, key) => { throw fault(TErr, "READ_ONLY", `servers.${typeof key === "string" ? name(key) : "…"} cannot be set`); },
+      defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false, getPrototypeOf: () => null,
+      isExtensible: () => true, preventExtensions: () => false,
+      ownKeys: () => { const out = []; for (let i = 0; i < names.length; i++) define(out, i, { __proto__: null, value: names[i], enumerable: true, configurable: true, writable: true }); return out; },
+      getOwnPropertyDescriptor: (_, key) => typeof key === "string" && mapHas(byName, key) ? { __proto__: null, value: server(key), enumerable: true, configurable: true, writable: false } : undefined,
+    });
+  };
+
+  const makeResults = () => {
+    const ids = config.results;
+    const known = new M(), made = new M();
+    for (let i = 0; i < ids.length; i++) mapSet(known, ids[i], true);
+    return new Prox(create(null), {
+      __proto__: null,
+      get(_, key) {
+        if (typeof key !== "string") return undefined;
+        if (!mapHas(known, key)) {
+          const c = key === "toString" ? () => "[results]" : common(key);
+          if (c !== none) return c;
+          throw fault(Err, "RESULT_NOT_FOUND", `there is no kept result ${quote(name(key))}`, ids.length === 0 ? "nothing is kept of earlier runs, or it was too old" : `kept are ${listed(ids)}`);
+        }
+        let p = mapGet(made, key);
+        if (p === undefined) {
+          p = ask("result", "", "", `{"id":${quote(key)}}`, { timeoutMs: 0, raw: false });
+          mapSet(made, key, p);
+        }
+        return p;
+      },
+      has: (_, key) => mapHas(known, key),
+      set: () => { throw fault(TErr, "READ_ONLY", "results cannot be set"); },
+      defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false, getPrototypeOf: () => null,
+      isExtensible: () => true, preventExtensions: () => false,
+      ownKeys: () => { const out = []; for (let i = 0; i < ids.length; i++) define(out, i, { __proto__: null, value: ids[i], enumerable: true, configurable: true, writable: true }); return out; },
+      getOwnPropertyDescriptor: (_, key) => mapHas(known, key) ? { __proto__: null, value: undefined, enumerable: true, configurable: true, writable: false } : undefined,
+    });
+  };
+
+  const discover = (query, opts) => {
+    try {
+      let o;
+      if (typeof query === "string") {
+        o = create(null);
+        if (opts !== undefined && opts !== null) {
+          if (typeof opts !== "object" || isArray(opts)) throw fault(TErr, "VALIDATION_ERROR", "the options of discover must be an object", 'write discover("read files", {limit: 5})');
+          const ks = keysOf(opts);
+          for (let i = 0; i < ks.length; i++) o[ks[i]] = opts[ks[i]];
+        }
+        o.query = query;
+      } else if (typeof query === "object" && query !== null && !isArray(query)) {
+        o = query;
+      } else {
+        throw fault(TErr, "VALIDATION_ERROR", `discover needs a query, not ${inspect(query, 100)}`, 'write await discover("read files")');
+      }
+      return ask("discover", "", "", objectText(o, "the arguments of discover"), { timeoutMs: 0, raw: false });
+    } catch (e) {
+      return rejected(e);
+    }
+  };
+
+  const sleep = (ms = 0) => {
+    const n = Num(ms);
+    if (!(n >= 0) || n > limits.maxSleep) {
+      return rejected(fault(RErr, "VALIDATION_ERROR", `sleep(${inspect(ms, 100)}): the time must be 0 to ${limits.maxSleep} milliseconds`, "sleep several times for longer waits"));
+    }
+    return begin(() => hostSleep(n));
+  };
+
+  // ---- what there is not ---------------------------------------------------
+
+  const absent = (key, instead, proto) => {
+    const f = function () { throw fault(Err, "UNSUPPORTED", `${key} is not available in this sandbox`, instead); };
+    if (proto !== undefined) define(f, "prototype", { __proto__: null, value: proto, writable: false });
+    define(f, "name", { __proto__: null, value: key });
+    return f;
+  };
+  const put = (key, value, enumerable = false) => define(G, key, { value, writable: true, configurable: true, enumerable });
+  {
+    const code = "write the code into the script itself";
+    const timer = "use await sleep(ms)";
+    const net = "only the tools of servers reach the outside: find one with discover(query)";
+    const mods = "there are no modules: standard ECMAScript, servers, discover, sleep and console are all there is";
+    const all = [
+      [Function, "Function"], [(async () => {}).constructor, "AsyncFunction"], [(function* () {}).constructor, "GeneratorFunction"],
+      [(async function* () {}).constructor, "AsyncGeneratorFunction"],
+    ];
+    for (const [C, key] of all) {
+      const f = absent(key, code, C.prototype);
+      define(C.prototype, "constructor", { __proto__: null, value: f, writable: false, configurable: false, enumerable: false });
+      if (key === "Function") put("Function", f);
+    }
+    put("eval", absent("eval", code));
+    for (const key of ["setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "clearImmediate"]) put(key, absent(key, timer));
+    for (const key of ["fetch", "XMLHttpRequest", "WebSocket", "EventSource"]) put(key, absent(key, net));
+    for (const key of ["require", "importScripts"]) put(key, absent(key, mods));
+    for (const key of ["SharedArrayBuffer", "Atomics", "std", "os", "bjson", "print", "scriptArgs", "navigator", "InternalError", "gc"]) delete G[key];
+    put("console", freeze(console));
+    put("discover", freeze(discover));
+    put("sleep", freeze(sleep));
+    put("queueMicrotask", freeze((f) => {
+      if (typeof f !== "function") throw new TErr("queueMicrotask needs a function");
+      then(new P((r) => r()), () => { f(); });
+    }));
+    put("structuredClone", freeze((v) => clone(v)));
+  }
+
+  // clone follows the standard for what scripts have: no transfer, no own classes.
+  const clone = (root) => {
+    const seen = new M();
+    const todo = { head: null };
+    const copy = (x) => {
+      if (typeof x === "function" || typeof x === "symbol") throw fault(TErr, "DATA_CLONE", `structuredClone: a ${typeof x} cannot be cloned`);
+      if (typeof x !== "object" || x === null) return x;
+      if (mapHas(seen, x)) return mapGet(seen, x);
+      let y, kind = 0;
+      if (isArray(x)) { y = []; y.length = x.length; }
+      else if (isKind(x, "[object Map]", mapSize)) { y = new M(); kind = 1; }
+      else if (isKind(x, "[object Set]", setSize)) { y = new S(); kind = 2; }
+      else if (isKind(x, "[object Date]", dateTime)) { y = new D(dateTime(x)); kind = 3; }
+      else if (typedTag(x) !== undefined) { y = typedSlice(x); kind = 3; }
+      else if (tagOf(x) === "[object ArrayBuffer]") { y = bufferSlice(x, 0); kind = 3; }
+      else if (tagOf(x) === "[object RegExp]") { y = new RE(x.source, x.flags); kind = 3; }
+      else if (x instanceof Err) { y = new Err(Str(x.message)); y.name = Str(x.name); kind = 3; }
+      else y = {};
+      mapSet(seen, x, y);
+      if (kind < 3) todo.head = { next: todo.head, x, y, kind };
+      return y;
+    };
+    const result = copy(root);
+    while (todo.head !== null) {
+      const { x, y, kind } = todo.head;
+      todo.head = todo.head.next;
+      if (kind === 1) mapEach(x, (v, k) => { mapSet(y, copy(k), copy(v)); });
+      else if (kind === 2) setEach(x, (v) => { setAdd(y, copy(v)); });
+      else {
+        const ks = keysOf(x);
+        for (let i = 0; i < ks.length; i++) define(y, ks[i], { __proto__: null, value: copy(x[ks[i]]), writable: true, enumerable: true, configurable: true });
+      }
+    }
+    return result;
+  };
+
+  // ---- what the worker calls -----------------------------------------------
+
+  const configure = (t) => {
+    config = parse(t);
+    limits = config.limits;
+    config.serversText = quote(config.servers);
+    define(G, "servers", { __proto__: null, value: makeServers(), writable: false, configurable: false, enumerable: true });
+    define(G, "results", { __proto__: null, value: makeResults(), writable: false, configurable: false, enumerable: true });
+  };
+
+  const report = (e) => {
+    const d = describeError(e);
+    hostFail(quote(d));
+  };
+
+  const main = (f) => {
+    let p;
+    try {
+      if (typeof f !== "function") throw fault(SyntaxError_, "NOT_CLOSED", "the code closes a brace that it did not open", "correct the code and send it again");
+      p = f();
+    } catch (e) {
+      report(e);
+      return;
+    }
+    end(p);
+  };
+
+  // end waits by await, which asks nothing of the promise but its constructor,
+  // where then would let the script have a hand in it.
+  const end = async (p) => {
+    let t;
+    try {
+      const v = await p;
+      hostSettled();
+      t = asJSON(v, limits.budget, "the value");
+    } catch (e) {
+      hostSettled();
+      report(e);
+      return;
+    }
+    hostDone(t === undefined ? "" : t);
+  };
+
+  const settle = (id, ok, t) => {
+    const w = mapGet(waiting, id);
+    if (w === undefined) return;
+    mapDelete(waiting, id);
+    if (!ok) {
+      const c = parse(t);
+      const e = w.site;
+      define(e, "message", { __proto__: null, value: c.message, writable: true, configurable: true, enumerable: false });
+      const ks = ["code", "server", "tool", "class", "retryable", "hint", "retryAfterMs", "details"];
+      for (let i = 0; i < ks.length; i++) {
+        if (c[ks[i]] !== undefined) define(e, ks[i], { __proto__: null, value: c[ks[i]], writable: true, configurable: true, enumerable: true });
+      }
+      failedWrite(failed, e, t);
+      w.reject(e);
+      return;
+    }
+    let v;
+    try {
+      v = t === "" ? undefined : parse(t);
+    } catch (e) {
+      define(w.site, "message", { __proto__: null, value: `the answer cannot be read: ${text(() => e.message)}`, writable: true, configurable: true, enumerable: false });
+      define(w.site, "code", { __proto__: null, value: "SANDBOX_ERROR", writable: true, configurable: true, enumerable: true });
+      w.reject(w.site);
+      return;
+    }
+    w.resolve(v);
+  };
+
+  return (op, a, b, c) => {
+    switch (op) {
+      case "settle": return settle(a, b, c);
+      case "configure": return configure(a);
+      case "main": return main(a);
+      case "describe": return quote(describeError(a));
+    }
+  };
+})

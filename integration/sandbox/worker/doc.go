@@ -1,0 +1,2 @@
+// Package worker runs scripts inside a worker process: see package sandbox.
+package worker

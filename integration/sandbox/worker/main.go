@@ -1,0 +1,225 @@
+package worker
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/sandbox"
+)
+
+// Exit statuses of the process.
+const (
+	exitDone   = iota // a run has ended, or there was none
+	exitBroken        // the host or the engine does not do what it must
+	exitKilled        // a run broke a bound and was ended from outside of it
+)
+
+// maxGoStack bounds the stack of the goroutine that the engine runs on. It is
+// there for native recursions that the engine would not count.
+const maxGoStack = 512 << 20
+
+// maxProcs is how many processors a worker uses: one for the script, one for
+// what watches it and collects its garbage.
+const maxProcs = 2
+
+// Main serves one run of a host over in and out and returns the exit status of
+// the process, which it confines for good: it is for a process of its own. It
+// ends early, by os.Exit, when in ends or when a run breaks a bound.
+func Main(in, out *os.File, stderr io.Writer) int {
+	debug.SetMaxStack(maxGoStack)
+	// A value of our own keeps the runtime from reading the limits of its cgroup
+	// once a second, which it cannot do here, and breaks over.
+	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
+	closeFrom(3)
+	in = pollable(in)
+	p := &process{out: out}
+	meter := newMeter() // opens what it reads before nothing can be opened any more
+	e, err := newEngine(p.post)
+	if err != nil {
+		fmt.Fprintln(stderr, "metamcp sandbox:", err)
+		return exitBroken
+	}
+	status := confine()
+	if err := p.post(&sandbox.Frame{Ready: &status}); err != nil {
+		return exitBroken
+	}
+	r := bufio.NewReaderSize(in, 64<<10)
+	f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
+	if errors.Is(err, io.EOF) {
+		return exitDone
+	}
+	if err != nil || f.Script == nil || f.Run == 0 {
+		fmt.Fprintln(stderr, "metamcp sandbox: the host sent no script:", err)
+		return exitBroken
+	}
+	e.prepare(f.Run, f.Script)
+	go listen(r, e, stderr)
+	w := newWatch(e, meter, p)
+	limitData(meter, e.limits)
+	go w.run()
+	o := e.execute(f.Script)
+	if err := p.finish(e.run, o, w.usage(o.Usage.Calls)); err != nil {
+		return exitBroken
+	}
+	return exitDone
+}
+
+// listen takes the host's replies. When the host is gone, so is this process,
+// whatever the script does.
+func listen(r io.Reader, e *engine, stderr io.Writer) {
+	for {
+		f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
+		if errors.Is(err, io.EOF) {
+			os.Exit(exitDone)
+		}
+		if err != nil {
+			fmt.Fprintln(stderr, "metamcp sandbox:", err)
+			os.Exit(exitBroken)
+		}
+		if f.Reply != nil && f.Run == e.run {
+			e.inbox.put(event{reply: f.Reply})
+		}
+	}
+}
+
+// process writes to the host. An outcome is the last that it writes.
+type process struct {
+	out io.Writer
+
+	mu   sync.Mutex
+	done bool
+}
+
+func (p *process) post(f *sandbox.Frame) error {
+	data, err := sandbox.EncodeFrame(f)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	_, err = p.out.Write(data)
+	return err
+}
+
+// finish writes the outcome, unless one was written.
+func (p *process) finish(run uint64, o *sandbox.Outcome, u sandbox.Usage) error {
+	o.Usage = u
+	data, err := sandbox.EncodeFrame(&sandbox.Frame{Run: run, Outcome: o})
+	if err != nil {
+		o = &sandbox.Outcome{Failure: internalFailure(err), Usage: u}
+		if data, err = sandbox.EncodeFrame(&sandbox.Frame{Run: run, Outcome: o}); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	p.done = true
+	_, err = p.out.Write(data)
+	return err
+}
+
+const (
+	// lookEvery is how often a run is looked at: a process grows by some
+	// megabytes in that time.
+	lookEvery = 5 * time.Millisecond
+	// interruptEvery is how long interrupted code may look for its end.
+	interruptEvery = 50 * time.Millisecond
+	// grace is how long an interrupted engine may go on: longer and it is in
+	// native code that does not look.
+	grace = 250 * time.Millisecond
+)
+
+// watch looks at a run from outside of the engine.
+type watch struct {
+	e     *engine
+	meter *meter
+	p     *process
+	began usageNow
+	most  int64 // bytes that the process may take
+
+	mu   sync.Mutex
+	peak int64
+}
+
+func newWatch(e *engine, m *meter, p *process) *watch {
+	w := &watch{e: e, meter: m, p: p, began: now()}
+	w.peak = m.resident()
+	w.most = w.peak + roomFor(e.limits)
+	e.base, e.peak = w.peak, w.look
+	return w
+}
+
+// roomFor is what a process may take besides what it has when it is ready: the
+// heap, which doubles for a moment when something large in it grows, and the
+// copies of what comes in and goes out.
+func roomFor(l sandbox.Limits) int64 {
+	return raceFactor * (2*l.HeapBytes + 3*l.OutputBytes + 96<<20)
+}
+
+func (w *watch) run() {
+	var again time.Time
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for range tick.C {
+		if size := w.look(); size > w.most {
+			w.end(memoryFailure(fmt.Sprintf("the sandbox process grew to %s, over its limit of %s", bytesText(size), bytesText(w.most))))
+		}
+		over := time.Since(w.e.began) - w.e.limits.Wall
+		if over < 0 {
+			continue
+		}
+		// Not at every look: an engine that was interrupted finds out where.
+		if !w.e.overtime.Swap(true) || time.Since(again) > interruptEvery {
+			again = time.Now()
+			w.e.vm.Interrupt()
+		}
+		w.e.inbox.wake()
+		if over > grace*raceFactor {
+			f := timeoutFailure(w.e.limits.Wall)
+			f.Message += " and could not be interrupted"
+			f.Hint = "one step of it takes very long: look for huge arrays, deep nesting, or much to parse at once"
+			w.end(f)
+		}
+	}
+}
+
+// look returns the largest size that was seen.
+func (w *watch) look() int64 {
+	size := w.meter.resident()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.peak = max(w.peak, size)
+	return w.peak
+}
+
+// end ends the process: the engine cannot be asked any more.
+func (w *watch) end(f *sandbox.Failure) {
+	_ = w.p.finish(w.e.run, &sandbox.Outcome{Failure: f}, w.usage(0))
+	os.Exit(exitKilled)
+}
+
+func (w *watch) usage(calls int) sandbox.Usage {
+	w.look()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := now()
+	return sandbox.Usage{
+		WallMs: time.Since(w.e.began).Milliseconds(), CPUMs: (t.cpu - w.began.cpu).Milliseconds(), PeakBytes: w.peak, Calls: calls,
+	}
+}
+
+// usageNow is what the process has used so far.
+type usageNow struct{ cpu time.Duration }

@@ -1,0 +1,280 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/evanw/esbuild/pkg/api"
+	"github.com/go-sourcemap/sourcemap"
+	"modernc.org/quickjs"
+
+	"github.com/metamcp/metamcp/integration/sandbox"
+)
+
+// A script is the body of an async function, so that it may await and return.
+// The wrapper adds no line.
+const (
+	before = `(async()=>{"use strict";`
+	after  = "\n})"
+)
+
+// source is the author's text, and how positions in what was compiled become
+// positions in it.
+type source struct {
+	code  string
+	lines []string
+	// mapping leads from what esbuild has made to what it was given; nil: the
+	// engine was given the author's own text.
+	mapping *sourcemap.Consumer
+}
+
+func newSource(code string) *source {
+	code = strings.TrimPrefix(code, "\ufeff")
+	return &source{code: code, lines: strings.Split(code, "\n")}
+}
+
+func (s *source) check(limit int) *sandbox.Failure {
+	switch {
+	case len(s.code) > limit:
+		return &sandbox.Failure{
+			Kind:    sandbox.FailCode,
+			Message: fmt.Sprintf("the code is %s long; the limit is %s", bytesText(int64(len(s.code))), bytesText(int64(limit))),
+			Hint:    "leave data out of the code: read it from a tool, or from results of an earlier run",
+		}
+	case len(s.lines) >= bridgeLine:
+		return &sandbox.Failure{Kind: sandbox.FailCode, Message: fmt.Sprintf("the code has %d lines; the limit is %d", len(s.lines), bridgeLine-1), Hint: "leave data out of the code"}
+	case !utf8.ValidString(s.code):
+		return &sandbox.Failure{Kind: sandbox.FailSyntax, Message: "the code is no valid UTF-8", Hint: "send it as UTF-8 text"}
+	case strings.ContainsRune(s.code, 0):
+		return &sandbox.Failure{Kind: sandbox.FailSyntax, Message: "the code holds a NUL character", Hint: `write \0 in a string instead`}
+	}
+	return nil
+}
+
+// position is a place in the author's text; line 0: not known.
+type position struct{ line, column int }
+
+// author turns a place in the compiled text into one in the author's. It
+// returns line 0 for what is not the author's: the bridge, or the wrapper.
+func (s *source) author(line, column int) position {
+	if s.mapping != nil {
+		_, _, l, c, ok := s.mapping.Source(line, column-1)
+		if !ok {
+			return position{}
+		}
+		line, column = l, c+1
+	}
+	return s.unwrapped(line, column)
+}
+
+// unwrapped takes the wrapper off.
+func (s *source) unwrapped(line, column int) position {
+	if line < 1 || line > len(s.lines) {
+		return position{}
+	}
+	if line == 1 {
+		column -= len(before)
+		if column < 1 {
+			return position{}
+		}
+	}
+	return position{line, max(column, 1)}
+}
+
+// end is the last place of the text, where what is missing is missed.
+func (s *source) end() position {
+	for n := len(s.lines); n > 0; n-- {
+		if text := strings.TrimRight(s.lines[n-1], " \t\r"); text != "" {
+			return position{n, utf8.RuneCountInString(text) + 1}
+		}
+	}
+	return position{1, 1}
+}
+
+const excerptWidth = 100
+
+// excerpt shows a place: its line, and a caret below.
+func (s *source) excerpt(p position) string {
+	if p.line < 1 || p.line > len(s.lines) {
+		return ""
+	}
+	text := []rune(strings.TrimRight(s.lines[p.line-1], "\r"))
+	at := min(max(p.column-1, 0), len(text))
+	from, cut := 0, ""
+	if at > excerptWidth*3/4 {
+		from, cut = at-excerptWidth/2, "…"
+	}
+	to, more := len(text), ""
+	if to > from+excerptWidth {
+		to, more = from+excerptWidth, "…"
+	}
+	blank := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return '\t'
+		}
+		return ' '
+	}, cut+string(text[from:at]))
+	head := strconv.Itoa(p.line) + " | "
+	return head + cut + string(text[from:to]) + more + "\n" + strings.Repeat(" ", len(head)-2) + "| " + blank + "^"
+}
+
+var framePattern = regexp.MustCompile(`(?m)^\s*at (?:(.*?) \()?<(?:eval|input)>:(\d+)(?::(\d+))?\)?$`)
+
+const maxFrames = 20
+
+// frames returns the author's frames of an engine's stack, innermost first.
+func (s *source) frames(stack string) (first position, text string) {
+	var b strings.Builder
+	n := 0
+	for _, m := range framePattern.FindAllStringSubmatch(stack, -1) {
+		line, _ := strconv.Atoi(m[2])
+		column, _ := strconv.Atoi(m[3])
+		p := s.author(line, max(column, 1))
+		if p.line == 0 {
+			continue
+		}
+		if first.line == 0 {
+			first = p
+		}
+		if n++; n > maxFrames {
+			b.WriteString("  …\n")
+			break
+		}
+		name := m[1]
+		if name == "" || strings.HasPrefix(name, "<") {
+			name = "script"
+		}
+		fmt.Fprintf(&b, "  at %s (%d:%d)\n", name, p.line, p.column)
+	}
+	return first, strings.TrimSuffix(b.String(), "\n")
+}
+
+// compile returns the script as a function of the engine.
+func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure) {
+	s := e.source
+	var first error
+	if lang != sandbox.TypeScript {
+		// Most scripts are JavaScript, and the engine's own parser is faster
+		// than esbuild by far.
+		main, err := e.vm.EvalValue(before+s.code+after, quickjs.EvalGlobal)
+		if err == nil {
+			return main, nil // the bridge looks whether it is a function
+		}
+		if !isSyntaxError(err) {
+			return quickjs.Value{}, e.failureOf(err)
+		}
+		first = err
+	}
+	if e.overtime.Load() {
+		return quickjs.Value{}, e.timeout(nil)
+	}
+	loader := api.LoaderTS
+	if lang == sandbox.JavaScript {
+		loader = api.LoaderJS // for its better message
+	}
+	made := api.Transform(before+s.code+after, api.TransformOptions{
+		Loader: loader, Target: api.ES2023, Sourcemap: api.SourceMapExternal, Sourcefile: "script",
+		SourcesContent: api.SourcesContentExclude, Charset: api.CharsetUTF8, LogLevel: api.LogLevelSilent,
+		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true}}`,
+	})
+	if len(made.Errors) > 0 {
+		return quickjs.Value{}, s.parseFailure(made.Errors[0])
+	}
+	if lang == sandbox.JavaScript {
+		return quickjs.Value{}, s.engineFailure(first)
+	}
+	mapping, err := sourcemap.Parse("", made.Map)
+	if err != nil {
+		return quickjs.Value{}, internalFailure(err)
+	}
+	s.mapping = mapping
+	main, err := e.vm.EvalValue(strings.TrimRight(string(made.Code), "; \n"), quickjs.EvalGlobal)
+	switch {
+	case err == nil:
+		return main, nil
+	case isSyntaxError(err):
+		return quickjs.Value{}, s.engineFailure(err)
+	}
+	return quickjs.Value{}, e.failureOf(err)
+}
+
+func isSyntaxError(err error) bool {
+	var thrown *quickjs.Error
+	return errors.As(err, &thrown) && thrown.Name == "SyntaxError"
+}
+
+// wrapperClosed is what esbuild says when the author's code has closed the
+// brace of the wrapper.
+const wrapperClosed = `Expected ")" but found `
+
+// parseFailure is what esbuild says.
+func (s *source) parseFailure(m api.Message) *sandbox.Failure {
+	p, text := s.end(), m.Text
+	if l := m.Location; l != nil {
+		column := utf8.RuneCountInString(l.LineText[:min(l.Column, len(l.LineText))]) + 1
+		got := s.unwrapped(l.Line, column)
+		switch {
+		case got.line == 0:
+			text = "the code ends early: a bracket, brace or quote is not closed"
+		case strings.HasPrefix(text, wrapperClosed):
+			text += "; a closing brace before it may be one too many"
+			p = got
+		default:
+			p = got
+		}
+	}
+	return s.syntaxFailure(text, p)
+}
+
+// engineFailure is what the engine says.
+func (s *source) engineFailure(err error) *sandbox.Failure {
+	var thrown *quickjs.Error
+	if !errors.As(err, &thrown) {
+		return internalFailure(err)
+	}
+	p := s.author(thrown.LineNumber, max(thrown.ColumnNumber, 1))
+	if p.line == 0 {
+		p = s.end()
+	}
+	return s.syntaxFailure(thrown.Message, p)
+}
+
+var (
+	moduleWord = regexp.MustCompile(`^\s*(import|export)\b\s*[^\s(.=]`)
+	rightAfter = regexp.MustCompile(`^(import|export)\b`)
+)
+
+func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
+	f := &sandbox.Failure{
+		Kind: sandbox.FailSyntax, Message: fmt.Sprintf("syntax error in line %d: %s", p.line, strings.TrimSuffix(text, ".")),
+		Hint: "correct the code and send it again",
+		Line: p.line, Column: p.column, Excerpt: s.excerpt(p),
+	}
+	if strings.Contains(text, "stack overflow") {
+		f.Message = fmt.Sprintf("line %d is nested too deeply to be understood", p.line)
+		f.Hint = "take the expression apart, and give its parts names"
+	}
+	line := s.lines[p.line-1]
+	at := min(max(p.column-1, 0), len(line))
+	word := ""
+	if m := moduleWord.FindStringSubmatch(line); len(m) > 1 {
+		word = m[1]
+	} else if m := rightAfter.FindStringSubmatch(line[at:]); len(m) > 1 {
+		word = m[1]
+	}
+	switch word {
+	case "import":
+		f.Kind = sandbox.FailUnsupported
+		f.Message = fmt.Sprintf("line %d imports a module, and there are no modules in this sandbox", p.line)
+		f.Hint = "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
+	case "export":
+		f.Kind = sandbox.FailUnsupported
+		f.Message = fmt.Sprintf("line %d exports something, and a script is no module", p.line)
+		f.Hint = "leave export out, and return what the script has found"
+	}
+	return f
+}

@@ -1,0 +1,215 @@
+package trust
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/metamcp/metamcp/integration/registry"
+)
+
+// Confidence says how surely an intent means a server, from 0 to 1.
+type Confidence struct {
+	Value float64
+	// Exact is the name that the intent holds as it is; "": none. Without one,
+	// Value stays below [Threshold].
+	Exact string
+	// Why is for people.
+	Why string
+}
+
+const (
+	// Threshold is the confidence from which a server may be installed without a
+	// person; a trust file may ask for more.
+	Threshold = 0.9
+
+	exactNamespaced = 1.0  // @scope/name, io.github.user/name
+	exactPlain      = 0.95 // a name without a namespace
+	most            = 0.85 // without an exact name
+	nameShare       = 0.5  // of it for words of the name
+	wordShare       = 0.35 // and for words of the description
+	maxIntent       = 16 << 10
+)
+
+// Measure says how surely intent, with what else was said as context, means
+// that candidate, which describes itself with the text. The definition is in
+// docs/TRUST.md. Only the intent can name a server exactly: context is often
+// copied from elsewhere.
+func Measure(intent, context string, c *Candidate, description string) Confidence {
+	intent, context = cut(intent), cut(context)
+	for _, n := range []struct {
+		kind registry.Kind
+		name string
+	}{{c.Kind, c.Package}, {ServerName, c.Server}} {
+		if n.name == "" || oddCharacters(n.name) != "" {
+			continue
+		}
+		if how := namedIn(intent, n.kind, n.name); how != "" {
+			value := exactPlain
+			if strings.Contains(n.name, "/") {
+				value = exactNamespaced
+			}
+			return Confidence{Value: value, Exact: n.name, Why: how}
+		}
+	}
+	wanted := contentWords(intent + "\n" + context)
+	names := contentWords(distinctiveText(c.Package) + " " + distinctiveText(c.Server))
+	told := contentWords(description)
+	named := share(names, wanted)
+	for w := range names {
+		told[w] = true
+	}
+	value := min(most, nameShare*named+wordShare*share(wanted, told))
+	value = math.Round(value*100) / 100
+	return Confidence{Value: value, Why: fmt.Sprintf("the intent does not name it exactly; %d %% of its name and %d %% of the intent fit", percent(named), percent(share(wanted, told)))}
+}
+
+func percent(share float64) int { return int(math.Round(100 * share)) }
+
+func cut(text string) string {
+	if len(text) > maxIntent {
+		return strings.ToValidUTF8(text[:maxIntent], "")
+	}
+	return text
+}
+
+// kindPrefix stands before a name where somebody says which kind is meant.
+func kindPrefix(kind registry.Kind) string { return string(kind) + ":" }
+
+// namedIn says how the intent names it exactly; "": it does not.
+func namedIn(intent string, kind registry.Kind, name string) string {
+	for at := 0; ; {
+		i := strings.Index(intent[at:], name)
+		if i < 0 {
+			return ""
+		}
+		start := at + i
+		end := start + len(name)
+		at = start + 1
+		before, after := intent[:start], intent[end:]
+		prefixed := strings.HasSuffix(before, kindPrefix(kind))
+		if prefixed {
+			before = strings.TrimSuffix(before, kindPrefix(kind))
+		}
+		if !endsName(after) || !startsName(before) || isRefused(before) {
+			continue
+		}
+		switch {
+		case strings.Contains(name, "/"), prefixed, isMarked(before, after), looksLikeName(name):
+			return "the intent names " + name
+		}
+	}
+}
+
+// nameEnd is what may stand behind a name: nothing, a version, or what ends a
+// word in a sentence.
+var nameEnd = regexp.MustCompile("^(@[0-9A-Za-z][0-9A-Za-z.+-]*)?[.,;:!?]*($|[\\s\"'`)\\]}>])")
+
+func endsName(after string) bool {
+	const look = 300
+	return nameEnd.MatchString(after[:min(len(after), look)]) && !strings.HasPrefix(after, "@npm:")
+}
+
+func startsName(before string) bool {
+	if before == "" {
+		return true
+	}
+	return strings.ContainsRune(" \t\r\n\"'`([{<", rune(before[len(before)-1]))
+}
+
+// isMarked says that a name stands in quotes.
+func isMarked(before, after string) bool {
+	if before == "" || after == "" {
+		return false
+	}
+	const quotes = "\"'`"
+	return strings.IndexByte(quotes, before[len(before)-1]) >= 0 && before[len(before)-1] == after[0]
+}
+
+// looksLikeName says that a name without a namespace cannot be words of a
+// sentence: a package called "memory" is not named by who talks of memory.
+func looksLikeName(name string) bool {
+	return len(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })) > 1 && genericCount(name) > 0
+}
+
+// refusals make of a name one that is not wanted.
+var refusals = map[string]bool{
+	"not": true, "no": true, "never": true, "avoid": true, "without": true, "except": true, "unlike": true, "don't": true, "dont": true,
+	"instead": true, "than": true, "replace": true, "remove": true, "uninstall": true, "disable": true, "block": true, "nor": true, "isn't": true,
+	"ignore": true, "skip": true, "stop": true, "cannot": true, "can't": true, "won't": true, "shouldn't": true, "mustn't": true, "neither": true,
+}
+
+var wordPattern = regexp.MustCompile(`[\pL\pN'’]+`)
+
+// isRefused says whether one of the four words before a name, in the same
+// sentence, turns it into one that is not wanted.
+func isRefused(before string) bool {
+	const look, near = 200, 4
+	before = before[max(0, len(before)-look):]
+	if i := strings.LastIndexAny(before, ".;!?\n"); i >= 0 && i+1 < len(before) {
+		before = before[i+1:]
+	}
+	words := wordPattern.FindAllString(strings.ToLower(strings.ReplaceAll(before, "’", "'")), -1)
+	for _, w := range words[max(0, len(words)-near):] {
+		if refusals[w] {
+			return true
+		}
+	}
+	return false
+}
+
+// stopWords say nothing about what is wanted.
+var stopWords = wordSet(`a an and any are as at be by can could do for from get give has have how i if in into is it its let me my need of on or our
+please server servers mcp should so some that the their them then there this to tool tools up us use using want we what when which will with would you your`)
+
+func wordSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		set[w] = true
+	}
+	return set
+}
+
+// contentWords are the words that say something, in a simple singular.
+func contentWords(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range wordPattern.FindAllString(strings.ToLower(text), -1) {
+		if stopWords[w] || len(w) < 2 {
+			continue
+		}
+		if len(w) > 3 && strings.HasSuffix(w, "s") && !strings.HasSuffix(w, "ss") {
+			w = strings.TrimSuffix(w, "s")
+		}
+		set[w] = true
+	}
+	return set
+}
+
+// distinctiveText are the words of a name, without generic ones and namespace.
+func distinctiveText(name string) string {
+	if i := strings.LastIndex(name, "/"); i >= 0 && distinctive(name[i+1:]) != "" {
+		name = name[i+1:]
+	}
+	var kept []string
+	for _, w := range nameWords(name) {
+		if !isGeneric(w) {
+			kept = append(kept, w)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+// share is the part of some that is in all.
+func share(some, all map[string]bool) float64 {
+	if len(some) == 0 {
+		return 0
+	}
+	n := 0
+	for w := range some {
+		if all[w] {
+			n++
+		}
+	}
+	return float64(n) / float64(len(some))
+}

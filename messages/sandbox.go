@@ -1,0 +1,228 @@
+package messages
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"time"
+)
+
+// ScriptLimits bound one run of a script. A zero field takes the default of the
+// sandbox.
+type ScriptLimits struct {
+	Wall        time.Duration // awaited calls and sleeps included
+	CodeBytes   int           // of source
+	HeapBytes   int64         // of the JavaScript engine
+	StackBytes  int
+	OutputBytes int64 // value and console together
+	Calls       int   // of tools and discover, all in all
+	Concurrent  int   // calls under way at once; further ones wait
+	Timers      int   // sleeps under way at once
+}
+
+// ScriptLanguage is what a script is written in.
+type ScriptLanguage uint8
+
+// The languages.
+const (
+	ScriptAuto ScriptLanguage = iota // JavaScript, or TypeScript whose types are stripped
+	ScriptJavaScript
+	ScriptTypeScript
+)
+
+// ScriptServer is what a script sees of one server.
+type ScriptServer struct {
+	Name        string
+	Title       string
+	Description string
+	State       string
+	Tools       []string // as far as they are known
+}
+
+// Script is a program for the sandbox.
+type Script struct {
+	Code     string
+	Language ScriptLanguage
+	Servers  []ScriptServer
+	Results  []string // ids of kept results that it may ask for
+	Limits   ScriptLimits
+}
+
+// AskKind is what a script asks its host for.
+type AskKind uint8
+
+// The kinds.
+const (
+	AskCall     AskKind = iota + 1 // a tool call
+	AskDiscover                    // a search for tools
+	AskResult                      // a kept result
+)
+
+// ScriptAsk is one thing that a script asks its host for and waits for.
+type ScriptAsk struct {
+	ID     uint64 // unique in the run
+	Kind   AskKind
+	Server string
+	Tool   string
+	// Args is one valid JSON object: the tool's own, {"query": …} or
+	// {"id": …}.
+	Args      json.RawMessage
+	TimeoutMs int64 // 0: the server's
+	Raw       bool  // the whole tool result is wanted, and not its value
+}
+
+// ScriptReply answers a [ScriptAsk]: exactly one of Value and Err is set.
+type ScriptReply struct {
+	ID    uint64
+	Value json.RawMessage
+	Err   *ScriptError
+}
+
+// ScriptError is a failed call as a script catches it, and as it tells of it
+// where nobody does.
+type ScriptError struct {
+	Code         string   `json:"code"`
+	Server       string   `json:"server,omitempty"`
+	Tool         string   `json:"tool,omitempty"`
+	Class        string   `json:"class,omitempty"`
+	Message      string   `json:"message"`
+	Hint         string   `json:"hint,omitempty"`
+	Retryable    bool     `json:"retryable"`
+	RetryAfterMs int64    `json:"retryAfterMs,omitempty"`
+	Details      []string `json:"details,omitempty"`
+}
+
+// ConsoleLine is one line that a script wrote to its console, already formatted.
+type ConsoleLine struct {
+	Level string // log, info, warn, error or debug
+	Text  string
+}
+
+// ScriptOutcome ends a run; a nil Value without a Failure is undefined.
+type ScriptOutcome struct {
+	Value     json.RawMessage
+	Failure   *ScriptFailure
+	Dropped   int // console lines that found no room
+	Cancelled int // calls that it had not awaited when it returned
+	// Reusable says that the worker can take another script.
+	Reusable bool
+	Usage    ScriptUsage
+}
+
+// ScriptUsage is what a run took; what is not known is 0.
+type ScriptUsage struct {
+	WallMs    int64
+	CPUMs     int64
+	PeakBytes int64 // of the whole process
+	Calls     int
+}
+
+// FailureKind says why a script has no value; the list is closed.
+type FailureKind string
+
+// The kinds that the host itself finds.
+const (
+	FailureTimeout   FailureKind = "timeout"
+	FailureCancelled FailureKind = "cancelled"
+	FailureCrashed   FailureKind = "crashed"
+	FailureOutput    FailureKind = "output"
+	FailureCalls     FailureKind = "calls"
+)
+
+// ScriptFailure says why a script has no value, in words for its author.
+type ScriptFailure struct {
+	Kind    FailureKind
+	Message string // what and why
+	Hint    string // what to do next
+	Line    int    // in the author's source, from 1; 0: not known
+	Column  int
+	Excerpt string // the line with a caret below
+	Stack   string // in the author's lines
+	// Thrown is the error of the call that nobody caught; nil where it was
+	// something else.
+	Thrown *ScriptError
+}
+
+// Run asks the sandbox to run a script.
+type Run struct {
+	Meta
+	ID uint64 // unique in this host, also among calls
+	// Code and Language are the script's.
+	Code     string
+	Language ScriptLanguage
+	// Timeout is the caller's bound; 0, or more than the setting: the
+	// setting's.
+	Timeout time.Duration
+	// Only are the servers that the script may reach; nil: all.
+	Only []string
+	// Cancelled is set once the caller has given up.
+	Cancelled *atomic.Bool
+	Reply     RunPort
+	// Begin, where not nil, is told of every call of the script before it is
+	// made, on the goroutine of the run; it never blocks.
+	Begin func(call *Call)
+}
+
+// RunPort hears of a run. Its methods are called one at a time, in order, and
+// never block.
+type RunPort interface {
+	// Said is a line of the console.
+	Said(l ConsoleLine)
+	// Progressed says how many calls are done.
+	Progressed(calls int)
+	// Ended comes exactly once, and last.
+	Ended(r *RunReport)
+}
+
+// RunReport is what came out of a run. Where Err is set the script did not run,
+// or nobody waits for it any more.
+type RunReport struct {
+	Outcome *ScriptOutcome
+	Err     *Error
+	Calls   []RunCall
+	// MoreCalls is how many further calls were made.
+	MoreCalls int
+	Started   time.Time // when a worker took it; zero: none did
+	Took      time.Duration
+}
+
+// RunCall is one call that a script made.
+type RunCall struct {
+	Server string
+	Tool   string
+	Took   time.Duration
+	// Outcome is "ok" or the code of the error that the script got.
+	Outcome string
+}
+
+// SandboxStatus is how the sandbox does.
+type SandboxStatus struct {
+	Workers []SandboxWorker `json:"workers,omitempty"` // by age, the oldest first
+	Running int             `json:"running"`           // scripts
+	Waiting int             `json:"waiting"`           // scripts that wait for a worker
+	Runs    uint64          `json:"runs"`              // that ended since the start
+	Failed  uint64          `json:"failed"`            // of them, those without a value
+}
+
+// SandboxWorker is one process of the sandbox.
+type SandboxWorker struct {
+	PID   int       `json:"pid"`
+	State string    `json:"state"`         // starting, ready, running or ending
+	Run   string    `json:"run,omitempty"` // the actor of its script
+	Since time.Time `json:"since"`
+	// Confined is what holds the process; zero until it is ready.
+	Confined Confinement `json:"confined,omitzero"`
+}
+
+// Confinement says what the system does to hold a worker: "on" and the like,
+// or why not.
+type Confinement struct {
+	Landlock string `json:"landlock"`
+	Seccomp  string `json:"seccomp"`
+	Rlimits  string `json:"rlimits"`
+}
+
+// PayloadBytes is the size of the code, for the trace.
+func (r *Run) PayloadBytes() int { return len(r.Code) }
+
+// PayloadBytes is the size of the arguments, for the trace.
+func (a *ScriptAsk) PayloadBytes() int { return len(a.Args) }

@@ -1,0 +1,281 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/sandbox"
+	"github.com/metamcp/metamcp/integration/telemetry"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// The parts of a [RunResult].
+type (
+	// ConsoleLine is one line that a script wrote to its console; its text may
+	// hold line feeds.
+	ConsoleLine = messages.ConsoleLine
+	// RunCall is one call that a script made.
+	RunCall = messages.RunCall
+	// RunFailure says why a script has no value, and where in its source.
+	RunFailure = messages.ScriptFailure
+)
+
+// RunRequest is a script to run.
+type RunRequest struct {
+	// Code is JavaScript or TypeScript: the body of an async function, so that
+	// await works everywhere and return gives the value.
+	Code string
+	// Language is "javascript" or "typescript"; "" takes both.
+	Language string
+	// Timeout bounds the run, a wait for its turn of more than a second
+	// included; 0, or more than
+	// the setting execute.timeoutMs: the setting.
+	Timeout time.Duration
+	// Servers are those that the script may reach; nil: all.
+	Servers []string
+	// Console, where not nil, is called with each line of the console as it
+	// comes, in order, on the goroutine of Run.
+	Console func(l ConsoleLine)
+	// Progress, where not nil, is called at most twice a second while the
+	// script runs and something has happened, on the goroutine of Run.
+	Progress func(p RunProgress)
+}
+
+// RunProgress is how far a script is.
+type RunProgress struct {
+	Calls int    // that are done
+	Lines int    // of the console
+	Last  string // the newest of them
+}
+
+// RunResult is what came out of a script.
+type RunResult struct {
+	// Value is what it returned, as JSON; nil where that was undefined, or the
+	// script failed.
+	Value json.RawMessage
+	// Failure is set where the script failed: it threw, broke a limit or does
+	// not parse.
+	Failure *RunFailure
+	// Console are the lines of the console, up to a megabyte of them; Dropped
+	// counts those that are missing.
+	Console []ConsoleLine
+	Dropped int
+	// Calls are the calls that it made, in the order in which they ended, up to
+	// 10,000; MoreCalls counts those that are missing.
+	Calls     []RunCall
+	MoreCalls int
+	// NotAwaited counts calls that the script did not wait for, and which were
+	// cancelled when it returned.
+	NotAwaited int
+	Took       time.Duration // without the wait for its turn
+}
+
+// Bounds of the console lines that a result holds.
+const (
+	maxConsoleLines = 10_000
+	maxConsoleBytes = 1 << 20
+)
+
+// progressEvery is the shortest time between two calls of Progress.
+const progressEvery = 500 * time.Millisecond
+
+// Run runs a script in the sandbox: a process of its own without files,
+// network or any other way out but the tools of the configured servers. Its
+// calls are the same as those of [Engine.Execute]. A script that fails is no
+// error of Run; an error is always an *[Error] and says why the script was not
+// run, or not to its end: the sandbox is overloaded, ctx ended, the engine
+// closes. When ctx ends, the script, its process and its calls end with it.
+func (e *Engine) Run(ctx context.Context, req RunRequest) (*RunResult, error) {
+	id := front.NextCall()
+	return e.runScript(ctx, req, messages.Meta{Trace: id}, e.telemetry.BeginScript(ctx, id))
+}
+
+func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Meta, span *telemetry.Script) (*RunResult, error) {
+	language, err := e.checkRun(&req)
+	if err != nil {
+		span.End(string(err.Code))
+		return nil, err
+	}
+	port := &runPort{wake: make(chan struct{}, 1)}
+	run := &messages.Run{
+		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers,
+		Cancelled: new(atomic.Bool), Reply: port, Begin: span.BeginCall,
+	}
+	begun := time.Now()
+	e.core.Run(run)
+	report := port.wait(ctx, &req)
+	if report == nil {
+		e.core.CancelRun(run, "the caller gave up: "+ctx.Err().Error())
+		report = &messages.RunReport{Err: &Error{
+			Code: messages.CodeCancelled, Cause: ctx.Err(), Message: "the script was cancelled by its caller: " + ctx.Err().Error(),
+			Hint: "What the script had called before has happened.",
+		}}
+	}
+	outcome := runOutcome(report)
+	span.End(outcome)
+	if e.audit != nil {
+		e.audit.executed(run, report, outcome, begun)
+	}
+	if report.Err != nil {
+		return nil, report.Err
+	}
+	o := report.Outcome
+	return &RunResult{
+		Value: o.Value, Failure: o.Failure, Console: port.kept, Dropped: o.Dropped + port.dropped,
+		Calls: report.Calls, MoreCalls: report.MoreCalls, NotAwaited: o.Cancelled, Took: report.Took,
+	}, nil
+}
+
+// runOutcome is "ok" or the code of what went wrong.
+func runOutcome(r *messages.RunReport) string {
+	switch {
+	case r.Err != nil:
+		return string(r.Err.Code)
+	case r.Outcome.Failure != nil:
+		return string(failureCode(r.Outcome.Failure))
+	}
+	return outcomeOK
+}
+
+// failureCode is the code of a failed script: that of the call whose error
+// nobody caught, where it was one.
+func failureCode(f *RunFailure) messages.Code {
+	if f.Thrown != nil && f.Thrown.Code != "" {
+		return messages.Code(f.Thrown.Code)
+	}
+	return messages.CodeSandbox
+}
+
+func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
+	bad := func(message, hint string) (messages.ScriptLanguage, *Error) {
+		return 0, &Error{Code: messages.CodeValidation, Message: message, Hint: hint}
+	}
+	if req.Code == "" {
+		return bad("there is no code", "Pass the script as code.")
+	}
+	if most := e.Config().Settings.Execute.CodeKB * 1000; len(req.Code) > most {
+		return bad("the code has "+strconv.Itoa(len(req.Code))+" bytes, and "+strconv.Itoa(most)+" are the most",
+			"Write shorter code; data belongs into the files and tools of the servers.")
+	}
+	for _, name := range req.Servers {
+		if _, ok := e.core.Directory().Lookup(name); !ok {
+			return 0, e.core.ServerNotFound(name)
+		}
+	}
+	language, err := sandbox.ParseLanguage(req.Language)
+	if err != nil {
+		return bad(err.Error(), `Use "javascript" or "typescript", or leave it out.`)
+	}
+	switch language {
+	case sandbox.JavaScript:
+		return messages.ScriptJavaScript, nil
+	case sandbox.TypeScript:
+		return messages.ScriptTypeScript, nil
+	default:
+		return messages.ScriptAuto, nil
+	}
+}
+
+// runPort collects what a run says, for the goroutine of Run.
+type runPort struct {
+	wake chan struct{} // capacity 1: there is something to see
+
+	mu     sync.Mutex
+	lines  []ConsoleLine // that Run has not seen; the sandbox bounds their size
+	calls  int
+	report *messages.RunReport
+
+	// Of Run's goroutine alone.
+	kept    []ConsoleLine
+	bytes   int
+	dropped int
+	seen    RunProgress
+}
+
+func (p *runPort) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Said implements messages.RunPort.
+func (p *runPort) Said(l ConsoleLine) {
+	p.mu.Lock()
+	p.lines = append(p.lines, l)
+	p.mu.Unlock()
+	p.poke()
+}
+
+// Progressed implements messages.RunPort.
+func (p *runPort) Progressed(calls int) {
+	p.mu.Lock()
+	p.calls = calls
+	p.mu.Unlock()
+	p.poke()
+}
+
+// Ended implements messages.RunPort.
+func (p *runPort) Ended(r *messages.RunReport) {
+	p.mu.Lock()
+	p.report = r
+	p.mu.Unlock()
+	p.poke()
+}
+
+// wait returns the run's report, nil where ctx ended first.
+func (p *runPort) wait(ctx context.Context, req *RunRequest) *messages.RunReport {
+	var pause <-chan time.Time // until the next progress may be told
+	told := RunProgress{}
+	if req.Progress != nil {
+		timer := time.NewTicker(progressEvery)
+		defer timer.Stop()
+		pause = timer.C
+	}
+	for {
+		select {
+		case <-p.wake:
+			if report := p.take(req); report != nil {
+				return report
+			}
+		case <-pause:
+			if p.seen != told {
+				told = p.seen
+				req.Progress(told)
+			}
+		case <-ctx.Done():
+			if report := p.take(req); report != nil {
+				return report
+			}
+			return nil
+		}
+	}
+}
+
+// take sees what is new.
+func (p *runPort) take(req *RunRequest) *messages.RunReport {
+	p.mu.Lock()
+	lines, calls, report := p.lines, p.calls, p.report
+	p.lines = nil
+	p.mu.Unlock()
+	for _, l := range lines {
+		if req.Console != nil {
+			req.Console(l)
+		}
+		if len(p.kept) < maxConsoleLines && p.bytes+len(l.Text) <= maxConsoleBytes {
+			p.kept = append(p.kept, l)
+			p.bytes += len(l.Text)
+		} else {
+			p.dropped++
+		}
+		p.seen.Last = l.Text
+	}
+	p.seen.Lines += len(lines)
+	p.seen.Calls = calls
+	return report
+}

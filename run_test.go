@@ -1,0 +1,164 @@
+package metamcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// hostile each break another bound.
+var hostile = []string{
+	`for (;;) {}`, `const f = n => f(n + 1) + 1; return f(0)`, `for (;;) await null`, `return "x".repeat(2 ** 29)`,
+	`return await new Promise(() => {})`, `for (;;) await servers.demo.echo({text: "x"})`, `throw new Error("no")`,
+}
+
+func runScript(t testing.TB, e *metamcp.Engine, req metamcp.RunRequest) *metamcp.RunResult {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := e.Run(ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Hostile scripts leave nothing behind in the program that runs them: no
+// goroutine, and no memory to speak of.
+func TestHostileScriptsLeaveNothing(t *testing.T) {
+	hostileRuns(t, 28, 0)
+}
+
+// hostileRuns runs that many hostile scripts and holds goroutines, and the
+// heap where within is not 0, to what they were before.
+func hostileRuns(t testing.TB, runs int, within float64) (before, after uint64) {
+	e := open(t, map[string][]string{"demo": nil}, map[string]any{"execute": map[string]any{"timeoutMs": 200, "maxCalls": 20}})
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC() // what finalizers let go
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for i := range len(hostile) {
+		runScript(t, e, metamcp.RunRequest{Code: hostile[i]})
+	}
+	settled := func() bool {
+		st, err := e.HostStatus(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range st.Actors {
+			if strings.Contains(a.ID, "/run~") {
+				return false
+			}
+		}
+		return st.Calls.InFlight == 0 && len(st.Sandbox.Workers) > 0 && !slices.ContainsFunc(st.Sandbox.Workers, func(w messages.SandboxWorker) bool { return w.State != "ready" })
+	}
+	await := func(what string, so func() bool) {
+		t.Helper()
+		limit := time.Now().Add(time.Minute)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ; !so(); <-tick.C {
+			if time.Now().After(limit) {
+				st, err := e.HostStatus(t.Context(), true)
+				t.Fatalf("it never happened: %s; %+v, %v, %d goroutines", what, st, err, runtime.NumGoroutine())
+			}
+		}
+	}
+	await("the sandbox is at rest", settled)
+	goroutines := runtime.NumGoroutine()
+	before = heap()
+	for i := range runs {
+		if r := runScript(t, e, metamcp.RunRequest{Code: hostile[i%len(hostile)]}); r.Failure == nil {
+			t.Fatalf("%s gives %s", hostile[i%len(hostile)], r.Value)
+		}
+	}
+	await("the sandbox is at rest again", settled)
+	// A worker more or less is some goroutines; a leak would be some for each run.
+	await("no goroutine is left", func() bool { return runtime.NumGoroutine() < goroutines+runs/2 })
+	after = heap()
+	if within > 0 && float64(after) > float64(before)*within {
+		t.Errorf("the heap has %d bytes after %d hostile scripts, %d before", after, runs, before)
+	}
+	return before, after
+}
+
+func BenchmarkHostileScripts(b *testing.B) {
+	for b.Loop() {
+		before, after := hostileRuns(b, 1000, 1.1)
+		b.ReportMetric(float64(before)/1024, "KiB-before")
+		b.ReportMetric(float64(after)/1024, "KiB-after")
+	}
+}
+
+func TestRunRequests(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, nil)
+	for name, c := range map[string]struct {
+		req  metamcp.RunRequest
+		code messages.Code
+	}{
+		"no code":    {metamcp.RunRequest{}, messages.CodeValidation},
+		"a language": {metamcp.RunRequest{Code: "return 1", Language: "python"}, messages.CodeValidation},
+		"a server":   {metamcp.RunRequest{Code: "return 1", Servers: []string{"demoo"}}, messages.CodeServerNotFound},
+		"too long":   {metamcp.RunRequest{Code: strings.Repeat(" ", 50_001)}, messages.CodeValidation},
+	} {
+		_, err := e.Run(t.Context(), c.req)
+		var own *metamcp.Error
+		if !errors.As(err, &own) || own.Code != c.code || own.Hint == "" {
+			t.Errorf("%s: %v, want %s with a hint", name, err, c.code)
+		}
+	}
+}
+
+// The console is heard while the script runs; its context ends it.
+func TestRunIsHeardAndCancelled(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := e.Run(ctx, metamcp.RunRequest{
+		Code:    `console.log("begun"); await servers.demo.slow({ms: 600000})`,
+		Console: func(metamcp.ConsoleLine) { cancel() },
+	})
+	var own *metamcp.Error
+	if !errors.As(err, &own) || own.Code != messages.CodeCancelled || !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if r := runScript(t, e, metamcp.RunRequest{Code: `return [1]`}); string(r.Value) != "[1]" {
+		t.Errorf("value %s", r.Value)
+	}
+}
+
+// A script of some servers finds and reaches no others, and starts none.
+func TestRunOfSomeServers(t *testing.T) {
+	e := open(t, map[string][]string{"a": nil, "b": nil}, nil)
+	r := runScript(t, e, metamcp.RunRequest{
+		Code:    `return [servers.list().map(s => s.name), [...new Set((await discover("echo a text")).map(m => m.server))]]`,
+		Servers: []string{"a"},
+	})
+	if want := `[["a"],["a"]]`; string(r.Value) != want {
+		t.Errorf("value %s (%+v), want %s", r.Value, r.Failure, want)
+	}
+	st, err := e.HostStatus(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range st.Servers {
+		if s.Name == "b" && s.Counts.Spawns > 0 {
+			t.Error("a server that the script may not reach was started")
+		}
+	}
+	var none json.RawMessage
+	if r := runScript(t, e, metamcp.RunRequest{Code: `1`}); string(r.Value) != string(none) {
+		t.Errorf("undefined is %s", r.Value)
+	}
+}
