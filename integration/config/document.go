@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/metamcp/metamcp/integration/jsonc"
 	"github.com/tailscale/hujson"
 )
 
@@ -60,7 +61,7 @@ func parseDocument(file string, text []byte) (*document, error) {
 	// expression keeps the caller's array as it is.
 	d.text = append(text[:len(text):len(text)], '\n')
 	d.lines = lineStarts(d.text)
-	if at := tooDeep(d.text); at >= 0 {
+	if at := jsonc.TooDeep(d.text, maxDepth); at >= 0 {
 		line, column := d.position(at)
 		return nil, &syntaxError{line, column, fmt.Sprintf("nested deeper than %d levels", maxDepth), ""}
 	}
@@ -148,52 +149,6 @@ func (d *document) position(offset int) (line, column int) {
 func (d *document) problem(at *hujson.Value, message, hint string) Problem {
 	line, column := d.position(at.StartOffset)
 	return Problem{File: d.file, Line: line, Column: column, Message: message, Hint: hint}
-}
-
-// tooDeep returns the offset at which the nesting passes maxDepth, or -1. It
-// steps over strings and comments, and judges nothing else.
-func tooDeep(text []byte) int {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return i
-			}
-		case '}', ']':
-			depth--
-		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case '/':
-			n := commentLength(text[i:])
-			if n < 0 {
-				return -1
-			}
-			i += max(n-1, 0)
-		}
-	}
-	return -1
-}
-
-// commentLength returns the length of the comment that text starts with: 0 if
-// it starts with none, -1 if it does not end.
-func commentLength(text []byte) int {
-	end := "\n"
-	switch {
-	case bytes.HasPrefix(text, []byte("/*")):
-		end = "*/"
-	case !bytes.HasPrefix(text, []byte("//")):
-		return 0
-	}
-	n := bytes.Index(text[2:], []byte(end))
-	if n < 0 {
-		return -1
-	}
-	return 2 + n + len(end)
 }
 
 // literalString returns the text of a JSON string.

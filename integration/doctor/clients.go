@@ -6,17 +6,29 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/clients"
 	"github.com/metamcp/metamcp/messages"
 )
+
+// places are where the known clients keep their configuration.
+func (p *Patient) places() []clients.Place {
+	sys := clients.System{GOOS: p.GOOS, Home: p.Home, Cwd: p.Cwd, Getenv: p.Getenv}
+	var all []clients.Place
+	for _, c := range clients.All() {
+		all = append(all, sys.Places(c)...)
+	}
+	return all
+}
 
 func (p *Patient) clientChecks() []Check {
 	places := p.places()
 	checks := []Check{{ID: "client.files", Group: GroupClients, Run: func(context.Context) []Result { return clientFiles(places) }}}
 	for _, at := range places {
-		checks = append(checks, Check{ID: "client.metamcp", Group: GroupClients, Subject: at.client, Run: func(context.Context) []Result {
+		checks = append(checks, Check{ID: "client.metamcp", Group: GroupClients, Subject: at.Name(), Run: func(context.Context) []Result {
 			return p.client(at)
 		}})
 	}
@@ -24,13 +36,13 @@ func (p *Patient) clientChecks() []Check {
 }
 
 // clientFiles says which clients have a file at all.
-func clientFiles(places []place) []Result {
+func clientFiles(places []clients.Place) []Result {
 	var there, missing []string
 	for _, at := range places {
-		if _, err := os.Stat(at.path); errors.Is(err, fs.ErrNotExist) {
-			missing = append(missing, at.client+": "+at.path)
+		if _, err := os.Stat(at.Path); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, at.Name()+": "+at.Path)
 		} else {
-			there = append(there, at.client)
+			there = append(there, at.Name())
 		}
 	}
 	if len(there) == 0 {
@@ -43,33 +55,33 @@ func clientFiles(places []place) []Result {
 }
 
 // client looks into the file of one client. No results: it has no such file.
-func (p *Patient) client(at place) []Result {
-	servers, err := readClient(at)
+func (p *Patient) client(at clients.Place) []Result {
+	servers, err := at.Read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return []Result{{
-			ID: "client.file", Status: Warn, Found: fmt.Sprintf("%s cannot be read: %v", at.path, cause(err)),
+			ID: "client.file", Status: Warn, Found: fmt.Sprintf("%s cannot be read: %v", at.Path, cause(err)),
 			Why: "The client most likely cannot read it either, and then starts no server.", Fix: "Correct the file by hand.",
 		}}
 	}
-	var ours, others []listed
+	var ours, others []clients.Entry
 	for _, s := range servers {
 		switch {
-		case s.off:
-		case s.command != "" && p.isMetamcp(s.command, p.clientCommand(s.command)) && serves(s.args):
+		case s.Off:
+		case s.Command != "" && p.isMetamcp(s.Command, p.clientCommand(s.Command)) && clients.Serves(s.Args):
 			ours = append(ours, s)
 		default:
 			others = append(others, s)
 		}
 	}
 	if len(ours) == 0 {
-		if p.isOwn(at.path) {
-			return []Result{{Status: Skipped, Found: at.path + " is metamcp's own configuration"}}
+		if p.isOwn(at.Path) {
+			return []Result{{Status: Skipped, Found: at.Path + " is metamcp's own configuration"}}
 		}
 		return []Result{{
-			Status: Skipped, Found: fmt.Sprintf("%s does not list metamcp (%s)", at.path, count(len(others), "other server")),
+			Status: Skipped, Found: fmt.Sprintf("%s does not list metamcp (%s)", at.Path, count(len(others), "other server")),
 			Fix: p.howToAdd(at),
 		}}
 	}
@@ -82,16 +94,16 @@ func (p *Patient) client(at place) []Result {
 
 // isOwn reports whether a file is one that metamcp itself reads.
 func (p *Patient) isOwn(path string) bool {
-	return slices.ContainsFunc(p.Config.Files, func(f string) bool { return sameFile(f, path) })
+	return slices.ContainsFunc(p.Config.Files, func(f string) bool { return clients.SameFile(f, path) })
 }
 
-// howToAdd shows the lines that add metamcp to a client's file.
-func (p *Patient) howToAdd(at place) string {
-	if at.format == codexTables {
-		return fmt.Sprintf("To use metamcp there, add: [mcp_servers.metamcp] command = '%s'", p.Executable)
+// howToAdd is the command that adds metamcp to a client's file.
+func (p *Patient) howToAdd(at clients.Place) string {
+	command := fmt.Sprintf("%s init %s", quote(p.Executable), at.Client.ID)
+	if at.Project {
+		command += " --project"
 	}
-	key := map[format]string{mcpServers: "mcpServers", vscodeServers: "servers", contextServers: "context_servers"}[at.format]
-	return fmt.Sprintf("To use metamcp there, add to %q: \"metamcp\": {\"command\": %q, \"args\": []}", key, p.Executable)
+	return "To use metamcp there: " + command
 }
 
 // clientCommand is the file that a command of a client starts; "": it is not
@@ -109,50 +121,50 @@ func (p *Patient) clientCommand(command string) string {
 }
 
 // ourEntry looks at an entry that starts metamcp.
-func (p *Patient) ourEntry(at place, s listed) Result {
+func (p *Patient) ourEntry(at clients.Place, s clients.Entry) Result {
 	r := Result{Status: OK}
-	file := p.clientCommand(s.command)
-	in := at.path
-	if s.where != "" {
-		in += ", project " + s.where
+	file := p.clientCommand(s.Command)
+	in := at.Path
+	if s.Where != "" {
+		in += ", project " + s.Where
 	}
 	switch {
 	case file == "":
 		r.ID, r.Status = "client.command", Fail
-		r.Found = fmt.Sprintf("%s: the command %s of the entry %q is not there or not executable", in, s.command, s.name)
+		r.Found = fmt.Sprintf("%s: the command %s of the entry %q is not there or not executable", in, s.Command, s.Name)
 		r.Why = "The client cannot start metamcp, so it sees none of the servers behind it."
 		r.Fix = fmt.Sprintf("Write %q as its command.", p.Executable)
-	case isBare(s.command) && at.menu:
+	case isBare(s.Command) && at.Client.Menu:
 		r.ID, r.Status = "client.command", Warn
-		r.Found = fmt.Sprintf("%s: the entry %q names %s without its folder", in, s.name, s.command)
+		r.Found = fmt.Sprintf("%s: the entry %q names %s without its folder", in, s.Name, s.Command)
 		r.Why = "A client that is started from a menu often has a shorter PATH than this terminal, and does not find it."
 		r.Fix = fmt.Sprintf("Write %q as its command.", file)
 	case !p.isSelf(file):
 		r.ID, r.Status = "client.command", Warn
-		r.Found = fmt.Sprintf("%s: the entry %q starts %s, and this program is %s", in, s.name, file, p.Executable)
+		r.Found = fmt.Sprintf("%s: the entry %q starts %s, and this program is %s", in, s.Name, file, p.Executable)
 		r.Why = "What is found here may not hold for the program that the client starts."
 		r.Fix = fmt.Sprintf("Write %q as its command, or run that program's doctor: %s doctor", p.Executable, quote(file))
 	default:
-		r.Found = fmt.Sprintf("%s: the entry %q starts this program", in, s.name)
+		r.Found = fmt.Sprintf("%s: the entry %q starts this program", in, s.Name)
 	}
 	return r
 }
 
 // doubled finds servers that a client starts itself though metamcp has them.
-func (p *Patient) doubled(at place, ours, others []listed) Result {
-	r := Result{ID: "client.doubled", Status: OK, Found: "no server is listed beside metamcp that stands behind it"}
+func (p *Patient) doubled(at clients.Place, ours, others []clients.Entry) Result {
+	r := Result{ID: "client.doubled", Status: OK, Found: "no server is clients.Entry beside metamcp that stands behind it"}
 	var names []string
 	for _, o := range others {
-		// A list of one project counts where metamcp is listed too.
-		if !slices.ContainsFunc(ours, func(s listed) bool { return s.where == "" || o.where == "" || s.where == o.where }) {
+		// A list of one project counts where metamcp is clients.Entry too.
+		if !slices.ContainsFunc(ours, func(s clients.Entry) bool { return s.Where == "" || o.Where == "" || s.Where == o.Where }) {
 			continue
 		}
 		for _, spec := range p.Config.Servers {
 			if spec.Disabled || spec.Err != nil || !sameServer(o, spec) {
 				continue
 			}
-			name := o.name
-			if spec.Name != o.name {
+			name := o.Name
+			if spec.Name != o.Name {
 				name += " (behind metamcp: " + spec.Name + ")"
 			}
 			if !slices.Contains(names, name) {
@@ -164,7 +176,7 @@ func (p *Patient) doubled(at place, ours, others []listed) Result {
 	if len(names) == 0 {
 		return r
 	}
-	r.Status, r.Found = Warn, fmt.Sprintf("%s: listed beside metamcp and behind it: %s", at.path, strings.Join(names, ", "))
+	r.Status, r.Found = Warn, fmt.Sprintf("%s: listed beside metamcp and behind it: %s", at.Path, strings.Join(names, ", "))
 	r.Why = "They run twice, and the client's model sees all their tools at once, which metamcp is there to avoid."
 	r.Fix = "Remove these entries from that file, or from metamcp's configuration."
 	return r
@@ -172,12 +184,15 @@ func (p *Patient) doubled(at place, ours, others []listed) Result {
 
 // sameServer reports whether an entry of a client and one of ours start the
 // same: by name and command, or by command and arguments.
-func sameServer(o listed, spec *messages.ServerSpec) bool {
-	if o.command == "" || spec.Transport != messages.TransportStdio {
-		return o.name == spec.Name && o.command == "" && spec.Transport != messages.TransportStdio
+func sameServer(o clients.Entry, spec *messages.ServerSpec) bool {
+	if o.Command == "" || spec.Transport != messages.TransportStdio {
+		return o.Name == spec.Name && o.Command == "" && spec.Transport != messages.TransportStdio
 	}
-	if base(o.command) != base(spec.Command) {
+	if base(o.Command) != base(spec.Command) {
 		return false
 	}
-	return o.name == spec.Name || slices.Equal(o.args, spec.Args)
+	return o.Name == spec.Name || slices.Equal(o.Args, spec.Args)
 }
+
+// isBare reports whether a command has no folder.
+func isBare(command string) bool { return filepath.Base(command) == command && !isPath(command) }

@@ -53,6 +53,16 @@ func TestPlaces(t *testing.T) {
 		{"darwin", nil, ".config/zed/settings.json", "Zed"},
 		{"linux", nil, ".codex/config.toml", "Codex"},
 		{"darwin", map[string]string{"CODEX_HOME": "cx"}, "cx/config.toml", "Codex"},
+		{"linux", nil, ".config/opencode/opencode.json", "OpenCode"},
+		{"linux", nil, ".config/opencode/opencode.jsonc", "OpenCode"},
+		{"linux", map[string]string{"OPENCODE_CONFIG": "oc/own.json"}, "oc/own.json", "OpenCode"},
+		{"linux", nil, "work/opencode.json", "OpenCode (project)"},
+		{"linux", nil, ".gemini/settings.json", "Gemini CLI"},
+		{"linux", nil, "work/.gemini/settings.json", "Gemini CLI (project)"},
+		{"linux", nil, ".gemini/config/mcp_config.json", "Antigravity"},
+		{"linux", nil, "work/.agents/mcp_config.json", "Antigravity (project)"},
+		{"linux", nil, "work/.codex/config.toml", "Codex (project)"},
+		{"linux", nil, "work/.zed/settings.json", "Zed (project)"},
 		// Folders of Windows are one name here.
 		{"windows", map[string]string{"APPDATA": "apps"}, `apps\Claude\claude_desktop_config.json`, "Claude Desktop"},
 		{"windows", nil, `@\AppData\Roaming\Code\User\mcp.json`, "VS Code"},
@@ -169,7 +179,7 @@ func TestClients(t *testing.T) {
 			{"client.file", "Claude Code", doctor.Warn, ".claude.json cannot be read", "by hand"},
 		}},
 		{"of another form", ".claude.json", `{"mcpServers": ["` + secret + `"]}`, []want{
-			{"client.file", "Claude Code", doctor.Warn, "not of the expected form", ""},
+			{"client.file", "Claude Code", doctor.Warn, "is not an object: found an array", ""},
 		}},
 		{"empty", ".claude.json", "", []want{
 			{"client.metamcp", "Claude Code", doctor.Skipped, "does not list metamcp", p.Executable},

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/clients"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -27,7 +27,7 @@ func (p *Patient) isHost(spec *messages.ServerSpec) bool {
 	if err != nil {
 		resolved = "" // its name may still say it
 	}
-	return p.isMetamcp(spec.Command, resolved) && serves(spec.Args)
+	return p.isMetamcp(spec.Command, resolved) && clients.Serves(spec.Args)
 }
 
 // loops finds metamcp behind metamcp.
@@ -55,30 +55,6 @@ func (p *Patient) loops() []Result {
 	}
 	return results
 }
-
-// serves reports whether arguments make metamcp a server: no command, or the
-// command serve. The demo server is no metamcp.
-func serves(args []string) bool {
-	for i, a := range args {
-		switch {
-		case a == "serve":
-			return true
-		case strings.HasPrefix(a, "-"):
-		case i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.Contains(args[i-1], "="):
-			// It is the flag's value, or a command behind a flag without one.
-			if slices.Contains(otherCommands, a) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// otherCommands are commands of metamcp that are no host and may stand behind
-// a flag.
-var otherCommands = []string{"demo-server", "call", "discover", "index", "model", "bench", "status", "ps", "logs", "audit", "version", "settings", "doctor"}
 
 // sharedFile is a file of this configuration that the metamcp of an entry would
 // read too; "": none.
@@ -109,22 +85,10 @@ func (p *Patient) sharedFile(spec *messages.ServerSpec) string {
 	for _, f := range files {
 		f = inner.absolute(f)
 		for _, own := range p.Config.Files {
-			if sameFile(f, own) {
+			if clients.SameFile(f, own) {
 				return own
 			}
 		}
 	}
 	return ""
-}
-
-func sameFile(a, b string) bool {
-	if a == b {
-		return true
-	}
-	one, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	two, err := os.Stat(b)
-	return err == nil && os.SameFile(one, two)
 }

@@ -102,13 +102,18 @@ func (c collector) add(name, value string, least int) {
 
 // named takes a variable.
 func (c collector) named(name, value string) {
+	c.byName(name, value)
+	c.within(name, value)
+}
+
+// byName takes a variable whose name says that it is secret.
+func (c collector) byName(name, value string) {
 	switch {
 	case !secretName.MatchString(name) || publicName[name] || aboutSecret.MatchString(name):
 	case placeOfSecret.MatchString(name) && isPlace(value):
 	default:
 		c.add(name, value, minLength)
 	}
-	c.within(name, value)
 }
 
 // filled takes what a ${name} became.

@@ -1,0 +1,305 @@
+package clients
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/config"
+)
+
+func planImport(t *testing.T, s *Setup, o ImportOptions) *Plan {
+	t.Helper()
+	if o.Target == "" {
+		o.Target = filepath.Join(s.Home, ".metamcp", "mcp.json")
+	}
+	plan, err := s.PlanImport(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noSecrets(t, plan.Changes)
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{tokenValue, plainSecret, argSecret} {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("the plan shows %q", secret)
+		}
+	}
+	return plan
+}
+
+// find returns what became of a client's server.
+func (p *Plan) find(t *testing.T, client, name string) *Taken {
+	t.Helper()
+	for _, s := range p.Servers {
+		if s.Client == client && s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("%s's %s is not in the plan", client, name)
+	return nil
+}
+
+func TestImportAllClients(t *testing.T) {
+	s, paths := machine(t)
+	before := map[string]string{}
+	for id, path := range paths {
+		before[id] = read(t, path)
+	}
+	plan := planImport(t, s, ImportOptions{})
+	s.Apply("import", plan.Changes)
+	noSecrets(t, plan.Changes)
+	if len(plan.Changes) != 1 || !plan.Changes[0].Written {
+		t.Fatalf("%+v", plan.Changes)
+	}
+	target := plan.Changes[0].File
+	var got struct {
+		Servers map[string]json.RawMessage `json:"mcpServers"`
+	}
+	if err := json.Unmarshal([]byte(read(t, target)), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ client, name, as, want, note string }{
+		{"claude-desktop", "files", "files", `{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/data","$${literal}"]}`, ""},
+		{"claude-code", "github", "github", `{"command":"npx","args":["-y","@modelcontextprotocol/server-github"],"env":{"GITHUB_PERSONAL_ACCESS_TOKEN":"` + tokenValue + `","LEVEL":"${LEVEL:-info}"},"timeoutMs":90000}`, ""},
+		{"claude-code", "docs", "docs", `{"type":"sse","url":"https://docs.example.com/events","headers":{"Authorization":"Bearer ` + plainSecret + `"}}`, ""},
+		{"claude-code", "socket", "", "", ""},
+		{"cursor", "fs", "fs", `{"command":"/usr/bin/npx","args":["-y","@modelcontextprotocol/server-filesystem","/data","$$${literal}"]}`, ""},
+		{"cursor", "github", "github-cursor", `{"command":"npx","args":["-y","@modelcontextprotocol/server-github"],"env":{"GITHUB_PERSONAL_ACCESS_TOKEN":"${OTHER_ACCOUNT}"}}`, "envFile"},
+		{"vscode", "weather", "weather", `{"command":"${HOME}/bin/weather","args":["--key","${API_KEY}","${workspaceFolder}"]}`, `set the variable API_KEY where metamcp is started: the editor asks for "api-key" (API key)`},
+		{"vscode", "weather", "weather", "", "${workspaceFolder} is filled in by the editor only"},
+		{"vscode", "weather", "weather", "", "no such setting: dev"},
+		{"windsurf", "remote", "remote", `{"type":"http","url":"https://api.example.com/mcp","headers":{"Authorization":"Bearer ${API_TOKEN}"}}`, "disabledTools is not taken"},
+		{"zed", "old", "old", `{"command":"old-server","args":["--stdio"],"env":{"DB_PASSWORD":"` + plainSecret + `"}}`, ""},
+		{"zed", "extension", "", "", ""},
+		{"zed", "git", "git", `{"command":"uvx","args":["mcp-server-git"],"disabled":true}`, ""},
+		{"codex", "git", "git", "", ""},
+		{"codex", "search", "search", `{"command":"search-server","args":["--api-key","` + argSecret + `"],"env":{"SEARCH_SECRET":"` + plainSecret + `"},"inheritEnv":["SEARCH_REGION"],"cwd":"/srv","timeoutMs":500,"startupTimeoutMs":20000}`, "enabled_tools is not taken"},
+		{"codex", "linear", "linear", `{"type":"http","url":"https://mcp.linear.example/mcp","headers":{"X-Team":"blue","X-Key":"${LINEAR_KEY}","Authorization":"Bearer ${LINEAR_TOKEN}"}}`, ""},
+		{"opencode", "local", "local", `{"command":"bun","args":["x","my-mcp"],"env":{"FILE":"{file:~/.key}","KEY":"${MY_KEY}"},"startupTimeoutMs":60000}`, "{file:~/.key} is filled in by OpenCode only"},
+		{"opencode", "far", "far", `{"type":"http","url":"https://far.example.com/mcp","headers":{"X":"${FAR}"}}`, ""},
+		{"gemini", "events", "events", `{"type":"sse","url":"https://events.example.com/x"}`, ""},
+		{"gemini", "stream", "stream", `{"type":"http","url":"https://stream.example.com/x","timeoutMs":5000}`, ""},
+		{"gemini", "py", "py", `{"command":"python3","args":["-m","server","$5","$lower"],"env":{"API_KEY":"${MY_KEY}","B":"${B_KEY}"},"cwd":"/srv/py"}`, "includeTools is not taken"},
+		{"antigravity", "metamcp-old", "", "", ""},
+		{"antigravity", "ag", "ag", `{"command":"ag-server","args":[]}`, ""},
+	} {
+		taken := plan.find(t, c.client, c.name)
+		if taken.As != c.as || (c.as == "") != (taken.Status == TakenSkipped) || c.as == "" && taken.Reason == "" {
+			t.Errorf("%s's %s: %+v", c.client, c.name, taken)
+		}
+		if c.want != "" && compact(t, got.Servers[c.as]) != c.want {
+			t.Errorf("%s's %s became %s\nwant %s", c.client, c.name, compact(t, got.Servers[c.as]), c.want)
+		}
+		if !strings.Contains(strings.Join(taken.Notes, "\n"), c.note) {
+			t.Errorf("%s's %s: the notes %q lack %q", c.client, c.name, taken.Notes, c.note)
+		}
+	}
+	// Codex's git is Zed's.
+	if d := plan.find(t, "codex", "git"); d.Status != TakenDouble || d.Reason != "Zed has it too" {
+		t.Errorf("%+v", d)
+	}
+	if len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0], "2 more for single folders") {
+		t.Errorf("%q", plan.Notes)
+	}
+	for id, path := range paths {
+		if read(t, path) != before[id] {
+			t.Errorf("%s's file was changed", id)
+		}
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	// metamcp itself understands it; what is left to do is an entry's own problem.
+	cfg, err := config.Load(config.Sources{Files: []string{target}, Home: s.Home, Cwd: s.Home, Environ: []string{
+		"HOME=/h", "OTHER_ACCOUNT=x", "API_KEY=x", "API_TOKEN=x", "LINEAR_KEY=x", "LINEAR_TOKEN=x", "MY_KEY=x", "FAR=x", "B_KEY=x",
+	}})
+	if err != nil || len(cfg.Warnings) > 0 || len(cfg.Servers) != len(got.Servers) {
+		t.Fatalf("%v, %v", err, cfg.Warnings)
+	}
+	if len(cfg.Problems) != 1 || cfg.Problems[0].Server != "weather" {
+		t.Errorf("%v", cfg.Problems)
+	}
+	if files := cfg.Server("files"); files.Args[3] != "${literal}" {
+		t.Errorf("%q", files.Args)
+	}
+	if fs := cfg.Server("fs"); fs.Args[3] != "$${literal}" {
+		t.Errorf("%q", fs.Args)
+	}
+	if again := planImport(t, s, ImportOptions{}); again.Changes[0].Status != StatusPresent {
+		t.Errorf("the second time: %+v", again.Changes[0])
+	}
+	undo(t, s, "import")
+	if exists(target) {
+		t.Error("the configuration is still there after undo")
+	}
+}
+
+func compact(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	d, err := parseJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.root.Minimize()
+	return string(d.root.Pack())
+}
+
+// Removed servers are in metamcp's configuration, and back after undo.
+func TestImportRemoves(t *testing.T) {
+	s, paths := machine(t)
+	before := map[string]string{}
+	for id, path := range paths {
+		before[id] = read(t, path)
+	}
+	target := write(t, filepath.Join(s.Home, ".metamcp", "mcp.json"), "{\n  // mine\n  \"servers\": {\n    \"old\": {\"command\": \"mine\"}, // keep\n  },\n}\n", 0o644)
+	own := read(t, target)
+	plan := planImport(t, s, ImportOptions{Remove: true})
+	s.Apply("import", plan.Changes)
+	for _, c := range plan.Changes {
+		if !c.Written {
+			t.Errorf("%+v", c)
+		}
+	}
+	if text := read(t, target); !strings.Contains(text, "\"old\": {\"command\": \"mine\"}, // keep\n") || !strings.Contains(text, `"old-zed"`) {
+		t.Errorf("%s", text)
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("it holds keys now, and its mode is %v, %v", info.Mode(), err)
+	}
+	left := 0
+	for id, path := range paths {
+		p := Place{Client: Find(id), Path: path}
+		list, _, err := p.Client.entries([]byte(read(t, path)))
+		if err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		left += len(list)
+		for _, comment := range []string{"// of mine", "/* last */", "// asked for", "# the end", "# Codex", "// Zed settings", "// bun"} {
+			if strings.Contains(before[id], comment) && !strings.Contains(read(t, path), comment) {
+				t.Errorf("%s lost %q", id, comment)
+			}
+		}
+	}
+	if left != 3 { // the web socket, the extension, and metamcp
+		t.Errorf("%d servers are left", left)
+	}
+	// The other command's change has to go first.
+	initClients(t, s, InitOptions{})
+	for _, c := range undo(t, s, "import") {
+		if c.Client != "antigravity" && c.Status != StatusFailed {
+			t.Errorf("%+v", c)
+		}
+	}
+	undo(t, s, "init")
+	for _, c := range undo(t, s, "import") {
+		if c.Client != "antigravity" && !c.Written {
+			t.Errorf("%+v", c)
+		}
+	}
+	for id, path := range paths {
+		if read(t, path) != before[id] {
+			t.Errorf("%s is not as it was", id)
+		}
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o644 || read(t, target) != own {
+		t.Errorf("%v, %v: %s", info.Mode(), err, read(t, target))
+	}
+}
+
+// Nothing goes from a client's file that could not be written to ours.
+func TestImportThatCannotWrite(t *testing.T) {
+	s, paths := machine(t, "cursor")
+	before := read(t, paths["cursor"])
+	target := write(t, filepath.Join(s.Home, ".metamcp", "mcp.json"), "{}", 0o444)
+	plan := planImport(t, s, ImportOptions{Remove: true})
+	s.Apply("import", plan.Changes)
+	if len(Failed(plan.Changes)) != 2 || read(t, paths["cursor"]) != before || read(t, target) != "{}" {
+		t.Errorf("%+v", plan.Changes)
+	}
+	write(t, target, "broken", 0o600)
+	if _, err := s.PlanImport(ImportOptions{Target: target}); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestImportProject(t *testing.T) {
+	s, _ := machine(t, "claude-code")
+	write(t, filepath.Join(s.Cwd, ".mcp.json"), `{"mcpServers": {"shared": {"command": "./run", "cwd": "sub"}}}`, 0o600)
+	write(t, filepath.Join(s.Cwd, ".cursor", "mcp.json"), `{"mcpServers": {"ws": {"command": "x", "args": ["${workspaceFolder}/a", "${workspaceFolderBasename}"]}}}`, 0o600)
+	plan := planImport(t, s, ImportOptions{Project: true, Clients: []*Client{Find("claude-code"), Find("cursor")}, Remove: true})
+	s.Apply("import", plan.Changes)
+	text := read(t, plan.Changes[0].File)
+	for _, want := range []string{`"local"`, `"shared"`, s.Cwd + "/sub", s.Cwd + "/a", `"work"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "other-server") || strings.Contains(text, "github") {
+		t.Errorf("more than this project's: %s", text)
+	}
+	if claude := read(t, filepath.Join(s.Home, ".claude.json")); strings.Contains(claude, "local-server") || !strings.Contains(claude, "other-server") {
+		t.Errorf("%s", claude)
+	}
+	// A file that metamcp reads itself is no client's.
+	if plan := planImport(t, s, ImportOptions{Project: true, Clients: []*Client{Find("cursor")}, Target: filepath.Join(s.Cwd, ".cursor", "mcp.json"), Remove: true}); len(plan.Servers) > 0 {
+		t.Errorf("%+v", plan.Servers)
+	}
+}
+
+// Double ones are told apart from two accounts of one service.
+func TestDoubles(t *testing.T) {
+	entry := func(env string) string { return `{"command": "npx", "args": ["s"], "env": {` + env + `}}` }
+	for _, c := range []struct{ name, first, second, status, as string }{
+		{"equal", entry(`"A": "1"`), entry(`"A": "1"`), TakenDouble, "s"},
+		{"fewer variables", entry(`"A": "1", "B": "2"`), entry(`"A": "1"`), TakenDouble, "s"},
+		{"more variables", entry(`"A": "1"`), entry(`"A": "1", "B": "2"`), TakenDouble, "s"},
+		{"another account", entry(`"A": "1"`), entry(`"A": "2"`), TakenNew, "s-windsurf"},
+		{"each has its own", entry(`"A": "1"`), entry(`"B": "2"`), TakenNew, "s-windsurf"},
+		{"a folder before the command", entry(""), `{"command": "/opt/bin/npx", "args": ["s"]}`, TakenDouble, "s"},
+		{"two folders", `{"command": "/a/npx", "args": ["s"]}`, `{"command": "/b/npx", "args": ["s"]}`, TakenNew, "s-windsurf"},
+		{"other arguments", entry(""), `{"command": "npx", "args": ["t"]}`, TakenNew, "s-windsurf"},
+		{"references written in two ways", entry(`"A": "${env:X}"`), entry(`"A": "${env:X}"`), TakenDouble, "s"},
+		{"addresses", `{"url": "https://a/mcp"}`, `{"serverUrl": "https://a/mcp"}`, TakenDouble, "s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, paths := machine(t, "cursor", "windsurf")
+			write(t, paths["cursor"], `{"mcpServers": {"s": `+c.first+`}}`, 0o600)
+			write(t, paths["windsurf"], `{"mcpServers": {"s": `+c.second+`}}`, 0o600)
+			plan := planImport(t, s, ImportOptions{})
+			if got := plan.find(t, "windsurf", "s"); got.Status != c.status || got.As != c.as {
+				t.Errorf("%+v", got)
+			}
+			s.Apply("import", plan.Changes)
+			if text := read(t, plan.Changes[0].File); c.name == "more variables" && !strings.Contains(text, `"B"`) {
+				t.Errorf("a variable was lost: %s", text)
+			}
+			if again := planImport(t, s, ImportOptions{}); again.Changes[0].Pending() {
+				t.Errorf("the second time: %s", again.Changes[0].Diff)
+			}
+		})
+	}
+}
+
+// Very many servers come in at once.
+func TestImportManyServers(t *testing.T) {
+	const many = 3000
+	s, paths := machine(t, "cursor")
+	var b strings.Builder
+	for i := range many {
+		fmt.Fprintf(&b, "%s\"s%d\": {\"command\": \"npx\", \"args\": [\"%d\"]}", map[bool]string{true: ", "}[i > 0], i, i)
+	}
+	write(t, paths["cursor"], `{"mcpServers": {`+b.String()+`}}`, 0o600)
+	target := write(t, filepath.Join(s.Home, ".metamcp", "mcp.json"), "{\n  \"mcpServers\": {\n    \"s1\": {\"command\": \"mine\"} // keep\n  }\n}\n", 0o600)
+	plan := planImport(t, s, ImportOptions{})
+	s.Apply("import", plan.Changes)
+	list, _, err := ownEntries([]byte(read(t, target)))
+	if err != nil || len(list) != many+1 || plan.find(t, "cursor", "s1").As != "s1-cursor" || !strings.Contains(read(t, target), "\"command\": \"mine\"}, // keep\n    \"s0\"") {
+		t.Errorf("%d servers, %v", len(list), err)
+	}
+}
