@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -160,5 +161,29 @@ func TestRunOfSomeServers(t *testing.T) {
 	var none json.RawMessage
 	if r := runScript(t, e, metamcp.RunRequest{Code: `1`}); string(r.Value) != string(none) {
 		t.Errorf("undefined is %s", r.Value)
+	}
+}
+
+// Few calls are told one by one; many do not drown the value.
+func TestCallsOfAScriptAreTold(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, nil)
+	r := runScript(t, e, metamcp.RunRequest{Code: `for (let i = 0; i < 20; i++) await servers.demo.add({a: i, b: 1})`})
+	if lines, totals := metamcp.TellCalls(r); len(lines) != 20 || totals != nil || lines[0].Server != "demo" || lines[0].Tool != "add" {
+		t.Errorf("20 calls are told as %+v, %+v", lines, totals)
+	}
+	r = runScript(t, e, metamcp.RunRequest{Code: `
+		await Promise.allSettled(Array.from({length: 8}, () => servers.demo.fail()));
+		for (let i = 0; i < 5; i++) await servers.demo.add({a: "x"}).catch(() => {});
+		return (await Promise.all(Array.from({length: 300}, (_, i) => servers.demo.add({a: i, b: 1})))).length`})
+	lines, totals := metamcp.TellCalls(r)
+	if string(r.Value) != "300" || lines != nil || len(totals) != 2 {
+		t.Fatalf("value %s, calls %+v, totals %+v", r.Value, lines, totals)
+	}
+	add, fail := totals[0], totals[1]
+	if add.Tool != "add" || add.Count != 305 || add.SlowestMs <= 0 || add.TotalMs < add.SlowestMs || !maps.Equal(add.Failed, map[string]int{"VALIDATION_ERROR": 5}) {
+		t.Errorf("total %+v", add)
+	}
+	if fail.Tool != "fail" || fail.Count != 8 || !maps.Equal(fail.Failed, map[string]int{"TOOL_EXECUTION_ERROR": 8}) {
+		t.Errorf("total %+v", fail)
 	}
 }

@@ -185,17 +185,19 @@ func printRun(out io.Writer, r *metamcp.RunResult) error {
 		Level string `json:"level"`
 		Text  string `json:"text"`
 	}
+	calls, totals := metamcp.TellCalls(r)
 	whole := struct {
-		Error      *metamcp.RunError  `json:"error,omitempty"`
-		Value      json.RawMessage    `json:"value,omitempty"`
-		Console    []line             `json:"console"`
-		Dropped    int                `json:"consoleDropped,omitempty"`
-		Calls      []metamcp.CallLine `json:"calls"`
-		MoreCalls  int                `json:"moreCalls,omitempty"`
-		NotAwaited int                `json:"notAwaited,omitempty"`
-		Ms         int64              `json:"ms"`
+		Error      *metamcp.RunError   `json:"error,omitempty"`
+		Value      json.RawMessage     `json:"value,omitempty"`
+		Console    []line              `json:"console"`
+		Dropped    int                 `json:"consoleDropped,omitempty"`
+		Calls      []metamcp.CallLine  `json:"calls,omitempty"`
+		CallTotals []metamcp.CallTotal `json:"callTotals,omitempty"`
+		MoreCalls  int                 `json:"moreCalls,omitempty"`
+		NotAwaited int                 `json:"notAwaited,omitempty"`
+		Ms         int64               `json:"ms"`
 	}{
-		Value: r.Value, Console: make([]line, len(r.Console)), Dropped: r.Dropped, Calls: metamcp.CallLines(r.Calls), MoreCalls: r.MoreCalls,
+		Value: r.Value, Console: make([]line, len(r.Console)), Dropped: r.Dropped, Calls: calls, CallTotals: totals, MoreCalls: r.MoreCalls,
 		NotAwaited: r.NotAwaited, Ms: r.Took.Milliseconds(),
 	}
 	for i, l := range r.Console {

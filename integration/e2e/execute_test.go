@@ -26,6 +26,12 @@ type executed struct {
 		Server, Tool, Error string
 		Ms                  float64
 	}
+	CallTotals []struct {
+		Server, Tool       string
+		Count              int
+		TotalMs, SlowestMs float64
+		Failed             map[string]int
+	}
 	Notes []string
 	Error *struct {
 		refused
@@ -461,7 +467,7 @@ func TestExecuteLongResults(t *testing.T) {
 	}
 	c.value(`const all = await results.r1; return [all.length, all[4999]]`, `[5000,{"id":4999,"text":"item 4999"}]`)
 	x = c.execute(`for (let i = 0; i < 3000; i++) console.log("line " + i); await Promise.all(Array.from({length: 200}, () => servers.demo.echo({text: "x"}))); return 7`)
-	if string(x.Value) != "7" || len(x.raw) > 4000 || x.Console[0] != "line 0" || !slices.Contains(x.Console, "…") || x.Console[len(x.Console)-1] == "…" || len(x.Calls) == 0 || len(x.Notes) != 2 {
+	if string(x.Value) != "7" || len(x.raw) > 4000 || x.Console[0] != "line 0" || !slices.Contains(x.Console, "…") || x.Console[len(x.Console)-1] == "…" || len(x.CallTotals) != 1 || x.CallTotals[0].Count != 200 || len(x.Notes) != 1 {
 		t.Errorf("answer of %d bytes: %s", len(x.raw), x.raw)
 	}
 	x = c.fails(`throw new Error("x".repeat(100000))`, "SANDBOX_ERROR", "exception")
