@@ -72,7 +72,13 @@ type RunResult struct {
 	// NotAwaited counts calls that the script did not wait for, and which were
 	// cancelled when it returned.
 	NotAwaited int
-	Took       time.Duration // without the wait for its turn
+	// Cancelled counts calls that were under way when the script failed, and
+	// were cancelled; nobody knows whether they took effect.
+	Cancelled int
+	// Notes say to the author of the script, a sentence or two each, what was
+	// not as it looks.
+	Notes []string
+	Took  time.Duration // without the wait for its turn
 }
 
 // Bounds of the console lines that a result holds.
@@ -125,10 +131,34 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		return nil, report.Err
 	}
 	o := report.Outcome
-	return &RunResult{
+	r := &RunResult{
 		Value: o.Value, Failure: o.Failure, Console: port.kept, Dropped: o.Dropped + port.dropped,
-		Calls: report.Calls, MoreCalls: report.MoreCalls, NotAwaited: o.Cancelled, Took: report.Took,
-	}, nil
+		Calls: report.Calls, MoreCalls: report.MoreCalls, Took: report.Took,
+	}
+	if o.Failure == nil {
+		r.NotAwaited = o.Cancelled
+	} else {
+		r.Cancelled = report.Cancelled
+	}
+	r.note()
+	return r, nil
+}
+
+// note writes the notes.
+func (r *RunResult) note() {
+	if r.NotAwaited > 0 {
+		r.Notes = append(r.Notes, callsText(r.NotAwaited)+" not awaited when the script returned, and cancelled; whether they took effect is unknown. Await every call.")
+	}
+	if r.Cancelled > 0 {
+		r.Notes = append(r.Notes, callsText(r.Cancelled)+" under way when the script ended, and cancelled; whether they took effect is unknown.")
+	}
+}
+
+func callsText(n int) string {
+	if n == 1 {
+		return "1 call was"
+	}
+	return strconv.Itoa(n) + " calls were"
 }
 
 // runOutcome is "ok" or the code of what went wrong.

@@ -187,3 +187,31 @@ func TestCallsOfAScriptAreTold(t *testing.T) {
 		t.Errorf("total %+v", fail)
 	}
 }
+
+// Calls that a script leaves behind are told for what they are: forgotten where
+// it returned, cut off where it failed.
+func TestCallsThatAScriptLeaves(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, map[string]any{"execute": map[string]any{"maxCalls": 3}})
+	const slow = `servers.demo.slow({ms: 600000})`
+	for name, c := range map[string]struct {
+		code                  string
+		timeout               time.Duration
+		notAwaited, cancelled int
+		note                  string
+	}{
+		"it returned":               {slow + `; ` + slow + `; return 1`, 0, 2, 0, "2 calls were not awaited"},
+		"its time was over":         {`await ` + slow, 500 * time.Millisecond, 0, 1, "1 call was under way when the script ended"},
+		"it made too many":          {slow + `; ` + slow + `; await sleep(1); await Promise.all([1, 2].map(() => ` + slow + `))`, 0, 0, 2, "2 calls were under way when the script ended"},
+		"it threw":                  {slow + `; await sleep(1); throw new Error("no")`, 0, 0, 1, "1 call was under way when the script ended"},
+		"it waited for all of them": {`await servers.demo.add({a: 1, b: 2}); return 1`, 0, 0, 0, ""},
+	} {
+		r := runScript(t, e, metamcp.RunRequest{Code: c.code, Timeout: c.timeout})
+		notes := strings.Join(r.Notes, "\n")
+		if r.NotAwaited != c.notAwaited || r.Cancelled != c.cancelled || (c.note == "") != (notes == "") || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: %d not awaited, %d cancelled, notes %q, failure %+v", name, r.NotAwaited, r.Cancelled, r.Notes, r.Failure)
+		}
+		if failed := c.cancelled > 0; (r.Failure != nil) != failed || failed && strings.Contains(notes, "await") {
+			t.Errorf("%s: failure %+v, notes %q", name, r.Failure, notes)
+		}
+	}
+}

@@ -124,9 +124,7 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 	} else {
 		a.fit(console, calls, totals, r, max(left, 0))
 	}
-	if r.NotAwaited > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d calls were not awaited and were cancelled when the script returned; await every call.", r.NotAwaited))
-	}
+	a.Notes = append(a.Notes, r.Notes...)
 	return a
 }
 

@@ -411,7 +411,7 @@ func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool
 		a.record(c, string(messages.CodeCancelled))
 		a.e.Cancel(c.call, "its script has ended")
 	}
-	r.Calls, r.MoreCalls, r.Started = a.records, a.more, a.started
+	r.Calls, r.MoreCalls, r.Cancelled, r.Started = a.records, a.more, len(a.calls), a.started
 	if !a.started.IsZero() {
 		r.Took = time.Since(a.started)
 	}

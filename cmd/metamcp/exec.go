@@ -126,8 +126,8 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 		}
 		return nil
 	}
-	if r.NotAwaited > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "metamcp: %d calls were not awaited and were cancelled when the script returned\n", r.NotAwaited)
+	for _, note := range r.Notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "metamcp:", note)
 	}
 	if r.Failure != nil {
 		printFailure(cmd.ErrOrStderr(), r.Failure)
@@ -195,10 +195,12 @@ func printRun(out io.Writer, r *metamcp.RunResult) error {
 		CallTotals []metamcp.CallTotal `json:"callTotals,omitempty"`
 		MoreCalls  int                 `json:"moreCalls,omitempty"`
 		NotAwaited int                 `json:"notAwaited,omitempty"`
+		Cancelled  int                 `json:"cancelled,omitempty"`
+		Notes      []string            `json:"notes,omitempty"`
 		Ms         int64               `json:"ms"`
 	}{
 		Value: r.Value, Console: make([]line, len(r.Console)), Dropped: r.Dropped, Calls: calls, CallTotals: totals, MoreCalls: r.MoreCalls,
-		NotAwaited: r.NotAwaited, Ms: r.Took.Milliseconds(),
+		NotAwaited: r.NotAwaited, Cancelled: r.Cancelled, Notes: r.Notes, Ms: r.Took.Milliseconds(),
 	}
 	for i, l := range r.Console {
 		whole.Console[i] = line(l)
