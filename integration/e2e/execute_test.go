@@ -278,10 +278,23 @@ func TestExecuteErrors(t *testing.T) {
 	}
 	c.fails("await new Promise(() => {})", "SANDBOX_ERROR", "deadlock")
 	c.prompt("demo")
-	for _, arguments := range []string{`{}`, `{"code":7}`, `{"code":"return 1","more":1}`, `{"code":"return 1","timeoutMs":-1}`, `{"code":"return 1","language":"python"}`, `{"code":""}`} {
+	for arguments, want := range map[string]string{
+		`{}`:                                   `code: the script is required, a string`,
+		`{"code":7}`:                           `code: the script is expected, a string, not a number`,
+		`{"code":""}`:                          `there is no code`,
+		`{"code":null}`:                        `code: the script is required, a string`,
+		`{"script":"return 1"}`:                `script: no such argument; there are code, timeoutMs and language, and the script goes into "code"`,
+		`{"code":"return 1","more":1}`:         `more: no such argument; there are code, timeoutMs and language`,
+		`{"code":"return 1","timeoutMs":-1}`:   `timeoutMs: a number of milliseconds above 0 is expected, not -1`,
+		`{"code":"return 1","timeoutMs":"5s"}`: `timeoutMs: a number of milliseconds above 0 is expected, not a string: write 5000`,
+		`{"code":"return 1","timeoutMs":{}}`:   `timeoutMs: a number of milliseconds above 0 is expected, not an object`,
+		`{"code":"return 1","language":1}`:     `language: "javascript" or "typescript" is expected, not a number`,
+		`{"code":"return 1","language":"go"}`:  `the language "go" is not known`,
+		`["return 1"]`:                         `arguments: an object is expected, not an array`,
+	} {
 		r := refusal(t, c.resultOf(c.request("tools/call", toolParams("mcp_execute", arguments))))
-		if r.Code != "VALIDATION_ERROR" || r.Hint == "" {
-			t.Errorf("%s: %+v", arguments, r)
+		if r.Code != "VALIDATION_ERROR" || r.Hint == "" || !strings.Contains(r.Message, want) || strings.Contains(r.Message, "json:") {
+			t.Errorf("%s: %+v, want %s", arguments, r, want)
 		}
 	}
 	if r := refusal(t, c.resultOf(c.script(strings.Repeat(" ", 60_000)))); r.Code != "VALIDATION_ERROR" || !strings.Contains(r.Message, "50000") {
