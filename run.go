@@ -3,6 +3,7 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -75,6 +76,8 @@ type RunResult struct {
 	// Cancelled counts calls that were under way when the script failed, and
 	// were cancelled; nobody knows whether they took effect.
 	Cancelled int
+	// Sleeping counts sleeps that were under way when the script returned.
+	Sleeping int
 	// Notes say to the author of the script, a sentence or two each, what was
 	// not as it looks.
 	Notes []string
@@ -136,7 +139,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		Calls: report.Calls, MoreCalls: report.MoreCalls, Took: report.Took,
 	}
 	if o.Failure == nil {
-		r.NotAwaited = o.Cancelled
+		r.NotAwaited, r.Sleeping = o.Cancelled, o.Sleeping
 	} else {
 		r.Cancelled = report.Cancelled
 	}
@@ -146,12 +149,22 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 
 // note writes the notes.
 func (r *RunResult) note() {
-	if r.NotAwaited > 0 {
+	switch {
+	case r.leftBehind():
+		r.Notes = append(r.Notes, fmt.Sprintf("The script returned nothing while calls (%d) and sleeps (%d) were under way: it did not wait for an async function. "+
+			"They were cancelled; whether the calls took effect is unknown. Await every call and every async function: end the script with `return await main()`.", r.NotAwaited, r.Sleeping))
+	case r.NotAwaited > 0:
 		r.Notes = append(r.Notes, callsText(r.NotAwaited)+" not awaited when the script returned, and cancelled; whether they took effect is unknown. Await every call.")
 	}
 	if r.Cancelled > 0 {
 		r.Notes = append(r.Notes, callsText(r.Cancelled)+" under way when the script ended, and cancelled; whether they took effect is unknown.")
 	}
+}
+
+// leftBehind tells whether the script ended as one does that forgot to wait for
+// its own function.
+func (r *RunResult) leftBehind() bool {
+	return r.Failure == nil && r.Value == nil && r.NotAwaited+r.Sleeping > 0
 }
 
 func callsText(n int) string {

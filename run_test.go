@@ -203,6 +203,8 @@ func TestCallsThatAScriptLeaves(t *testing.T) {
 		"its time was over":         {`await ` + slow, 500 * time.Millisecond, 0, 1, "1 call was under way when the script ended"},
 		"it made too many":          {slow + `; ` + slow + `; await sleep(1); await Promise.all([1, 2].map(() => ` + slow + `))`, 0, 0, 2, "2 calls were under way when the script ended"},
 		"it threw":                  {slow + `; await sleep(1); throw new Error("no")`, 0, 0, 1, "1 call was under way when the script ended"},
+		"its function did not end":  {`const main = async () => { await ` + slow + `; return 5 }; main()`, 0, 1, 0, "returned nothing while calls (1) and sleeps (0) were under way"},
+		"its function slept":        {`const main = async () => { await sleep(30000); return 5 }; main()`, 0, 0, 0, "returned nothing while calls (0) and sleeps (1) were under way"},
 		"it waited for all of them": {`await servers.demo.add({a: 1, b: 2}); return 1`, 0, 0, 0, ""},
 	} {
 		r := runScript(t, e, metamcp.RunRequest{Code: c.code, Timeout: c.timeout})

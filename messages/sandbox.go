@@ -103,6 +103,7 @@ type ScriptOutcome struct {
 	Failure   *ScriptFailure
 	Dropped   int // console lines that found no room
 	Cancelled int // calls that were made, or waited for their turn, when it ended
+	Sleeping  int // sleeps that were under way when it ended
 	// Reusable says that the worker can take another script.
 	Reusable bool
 	Usage    ScriptUsage

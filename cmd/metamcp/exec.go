@@ -41,8 +41,8 @@ of an async function: await works everywhere, and return gives the value.
 The value is printed to standard output, a string as it is, anything else as
 JSON; the console goes to standard error as it comes.
 
-Exit status: 0 done, 1 the script failed or could not be run, 2 wrong usage,
-130 interrupted.`,
+Exit status: 0 done, 1 the script failed or could not be run, or returned
+before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 		Example: `  metamcp exec report.js
   echo 'return await servers.demo.add({a: 19, b: 23})' | metamcp exec --servers demo -`,
 		Args: args(oneFile),
@@ -117,23 +117,21 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		if err := printRun(cmd.OutOrStdout(), r); err != nil {
-			return err
-		}
-		if r.Failure != nil {
-			return statusError(exitFailed)
-		}
-		return nil
-	}
 	for _, note := range r.Notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "metamcp:", note)
 	}
-	if r.Failure != nil {
+	switch {
+	case asJSON:
+		err = printRun(cmd.OutOrStdout(), r)
+	case r.Failure != nil:
 		printFailure(cmd.ErrOrStderr(), r.Failure)
+	default:
+		err = printValue(cmd.OutOrStdout(), r.Value)
+	}
+	if err == nil && (r.Failure != nil || r.NotAwaited > 0) {
 		return statusError(exitFailed)
 	}
-	return printValue(cmd.OutOrStdout(), r.Value)
+	return err
 }
 
 // printValue prints a string as it is and anything else as JSON; undefined is

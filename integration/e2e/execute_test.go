@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -233,6 +234,12 @@ func TestExecuteValues(t *testing.T) {
 	c.value(`return (await servers.demo.fail({message: "no"}, {raw: true})).isError`, `true`)
 	c.value(`return servers.list().map(s => s.name)`, `["demo"]`)
 	c.value(`const [best] = await discover("add two numbers"); return [best.server, best.tool, typeof best.inputSchema]`, `["demo","add","object"]`)
+	if x := c.execute(`async function main() { return 5 } main()`); x.Value != nil || len(x.Notes) != 1 || !strings.Contains(x.Notes[0], "return await main()") {
+		t.Errorf("a function that nobody awaits is told as %s", x.raw)
+	}
+	if x := c.execute(`return null`); x.Notes != nil {
+		t.Errorf("null is told as %s", x.raw)
+	}
 	if x := c.execute(`console.warn("hm"); await servers.demo.echo({text: "x"})`); x.Value != nil || !slices.Equal(x.Console, []string{"warn: hm"}) {
 		t.Errorf("undefined is told as %s", x.raw)
 	}
@@ -558,4 +565,31 @@ func TestExecuteLimitsChange(t *testing.T) {
 	}
 	testkit.WriteConfig(t, p.ConfigFile(), p.Mark, entries, map[string]any{"execute": map[string]any{"maxCalls": 3}})
 	eventually(t, "the new limit holds", func() bool { return string(c.executedBy(c.script(three)).Value) == `"three"` })
+}
+
+// From the shell, calls that nobody awaited are told and are no success.
+func TestExecOfCallsThatNobodyAwaits(t *testing.T) {
+	t.Parallel()
+	c := host(t, servers{"demo": testkit.DemoServer(t)}, nil)
+	for code, want := range map[string]struct {
+		status      int
+		out, stderr string
+	}{
+		`return await servers.demo.add({a: 1, b: 2})`:               {0, `"sum": 3`, ""},
+		`servers.demo.slow({ms: 600000}); return "here"`:            {1, "here", "1 call was not awaited"},
+		`(async () => { await servers.demo.slow({ms: 600000}) })()`: {1, "", "returned nothing while calls (1)"},
+	} {
+		for _, more := range [][]string{nil, {"--json"}} {
+			cmd := exec.CommandContext(t.Context(), testkit.Binary(t), append([]string{"exec", "--config", c.p.ConfigFile(), "--state-dir", t.TempDir(), "-"}, more...)...)
+			var stdout, stderr strings.Builder
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(code), &stdout, &stderr
+			err := cmd.Run()
+			if cmd.ProcessState == nil {
+				t.Fatal(err)
+			}
+			if got := cmd.ProcessState.ExitCode(); got != want.status || !strings.Contains(stdout.String(), want.out) || !strings.Contains(stderr.String(), want.stderr) {
+				t.Errorf("%s %q: status %d, says\n%s\n%s", code, more, got, stdout.String(), stderr.String())
+			}
+		}
+	}
 }

@@ -71,6 +71,7 @@ type Outcome struct {
 	Failure   *Failure        `json:"failure,omitempty"`
 	Dropped   int             `json:"dropped,omitempty"`   // console lines that were over a bound
 	Cancelled int             `json:"cancelled,omitempty"` // calls under way, or waiting for their turn, when the script ended; their ids are void
+	Sleeping  int             `json:"sleeping,omitempty"`  // sleeps under way when the script ended
 	Reusable  bool            `json:"reusable"`            // the process may take another run
 	Usage     Usage           `json:"usage"`
 }

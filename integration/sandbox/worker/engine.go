@@ -462,6 +462,7 @@ func (e *engine) finish(f *sandbox.Failure) *sandbox.Outcome {
 	for _, p := range e.pending {
 		if p.timer != nil {
 			p.timer.Stop()
+			o.Sleeping++
 		} else {
 			o.Cancelled++
 		}
