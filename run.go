@@ -143,6 +143,9 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	} else {
 		r.Cancelled = report.Cancelled
 	}
+	if most := e.Config().Settings.Execute.Timeout; req.Timeout > most {
+		r.Notes = append(r.Notes, fmt.Sprintf("timeoutMs %d is over the most, %d (metamcp.execute.timeoutMs), which was used.", req.Timeout.Milliseconds(), most.Milliseconds()))
+	}
 	r.note()
 	return r, nil
 }

@@ -217,3 +217,35 @@ func TestCallsThatAScriptLeaves(t *testing.T) {
 		}
 	}
 }
+
+// Whose time was over is told apart from the time of a call, and so is who can
+// give more; a timeout that is not kept to is told.
+func TestTimeOfAScript(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, map[string]any{"execute": map[string]any{"timeoutMs": 1000}})
+	const most = "up to 1000 (metamcp.execute.timeoutMs)"
+	for name, c := range map[string]struct {
+		code       string
+		timeout    time.Duration
+		hint, note string
+	}{
+		"it waits":        {`await servers.demo.slow({ms: 600000})`, 300 * time.Millisecond, "300 ms, was over: a longer timeoutMs, " + most, ""},
+		"it loops":        {`for (;;) {}`, 300 * time.Millisecond, "300 ms, was over: a longer timeoutMs, " + most, ""},
+		"the setting":     {`for (;;) {}`, 0, "1000 ms, was over, and no timeoutMs may be longer (metamcp.execute.timeoutMs)", ""},
+		"it wanted more":  {`await sleep(30000)`, 999_999 * time.Millisecond, "no timeoutMs may be longer", "timeoutMs 999999 is over the most, 1000 (metamcp.execute.timeoutMs), which was used."},
+		"it needed less":  {`return 1`, 999_999 * time.Millisecond, "", "timeoutMs 999999 is over the most, 1000"},
+		"time of a call":  {`await servers.demo.slow({ms: 600000}, {timeoutMs: 50})`, 0, "", ""},
+		"it is just long": {`return 1`, time.Second, "", ""},
+	} {
+		r := runScript(t, e, metamcp.RunRequest{Code: c.code, Timeout: c.timeout})
+		hint, notes := "", strings.Join(r.Notes, "\n")
+		if r.Failure != nil && r.Failure.Kind == messages.FailureTimeout {
+			hint = r.Failure.Hint
+		}
+		if (c.hint == "") != (hint == "") || !strings.Contains(hint, c.hint) {
+			t.Errorf("%s: hint %q, want %q (%+v)", name, hint, c.hint, r.Failure)
+		}
+		if over := strings.Contains(notes, "is over the most"); over != (c.note != "") || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: notes %q, want %q", name, notes, c.note)
+		}
+	}
+}

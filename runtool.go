@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,8 +32,8 @@ const executeDescription = "Run JavaScript or TypeScript that uses many tools at
 	"`await servers.NAME.TOOL(args)` gives a tool's value or throws {code, server, tool}; `return` gives the answer. " +
 	"Also servers.list(), discover(query), sleep(ms), console. No files, network or imports."
 
-// maxScriptTimeout is the longest timeout that is believed; a longer one is cut.
-const maxScriptTimeout = 24 * time.Hour
+// maxScriptTimeout is the longest timeout that there is; a longer one is cut.
+const maxScriptTimeout = time.Duration(math.MaxInt64)
 
 // executeRequest reads the arguments of mcp_execute. The error is for the
 // model.
@@ -78,7 +79,9 @@ func readExecute(sent any) (run RunRequest, details []string) {
 			if value != nil && (err != nil || !(ms > 0)) {
 				bad("timeoutMs: a number of milliseconds above 0 is expected" + notThat(value))
 			}
-			run.Timeout = time.Duration(min(ms, float64(maxScriptTimeout/time.Millisecond)) * float64(time.Millisecond))
+			if value != nil { // what is next to nothing must not be 0, which is the setting
+				run.Timeout = max(time.Duration(min(ms, float64(maxScriptTimeout/time.Millisecond))*float64(time.Millisecond)), 1)
+			}
 		case "language":
 			if run.Language, ok = value.(string); !ok && value != nil {
 				bad(`language: "javascript" or "typescript" is expected, not ` + kindOf(value))
