@@ -157,10 +157,10 @@ func (r *RunResult) note() {
 		r.Notes = append(r.Notes, fmt.Sprintf("The script returned nothing while calls (%d) and sleeps (%d) were under way: it did not wait for an async function. "+
 			"They were cancelled; whether the calls took effect is unknown. Await every call and every async function: end the script with `return await main()`.", r.NotAwaited, r.Sleeping))
 	case r.NotAwaited > 0:
-		r.Notes = append(r.Notes, callsText(r.NotAwaited)+" not awaited when the script returned, and cancelled; whether they took effect is unknown. Await every call.")
+		r.Notes = append(r.Notes, callsText(r.NotAwaited)+" not awaited when the script returned, and cancelled; whether it had an effect is unknown. Await every call.")
 	}
 	if r.Cancelled > 0 {
-		r.Notes = append(r.Notes, callsText(r.Cancelled)+" under way when the script ended, and cancelled; whether they took effect is unknown.")
+		r.Notes = append(r.Notes, callsText(r.Cancelled)+" under way when the script ended, and cancelled; whether it had an effect is unknown.")
 	}
 }
 

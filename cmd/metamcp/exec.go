@@ -118,6 +118,9 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 		return err
 	}
 	for _, note := range r.Notes {
+		if rest, ok := strings.CutPrefix(note, "timeoutMs "); ok {
+			note = "--timeout " + rest
+		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "metamcp:", note)
 	}
 	switch {

@@ -576,18 +576,18 @@ func TestExecOfCallsThatNobodyAwaits(t *testing.T) {
 		out, stderr string
 	}{
 		`return await servers.demo.add({a: 1, b: 2})`:               {0, `"sum": 3`, ""},
-		`servers.demo.slow({ms: 600000}); return "here"`:            {1, "here", "1 call was not awaited"},
+		`servers.demo.slow({ms: 600000}); return "here"`:            {1, "here", "--timeout 999000 is over the most, 120000"},
 		`(async () => { await servers.demo.slow({ms: 600000}) })()`: {1, "", "returned nothing while calls (1)"},
 	} {
 		for _, more := range [][]string{nil, {"--json"}} {
-			cmd := exec.CommandContext(t.Context(), testkit.Binary(t), append([]string{"exec", "--config", c.p.ConfigFile(), "--state-dir", t.TempDir(), "-"}, more...)...)
+			cmd := exec.CommandContext(t.Context(), testkit.Binary(t), append([]string{"exec", "--timeout", "999s", "--config", c.p.ConfigFile(), "--state-dir", t.TempDir(), "-"}, more...)...)
 			var stdout, stderr strings.Builder
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(code), &stdout, &stderr
 			err := cmd.Run()
 			if cmd.ProcessState == nil {
 				t.Fatal(err)
 			}
-			if got := cmd.ProcessState.ExitCode(); got != want.status || !strings.Contains(stdout.String(), want.out) || !strings.Contains(stderr.String(), want.stderr) {
+			if got := cmd.ProcessState.ExitCode(); got != want.status || !strings.Contains(stdout.String(), want.out) || !strings.Contains(stderr.String(), want.stderr) || strings.Contains(stderr.String(), " await") != (want.status != 0) {
 				t.Errorf("%s %q: status %d, says\n%s\n%s", code, more, got, stdout.String(), stderr.String())
 			}
 		}
