@@ -3,6 +3,7 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,15 @@ type RunResult struct {
 	// NotAwaited counts calls that the script did not wait for, and which were
 	// cancelled when it returned.
 	NotAwaited int
-	Took       time.Duration // without the wait for its turn
+	// Cancelled counts calls that were under way when the script failed, and
+	// were cancelled; nobody knows whether they took effect.
+	Cancelled int
+	// Sleeping counts sleeps that were under way when the script returned.
+	Sleeping int
+	// Notes say to the author of the script, a sentence or two each, what was
+	// not as it looks.
+	Notes []string
+	Took  time.Duration // without the wait for its turn
 }
 
 // Bounds of the console lines that a result holds.
@@ -125,10 +134,47 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		return nil, report.Err
 	}
 	o := report.Outcome
-	return &RunResult{
+	r := &RunResult{
 		Value: o.Value, Failure: o.Failure, Console: port.kept, Dropped: o.Dropped + port.dropped,
-		Calls: report.Calls, MoreCalls: report.MoreCalls, NotAwaited: o.Cancelled, Took: report.Took,
-	}, nil
+		Calls: report.Calls, MoreCalls: report.MoreCalls, Took: report.Took,
+	}
+	if o.Failure == nil {
+		r.NotAwaited, r.Sleeping = o.Cancelled, o.Sleeping
+	} else {
+		r.Cancelled = report.Cancelled
+	}
+	if most := e.Config().Settings.Execute.Timeout; req.Timeout > most {
+		r.Notes = append(r.Notes, fmt.Sprintf("timeoutMs %d is over the most, %d (metamcp.execute.timeoutMs), which was used.", req.Timeout.Milliseconds(), most.Milliseconds()))
+	}
+	r.note()
+	return r, nil
+}
+
+// note writes the notes.
+func (r *RunResult) note() {
+	switch {
+	case r.leftBehind():
+		r.Notes = append(r.Notes, fmt.Sprintf("The script returned nothing while calls (%d) and sleeps (%d) were under way: it did not wait for an async function. "+
+			"They were cancelled; whether the calls took effect is unknown. Await every call and every async function: end the script with `return await main()`.", r.NotAwaited, r.Sleeping))
+	case r.NotAwaited > 0:
+		r.Notes = append(r.Notes, callsText(r.NotAwaited)+" not awaited when the script returned, and cancelled; whether it had an effect is unknown. Await every call.")
+	}
+	if r.Cancelled > 0 {
+		r.Notes = append(r.Notes, callsText(r.Cancelled)+" under way when the script ended, and cancelled; whether it had an effect is unknown.")
+	}
+}
+
+// leftBehind tells whether the script ended as one does that forgot to wait for
+// its own function.
+func (r *RunResult) leftBehind() bool {
+	return r.Failure == nil && r.Value == nil && r.NotAwaited+r.Sleeping > 0
+}
+
+func callsText(n int) string {
+	if n == 1 {
+		return "1 call was"
+	}
+	return strconv.Itoa(n) + " calls were"
 }
 
 // runOutcome is "ok" or the code of what went wrong.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -160,5 +161,91 @@ func TestRunOfSomeServers(t *testing.T) {
 	var none json.RawMessage
 	if r := runScript(t, e, metamcp.RunRequest{Code: `1`}); string(r.Value) != string(none) {
 		t.Errorf("undefined is %s", r.Value)
+	}
+}
+
+// Few calls are told one by one; many do not drown the value.
+func TestCallsOfAScriptAreTold(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, nil)
+	r := runScript(t, e, metamcp.RunRequest{Code: `for (let i = 0; i < 20; i++) await servers.demo.add({a: i, b: 1})`})
+	if lines, totals := metamcp.TellCalls(r); len(lines) != 20 || totals != nil || lines[0].Server != "demo" || lines[0].Tool != "add" {
+		t.Errorf("20 calls are told as %+v, %+v", lines, totals)
+	}
+	r = runScript(t, e, metamcp.RunRequest{Code: `
+		await Promise.allSettled(Array.from({length: 8}, () => servers.demo.fail()));
+		for (let i = 0; i < 5; i++) await servers.demo.add({a: "x"}).catch(() => {});
+		return (await Promise.all(Array.from({length: 300}, (_, i) => servers.demo.add({a: i, b: 1})))).length`})
+	lines, totals := metamcp.TellCalls(r)
+	if string(r.Value) != "300" || lines != nil || len(totals) != 2 {
+		t.Fatalf("value %s, calls %+v, totals %+v", r.Value, lines, totals)
+	}
+	add, fail := totals[0], totals[1]
+	if add.Tool != "add" || add.Count != 305 || add.SlowestMs <= 0 || add.TotalMs < add.SlowestMs || !maps.Equal(add.Failed, map[string]int{"VALIDATION_ERROR": 5}) {
+		t.Errorf("total %+v", add)
+	}
+	if fail.Tool != "fail" || fail.Count != 8 || !maps.Equal(fail.Failed, map[string]int{"TOOL_EXECUTION_ERROR": 8}) {
+		t.Errorf("total %+v", fail)
+	}
+}
+
+// Calls that a script leaves behind are told for what they are: forgotten where
+// it returned, cut off where it failed.
+func TestCallsThatAScriptLeaves(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, map[string]any{"execute": map[string]any{"maxCalls": 3}})
+	const slow = `servers.demo.slow({ms: 600000})`
+	for name, c := range map[string]struct {
+		code                  string
+		timeout               time.Duration
+		notAwaited, cancelled int
+		note                  string
+	}{
+		"it returned":               {slow + `; ` + slow + `; return 1`, 0, 2, 0, "2 calls were not awaited"},
+		"its time was over":         {`await ` + slow, 500 * time.Millisecond, 0, 1, "1 call was under way when the script ended"},
+		"it made too many":          {slow + `; ` + slow + `; await sleep(1); await Promise.all([1, 2].map(() => ` + slow + `))`, 0, 0, 2, "2 calls were under way when the script ended"},
+		"it threw":                  {slow + `; await sleep(1); throw new Error("no")`, 0, 0, 1, "1 call was under way when the script ended"},
+		"its function did not end":  {`const main = async () => { await ` + slow + `; return 5 }; main()`, 0, 1, 0, "returned nothing while calls (1) and sleeps (0) were under way"},
+		"its function slept":        {`const main = async () => { await sleep(30000); return 5 }; main()`, 0, 0, 0, "returned nothing while calls (0) and sleeps (1) were under way"},
+		"it waited for all of them": {`await servers.demo.add({a: 1, b: 2}); return 1`, 0, 0, 0, ""},
+	} {
+		r := runScript(t, e, metamcp.RunRequest{Code: c.code, Timeout: c.timeout})
+		notes := strings.Join(r.Notes, "\n")
+		if r.NotAwaited != c.notAwaited || r.Cancelled != c.cancelled || (c.note == "") != (notes == "") || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: %d not awaited, %d cancelled, notes %q, failure %+v", name, r.NotAwaited, r.Cancelled, r.Notes, r.Failure)
+		}
+		if failed := c.cancelled > 0; (r.Failure != nil) != failed || failed && strings.Contains(notes, "await") {
+			t.Errorf("%s: failure %+v, notes %q", name, r.Failure, notes)
+		}
+	}
+}
+
+// Whose time was over is told apart from the time of a call, and so is who can
+// give more; a timeout that is not kept to is told.
+func TestTimeOfAScript(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, map[string]any{"execute": map[string]any{"timeoutMs": 1000}})
+	const most = "up to 1000 (metamcp.execute.timeoutMs)"
+	for name, c := range map[string]struct {
+		code       string
+		timeout    time.Duration
+		hint, note string
+	}{
+		"it waits":        {`await servers.demo.slow({ms: 600000})`, 300 * time.Millisecond, "300 ms, was over: a longer timeoutMs, " + most, ""},
+		"it loops":        {`for (;;) {}`, 300 * time.Millisecond, "300 ms, was over: a longer timeoutMs, " + most, ""},
+		"the setting":     {`for (;;) {}`, 0, "1000 ms, was over, and no timeoutMs may be longer (metamcp.execute.timeoutMs)", ""},
+		"it wanted more":  {`await sleep(30000)`, 999_999 * time.Millisecond, "no timeoutMs may be longer", "timeoutMs 999999 is over the most, 1000 (metamcp.execute.timeoutMs), which was used."},
+		"it needed less":  {`return 1`, 999_999 * time.Millisecond, "", "timeoutMs 999999 is over the most, 1000"},
+		"time of a call":  {`await servers.demo.slow({ms: 600000}, {timeoutMs: 50})`, 0, "", ""},
+		"it is just long": {`return 1`, time.Second, "", ""},
+	} {
+		r := runScript(t, e, metamcp.RunRequest{Code: c.code, Timeout: c.timeout})
+		hint, notes := "", strings.Join(r.Notes, "\n")
+		if r.Failure != nil && r.Failure.Kind == messages.FailureTimeout {
+			hint = r.Failure.Hint
+		}
+		if (c.hint == "") != (hint == "") || !strings.Contains(hint, c.hint) {
+			t.Errorf("%s: hint %q, want %q (%+v)", name, hint, c.hint, r.Failure)
+		}
+		if over := strings.Contains(notes, "is over the most"); over != (c.note != "") || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: notes %q, want %q", name, notes, c.note)
+		}
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
@@ -21,10 +24,12 @@ type RunAnswer struct {
 	// beginning of its JSON text.
 	Beginning string `json:"valueBeginning,omitempty"`
 	// Result is the id by which a later script reads such a value.
-	Result  string     `json:"result,omitempty"`
-	Console []string   `json:"console,omitempty"`
-	Calls   []CallLine `json:"calls,omitempty"`
-	Notes   []string   `json:"notes,omitempty"`
+	Result  string   `json:"result,omitempty"`
+	Console []string `json:"console,omitempty"`
+	// Calls are told one by one where they are few, else by CallTotals.
+	Calls      []CallLine  `json:"calls,omitempty"`
+	CallTotals []CallTotal `json:"callTotals,omitempty"`
+	Notes      []string    `json:"notes,omitempty"`
 }
 
 // RunError is why a script has no value.
@@ -51,6 +56,17 @@ type CallLine struct {
 	Tool   string  `json:"tool"`
 	Ms     float64 `json:"ms"`
 	Error  string  `json:"error,omitempty"` // the code; "": it worked
+}
+
+// CallTotal is what the calls of one tool come to.
+type CallTotal struct {
+	Server    string  `json:"server"`
+	Tool      string  `json:"tool"`
+	Count     int     `json:"count"`
+	TotalMs   float64 `json:"totalMs"`
+	SlowestMs float64 `json:"slowestMs"`
+	// Failed counts those that failed, by their code.
+	Failed map[string]int `json:"failed,omitempty"`
 }
 
 // Error returns code and message, for people.
@@ -87,11 +103,13 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 		a.Error = boundError(NewRunError(r.Failure), left/2)
 		left -= tokens(a.Error)
 	}
-	console, calls := consoleLines(r.Console), CallLines(r.Calls)
-	wants := costs(console) + costs(calls)
+	console := consoleLines(r.Console)
+	calls, totals := TellCalls(r)
+	callCosts := costs(calls) + costs(totals)
+	wants := costs(console) + callCosts
 	value := index.EstimateTokens(string(r.Value))
 	// The value comes first, but never at the price of all that was said.
-	reserved := min(costs(console), left/runShare) + min(costs(calls), left/runShare)
+	reserved := min(costs(console), left/runShare) + min(callCosts, left/runShare)
 	if value <= left-reserved {
 		a.Value = r.Value
 		left -= value
@@ -102,27 +120,26 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 		left -= tokens(a.Beginning)
 	}
 	if wants <= left && r.Dropped == 0 && r.MoreCalls == 0 {
-		a.Console, a.Calls = console, calls
+		a.Console, a.Calls, a.CallTotals = console, calls, totals
 	} else {
-		a.fit(console, calls, r, max(left, 0))
+		a.fit(console, calls, totals, r, max(left, 0))
 	}
-	if r.NotAwaited > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d calls were not awaited and were cancelled when the script returned; await every call.", r.NotAwaited))
+	a.Notes = append(a.Notes, r.Notes...)
+	if r.Failure == nil && r.Value == nil && !r.leftBehind() {
+		a.Notes = append(a.Notes, "The script returned nothing: `return` gives the value. Where an async function makes it, write `return await main()`.")
 	}
 	return a
 }
 
 // fit shows as much of console and calls as the tokens pay for.
-func (a *RunAnswer) fit(console []string, calls []CallLine, r *RunResult, left int) {
-	forCalls := max(min(costs(calls), left/2), left-costs(console))
+func (a *RunAnswer) fit(console []string, calls []CallLine, totals []CallTotal, r *RunResult, left int) {
+	forCalls := max(min(costs(calls)+costs(totals), left/2), left-costs(console))
 	budget := index.NewBudget(min(forCalls, left))
-	kept, cut := index.Cut(budget, calls, tokens)
-	a.Calls = kept
-	if cut += r.MoreCalls; cut > 0 {
-		a.Notes = append(a.Notes, moreCalls(calls[len(kept):], cut))
-	}
-	for _, l := range kept {
-		left -= tokens(l)
+	a.Calls, _ = index.Cut(budget, calls, tokens)
+	a.CallTotals, _ = index.Cut(budget, totals, tokens)
+	left -= costs(a.Calls) + costs(a.CallTotals)
+	if cut := append(totalsOf(calls[len(a.Calls):]), totals[len(a.CallTotals):]...); len(cut) > 0 || r.MoreCalls > 0 {
+		a.Notes = append(a.Notes, moreCalls(cut, r.MoreCalls))
 	}
 	shown, dropped := middleOut(console, left)
 	a.Console = shown
@@ -131,26 +148,25 @@ func (a *RunAnswer) fit(console []string, calls []CallLine, r *RunResult, left i
 	}
 }
 
-// moreCalls says what is not listed.
-func moreCalls(known []CallLine, all int) string {
+// moreCalls says what is not told: what is known of calls, and how many
+// others there were.
+func moreCalls(known []CallTotal, others int) string {
 	failed := map[string]int{}
-	var codes []string
-	for _, l := range known {
-		if l.Error != "" {
-			if failed[l.Error]++; failed[l.Error] == 1 {
-				codes = append(codes, l.Error)
-			}
+	for _, t := range known {
+		others += t.Count
+		for code, n := range t.Failed {
+			failed[code] += n
 		}
 	}
-	note := fmt.Sprintf("%d more calls are not listed", all)
-	if len(codes) == 0 {
+	note := fmt.Sprintf("%d more calls are not listed", others)
+	if len(failed) == 0 {
 		return note + "."
 	}
-	slices.Sort(codes)
-	for i, code := range codes {
-		codes[i] = fmt.Sprintf("%d %s", failed[code], code)
+	var counts []string
+	for _, code := range slices.Sorted(maps.Keys(failed)) {
+		counts = append(counts, fmt.Sprintf("%d %s", failed[code], code))
 	}
-	return note + ", of which failed: " + strings.Join(codes, ", ") + "."
+	return note + ", of which failed: " + strings.Join(counts, ", ") + "."
 }
 
 // maxLineShown is what is shown of one console line, in bytes, where not all
@@ -202,17 +218,53 @@ func consoleLines(lines []ConsoleLine) []string {
 	return out
 }
 
-// CallLines are calls as an answer tells them.
-func CallLines(calls []RunCall) []CallLine {
-	out := make([]CallLine, len(calls))
-	for i, c := range calls {
-		out[i] = CallLine{Server: c.Server, Tool: c.Tool, Ms: float64(c.Took.Microseconds()/100) / 10}
+// maxCallLines is how many calls an answer tells one by one.
+const maxCallLines = 20
+
+// TellCalls tells the calls of a script as an answer does: up to 20 one by one,
+// in the order in which they ended, and more of them by a total for each tool,
+// the one with the most calls first. One of the two lists is empty.
+func TellCalls(r *RunResult) ([]CallLine, []CallTotal) {
+	lines := make([]CallLine, len(r.Calls))
+	for i, c := range r.Calls {
+		lines[i] = CallLine{Server: c.Server, Tool: c.Tool, Ms: roundedMs(c.Took)}
 		if c.Outcome != outcomeOK {
-			out[i].Error = c.Outcome
+			lines[i].Error = c.Outcome
 		}
 	}
-	return out
+	if len(lines) <= maxCallLines {
+		return lines, nil
+	}
+	return nil, totalsOf(lines)
 }
+
+func totalsOf(lines []CallLine) []CallTotal {
+	type tool struct{ server, name string }
+	var totals []CallTotal
+	at := map[tool]int{}
+	for _, l := range lines {
+		i, seen := at[tool{l.Server, l.Tool}]
+		if !seen {
+			i = len(totals)
+			at[tool{l.Server, l.Tool}] = i
+			totals = append(totals, CallTotal{Server: l.Server, Tool: l.Tool})
+		}
+		t := &totals[i]
+		t.Count++
+		t.TotalMs = math.Round((t.TotalMs+l.Ms)*10) / 10
+		t.SlowestMs = max(t.SlowestMs, l.Ms)
+		if l.Error != "" {
+			if t.Failed == nil {
+				t.Failed = map[string]int{}
+			}
+			t.Failed[l.Error]++
+		}
+	}
+	slices.SortStableFunc(totals, func(a, b CallTotal) int { return b.Count - a.Count })
+	return totals
+}
+
+func roundedMs(d time.Duration) float64 { return float64(d.Microseconds()/100) / 10 }
 
 func costs[T any](items []T) int {
 	sum := 0

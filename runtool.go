@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,45 +32,106 @@ const executeDescription = "Run JavaScript or TypeScript that uses many tools at
 	"`await servers.NAME.TOOL(args)` gives a tool's value or throws {code, server, tool}; `return` gives the answer. " +
 	"Also servers.list(), discover(query), sleep(ms), console. No files, network or imports."
 
-// executeArguments are those of mcp_execute.
-type executeArguments struct {
-	Code      *string      `json:"code"`
-	TimeoutMs *json.Number `json:"timeoutMs"`
-	Language  string       `json:"language"`
+// maxScriptTimeout is the longest timeout that there is; a longer one is cut.
+const maxScriptTimeout = time.Duration(math.MaxInt64)
+
+// executeRequest reads the arguments of mcp_execute. The error is for the
+// model.
+func executeRequest(req mcp.CallToolRequest) (RunRequest, *Error) {
+	run, details := readExecute(req.GetRawArguments())
+	if details == nil {
+		return run, nil
+	}
+	return RunRequest{}, &Error{
+		Code: messages.CodeValidation, Message: "the call has the wrong form: " + details[0],
+		Hint:    `Send {"code": "return await servers.NAME.TOOL({…})"}; optional are "timeoutMs", such as 30000, and "language", "javascript" or "typescript".`,
+		Details: details,
+	}
 }
 
-// maxScriptTimeout is the longest timeout that is believed; a longer one is cut.
-const maxScriptTimeout = 24 * time.Hour
-
-func executeRequest(req mcp.CallToolRequest) (RunRequest, *Error) {
-	bad := func(message string) (RunRequest, *Error) {
-		return RunRequest{}, &Error{
-			Code: messages.CodeValidation, Message: "the arguments do not fit: " + message,
-			Hint: `Send {"code": "return await servers.NAME.TOOL({…})"}; timeoutMs and language are optional.`,
-		}
-	}
-	var args executeArguments
-	raw, err := json.Marshal(req.GetRawArguments())
-	if err == nil && string(raw) != "null" {
+func readExecute(sent any) (run RunRequest, details []string) {
+	bad := func(detail string) { details = append(details, detail) }
+	raw, err := json.Marshal(sent)
+	var arguments any
+	if err == nil {
 		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.DisallowUnknownFields()
-		err = dec.Decode(&args)
+		dec.UseNumber() // one that no float holds is for timeoutMs to refuse
+		err = dec.Decode(&arguments)
 	}
-	switch {
-	case err != nil:
-		return bad(err.Error())
-	case args.Code == nil:
-		return bad("code is missing, a string")
+	if err != nil {
+		bad("arguments: they are no JSON")
+		return run, details
 	}
-	run := RunRequest{Code: *args.Code, Language: args.Language}
-	if args.TimeoutMs != nil {
-		ms, err := args.TimeoutMs.Float64()
-		if err != nil || !(ms > 0) {
-			return bad("timeoutMs: a number of milliseconds above 0 is expected")
+	given, ok := arguments.(map[string]any)
+	if !ok && arguments != nil {
+		bad("arguments: an object is expected, not " + kindOf(arguments))
+		return run, details
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch value := given[name]; name {
+		case "code":
+			if run.Code, ok = value.(string); !ok && value != nil {
+				bad("code: the script is expected, a string, not " + kindOf(value))
+			}
+		case "timeoutMs":
+			number, _ := value.(json.Number)
+			ms, err := number.Float64()
+			if value != nil && (err != nil || !(ms > 0)) {
+				bad("timeoutMs: a number of milliseconds above 0 is expected" + notThat(value))
+			}
+			if value != nil { // what is next to nothing must not be 0, which is the setting
+				run.Timeout = max(time.Duration(min(ms, float64(maxScriptTimeout/time.Millisecond))*float64(time.Millisecond)), 1)
+			}
+		case "language":
+			if run.Language, ok = value.(string); !ok && value != nil {
+				bad(`language: "javascript" or "typescript" is expected, not ` + kindOf(value))
+			}
+		default:
+			bad(cutBytes(name, 100) + ": no such argument; there are code, timeoutMs and language" + misplaced(given, name))
 		}
-		run.Timeout = min(time.Duration(min(ms, float64(maxScriptTimeout/time.Millisecond))*float64(time.Millisecond)), maxScriptTimeout)
 	}
-	return run, nil
+	if given["code"] == nil {
+		bad("code: the script is required, a string")
+	}
+	return run, details
+}
+
+// misplaced guesses what an argument that there is not was meant to be.
+func misplaced(given map[string]any, name string) string {
+	if _, text := given[name].(string); text && given["code"] == nil {
+		return `, and the script goes into "code"`
+	}
+	return ""
+}
+
+// notThat says what was given in place of a number that is none, and how it is
+// written.
+func notThat(value any) string {
+	switch v := value.(type) {
+	case string:
+		if d, err := time.ParseDuration(v); err == nil && d >= time.Millisecond {
+			return fmt.Sprintf(", not a string: write %d", d.Milliseconds())
+		}
+		return ", not a string: write 5000 for five seconds"
+	case json.Number:
+		return ", not " + cutBytes(v.String(), 100)
+	}
+	return ", not " + kindOf(value)
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	default:
+		return "a number"
+	}
 }
 
 // handleExecute runs a script for a client. The request's context ends with the

@@ -37,6 +37,7 @@ type runActor struct {
 	e        *Engine
 	run      *messages.Run
 	settings SandboxSettings
+	most     time.Duration // that a script may have
 	deadline time.Time
 	ctx      context.Context // of what it has others do; ends with the script
 	over     context.CancelFunc
@@ -84,6 +85,7 @@ type (
 func newRunActor(e *Engine, run *messages.Run, settings SandboxSettings) *runActor {
 	a := &runActor{e: e, run: run, settings: settings, calls: map[uint64]*scriptCall{}}
 	wall := settings.Limits.Wall
+	a.most = wall
 	if run.Timeout > 0 && run.Timeout < wall {
 		wall = run.Timeout
 	}
@@ -342,7 +344,22 @@ func (a *runActor) onSaid(ctx *kernel.Context, l messages.ConsoleLine) {
 }
 
 func (a *runActor) onEnded(ctx *kernel.Context, o *messages.ScriptOutcome) {
+	if f := o.Failure; f != nil && f.Kind == messages.FailureTimeout {
+		f.Hint = a.moreTime(f.Hint)
+	}
 	a.end(ctx, &messages.RunReport{Outcome: o}, true)
+}
+
+// moreTime is the hint for a script whose own time was over, which is not that
+// of one of its calls: whose bound it was, and what else helps.
+func (a *runActor) moreTime(or string) string {
+	wall := a.settings.Limits.Wall
+	if wall < a.most {
+		return fmt.Sprintf("The time of the whole script, %d ms, was over: a longer timeoutMs, up to %d (metamcp.execute.timeoutMs), gives it more; or %s",
+			wall.Milliseconds(), a.most.Milliseconds(), or)
+	}
+	return fmt.Sprintf("The time of the whole script, %d ms, was over, and no timeoutMs may be longer (metamcp.execute.timeoutMs): %s; the user may raise that setting",
+		a.most.Milliseconds(), or)
 }
 
 // onDue ends a script whose time is over, and which its worker did not end.
@@ -353,13 +370,13 @@ func (a *runActor) onDue(ctx *kernel.Context) {
 		a.fail(ctx, &messages.ScriptFailure{
 			Kind:    messages.FailureTimeout,
 			Message: fmt.Sprintf("the script did not begin within %v: other scripts were before it, or its process took long to start", a.settings.Limits.Wall+freeWait),
-			Hint:    "Run fewer scripts at the same time, or give this one a longer timeoutMs.",
+			Hint:    fmt.Sprintf("Run fewer scripts at the same time, or give this one a longer timeoutMs, up to %d (metamcp.execute.timeoutMs).", a.most.Milliseconds()),
 		})
 	default:
 		a.fail(ctx, &messages.ScriptFailure{
 			Kind:    messages.FailureTimeout,
 			Message: fmt.Sprintf("the script took longer than %v and did not react any more, so its process was killed", a.settings.Limits.Wall),
-			Hint:    "Look for an endless loop, a very slow regular expression or a huge value; a longer timeoutMs helps only where there is more to do.",
+			Hint:    a.moreTime("look for an endless loop, a very slow regular expression or a huge value"),
 		})
 	}
 }
@@ -410,7 +427,7 @@ func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool
 		a.record(c, string(messages.CodeCancelled))
 		a.e.Cancel(c.call, "its script has ended")
 	}
-	r.Calls, r.MoreCalls, r.Started = a.records, a.more, a.started
+	r.Calls, r.MoreCalls, r.Cancelled, r.Started = a.records, a.more, len(a.calls), a.started
 	if !a.started.IsZero() {
 		r.Took = time.Since(a.started)
 	}

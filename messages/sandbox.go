@@ -102,7 +102,8 @@ type ScriptOutcome struct {
 	Value     json.RawMessage
 	Failure   *ScriptFailure
 	Dropped   int // console lines that found no room
-	Cancelled int // calls that it had not awaited when it returned
+	Cancelled int // calls that were made, or waited for their turn, when it ended
+	Sleeping  int // sleeps that were under way when it ended
 	Usage     ScriptUsage
 }
 
@@ -179,6 +180,9 @@ type RunReport struct {
 	Calls   []RunCall
 	// MoreCalls is how many further calls were made.
 	MoreCalls int
+	// Cancelled is how many calls were under way when the script ended; nobody
+	// knows whether they took effect.
+	Cancelled int
 	Started   time.Time // when a worker took it; zero: none did
 	Took      time.Duration
 }

@@ -41,8 +41,8 @@ of an async function: await works everywhere, and return gives the value.
 The value is printed to standard output, a string as it is, anything else as
 JSON; the console goes to standard error as it comes.
 
-Exit status: 0 done, 1 the script failed or could not be run, 2 wrong usage,
-130 interrupted.`,
+Exit status: 0 done, 1 the script failed or could not be run, or returned
+before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 		Example: `  metamcp exec report.js
   echo 'return await servers.demo.add({a: 19, b: 23})' | metamcp exec --servers demo -`,
 		Args: args(oneFile),
@@ -117,23 +117,24 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		if err := printRun(cmd.OutOrStdout(), r); err != nil {
-			return err
+	for _, note := range r.Notes {
+		if rest, ok := strings.CutPrefix(note, "timeoutMs "); ok {
+			note = "--timeout " + rest
 		}
-		if r.Failure != nil {
-			return statusError(exitFailed)
-		}
-		return nil
+		fmt.Fprintln(cmd.ErrOrStderr(), "metamcp:", note)
 	}
-	if r.NotAwaited > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "metamcp: %d calls were not awaited and were cancelled when the script returned\n", r.NotAwaited)
-	}
-	if r.Failure != nil {
+	switch {
+	case asJSON:
+		err = printRun(cmd.OutOrStdout(), r)
+	case r.Failure != nil:
 		printFailure(cmd.ErrOrStderr(), r.Failure)
+	default:
+		err = printValue(cmd.OutOrStdout(), r.Value)
+	}
+	if err == nil && (r.Failure != nil || r.NotAwaited > 0) {
 		return statusError(exitFailed)
 	}
-	return printValue(cmd.OutOrStdout(), r.Value)
+	return err
 }
 
 // printValue prints a string as it is and anything else as JSON; undefined is
@@ -185,18 +186,22 @@ func printRun(out io.Writer, r *metamcp.RunResult) error {
 		Level string `json:"level"`
 		Text  string `json:"text"`
 	}
+	calls, totals := metamcp.TellCalls(r)
 	whole := struct {
-		Error      *metamcp.RunError  `json:"error,omitempty"`
-		Value      json.RawMessage    `json:"value,omitempty"`
-		Console    []line             `json:"console"`
-		Dropped    int                `json:"consoleDropped,omitempty"`
-		Calls      []metamcp.CallLine `json:"calls"`
-		MoreCalls  int                `json:"moreCalls,omitempty"`
-		NotAwaited int                `json:"notAwaited,omitempty"`
-		Ms         int64              `json:"ms"`
+		Error      *metamcp.RunError   `json:"error,omitempty"`
+		Value      json.RawMessage     `json:"value,omitempty"`
+		Console    []line              `json:"console"`
+		Dropped    int                 `json:"consoleDropped,omitempty"`
+		Calls      []metamcp.CallLine  `json:"calls,omitempty"`
+		CallTotals []metamcp.CallTotal `json:"callTotals,omitempty"`
+		MoreCalls  int                 `json:"moreCalls,omitempty"`
+		NotAwaited int                 `json:"notAwaited,omitempty"`
+		Cancelled  int                 `json:"cancelled,omitempty"`
+		Notes      []string            `json:"notes,omitempty"`
+		Ms         int64               `json:"ms"`
 	}{
-		Value: r.Value, Console: make([]line, len(r.Console)), Dropped: r.Dropped, Calls: metamcp.CallLines(r.Calls), MoreCalls: r.MoreCalls,
-		NotAwaited: r.NotAwaited, Ms: r.Took.Milliseconds(),
+		Value: r.Value, Console: make([]line, len(r.Console)), Dropped: r.Dropped, Calls: calls, CallTotals: totals, MoreCalls: r.MoreCalls,
+		NotAwaited: r.NotAwaited, Cancelled: r.Cancelled, Notes: r.Notes, Ms: r.Took.Milliseconds(),
 	}
 	for i, l := range r.Console {
 		whole.Console[i] = line(l)

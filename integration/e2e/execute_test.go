@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,12 @@ type executed struct {
 	Calls          []struct {
 		Server, Tool, Error string
 		Ms                  float64
+	}
+	CallTotals []struct {
+		Server, Tool       string
+		Count              int
+		TotalMs, SlowestMs float64
+		Failed             map[string]int
 	}
 	Notes []string
 	Error *struct {
@@ -227,6 +234,12 @@ func TestExecuteValues(t *testing.T) {
 	c.value(`return (await servers.demo.fail({message: "no"}, {raw: true})).isError`, `true`)
 	c.value(`return servers.list().map(s => s.name)`, `["demo"]`)
 	c.value(`const [best] = await discover("add two numbers"); return [best.server, best.tool, typeof best.inputSchema]`, `["demo","add","object"]`)
+	if x := c.execute(`async function main() { return 5 } main()`); x.Value != nil || len(x.Notes) != 1 || !strings.Contains(x.Notes[0], "return await main()") {
+		t.Errorf("a function that nobody awaits is told as %s", x.raw)
+	}
+	if x := c.execute(`return null`); x.Notes != nil {
+		t.Errorf("null is told as %s", x.raw)
+	}
 	if x := c.execute(`console.warn("hm"); await servers.demo.echo({text: "x"})`); x.Value != nil || !slices.Equal(x.Console, []string{"warn: hm"}) {
 		t.Errorf("undefined is told as %s", x.raw)
 	}
@@ -272,10 +285,23 @@ func TestExecuteErrors(t *testing.T) {
 	}
 	c.fails("await new Promise(() => {})", "SANDBOX_ERROR", "deadlock")
 	c.prompt("demo")
-	for _, arguments := range []string{`{}`, `{"code":7}`, `{"code":"return 1","more":1}`, `{"code":"return 1","timeoutMs":-1}`, `{"code":"return 1","language":"python"}`, `{"code":""}`} {
+	for arguments, want := range map[string]string{
+		`{}`:                                   `code: the script is required, a string`,
+		`{"code":7}`:                           `code: the script is expected, a string, not a number`,
+		`{"code":""}`:                          `there is no code`,
+		`{"code":null}`:                        `code: the script is required, a string`,
+		`{"script":"return 1"}`:                `script: no such argument; there are code, timeoutMs and language, and the script goes into "code"`,
+		`{"code":"return 1","more":1}`:         `more: no such argument; there are code, timeoutMs and language`,
+		`{"code":"return 1","timeoutMs":-1}`:   `timeoutMs: a number of milliseconds above 0 is expected, not -1`,
+		`{"code":"return 1","timeoutMs":"5s"}`: `timeoutMs: a number of milliseconds above 0 is expected, not a string: write 5000`,
+		`{"code":"return 1","timeoutMs":{}}`:   `timeoutMs: a number of milliseconds above 0 is expected, not an object`,
+		`{"code":"return 1","language":1}`:     `language: "javascript" or "typescript" is expected, not a number`,
+		`{"code":"return 1","language":"go"}`:  `the language "go" is not known`,
+		`["return 1"]`:                         `arguments: an object is expected, not an array`,
+	} {
 		r := refusal(t, c.resultOf(c.request("tools/call", toolParams("mcp_execute", arguments))))
-		if r.Code != "VALIDATION_ERROR" || r.Hint == "" {
-			t.Errorf("%s: %+v", arguments, r)
+		if r.Code != "VALIDATION_ERROR" || r.Hint == "" || !strings.Contains(r.Message, want) || strings.Contains(r.Message, "json:") {
+			t.Errorf("%s: %+v, want %s", arguments, r, want)
 		}
 	}
 	if r := refusal(t, c.resultOf(c.script(strings.Repeat(" ", 60_000)))); r.Code != "VALIDATION_ERROR" || !strings.Contains(r.Message, "50000") {
@@ -461,7 +487,7 @@ func TestExecuteLongResults(t *testing.T) {
 	}
 	c.value(`const all = await results.r1; return [all.length, all[4999]]`, `[5000,{"id":4999,"text":"item 4999"}]`)
 	x = c.execute(`for (let i = 0; i < 3000; i++) console.log("line " + i); await Promise.all(Array.from({length: 200}, () => servers.demo.echo({text: "x"}))); return 7`)
-	if string(x.Value) != "7" || len(x.raw) > 4000 || x.Console[0] != "line 0" || !slices.Contains(x.Console, "…") || x.Console[len(x.Console)-1] == "…" || len(x.Calls) == 0 || len(x.Notes) != 2 {
+	if string(x.Value) != "7" || len(x.raw) > 4000 || x.Console[0] != "line 0" || !slices.Contains(x.Console, "…") || x.Console[len(x.Console)-1] == "…" || len(x.CallTotals) != 1 || x.CallTotals[0].Count != 200 || len(x.Notes) != 1 {
 		t.Errorf("answer of %d bytes: %s", len(x.raw), x.raw)
 	}
 	x = c.fails(`throw new Error("x".repeat(100000))`, "SANDBOX_ERROR", "exception")
@@ -539,4 +565,31 @@ func TestExecuteLimitsChange(t *testing.T) {
 	}
 	testkit.WriteConfig(t, p.ConfigFile(), p.Mark, entries, map[string]any{"execute": map[string]any{"maxCalls": 3}})
 	eventually(t, "the new limit holds", func() bool { return string(c.executedBy(c.script(three)).Value) == `"three"` })
+}
+
+// From the shell, calls that nobody awaited are told and are no success.
+func TestExecOfCallsThatNobodyAwaits(t *testing.T) {
+	t.Parallel()
+	c := host(t, servers{"demo": testkit.DemoServer(t)}, nil)
+	for code, want := range map[string]struct {
+		status      int
+		out, stderr string
+	}{
+		`return await servers.demo.add({a: 1, b: 2})`:               {0, `"sum": 3`, ""},
+		`servers.demo.slow({ms: 600000}); return "here"`:            {1, "here", "--timeout 999000 is over the most, 120000"},
+		`(async () => { await servers.demo.slow({ms: 600000}) })()`: {1, "", "returned nothing while calls (1)"},
+	} {
+		for _, more := range [][]string{nil, {"--json"}} {
+			cmd := exec.CommandContext(t.Context(), testkit.Binary(t), append([]string{"exec", "--timeout", "999s", "--config", c.p.ConfigFile(), "--state-dir", t.TempDir(), "-"}, more...)...)
+			var stdout, stderr strings.Builder
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(code), &stdout, &stderr
+			err := cmd.Run()
+			if cmd.ProcessState == nil {
+				t.Fatal(err)
+			}
+			if got := cmd.ProcessState.ExitCode(); got != want.status || !strings.Contains(stdout.String(), want.out) || !strings.Contains(stderr.String(), want.stderr) || strings.Contains(stderr.String(), " await") != (want.status != 0) {
+				t.Errorf("%s %q: status %d, says\n%s\n%s", code, more, got, stdout.String(), stderr.String())
+			}
+		}
+	}
 }

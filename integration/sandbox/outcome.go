@@ -70,6 +70,7 @@ type Outcome struct {
 	Value     json.RawMessage `json:"value,omitempty"` // nil: undefined, or a failure
 	Failure   *Failure        `json:"failure,omitempty"`
 	Dropped   int             `json:"dropped,omitempty"`   // console lines that were over a bound
-	Cancelled int             `json:"cancelled,omitempty"` // calls that the script had not awaited when it returned; their ids are void
+	Cancelled int             `json:"cancelled,omitempty"` // calls under way, or waiting for their turn, when the script ended; their ids are void
+	Sleeping  int             `json:"sleeping,omitempty"`  // sleeps under way when the script ended
 	Usage     Usage           `json:"usage"`
 }

@@ -29,6 +29,9 @@ const (
 	// maxLines and maxLine bound what a console may say.
 	maxLines = 1000
 	maxLine  = 64 << 10
+	// lineCost is what a line counts for besides its text, so that empty ones
+	// come to an end too.
+	lineCost = 32
 	// bytesPerFrame is what a call takes of Limits.StackBytes: the engine counts
 	// calls.
 	bytesPerFrame = 100
@@ -63,8 +66,10 @@ type engine struct {
 	sleeps  int
 
 	said    int64 // bytes of the console
+	tried   int64 // bytes that the script wrote to it, also those that were dropped
 	lines   int
 	dropped int
+	flood   *sandbox.Failure // the script wrote too much to its console
 
 	settled  bool // the script's promise
 	outcome  *sandbox.Outcome
@@ -406,11 +411,27 @@ func (e *engine) hostSleep(args []any) (any, error) {
 // hostSay is called with a level and a text.
 func (e *engine) hostSay(args []any) (any, error) {
 	l := &sandbox.Line{Level: stringAt(args, 0), Text: stringAt(args, 1)}
+	if e.tried += int64(len(l.Text)) + lineCost; e.tried > e.limits.OutputBytes {
+		e.flooded()
+		return quickjs.Undefined{}, nil
+	}
 	if len(l.Text) > maxLine {
 		l.Text = strings.ToValidUTF8(l.Text[:maxLine], "") + "…"
 	}
 	e.say(l)
 	return quickjs.Undefined{}, nil
+}
+
+// flooded ends a script that does not stop writing to its console.
+func (e *engine) flooded() {
+	e.dropped++
+	if e.flood == nil {
+		e.flood = floodFailure(e.limits.OutputBytes)
+		e.outcome = &sandbox.Outcome{Failure: e.flood}
+	}
+	// Once more where the script goes on: an interrupt ends one async function,
+	// and another may have called it.
+	e.vm.Interrupt()
 }
 
 func (e *engine) say(l *sandbox.Line) {
@@ -456,12 +477,13 @@ func (e *engine) hostFail(args []any) (any, error) {
 // finish completes the outcome.
 func (e *engine) finish(f *sandbox.Failure) *sandbox.Outcome {
 	o := e.outcome
-	if o == nil || f != nil {
+	if o == nil || f != nil && e.flood == nil { // what ends a flood of lines looks like a timeout
 		o = &sandbox.Outcome{Failure: f}
 	}
 	for _, p := range e.pending {
 		if p.timer != nil {
 			p.timer.Stop()
+			o.Sleeping++
 		} else {
 			o.Cancelled++
 		}

@@ -192,7 +192,7 @@ func (e *engine) timeout(err error) *sandbox.Failure {
 	}
 	if what := e.awaited(); what != "" {
 		f.Message += ", while it waited for " + what
-		f.Hint = "give slow calls a {timeoutMs: …}, run calls side by side with Promise.all, or split the work over several scripts"
+		f.Hint = "give slow calls a {timeoutMs: …} of their own, run calls side by side with Promise.all, or split the work over several scripts"
 	}
 	return f
 }
@@ -269,6 +269,13 @@ func outputFailure(size, limit int64) *sandbox.Failure {
 	return &sandbox.Failure{
 		Kind: sandbox.FailOutput, Message: fmt.Sprintf("the value and the console together are %s; the limit is %s", bytesText(size), bytesText(limit)),
 		Hint: "return less: filter, slice or count in the script",
+	}
+}
+
+func floodFailure(limit int64) *sandbox.Failure {
+	return &sandbox.Failure{
+		Kind: sandbox.FailOutput, Message: fmt.Sprintf("the script wrote more than %s to its console, which is the limit", bytesText(limit)),
+		Hint: fmt.Sprintf("look for a loop without an end, or log less: the first %d lines are kept, and each counts %d bytes besides its text", maxLines, lineCost),
 	}
 }
 
