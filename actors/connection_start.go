@@ -79,7 +79,7 @@ type handshake struct {
 	name     string
 	childVer string
 	instr    string
-	listen   bool // the child announces changes of its tools by subscription
+	listen   bool              // the child announces changes of its tools by subscription
 	refused  map[string]string // what the child said to a greeting that it refused
 }
 
