@@ -397,6 +397,24 @@ func TestWorkersThatTakeSeveralScripts(t *testing.T) {
 	}
 }
 
+// TestTheEndOfTheSandboxIsExpected: its workers end after it has stopped, and
+// that loses nothing.
+func TestTheEndOfTheSandboxIsExpected(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
+	r.s.programs["hang"] = func(s *fakeScript) { s.hang() }
+	r.valueOf(r.script("one"))
+	running := r.script("hang")
+	r.s.until(t, "a script runs and the next worker is ready", func() bool {
+		return r.s.scripts() == 1 && slices.ContainsFunc(r.e.SandboxStatus().Workers, func(w messages.SandboxWorker) bool { return w.State == "ready" })
+	})
+	r.close()
+	r.refusedRun(running, messages.CodeShuttingDown)
+	if n := r.e.sys.DeadLetters(); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
 // One worker is ready when the next script comes, and goes when none comes for
 // long.
 func TestSpareWorker(t *testing.T) {
