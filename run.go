@@ -72,7 +72,8 @@ type RunResult struct {
 	// NotAwaited counts calls that the script did not wait for, and which were
 	// cancelled when it returned.
 	NotAwaited int
-	Took       time.Duration // without the wait for its turn
+	Took       time.Duration // from the request to the answer
+	Waited     time.Duration // of that, for its turn and a process
 }
 
 // Bounds of the console lines that a result holds.
@@ -127,7 +128,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	o := report.Outcome
 	return &RunResult{
 		Value: o.Value, Failure: o.Failure, Console: port.kept, Dropped: o.Dropped + port.dropped,
-		Calls: report.Calls, MoreCalls: report.MoreCalls, NotAwaited: o.Cancelled, Took: report.Took,
+		Calls: report.Calls, MoreCalls: report.MoreCalls, NotAwaited: o.Cancelled, Took: report.Took, Waited: report.Waited,
 	}, nil
 }
 
@@ -137,18 +138,9 @@ func runOutcome(r *messages.RunReport) string {
 	case r.Err != nil:
 		return string(r.Err.Code)
 	case r.Outcome.Failure != nil:
-		return string(failureCode(r.Outcome.Failure))
+		return string(r.Outcome.Failure.Code())
 	}
 	return outcomeOK
-}
-
-// failureCode is the code of a failed script: that of the call whose error
-// nobody caught, where it was one.
-func failureCode(f *RunFailure) messages.Code {
-	if f.Thrown != nil && f.Thrown.Code != "" {
-		return messages.Code(f.Thrown.Code)
-	}
-	return messages.CodeSandbox
 }
 
 func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {

@@ -59,7 +59,7 @@ func (e *RunError) Error() string { return string(e.Code) + ": " + e.Message }
 // NewRunError is a failure as an answer tells it.
 func NewRunError(f *RunFailure) *RunError {
 	e := &RunError{
-		Code: failureCode(f), Kind: string(f.Kind), Message: f.Message, Hint: f.Hint,
+		Code: f.Code(), Kind: string(f.Kind), Message: f.Message, Hint: f.Hint,
 		Line: f.Line, Column: f.Column, Excerpt: f.Excerpt, Stack: f.Stack,
 	}
 	if t := f.Thrown; t != nil {

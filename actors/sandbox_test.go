@@ -665,6 +665,34 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	}
 }
 
+// TestScriptTookFromRequestToAnswer: the wait for a worker is a part of it, in
+// the report and in the trace.
+func TestScriptTookFromRequestToAnswer(t *testing.T) {
+	r := newRig(t, nil)
+	out := &shelfOfRecords{wrote: make(chan struct{}, 1)}
+	w := r.e.trace.Attach(out, nil)
+	const slow = 50 * time.Millisecond
+	r.s.launch = func(int) error { time.Sleep(slow); return nil }
+	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
+	begun := time.Now()
+	rep := r.report(r.script("one"))
+	if whole := time.Since(begun); rep.Waited < slow || rep.Took < rep.Waited || rep.Took > whole {
+		t.Errorf("took %v, of it waited %v; the worker took %v to start and all of it %v", rep.Took, rep.Waited, slow, whole)
+	}
+	if err := closeWatcher(t, w); err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	for _, rec := range out.all() {
+		if rec.Kind == messages.TraceAnswer {
+			told = rec.RanNs == rep.Took.Nanoseconds() && rec.WaitNs == rep.Waited.Nanoseconds()
+		}
+	}
+	if !told {
+		t.Error("the trace tells other times, or none")
+	}
+}
+
 // TestScriptTrace: the request of a script, its calls and its actor are told
 // as one request.
 func TestScriptTrace(t *testing.T) {

@@ -142,6 +142,15 @@ type ScriptFailure struct {
 	Thrown *ScriptError
 }
 
+// Code is that of the call whose error nobody caught, where it was one, else
+// [CodeSandbox].
+func (f *ScriptFailure) Code() Code {
+	if f.Thrown != nil && f.Thrown.Code != "" {
+		return Code(f.Thrown.Code)
+	}
+	return CodeSandbox
+}
+
 // Run asks the sandbox to run a script.
 type Run struct {
 	Meta
@@ -181,8 +190,8 @@ type RunReport struct {
 	Calls   []RunCall
 	// MoreCalls is how many further calls were made.
 	MoreCalls int
-	Started   time.Time // when a worker took it; zero: none did
-	Took      time.Duration
+	Took      time.Duration // from the request to the answer
+	Waited    time.Duration // of that, until a worker took the script
 }
 
 // RunCall is one call that a script made.
