@@ -107,7 +107,7 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 		a.fit(console, calls, r, max(left, 0))
 	}
 	if r.NotAwaited > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d calls were not awaited and were cancelled when the script returned; await every call.", r.NotAwaited))
+		a.Notes = append(a.Notes, counted(r.NotAwaited, "call was", "calls were")+" not awaited and cancelled when the script returned; await every call.")
 	}
 	return a
 }
@@ -127,7 +127,7 @@ func (a *RunAnswer) fit(console []string, calls []CallLine, r *RunResult, left i
 	shown, dropped := middleOut(console, left)
 	a.Console = shown
 	if dropped += r.Dropped; dropped > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d console lines are left out; log less, or return what you need.", dropped))
+		a.Notes = append(a.Notes, counted(dropped, "console line is", "console lines are")+" left out; log less, or return what you need.")
 	}
 }
 
@@ -142,7 +142,7 @@ func moreCalls(known []CallLine, all int) string {
 			}
 		}
 	}
-	note := fmt.Sprintf("%d more calls are not listed", all)
+	note := counted(all, "more call is", "more calls are") + " not listed"
 	if len(codes) == 0 {
 		return note + "."
 	}

@@ -127,7 +127,7 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 		return nil
 	}
 	if r.NotAwaited > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "metamcp: %d calls were not awaited and were cancelled when the script returned\n", r.NotAwaited)
+		fmt.Fprintf(cmd.ErrOrStderr(), "metamcp: %s not awaited and cancelled when the script returned\n", counted(r.NotAwaited, "call was", "calls were"))
 	}
 	if r.Failure != nil {
 		printFailure(cmd.ErrOrStderr(), r.Failure)
