@@ -672,7 +672,7 @@ func TestScriptTookFromRequestToAnswer(t *testing.T) {
 	out := &shelfOfRecords{wrote: make(chan struct{}, 1)}
 	w := r.e.trace.Attach(out, nil)
 	const slow = 50 * time.Millisecond
-	r.s.launch = func(int) error { time.Sleep(slow); return nil }
+	r.s.launch = func(int) error { <-time.After(slow); return nil }
 	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
 	begun := time.Now()
 	rep := r.report(r.script("one"))
