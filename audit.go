@@ -35,7 +35,7 @@ func (e *Engine) newAuditor(st *config.Settings) *auditor {
 		return nil
 	}
 	return &auditor{e: e, opts: audit.Options{
-		Path: st.Audit.File, Name: fmt.Sprintf("host-%d", os.Getpid()), PlainArgs: st.Audit.PlainArgs,
+		Path: st.Audit.File, Name: fmt.Sprintf("host-%d", os.Getpid()), Started: e.started, PlainArgs: st.Audit.PlainArgs,
 		Scrub: func(args json.RawMessage) json.RawMessage {
 			return e.secrets.Load().JSON(args)
 		},

@@ -80,8 +80,9 @@ type RunResult struct {
 	Sleeping int
 	// Notes say to the author of the script, a sentence or two each, what was
 	// not as it looks.
-	Notes []string
-	Took  time.Duration // without the wait for its turn
+	Notes  []string
+	Took   time.Duration // from the request to the answer
+	Waited time.Duration // of that, for its turn and a process
 }
 
 // Bounds of the console lines that a result holds.
@@ -136,7 +137,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	o := report.Outcome
 	r := &RunResult{
 		Value: o.Value, Failure: o.Failure, Console: port.kept, Dropped: o.Dropped + port.dropped,
-		Calls: report.Calls, MoreCalls: report.MoreCalls, Took: report.Took,
+		Calls: report.Calls, MoreCalls: report.MoreCalls, Took: report.Took, Waited: report.Waited,
 	}
 	if o.Failure == nil {
 		r.NotAwaited, r.Sleeping = o.Cancelled, o.Sleeping
@@ -157,10 +158,10 @@ func (r *RunResult) note() {
 		r.Notes = append(r.Notes, fmt.Sprintf("The script returned nothing while calls (%d) and sleeps (%d) were under way: it did not wait for an async function. "+
 			"They were cancelled; whether the calls took effect is unknown. Await every call and every async function: end the script with `return await main()`.", r.NotAwaited, r.Sleeping))
 	case r.NotAwaited > 0:
-		r.Notes = append(r.Notes, callsText(r.NotAwaited)+" not awaited when the script returned, and cancelled; whether it had an effect is unknown. Await every call.")
+		r.Notes = append(r.Notes, counted(r.NotAwaited, "call was", "calls were")+" not awaited when the script returned, and cancelled; whether it had an effect is unknown. Await every call.")
 	}
 	if r.Cancelled > 0 {
-		r.Notes = append(r.Notes, callsText(r.Cancelled)+" under way when the script ended, and cancelled; whether it had an effect is unknown.")
+		r.Notes = append(r.Notes, counted(r.Cancelled, "call was", "calls were")+" under way when the script ended, and cancelled; whether it had an effect is unknown.")
 	}
 }
 
@@ -170,31 +171,15 @@ func (r *RunResult) leftBehind() bool {
 	return r.Failure == nil && r.Value == nil && r.NotAwaited+r.Sleeping > 0
 }
 
-func callsText(n int) string {
-	if n == 1 {
-		return "1 call was"
-	}
-	return strconv.Itoa(n) + " calls were"
-}
-
 // runOutcome is "ok" or the code of what went wrong.
 func runOutcome(r *messages.RunReport) string {
 	switch {
 	case r.Err != nil:
 		return string(r.Err.Code)
 	case r.Outcome.Failure != nil:
-		return string(failureCode(r.Outcome.Failure))
+		return string(r.Outcome.Failure.Code())
 	}
 	return outcomeOK
-}
-
-// failureCode is the code of a failed script: that of the call whose error
-// nobody caught, where it was one.
-func failureCode(f *RunFailure) messages.Code {
-	if f.Thrown != nil && f.Thrown.Code != "" {
-		return messages.Code(f.Thrown.Code)
-	}
-	return messages.CodeSandbox
 }
 
 func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {

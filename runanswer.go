@@ -75,7 +75,7 @@ func (e *RunError) Error() string { return string(e.Code) + ": " + e.Message }
 // NewRunError is a failure as an answer tells it.
 func NewRunError(f *RunFailure) *RunError {
 	e := &RunError{
-		Code: failureCode(f), Kind: string(f.Kind), Message: f.Message, Hint: f.Hint,
+		Code: f.Code(), Kind: string(f.Kind), Message: f.Message, Hint: f.Hint,
 		Line: f.Line, Column: f.Column, Excerpt: f.Excerpt, Stack: f.Stack,
 	}
 	if t := f.Thrown; t != nil {
@@ -144,7 +144,7 @@ func (a *RunAnswer) fit(console []string, calls []CallLine, totals []CallTotal, 
 	shown, dropped := middleOut(console, left)
 	a.Console = shown
 	if dropped += r.Dropped; dropped > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d console lines are left out; log less, or return what you need.", dropped))
+		a.Notes = append(a.Notes, counted(dropped, "console line is", "console lines are")+" left out; log less, or return what you need.")
 	}
 }
 
@@ -158,7 +158,7 @@ func moreCalls(known []CallTotal, others int) string {
 			failed[code] += n
 		}
 	}
-	note := fmt.Sprintf("%d more calls are not listed", others)
+	note := counted(others, "more call is", "more calls are") + " not listed"
 	if len(failed) == 0 {
 		return note + "."
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -171,9 +172,17 @@ func (e *Engine) executed(r *RunResult, err error, session uint64) (*mcp.CallToo
 	return result, nil
 }
 
+// counted is a number with the word for what it counts.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
 // progressParams says how far a script is. MCP wants a number that grows.
 func progressParams(p RunProgress) json.RawMessage {
-	message := fmt.Sprintf("%d calls done", p.Calls)
+	message := counted(p.Calls, "call", "calls") + " done"
 	if p.Last != "" {
 		message += "; " + cutBytes(strings.ReplaceAll(p.Last, "\n", " "), 200)
 	}

@@ -79,8 +79,8 @@ type handshake struct {
 	name     string
 	childVer string
 	instr    string
-	listen   bool // the child announces changes of its tools by subscription
-	refusal  string
+	listen   bool              // the child announces changes of its tools by subscription
+	refused  map[string]string // what the child said to a greeting that it refused
 }
 
 // firstGreeting is the message that opens a run.
@@ -113,7 +113,7 @@ func (c *connection) startRun() {
 	c.runs++
 	r := &run{n: c.runs}
 	c.run = r
-	c.hs.asked = map[string]bool{}
+	c.hs.asked, c.hs.refused = map[string]bool{}, map[string]string{}
 	sys, self, spec, deps := c.sys, c.self, c.spec, c.deps
 	ear := &earOf{c: c, run: r.n}
 	n := r.n
@@ -248,21 +248,19 @@ func (c *connection) onDiscovered(ctx *kernel.Context, f *messages.Frame) {
 	c.becomeReady(ctx)
 }
 
-// greetingRefused tries the other era, or fails the start where both refused.
+// greetingRefused tries the other era, waits for its answer if it was tried
+// already, or fails the start where both were refused.
 func (c *connection) greetingRefused(ctx *kernel.Context, method, other string, f *messages.Frame) {
 	said := "an answer without a protocol version"
 	if f.Error != nil {
 		said = rpcErrorText(f.Error)
 	}
-	if c.hs.refusal != "" {
-		c.hs.refusal += "; "
-	}
-	c.hs.refusal += method + " was refused: " + said
-	if !c.hs.asked[other] {
-		c.greet(ctx, other)
+	c.hs.refused[method] = method + " was refused: " + said
+	if _, both := c.hs.refused[other]; both {
+		c.fail(ctx, messages.Evidence{Text: c.hs.refused[methodInitialize] + "; " + c.hs.refused[methodDiscover]})
 		return
 	}
-	c.fail(ctx, messages.Evidence{Text: c.hs.refusal})
+	c.greet(ctx, other)
 }
 
 func (c *connection) onProbeDue(ctx *kernel.Context, m *probeDue) {
@@ -277,8 +275,12 @@ func (c *connection) onStartupDue(ctx *kernel.Context, m *startupDue) {
 	if c.run == nil || m.run != c.run.n || c.ready || c.state != messages.StateConnecting {
 		return
 	}
-	c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server did not complete the handshake within " + c.spec.StartupTimeout.String() +
-		" (startupTimeoutMs)"})
+	text := "the server did not complete the handshake within " + c.spec.StartupTimeout.String() + " (startupTimeoutMs)"
+	// That a server refuses server/discover is normal and explains nothing.
+	if said := c.hs.refused[methodInitialize]; said != "" {
+		text += "; " + said
+	}
+	c.fail(ctx, messages.Evidence{Timeout: true, Text: text})
 }
 
 // becomeReady passes through ACTIVE: tools/list is the first request.

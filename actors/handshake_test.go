@@ -27,6 +27,10 @@ func TestHandshake(t *testing.T) {
 		{name: "refuses both", script: script{refuse: []string{methodInitialize, methodDiscover}}, class: messages.ClassOther, part: "no such method"},
 		{name: "silent", script: script{silent: []string{methodInitialize, methodDiscover}}, spec: quickStart,
 			class: messages.ClassOffline, part: "150ms"},
+		{name: "silent after it refused discover", script: script{silent: []string{methodInitialize}, refuse: []string{methodDiscover}}, spec: quickStart,
+			class: messages.ClassOffline, part: "did not complete the handshake within 150ms (startupTimeoutMs)"},
+		{name: "silent after it refused initialize", script: script{silent: []string{methodDiscover}, refuse: []string{methodInitialize}}, spec: quickStart,
+			class: messages.ClassOffline, part: "150ms (startupTimeoutMs); initialize was refused: "},
 		{name: "exits at the start", script: script{exits: true, stderr: []string{"no licence found"}}, class: messages.ClassStdioExit, part: "no licence found"},
 		{name: "exits at initialize", script: script{diesOf: []string{methodInitialize}}, class: messages.ClassStdioExit},
 	} {

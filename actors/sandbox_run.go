@@ -45,12 +45,13 @@ type runActor struct {
 	self    *kernel.PID
 	worker  SandboxWorker // nil until it has one
 	ear     *workerEar
-	started time.Time
+	asked   time.Time
+	started time.Time // zero: it has no worker
 	due     *kernel.Timer
 
 	calls   map[uint64]*scriptCall // that are out, by their id
 	asking  int                    // for anything else
-	asked   int                    // calls and searches, all in all
+	wanted  int                    // calls and searches, all in all
 	done    int                    // calls
 	output  int64                  // of the console, in bytes
 	records []messages.RunCall
@@ -90,7 +91,8 @@ func newRunActor(e *Engine, run *messages.Run, settings SandboxSettings) *runAct
 		wall = run.Timeout
 	}
 	a.settings.Limits.Wall = wall
-	a.deadline = time.Now().Add(wall)
+	a.asked = time.Now()
+	a.deadline = a.asked.Add(wall)
 	a.ctx, a.over = context.WithCancel(context.Background())
 	return a
 }
@@ -178,9 +180,9 @@ func (a *runActor) onAsked(ctx *kernel.Context, ask *messages.ScriptAsk) {
 		return
 	}
 	if ask.Kind != messages.AskResult {
-		a.asked++
+		a.wanted++
 	}
-	if a.asked > a.settings.Limits.Calls {
+	if a.wanted > a.settings.Limits.Calls {
 		a.fail(ctx, &messages.ScriptFailure{
 			Kind:    messages.FailureCalls,
 			Message: fmt.Sprintf("the script made more than %d calls, which is the most that one script may make", a.settings.Limits.Calls),
@@ -427,9 +429,10 @@ func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool
 		a.record(c, string(messages.CodeCancelled))
 		a.e.Cancel(c.call, "its script has ended")
 	}
-	r.Calls, r.MoreCalls, r.Cancelled, r.Started = a.records, a.more, len(a.calls), a.started
+	r.Calls, r.MoreCalls, r.Cancelled, r.Took = a.records, a.more, len(a.calls), time.Since(a.asked)
+	r.Waited = r.Took
 	if !a.started.IsZero() {
-		r.Took = time.Since(a.started)
+		r.Waited = a.started.Sub(a.asked)
 	}
 	a.records = nil
 	a.e.trace.runEnded(a.asCall(), r, a.self.GetId())

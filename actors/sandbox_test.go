@@ -410,6 +410,24 @@ func TestOneScriptAWorker(t *testing.T) {
 	r.e.CancelRun(p.run, "")
 }
 
+// TestTheEndOfTheSandboxIsExpected: its workers end after it has stopped, and
+// that loses nothing.
+func TestTheEndOfTheSandboxIsExpected(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
+	r.s.programs["hang"] = func(s *fakeScript) { s.hang() }
+	r.valueOf(r.script("one"))
+	running := r.script("hang")
+	r.s.until(t, "a script runs and the next worker is ready", func() bool {
+		return r.s.scripts() == 1 && slices.ContainsFunc(r.e.SandboxStatus().Workers, func(w messages.SandboxWorker) bool { return w.State == "ready" })
+	})
+	r.close()
+	r.refusedRun(running, messages.CodeShuttingDown)
+	if n := r.e.sys.DeadLetters(); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
 // One worker is ready when the next script comes, and goes when none comes for
 // long.
 func TestSpareWorker(t *testing.T) {
@@ -657,6 +675,34 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	}
 	if next := k.expire(now.Add(keptFor + 19*time.Second)); next != 0 || k.bytes != 0 {
 		t.Errorf("%d bytes are left for %v", k.bytes, next)
+	}
+}
+
+// TestScriptTookFromRequestToAnswer: the wait for a worker is a part of it, in
+// the report and in the trace.
+func TestScriptTookFromRequestToAnswer(t *testing.T) {
+	r := newRig(t, nil)
+	out := &shelfOfRecords{wrote: make(chan struct{}, 1)}
+	w := r.e.trace.Attach(out, nil)
+	const slow = 50 * time.Millisecond
+	r.s.launch = func(int) error { <-time.After(slow); return nil }
+	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
+	begun := time.Now()
+	rep := r.report(r.script("one"))
+	if whole := time.Since(begun); rep.Waited < slow || rep.Took < rep.Waited || rep.Took > whole {
+		t.Errorf("took %v, of it waited %v; the worker took %v to start and all of it %v", rep.Took, rep.Waited, slow, whole)
+	}
+	if err := closeWatcher(t, w); err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	for _, rec := range out.all() {
+		if rec.Kind == messages.TraceAnswer {
+			told = rec.RanNs == rep.Took.Nanoseconds() && rec.WaitNs == rep.Waited.Nanoseconds()
+		}
+	}
+	if !told {
+		t.Error("the trace tells other times, or none")
 	}
 }
 

@@ -105,6 +105,21 @@ type (
 	scriptWorker struct{ err error } // its process is gone
 )
 
+// What becomes of a worker is of no matter to a sandbox that has stopped: it
+// ended all of them, and whoever started one waits for its end. The same goes
+// for the end of runs and sessions, and for what a worker still says to a run
+// that is over.
+func (*workerLaunched) Transient() {}
+func (*workerReady) Transient()    {}
+func (*workerGone) Transient()     {}
+func (*runOver) Transient()        {}
+func (*runReturned) Transient()    {}
+func (*sessionOver) Transient()    {}
+func (*scriptAsked) Transient()    {}
+func (*scriptSaid) Transient()     {}
+func (*scriptEnded) Transient()    {}
+func (*scriptWorker) Transient()   {}
+
 func (e *workerEar) Ready(c messages.Confinement) {
 	e.sys.Send(e.sandbox, &workerReady{e.n, c})
 }

@@ -335,13 +335,13 @@ func (t *Trace) runEnded(call *messages.Call, run *messages.RunReport, actor str
 	}
 	r := messages.TraceRecord{
 		Time: time.Now(), Kind: messages.TraceAnswer, Request: call.Trace, From: actor, To: actor, Tool: call.Tool,
-		RanNs: run.Took.Nanoseconds(), Outcome: OutcomeOK,
+		RanNs: run.Took.Nanoseconds(), WaitNs: run.Waited.Nanoseconds(), Outcome: OutcomeOK,
 	}
 	switch {
 	case run.Err != nil:
 		r.Outcome, r.Detail = string(run.Err.Code), run.Err.Message
 	case run.Outcome.Failure != nil:
-		r.Outcome, r.Detail = string(messages.CodeSandbox), string(run.Outcome.Failure.Kind)+": "+run.Outcome.Failure.Message
+		r.Outcome, r.Detail = string(run.Outcome.Failure.Code()), string(run.Outcome.Failure.Kind)+": "+run.Outcome.Failure.Message
 	default:
 		r.Bytes = len(run.Outcome.Value)
 	}

@@ -141,6 +141,15 @@ type ScriptFailure struct {
 	Thrown *ScriptError
 }
 
+// Code is that of the call whose error nobody caught, where it was one, else
+// [CodeSandbox].
+func (f *ScriptFailure) Code() Code {
+	if f.Thrown != nil && f.Thrown.Code != "" {
+		return Code(f.Thrown.Code)
+	}
+	return CodeSandbox
+}
+
 // Run asks the sandbox to run a script.
 type Run struct {
 	Meta
@@ -183,8 +192,8 @@ type RunReport struct {
 	// Cancelled is how many calls were under way when the script ended; nobody
 	// knows whether they took effect.
 	Cancelled int
-	Started   time.Time // when a worker took it; zero: none did
-	Took      time.Duration
+	Took      time.Duration // from the request to the answer
+	Waited    time.Duration // of that, until a worker took the script
 }
 
 // RunCall is one call that a script made.

@@ -53,7 +53,7 @@ type TraceRecord struct {
 	Type   string `json:"type,omitempty"`
 	Before string `json:"before,omitempty"` // the receiver's state
 	After  string `json:"after,omitempty"`
-	WaitNs int64  `json:"waitNs,omitempty"` // in the mailbox
+	WaitNs int64  `json:"waitNs,omitempty"` // in the mailbox; of a script's answer, the part of RanNs until it had a process
 	RanNs  int64  `json:"ranNs,omitempty"`  // in the handler; of an answer, since the request
 	// Outcome of a message is "" or "panic"; of an answer "ok", "tool-error"
 	// (the tool's own isError), "rpc-error" (the child's JSON-RPC error) or a

@@ -131,18 +131,18 @@ func printChain(out io.Writer, r *audit.Report) error {
 		verdict = "BROKEN"
 	}
 	fmt.Fprintf(w, "%s\t%s\n", r.Path, verdict)
-	fmt.Fprintf(w, "  entries\t%d (%d to %d) in %d files\n", r.Entries, r.FirstSeq, r.LastSeq, len(r.Files))
+	fmt.Fprintf(w, "  entries\t%d (%d to %d) in %s\n", r.Entries, r.FirstSeq, r.LastSeq, counted(len(r.Files), "file", "files"))
 	if r.Entries > 0 {
 		fmt.Fprintf(w, "  time\t%s to %s\n", r.FirstTime.Local().Format(time.DateTime), r.LastTime.Local().Format(time.DateTime))
 	}
 	if r.AfterHead > 0 {
-		fmt.Fprintf(w, "  open end\t%d entries are later than the head file: a host runs, or was killed\n", r.AfterHead)
+		fmt.Fprintf(w, "  open end\t%s later than the head file: a host runs, or was killed\n", counted(r.AfterHead, "entry is", "entries are"))
 	}
 	if r.Torn > 0 {
-		fmt.Fprintf(w, "  torn\t%d pieces of lines that a crash left behind\n", r.Torn)
+		fmt.Fprintf(w, "  torn\t%s that a crash left behind\n", counted(r.Torn, "piece of a line", "pieces of lines"))
 	}
 	for _, g := range r.Gaps {
-		fmt.Fprintf(w, "  gap\t%d entries found no room before entry %d, %s\n", g.Lost, g.Seq, g.Time.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "  gap\t%s found no room before entry %d, %s\n", counted(g.Lost, "entry", "entries"), g.Seq, g.Time.Local().Format(time.DateTime))
 	}
 	for _, b := range r.Breaks {
 		at := b.File
@@ -152,7 +152,7 @@ func printChain(out io.Writer, r *audit.Report) error {
 		fmt.Fprintf(w, "  %s\t%s: %s\n", b.Kind, at, printable(b.Why))
 	}
 	if r.MoreBreaks > 0 {
-		fmt.Fprintf(w, "  more\t%d breaks are left out here\n", r.MoreBreaks)
+		fmt.Fprintf(w, "  more\t%s left out here\n", counted(r.MoreBreaks, "break is", "breaks are"))
 	}
 	return w.Flush()
 }
@@ -180,6 +180,14 @@ then shows that nothing up to that entry was rewritten.`,
 			return nil
 		},
 	}
+}
+
+// counted is a number with the word for what it counts.
+func counted[N int | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // printable keeps what stands in a log, which anybody may have written, from

@@ -71,7 +71,7 @@ func TestAuditCommand(t *testing.T) {
 		stderr string
 		err    string
 	}{
-		{"whole", []string{"verify"}, []string{path, "whole", "5 (1 to 5) in 1 files"}, []string{"BROKEN"}, "", ""},
+		{"whole", []string{"verify"}, []string{path, "whole", "5 (1 to 5) in 1 file\n"}, []string{"BROKEN"}, "", ""},
 		{"a file by name", []string{"verify", path}, []string{"whole"}, nil, "", ""},
 		{"a noted head", []string{"verify", "--head", noted}, []string{"whole"}, nil, "", ""},
 		{"another head", []string{"verify", "--head", none}, []string{"BROKEN", "rewritten"}, nil, "", "exit status 1"},

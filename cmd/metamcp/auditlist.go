@@ -52,7 +52,7 @@ func newAuditList(c *common) *cobra.Command {
 				return err
 			}
 			if older > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%d older entries are left out; --limit 0 shows all\n", older)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s left out; --limit 0 shows all\n", counted(older, "older entry is", "older entries are"))
 			}
 			return printEntries(cmd.OutOrStdout(), found, asJSON)
 		},
@@ -137,7 +137,7 @@ func printEntries(out io.Writer, found []audit.Record, asJSON bool) error {
 func besides(r *audit.Record) string {
 	switch r.Kind {
 	case audit.KindGap:
-		return fmt.Sprintf("%d entries were lost here", r.Lost)
+		return counted(r.Lost, "entry was", "entries were") + " lost here"
 	case audit.KindProvision:
 		if d := r.Decision; d != nil {
 			return fmt.Sprintf("%s %s %s %s", d.Decision, d.Package, d.Version, d.Reason)
@@ -150,7 +150,7 @@ func besides(r *audit.Record) string {
 		return text
 	case audit.KindCall, audit.KindExecute:
 		if r.Retries > 0 {
-			return fmt.Sprintf("%d retries", r.Retries)
+			return counted(r.Retries, "retry", "retries")
 		}
 	}
 	return ""

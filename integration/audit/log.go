@@ -165,7 +165,7 @@ func (l *Log) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	synced := time.Now()
-	whole := []Entry{{Kind: KindStart, Time: l.o.Now()}}
+	whole := []Entry{{Kind: KindStart, Time: l.o.Started}}
 	rest := whole
 	for {
 		if len(rest) == 0 {

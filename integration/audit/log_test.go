@@ -55,6 +55,22 @@ func TestWhatALineHolds(t *testing.T) {
 	}
 }
 
+// TestTheStartIsFirst: a log that is opened for its first entry tells when the
+// host began, which is before that.
+func TestTheStartIsFirst(t *testing.T) {
+	path, c := place(t), newClock()
+	began := c.now().Add(-time.Minute)
+	l := open(t, Options{Path: path, Now: c.now, Started: began})
+	e := call(1)
+	e.Time = began.Add(time.Second)
+	l.Append(e)
+	shut(t, l)
+	all := records(t, whole(t, path).Path)
+	if len(all) != 3 || all[0].Kind != KindStart || !all[0].Time.Equal(began) || !all[1].Time.After(all[0].Time) || !all[2].Time.After(all[1].Time) {
+		t.Errorf("entries %+v, want a start at %v, then the call, then the stop", all, began)
+	}
+}
+
 func TestArguments(t *testing.T) {
 	path := place(t)
 	written(t, Options{Path: path}, 2)

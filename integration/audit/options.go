@@ -27,6 +27,9 @@ type Options struct {
 	Path string
 	Name string // of the host
 	PID  int    // 0: this process's
+	// Started is when the host began, which the start entry tells; zero: now.
+	// The log is often opened for its first entry, which is older than now.
+	Started time.Time
 
 	MaxBytes int64         // of one file, in bytes; it is exceeded by less than one entry
 	MaxAge   time.Duration // of a file's first entry
@@ -78,6 +81,9 @@ func (o *Options) complete() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Started.IsZero() {
+		o.Started = o.Now()
 	}
 	if o.syncEvery <= 0 {
 		o.syncEvery = time.Second

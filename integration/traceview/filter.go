@@ -9,7 +9,7 @@ import (
 
 // Filter chooses requests, and records of them. An empty member chooses all.
 type Filter struct {
-	Server  string    // its name, or a glob such as git*; case does not matter
+	Server  string    // its name, or a glob such as git*; case does not matter; a script fits if one of its calls does
 	Actor   string    // a part of the path of a sender or receiver, or a glob for all of it; * stops at no slash
 	Type    string    // of a message, or the kind of an event; a glob too
 	Request string    // as [Trace.Find] takes it; an id alone is that of every run
@@ -35,7 +35,7 @@ func (f Filter) Fits(r *Request) bool {
 	id := strings.TrimPrefix(f.Request, "#")
 	switch {
 	case f.Errors && !r.Failed,
-		f.Server != "" && !globFold(f.Server, r.Server),
+		f.Server != "" && !r.wentTo(f.Server),
 		id != "" && id != r.Name && id != fmt.Sprint(r.ID),
 		!f.Since.IsZero() && r.Start.Add(r.Duration).Before(f.Since),
 		!f.Until.IsZero() && r.Start.After(f.Until):

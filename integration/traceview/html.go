@@ -127,7 +127,7 @@ func (p *pageData) nameActors(requests []*Request) map[string]int {
 func newPageRequest(r *Request, actors map[string]int) pageRequest {
 	q := pageRequest{
 		Name: r.Name, Own: r.ID == 0, Server: r.Server, Tool: r.Tool, Start: r.Start, Took: r.Duration.Nanoseconds(),
-		Outcome: r.Outcome, Failed: r.Failed, Messages: r.Messages, Events: r.Events, Slow: -1,
+		Outcome: r.ended(), Failed: r.Failed, Messages: r.Messages, Events: r.Events, Slow: -1,
 	}
 	hop := 0
 	for i, rec := range r.Records {

@@ -24,19 +24,26 @@ type jsonRequest struct {
 	Tool       string    `json:"tool,omitempty"`
 	Start      time.Time `json:"start"`
 	DurationNs int64     `json:"durationNs"`
+	WaitedNs   int64     `json:"waitedNs,omitempty"` // of it, until a script had a process
 	Outcome    string    `json:"outcome,omitempty"`
-	Failed     bool      `json:"failed"`
-	Messages   int       `json:"messages"`
-	Events     int       `json:"events"`
-	Slowest    *jsonHop  `json:"slowest,omitempty"`
+	// These are of a script: the kind of its failure, how many calls it made,
+	// and the servers that they went to.
+	Failure string   `json:"failure,omitempty"`
+	Calls   int      `json:"calls,omitempty"`
+	Servers []string `json:"servers,omitempty"`
+
+	Failed   bool     `json:"failed"`
+	Messages int      `json:"messages"`
+	Events   int      `json:"events"`
+	Slowest  *jsonHop `json:"slowest,omitempty"`
 	// Records are those of the request, only where one was asked for.
 	Records []messages.TraceRecord `json:"records,omitempty"`
 }
 
 func toJSON(r *Request, records bool) jsonRequest {
 	j := jsonRequest{
-		Request: r.ID, Run: r.Run + 1, Server: r.Server, Tool: r.Tool, Start: r.Start, DurationNs: r.Duration.Nanoseconds(),
-		Outcome: r.Outcome, Failed: r.Failed, Messages: r.Messages, Events: r.Events,
+		Request: r.ID, Run: r.Run + 1, Server: r.Server, Tool: r.Tool, Start: r.Start, DurationNs: r.Duration.Nanoseconds(), WaitedNs: r.Waited.Nanoseconds(),
+		Outcome: r.Outcome, Failure: r.Failure, Calls: r.Calls, Servers: r.Servers, Failed: r.Failed, Messages: r.Messages, Events: r.Events,
 	}
 	if h := r.SlowestHop(); h != nil {
 		j.Slowest = &jsonHop{Type: h.Type, To: h.To, WaitNs: h.WaitNs, SelfNs: h.Self.Nanoseconds()}

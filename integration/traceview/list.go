@@ -70,7 +70,7 @@ func WriteList(out io.Writer, requests []*Request, s Style) error {
 	rows := [][]string{{"REQUEST", "AT", "DURATION", "OUTCOME", "MSGS", "CALL", "SLOWEST HOP"}}
 	for _, r := range requests {
 		rows = append(rows, []string{
-			r.Name, r.Start.In(s.location()).Format("15:04:05.000"), Duration(r.Duration), r.Outcome, fmt.Sprint(r.Messages), r.call(), r.slowest(),
+			r.Name, r.Start.In(s.location()).Format("15:04:05.000"), Duration(r.Duration), r.ended(), fmt.Sprint(r.Messages), r.call(), r.slowest(),
 		})
 	}
 	const gap = 2
@@ -120,8 +120,11 @@ func WriteList(out io.Writer, requests []*Request, s Style) error {
 
 func (r *Request) call() string {
 	if r.Server == "" {
-		if r.Tool != "" { // a script
-			return r.Tool
+		switch {
+		case r.Tool != "": // a script
+			return r.Tool + " (" + plural(r.Calls, "call") + ")"
+		case r.Calls > 0: // whose beginning is missing
+			return plural(r.Calls, "call")
 		}
 		return "-"
 	}

@@ -39,14 +39,22 @@ type Trace struct {
 
 // Request is one request of a client and everything that it caused.
 type Request struct {
-	Run      int
-	ID       uint64 // unique in its run
-	Name     string // as a person names it: ID, or RUN/ID where there are several runs, from 1
-	Server   string
-	Tool     string
+	Run    int
+	ID     uint64 // unique in its run
+	Name   string // as a person names it: ID, or RUN/ID where there are several runs, from 1
+	Server string
+	Tool   string
+	// Calls counts the calls that it made where it was a script, and Servers
+	// names where these went, in the order of the first to each.
+	Calls    int
+	Servers  []string
 	Start    time.Time
 	Duration time.Duration
+	Waited   time.Duration // of it, until a script had a process
 	Outcome  string
+	// Failure is what kind of failure a script had; "" where it had none, or
+	// the trace does not tell.
+	Failure  string
 	Failed   bool // an error of any kind, also a panic on the way to a good answer
 	Records  []*Record
 	Hops     []Hop // its messages, in the order in which they were sent
@@ -192,6 +200,12 @@ func (r *Request) finish() {
 			answer = rec
 		case messages.TraceRequest:
 			asked, r.Start = rec, rec.Time
+		case messages.TraceCall:
+			r.Calls++
+			r.Events++
+			if rec.Server != "" && !slices.Contains(r.Servers, rec.Server) {
+				r.Servers = append(r.Servers, rec.Server)
+			}
 		case messages.TraceDeadLetter, messages.TraceFailure:
 			r.Failed = true
 			r.Events++
@@ -200,8 +214,10 @@ func (r *Request) finish() {
 		}
 	}
 	switch {
-	case asked != nil && asked.Tool != "":
-		r.Server, r.Tool = asked.Server, asked.Tool // a script has calls to others
+	case asked != nil && asked.Tool != "": // a script has calls to others
+		r.Server, r.Tool = asked.Server, asked.Tool
+	case answer != nil && answer.Tool != "":
+		r.Server, r.Tool = answer.Server, answer.Tool
 	case r.ID > 0:
 		for _, rec := range r.Records {
 			r.Server = cmp.Or(r.Server, serverOf(rec.To))
@@ -212,8 +228,10 @@ func (r *Request) finish() {
 	case answer != nil:
 		r.Outcome = cmp.Or(answer.Outcome, outcomeOK)
 		r.Failed = r.Failed || r.Outcome != outcomeOK
+		r.Failure = failureOf(answer)
 		if answer.RanNs > 0 {
 			r.Duration = time.Duration(answer.RanNs)
+			r.Waited = min(time.Duration(answer.WaitNs), r.Duration)
 		}
 	case r.ID == 0:
 	case version == 1:
@@ -227,4 +245,28 @@ func (r *Request) finish() {
 			r.Slowest = i
 		}
 	}
+}
+
+// failureOf is the kind of failure that a script's answer tells at the
+// beginning of its detail. A refusal of the host has none.
+func failureOf(answer *Record) string {
+	kind, _, told := strings.Cut(answer.Detail, ": ")
+	if !told || answer.Server != "" || answer.Outcome == "" || answer.Outcome == outcomeOK || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return ""
+	}
+	return kind
+}
+
+// ended is the outcome in words: with the kind of a script's failure.
+func (r *Request) ended() string {
+	if r.Failure == "" {
+		return r.Outcome
+	}
+	return r.Outcome + " (" + r.Failure + ")"
+}
+
+// wentTo tells whether the request, or a call of its script, was one of a
+// server that fits.
+func (r *Request) wentTo(pattern string) bool {
+	return globFold(pattern, r.Server) || slices.ContainsFunc(r.Servers, func(server string) bool { return globFold(pattern, server) })
 }

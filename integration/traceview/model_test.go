@@ -3,6 +3,7 @@ package traceview_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -116,6 +117,61 @@ func TestFilters(t *testing.T) {
 	narrow := traceview.Filter{Type: "Frame"}.Narrow(trace.Find("1"))
 	if len(narrow.Records) != 2 || narrow.SlowestHop().Type != "Frame" || narrow.Messages != 12 {
 		t.Errorf("narrowed: %d records", len(narrow.Records))
+	}
+}
+
+// script invents a script with one call to each server; it waits 40ms for its
+// process.
+func script(b *traceview.Builder, id uint64, outcome, detail string, servers ...string) {
+	run := "metamcp/sandbox/run~1"
+	add := func(r messages.TraceRecord) {
+		r.V, r.Request, r.To = 2, id, run
+		b.Add(r)
+	}
+	add(messages.TraceRecord{Time: epoch, Kind: messages.TraceRequest, Tool: "mcp_execute"})
+	for _, server := range servers {
+		add(messages.TraceRecord{Time: epoch.Add(45 * ms), Kind: messages.TraceCall, Server: server, Tool: "echo"})
+		add(messages.TraceRecord{Time: epoch.Add(47 * ms), Kind: messages.TraceReturn, Server: server, Tool: "echo", Outcome: "ok", RanNs: (2 * ms).Nanoseconds()})
+	}
+	add(messages.TraceRecord{
+		Time: epoch.Add(50 * ms), Kind: messages.TraceAnswer, Tool: "mcp_execute", Outcome: outcome, Detail: detail,
+		RanNs: (50 * ms).Nanoseconds(), WaitNs: (40 * ms).Nanoseconds(),
+	})
+}
+
+func TestScripts(t *testing.T) {
+	b := traceview.NewBuilder(traceview.Limits{})
+	script(b, 1, "ok", "", "files", "github", "files")
+	script(b, 2, "SANDBOX_ERROR", "timeout: the script took longer than 2m0s", "github")
+	script(b, 3, "SANDBOX_ERROR", "the process of the sandbox does not start: no memory")
+	script(b, 4, "TOOL_EXECUTION_ERROR", "exception: it broke", "files")
+	trace := b.Trace()
+	for server, want := range map[string]string{"FILES": "1 4", "git*": "1 2", "mcp_execute": "", "*": "1 2 3 4"} {
+		var names []string
+		for _, r := range trace.Select(traceview.Filter{Server: server}) {
+			names = append(names, r.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("server %s: requests %q, want %q", server, got, want)
+		}
+	}
+	for i, want := range []string{"", "timeout", "", "exception"} {
+		if r := trace.Requests[i]; r.Failure != want || r.Server != "" || r.Duration != 50*ms || r.Waited != 40*ms {
+			t.Errorf("request %s: failure %q, server %q, took %s, waited %s", r.Name, r.Failure, r.Server, r.Duration, r.Waited)
+		}
+	}
+	var list, show bytes.Buffer
+	style := traceview.Style{Width: 120, Location: time.UTC}
+	if err := errors.Join(traceview.WriteList(&list, trace.Requests, style), traceview.WriteSequence(&show, trace.Requests[1], style)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"mcp_execute (3 calls)", "mcp_execute (1 call)", "mcp_execute (0 calls)", "SANDBOX_ERROR (timeout)", "TOOL_EXECUTION_ERROR (exception)"} {
+		if !strings.Contains(list.String(), want) {
+			t.Errorf("the list does not say %q:\n%s", want, &list)
+		}
+	}
+	if want := "took 50.0ms, 40.0ms of it waiting for a process  outcome SANDBOX_ERROR (timeout)"; !strings.Contains(show.String(), want) {
+		t.Errorf("the heading does not say %q:\n%s", want, &show)
 	}
 }
 

@@ -111,8 +111,11 @@ func (d *diagram) heading(w io.Writer) {
 	fmt.Fprint(w, d.style.paint(colorBold, d.style.text(r.Title())), "\n")
 	line := "start " + r.Start.In(d.style.location()).Format("2006-01-02 15:04:05.000000")
 	line += "  took " + Duration(r.Duration)
+	if r.Waited > 0 {
+		line += ", " + Duration(r.Waited) + " of it waiting for a process"
+	}
 	if r.Outcome != "" {
-		line += "  outcome " + r.Outcome
+		line += "  outcome " + r.ended()
 	}
 	line = d.style.text(line)
 	if r.Failed {

@@ -448,6 +448,33 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
+type news struct{}
+
+func (news) Transient() {}
+
+// TestTransientMessages: what means nothing to a stopped actor is not lost, but
+// what has no receiver at all is.
+func TestTransientMessages(t *testing.T) {
+	h := newHouse(t)
+	lost := make(chan any, 16)
+	h.OnUndelivered(func(msg any) { lost <- msg })
+	pid, done := h.root("r", produce(func(*kernel.Context, any) {}), nil)
+	h.Stop(pid)
+	await(t, done, "it stops")
+	h.Send(pid, news{})
+	h.SetTracer(&tape{})
+	h.Send(pid, news{}) // in an envelope
+	h.Send(pid, "marker")
+	if m := await(t, lost, "the marker is reported"); m != "marker" {
+		t.Errorf("got %v", m)
+	}
+	h.Send(nil, news{})
+	await(t, lost, "the message is reported")
+	if n := h.DeadLetters(); n != 2 {
+		t.Errorf("%d dead letters, want 2", n)
+	}
+}
+
 // TestMailboxOfAStoppedActor has messages wait behind the one during which the
 // actor is stopped: each is handled or reported, none is lost.
 func TestMailboxOfAStoppedActor(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // PID addresses an actor. It stays valid after the actor stopped; messages to
-// it then become dead letters.
+// it then become dead letters, unless they are [Transient].
 type PID = actor.PID
 
 // Actor is what receives messages, one at a time. Receive must not block: on
@@ -148,14 +148,22 @@ func (s *System) DeadLetters() uint64 { return s.deadLetters.Load() }
 // of the stopped actor and must not block.
 func (s *System) OnUndelivered(f func(msg any)) { s.undelivered.Store(&f) }
 
+// Transient is a message that means something only to an actor that lives, such
+// as the end of what the actor itself has ended: where the actor has stopped it
+// is not missed, and is no dead letter.
+type Transient interface{ Transient() }
+
 // lost takes a message that no actor will handle.
 func (s *System) lost(to string, msg any) {
 	switch msg.(type) {
 	case actor.SystemMessage, actor.AutoReceiveMessage, actor.MailboxMessage:
 		return
 	}
-	s.deadLetters.Add(1)
 	msg = unwrap(msg)
+	if _, ok := msg.(Transient); ok && to != "" {
+		return
+	}
+	s.deadLetters.Add(1)
 	if t := s.tracer.Load(); t != nil {
 		t.t.DeadLetter(to, msg)
 	}

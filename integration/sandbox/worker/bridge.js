@@ -455,6 +455,8 @@
         const message = wellFormed(`there is no server ${quote(name(key))}` + (near.length > 0 ? `; did you mean ${listed(near)}?` : ""));
         const hint = wellFormed(names.length === 0 ? "this script can reach no server" : `servers.list() names them all: ${listed(names)}`);
         const e = fault(Err, "SERVER_NOT_FOUND", message, hint);
+        define(e, "server", { __proto__: null, value: wellFormed(name(key)), writable: true, configurable: true, enumerable: true });
+        define(e, "retryable", { __proto__: null, value: false, writable: true, configurable: true, enumerable: true });
         failedWrite(failed, e, `{"code":"SERVER_NOT_FOUND","server":${quote(wellFormed(name(key)))},"message":${quote(message)},"hint":${quote(hint)}}`);
         throw e;
       }
