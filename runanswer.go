@@ -101,7 +101,7 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 	left := e.Config().Settings.Search.BudgetTokens - answerFrame
 	if r.Failure != nil {
 		a.Error = boundError(NewRunError(r.Failure), left/2)
-		left -= tokens(a.Error)
+		left = max(left-tokens(a.Error), 0)
 	}
 	console := consoleLines(r.Console)
 	calls, totals := TellCalls(r)
@@ -110,7 +110,7 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 	value := index.EstimateTokens(string(r.Value))
 	// The value comes first, but never at the price of all that was said.
 	reserved := min(costs(console), left/runShare) + min(callCosts, left/runShare)
-	if value <= left-reserved {
+	if len(r.Value) == 0 || value <= left-reserved {
 		a.Value = r.Value
 		left -= value
 	} else {
@@ -276,9 +276,9 @@ func costs[T any](items []T) int {
 
 // boundError cuts what a script can make as long as it likes.
 func boundError(e *RunError, left int) *RunError {
-	most := max(left, 100) // each text; a token has some three bytes
+	most := max(left/4, 40) // of each text
 	for _, text := range []*string{&e.Message, &e.Hint, &e.Excerpt, &e.Stack} {
-		*text = cutBytes(*text, most)
+		*text = cutTokens(*text, most)
 	}
 	details := index.NewBudget(left / 2)
 	e.Details, _ = index.Cut(details, e.Details, tokens)
@@ -290,6 +290,19 @@ func cutBytes(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// cutTokens is as much of a text as so many tokens pay for, escaped as it is in
+// an answer.
+func cutTokens(text string, most int) string {
+	whole := len(text)
+	for tokens(text) > most {
+		text = text[:min(len(text)*3/4, most*3)]
+	}
+	if len(text) == whole {
+		return text
+	}
+	return strings.ToValidUTF8(text, "") + "…"
 }
 
 // beginning is as much of a JSON text as so many tokens pay for.

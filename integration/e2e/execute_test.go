@@ -499,6 +499,20 @@ func TestExecuteLongResults(t *testing.T) {
 
 // A script has an entry of its own in the audit log, without its code, and so
 // has each of its calls.
+// An error is cut like everything else, and an answer without a value keeps
+// none: not even with the smallest budget and texts that grow when escaped.
+func TestExecuteErrorsKeepToTheSmallestBudget(t *testing.T) {
+	t.Parallel()
+	c := host(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"search": map[string]any{"budgetTokens": 200}})
+	c.fails(`await servers.demo.ad({a: 1})`, "TOOL_NOT_FOUND", "exception")
+	c.fails(`await servers.demo.add({a: "x"})`, "VALIDATION_ERROR", "exception")
+	x := c.fails(`const e = new Error("\u0001".repeat(8000)); e.hint = "\u0001".repeat(4000); throw e`, "SANDBOX_ERROR", "exception")
+	if len(x.raw) > 4000 {
+		t.Errorf("a long error makes an answer of %d bytes", len(x.raw))
+	}
+	c.value(`return Object.keys(results)`, `[]`)
+}
+
 func TestExecuteIsOnRecord(t *testing.T) {
 	t.Parallel()
 	trace := tempFile(t, "trace.jsonl")
