@@ -11,7 +11,6 @@ import (
 
 // TestForeign refuses what is not ours, and leaves it as it is.
 func TestForeign(t *testing.T) {
-	t.Parallel()
 	for name, build := range map[string]func(path string) error{
 		"a file":            func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
 		"photos":            func(path string) error { return writeAll(path, "holiday.jpg") },

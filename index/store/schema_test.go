@@ -104,7 +104,6 @@ func init() {
 // TestMigration brings a store of version 0 to version 1, undisturbed and killed
 // at each place in between.
 func TestMigration(t *testing.T) {
-	t.Parallel()
 	for _, where := range []string{"", "within", "written", "flipped", "dropped"} {
 		t.Run("killed "+where, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "catalog")

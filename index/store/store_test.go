@@ -45,7 +45,6 @@ func TestVectorsSurviveReopening(t *testing.T) {
 
 // TestSparseLookup asks for few of many, many of few, the same twice, and none.
 func TestSparseLookup(t *testing.T) {
-	t.Parallel()
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer mustClose(t, s)
 	items := vectors(0, 2000, 4, "s")
