@@ -27,7 +27,8 @@ type StartOptions struct {
 	// broken nor turned off; nil: all.
 	Wanted func(server string) bool
 	// Timeout bounds each start, beside the entry's own startupTimeoutMs; 0:
-	// a minute.
+	// a minute, or where the command has to download the server first, nothing
+	// else.
 	Timeout time.Duration
 	// Parallel is how many start at a time; 0: as many as there are processors.
 	Parallel int
@@ -44,9 +45,6 @@ type StartOptions struct {
 // CANCELLED error. The error is an *[Error]: the runtime did not start, or did
 // not end in time.
 func TryServers(ctx context.Context, cfg *config.Config, o StartOptions) (starts []doctor.Start, err error) {
-	if o.Timeout <= 0 {
-		o.Timeout = time.Minute
-	}
 	if o.Parallel <= 0 {
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}
@@ -79,7 +77,7 @@ func TryServers(ctx context.Context, cfg *config.Config, o StartOptions) (starts
 		}
 		running.Go(func() {
 			defer func() { <-slots }()
-			e.try(ctx, &starts[i], o.Timeout)
+			e.try(ctx, &starts[i], o.patience(starts[i].Spec))
 		})
 	}
 	running.Wait()
@@ -90,6 +88,17 @@ func TryServers(ctx context.Context, cfg *config.Config, o StartOptions) (starts
 		return starts, &Error{Code: messages.CodeConnection, Message: "not all servers ended in time: " + err.Error(), Cause: err}
 	}
 	return starts, nil
+}
+
+// patience is how long a server may take to start.
+func (o *StartOptions) patience(s *messages.ServerSpec) time.Duration {
+	switch {
+	case o.Timeout > 0:
+		return o.Timeout
+	case s.RunsPackage():
+		return s.StartupTimeout
+	}
+	return time.Minute
 }
 
 // openTrial starts a runtime that keeps nothing but logs in dir.
@@ -103,8 +112,8 @@ func openTrial(ctx context.Context, cfg *config.Config, dir string, starts []doc
 	trial.Servers = make([]*messages.ServerSpec, len(starts))
 	for i, s := range starts {
 		own := *s.Spec
-		own.StartupTimeout = min(own.StartupTimeout, o.Timeout)
-		own.Timeout = min(own.Timeout, o.Timeout)
+		own.StartupTimeout = min(own.StartupTimeout, o.patience(s.Spec))
+		own.Timeout = min(own.Timeout, o.patience(s.Spec))
 		own.Lifecycle = messages.LifecycleEphemeral
 		trial.Servers[i] = &own
 	}

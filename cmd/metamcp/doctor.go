@@ -50,9 +50,8 @@ usage, 130 interrupted.`,
 			return runDoctor(ctx, cmd, c, &f)
 		},
 	}
-	f.timeout = time.Minute
 	fl := cmd.Flags()
-	fl.Var((*patience)(&f.timeout), "timeout", "how long the start of a server may take: 30s, 2m, or milliseconds")
+	fl.Var((*patience)(&f.timeout), "timeout", "how long the start of a server may take: 30s, 2m, or milliseconds (default: a minute; what npx or the like downloads, its startupTimeoutMs)")
 	fl.BoolVar(&f.noStart, "no-start", false, "start no server")
 	fl.StringArrayVar(&f.servers, "server", nil, "look at this server only, by `NAME`; may be repeated")
 	fl.BoolVar(&f.network, "network", false, "try whether an embedder that is reached over the network answers")
