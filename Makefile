@@ -29,9 +29,7 @@ RACE ?= $(if $(CC_FOUND),-race,)
 endif
 
 LINT := $(GO) tool -modfile=.ci/tools.mod golangci-lint
-# Most tests wait for processes and disks, so more of them run at once than there
-# are processors.
-TEST := $(GO) test $(RACE) -parallel 6
+TEST := $(GO) test $(RACE)
 
 .PHONY: help
 help: ## list the targets

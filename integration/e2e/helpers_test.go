@@ -20,7 +20,7 @@ import (
 
 const (
 	// patience is for what happens at once on an idle machine.
-	patience = time.Minute
+	patience = 3 * time.Minute
 	// modernMeta is what every request of revision 2026-07-28 carries.
 	modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	// instantly is the bound for what must not wait for anything else: far
