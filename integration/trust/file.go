@@ -14,6 +14,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/jsonc"
 )
 
 // FileName is the name of the trust file in the state folder.
@@ -120,7 +121,7 @@ func parse(text []byte) (*document, error) {
 	if !bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
 		clean = append(text[:len(text):len(text)], '\n')
 	}
-	if deeper(clean, maxDepth) {
+	if jsonc.TooDeep(clean, maxDepth) >= 0 {
 		return nil, errors.New("it is nested too deeply")
 	}
 	root, err := hujson.Parse(clean)
@@ -155,39 +156,6 @@ func syntax(err error) error {
 		text = strings.ToValidUTF8(text[:longest], "") + "…"
 	}
 	return fmt.Errorf("it is not JSON: %s", text)
-}
-
-// deeper says whether brackets nest further; those in strings and comments do
-// not count.
-func deeper(text []byte, most int) bool {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '{', '[':
-			if depth++; depth > most {
-				return true
-			}
-		case '}', ']':
-			depth--
-		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case '/':
-			end := "\n"
-			if bytes.HasPrefix(text[i:], []byte("/*")) {
-				end = "*/"
-			}
-			n := bytes.Index(text[i:], []byte(end))
-			if n < 0 {
-				return false // the parser will say so
-			}
-			i += n + len(end) - 1
-		}
-	}
-	return false
 }
 
 // members reads the keys of the file. One that is not known may be a
