@@ -168,7 +168,11 @@ func (c *connection) onLaunched(ctx *kernel.Context, m *runLaunched) {
 	c.gauge.PID.Store(int64(m.link.Pid()))
 	c.gauge.Spawned()
 	if ctx.Tracing() {
-		ctx.Event("spawn", "pid "+strconv.Itoa(m.link.Pid()), 0)
+		if c.spec.Transport == messages.TransportStdio {
+			ctx.Event("spawn", "pid "+strconv.Itoa(m.link.Pid()), 0)
+		} else {
+			ctx.Event("connect", string(c.spec.Transport), 0)
+		}
 	}
 	if r.ending {
 		c.climb(ctx)
