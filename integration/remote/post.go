@@ -135,7 +135,7 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		return false
 	}
 	status := resp.StatusCode
-	if first && status == http.StatusNotFound && session != "" && x.method != methodInitialize {
+	if first && forgotten(status, body) && session != "" && x.method != methodInitialize {
 		if err := k.renew(x.ctx, session); err != nil {
 			k.lost(x, err)
 			return false
@@ -164,6 +164,13 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		k.broken(x.id, nil, f)
 	}
 	return false
+}
+
+// forgotten says whether a server refused since it does not know the session:
+// with 404, as the protocol has it, or as many servers do, with 400 and words. The
+// request was not looked at in either case.
+func forgotten(status int, body []byte) bool {
+	return status == http.StatusNotFound || status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
 }
 
 // oldTransport says whether a server that answers a POST so may be one that
