@@ -32,7 +32,7 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := remote.NewLauncher(remote.Options{Parse: parseFrame})
+	r, err := remote.NewLauncher(remote.Options{Parse: parseFrame, Log: e.log})
 	if err != nil {
 		return nil, err
 	}

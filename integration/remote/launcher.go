@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -36,6 +37,8 @@ type Options struct {
 	// (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) and the system's certificates, to which
 	// SSL_CERT_FILE and SSL_CERT_DIR add.
 	Transport http.RoundTripper
+	// Log takes what has no other way to people; nil: the default one.
+	Log *slog.Logger
 }
 
 // Launcher opens links. It is safe for any goroutine.
@@ -57,6 +60,9 @@ func NewLauncher(o Options) (*Launcher, error) {
 	}
 	if o.Reconnect <= 0 {
 		o.Reconnect = time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
 	}
 	if o.Transport == nil {
 		o.Transport = newTransport()

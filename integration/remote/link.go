@@ -79,7 +79,8 @@ type Link struct {
 	session  string
 	version  string // of the protocol, once it is agreed upon
 	modern   bool
-	proven   bool // the server has answered over Streamable HTTP
+	mirrors  map[string][]mirror // by tool
+	proven   bool                // the server has answered over Streamable HTTP
 	greeting []byte
 	gate     chan struct{} // closed once the server knows that it is initialized; nil: no need to wait
 	inflight map[string]*exchange
@@ -289,6 +290,10 @@ func (k *Link) learn(x *exchange, f *messages.Frame) {
 		}
 	case methodDiscover:
 		k.modern = true
+	case methodTools:
+		if k.modern {
+			f.Result = k.learnTools(x, f.Result)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package remote
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -227,16 +225,24 @@ func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session strin
 	k.headers(req, session)
 	req.Header.Set("Content-Type", jsonType)
 	req.Header.Set("Accept", jsonType+", "+streamType)
+	name := subject(x)
 	k.mu.Lock()
 	modern := k.modern || x.method == methodDiscover
+	var list []mirror
+	if x.method == methodCall {
+		list = k.mirrors[name]
+	}
 	k.mu.Unlock()
 	if modern {
 		req.Header.Set(headerVersion, mcp.LATEST_PROTOCOL_VERSION)
 		if x.method != "" {
 			req.Header.Set("Mcp-Method", x.method)
 		}
-		if name := subject(x); name != "" {
+		if name != "" {
 			req.Header.Set("Mcp-Name", headerValue(name))
+		}
+		if len(list) > 0 {
+			setMirrors(req.Header, list, x.params)
 		}
 	}
 	return k.l.client.Do(req)
@@ -265,7 +271,7 @@ func subject(x *exchange) string {
 		URI  string `json:"uri"`
 	}
 	switch x.method {
-	case "tools/call", "prompts/get":
+	case methodCall, "prompts/get":
 		_ = json.Unmarshal(x.params, &p)
 		return p.Name
 	case "resources/read":
@@ -273,19 +279,6 @@ func subject(x *exchange) string {
 		return p.URI
 	}
 	return ""
-}
-
-// headerValue writes a text as SEP-2243 has it: what a header cannot hold as it
-// is, in Base64 with a mark around it.
-func headerValue(text string) string {
-	plain := text != "" && text[0] != ' ' && text[len(text)-1] != ' ' && !strings.HasPrefix(text, "=?base64?")
-	for i := range len(text) {
-		plain = plain && (text[i] >= ' ' && text[i] < 0x7f || text[i] == '\t')
-	}
-	if plain {
-		return text
-	}
-	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
 }
 
 func (k *Link) sessionNow() string {

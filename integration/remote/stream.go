@@ -25,7 +25,7 @@ func (k *Link) stream(x *exchange, body io.Reader) {
 	events := newEventReader(body, k.l.o.MaxMessage)
 	answered, err := k.events(events, x)
 	for resumes := 0; !answered && k.waits(x); {
-		if events.id == "" || resumes == maxResumes {
+		if events.id == "" || resumes == maxResumes || k.isModern() {
 			k.unanswered(x, err)
 			return
 		}
@@ -54,6 +54,14 @@ func (k *Link) resume(x *exchange, events *eventReader, attempt int) (answered b
 	}
 	events.goOn(resp.Body)
 	return k.events(events, x)
+}
+
+// isModern says that the server is of the era that has neither sessions nor
+// streams that go on.
+func (k *Link) isModern() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.modern
 }
 
 func isStream(resp *http.Response) bool {
