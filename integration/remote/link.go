@@ -164,8 +164,8 @@ func (k *Link) Send(line []byte) error {
 	k.work.Go(func() {
 		k.run(x, gate)
 		if x.method == methodInitialized {
+			k.awaitListening(k.listen())
 			close(opens)
-			k.listen()
 		}
 	})
 	return nil

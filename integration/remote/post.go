@@ -156,6 +156,8 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		return k.useSSE()
 	case x.id == nil:
 		return false // nobody waits, and what is wrong shows with the next request
+	case x.method == methodDiscover && otherEra(status):
+		k.broken(x.id, nil, f) // the older greeting follows
 	case !proven, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
 		k.fail(f)
 	default:
@@ -169,6 +171,16 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 // request was not looked at in either case.
 func forgotten(status int, body []byte) bool {
 	return status == http.StatusNotFound || status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
+}
+
+// otherEra says whether a server that answers the modern greeting so may know
+// the legacy one.
+func otherEra(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusTooManyRequests:
+		return false
+	}
+	return status < http.StatusInternalServerError
 }
 
 // oldTransport says whether a server that answers a POST so may be one that

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 )
 
@@ -134,23 +135,42 @@ func (k *Link) get(ctx context.Context, from *url.URL, last string) (*http.Respo
 
 // listen keeps the stream open in which a legacy server says what belongs to no
 // request, for as long as the session is the same. A server need not have one.
-func (k *Link) listen() {
+// The channel is closed once the server has answered, however.
+func (k *Link) listen() <-chan struct{} {
+	answered := make(chan struct{})
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ended || k.modern || k.sse != nil {
-		return
+		close(answered)
+		return answered
 	}
 	session := k.session
-	k.work.Go(func() { k.hear(session) })
+	k.work.Go(func() { k.hear(session, sync.OnceFunc(func() { close(answered) })) })
+	return answered
 }
 
-func (k *Link) hear(session string) {
+// awaitListening holds back the first requests until what they cause can be
+// heard, but not for a server that answers with its first event only.
+func (k *Link) awaitListening(answered <-chan struct{}) {
+	const enough = 250 * time.Millisecond
+	timer := time.NewTimer(enough)
+	defer timer.Stop()
+	select {
+	case <-answered:
+	case <-timer.C:
+	case <-k.ctx.Done():
+	}
+}
+
+func (k *Link) hear(session string, answered func()) {
+	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 && !pause(k.ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
 			return
 		}
 		resp, err := k.get(k.ctx, k.base, events.id)
+		answered()
 		if err != nil {
 			if k.ctx.Err() != nil {
 				return
