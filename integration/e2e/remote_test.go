@@ -64,22 +64,21 @@ func everythingOver(t testing.TB, how, port string) *testkit.Process {
 // Real servers answer over HTTP what they answer over stdio, to the byte.
 func TestRemoteResultsAreThoseOfADirectConnection(t *testing.T) {
 	t.Parallel()
+	everything := func(how, path string, more ...string) func(testing.TB) map[string]any {
+		return func(t testing.TB) map[string]any {
+			port := freePort(t)
+			everythingOver(t, how, port)
+			entry := map[string]any{"url": "http://127.0.0.1:" + port + path}
+			for i := 0; i < len(more); i += 2 {
+				entry[more[i]] = more[i+1]
+			}
+			return entry
+		}
+	}
 	entries := map[string]func(t testing.TB) map[string]any{
-		"everything over Streamable HTTP": func(t testing.TB) map[string]any {
-			port := freePort(t)
-			everythingOver(t, "streamableHttp", port)
-			return map[string]any{"url": "http://127.0.0.1:" + port + "/mcp"}
-		},
-		"everything over SSE": func(t testing.TB) map[string]any {
-			port := freePort(t)
-			everythingOver(t, "sse", port)
-			return map[string]any{"type": "sse", "url": "http://127.0.0.1:" + port + "/sse"}
-		},
-		"everything over SSE, which shows": func(t testing.TB) map[string]any {
-			port := freePort(t)
-			everythingOver(t, "sse", port)
-			return map[string]any{"url": "http://127.0.0.1:" + port + "/sse"}
-		},
+		"everything over Streamable HTTP":  everything("streamableHttp", "/mcp"),
+		"everything over SSE":              everything("sse", "/sse", "type", "sse"),
+		"everything over SSE, which shows": everything("sse", "/sse"),
 		"dbhub over Streamable HTTP": func(t testing.TB) map[string]any {
 			port := freePort(t)
 			node, dbhub := npmservers.DBHub(t)
