@@ -83,5 +83,5 @@ func tools(t *testing.T, scripts map[string]string) []string {
 	for name, text := range scripts {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nset -eu\n"+text), 0o700))
 	}
-	return append(with(os.Environ()), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "TOOLS="+dir)
+	return with(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "TOOLS="+dir)
 }

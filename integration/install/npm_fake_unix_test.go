@@ -142,12 +142,15 @@ func TestAnInstallationThatHangsIsEndedWithItsTree(t *testing.T) {
 		dir, _ := lookup(env, "TOOLS")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		p := planned(t, Options{StateDir: state, Environ: env}, fakePackage())
+		ended := make(chan error, 1)
 		go func() {
-			awaitFile(t, filepath.Join(dir, "far.pid"))
-			cancel()
+			_, err := p.Install(ctx)
+			ended <- err
 		}()
-		_, err := planned(t, Options{StateDir: state, Environ: env}, fakePackage()).Install(ctx)
-		if !errors.Is(err, context.Canceled) {
+		awaitFile(t, filepath.Join(dir, "far.pid"))
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("it says %v", err)
 		}
 		gone(t, dir)
