@@ -342,6 +342,9 @@ func (m *manifest) start(p *Plan, into, final string) (*started, error) {
 // command wants a program by its bare name, or one of the bundle, which it makes
 // executable.
 func (m *manifest) command(into, final, command string) error {
+	if strings.TrimSpace(command) == "" {
+		return fail(BadBundle, "", "the bundle is started by a command that is empty")
+	}
 	if !strings.ContainsAny(command, `/\`) {
 		return nil
 	}
