@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/install"
+	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
@@ -68,6 +70,16 @@ type option struct {
 }
 
 func (o *option) key() string { return string(o.candidate.Kind) + ":" + o.candidate.Package }
+
+// pkg is the package as the registry describes it; nil of a remote server.
+func (o *option) pkg() *registry.Package {
+	for i := range o.server.Packages {
+		if pkg := &o.server.Packages[i]; pkg.Kind == o.candidate.Kind && pkg.Identifier == o.candidate.Package {
+			return pkg
+		}
+	}
+	return nil
+}
 
 // never says that a server must not be installed whoever wants it.
 func (o *option) never() bool {
@@ -240,11 +252,7 @@ func (p provisioner) show(o *option, ask *messages.Provision) {
 	if !o.never() {
 		describeWay(&s, o)
 	}
-	for i := range o.server.Packages {
-		pkg := &o.server.Packages[i]
-		if pkg.Kind != o.candidate.Kind || pkg.Identifier != o.candidate.Package {
-			continue
-		}
+	if pkg := o.pkg(); pkg != nil {
 		s.Version = pkg.Version
 		for _, v := range pkg.Environment {
 			s.Environment = append(s.Environment, messages.ProvisionVariable{
@@ -279,10 +287,8 @@ func cutText(text string, most int) (short string, cut bool) {
 // without asking anybody.
 func describeWay(s *messages.ProvisionOption, o *option) {
 	version := ""
-	for i := range o.server.Packages {
-		if pkg := &o.server.Packages[i]; pkg.Kind == o.candidate.Kind && pkg.Identifier == o.candidate.Package {
-			version = pkg.Version
-		}
+	if pkg := o.pkg(); pkg != nil {
+		version = pkg.Version
 	}
 	entry := map[string]any{}
 	var words []string
@@ -374,14 +380,18 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	if ask.Consent == messages.ConsentPerson {
 		r.Gate = ""
 		if !chosen.decision.Allowed {
-			allowedBy, reason = personAllowed, "a person saw what would be installed and said yes"
+			allowedBy, reason = provisioned.APerson, "a person saw what would be installed and said yes"
 			if via != trust.ServerName {
 				via = chosen.candidate.Kind // nothing but the package was seen
 			}
 		}
 	}
 	r.Reason = reason
-	plan, err := install.Resolve(ctx, p.installOptions(ask, chosen, via), &chosen.server, chosen.candidate, via)
+	opts := p.installOptions(ask, chosen, via)
+	say := &sayer{}
+	say.to(step)
+	opts.Progress = say.say
+	plan, err := install.Resolve(ctx, opts, &chosen.server, chosen.candidate, via)
 	if err != nil {
 		f := failedReport(err)
 		f.Source, f.Confidence, f.Package, f.Trusted = r.Source, r.Confidence, r.Package, r.Trusted
@@ -407,11 +417,14 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		r.Notes = append(r.Notes, "This was a dry run: nothing was installed.")
 		return r, nil
 	}
-	return r, &provisionJob{p: p, plan: plan, option: chosen, report: *r, allowedBy: allowedBy, reason: reason}
+	return r, &provisionJob{p: p, plan: plan, option: chosen, report: *r, say: say, allowedBy: allowedBy, reason: reason}
 }
 
-// personAllowed is who allowed what no trust file did.
-const personAllowed = "a person"
+// sayer passes on what a plan says, to whom it concerns at the time.
+type sayer struct{ f atomic.Pointer[func(string)] }
+
+func (s *sayer) to(f func(string)) { s.f.Store(&f) }
+func (s *sayer) say(text string)   { (*s.f.Load())(text) }
 
 func allowedOf(options []*option) (allowed []*option) {
 	for _, o := range options {
@@ -509,12 +522,10 @@ func (p provisioner) installOptions(ask *messages.Provision, o *option, via regi
 	if p.e.guard != nil {
 		opts.Guard = p.e.guard
 	}
-	if via == trust.ServerName || o.candidate.Server == "" {
-		for i := range o.server.Packages {
-			for _, v := range o.server.Packages[i].Environment {
-				if os.Getenv(v.Name) != "" {
-					opts.Values[v.Name] = "${" + v.Name + "}"
-				}
+	if pkg := o.pkg(); pkg != nil && (via == trust.ServerName || o.candidate.Server == "") {
+		for i := range pkg.Environment {
+			if v := &pkg.Environment[i]; v.Value == "" && os.Getenv(v.Name) != "" {
+				opts.Values[v.Name] = "${" + v.Name + "}"
 			}
 		}
 	}

@@ -26,6 +26,7 @@ const instructions = `metamcp stands in front of many MCP servers. ` +
 	`Run one with mcp_call {"server", "tool", "args"}. ` +
 	`For several steps, many calls or large results write code for mcp_execute: only what it returns comes back. ` +
 	`mcp_discover without arguments lists the servers; with server and tool it shows one tool whole. ` +
+	`Where nothing fits, mcp_provision {"intent"} finds a server to add; "autoProvision": true installs one that the user trusts and that you name exactly. ` +
 	`Servers start by themselves on first use. An error says what to do next.`
 
 const discoverSchema = `{"type":"object","properties":{` +
@@ -61,6 +62,8 @@ func (e *Engine) newMCPServer() *server.MCPServer {
 	s.AddTool(call, func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return errorResult(&Error{Code: messages.CodeValidation, Message: "the call has the wrong form", Hint: `Send {"server": "...", "tool": "...", "args": {...}}.`}), nil
 	})
+
+	s.AddTool(newProvisionTool(), e.handleProvision)
 
 	execute := mcp.NewToolWithRawSchema(toolExecute, executeDescription, json.RawMessage(executeSchema))
 	execute.Annotations = annotations("Run code", false, true)

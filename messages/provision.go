@@ -57,9 +57,6 @@ type ProvisionStep struct {
 	Text   string // what is being done, for people
 }
 
-// ProvisionSteps is how many steps there are at most.
-const ProvisionSteps = 6
-
 // ProvisionDecision says in one word what became of a request; the list is
 // closed.
 type ProvisionDecision string
