@@ -1,10 +1,13 @@
 package metamcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/provisioned"
@@ -19,7 +22,15 @@ const (
 	localName      = 0.95 // it names a server or a tool
 	localWords     = 0.85 // words alone are never surer
 	localThreshold = 0.5  // from here on the registry is not asked
+
+	// Where there are no vectors, a tool also has to share words with the
+	// intent: more than half of them for the threshold.
+	sharedBase  = 0.15
+	sharedWords = 0.65
 )
+
+// settleTime bounds the wait for vectors of tools, which a host waits for once.
+const settleTime = 5 * time.Second
 
 // sourceLocal is where an answer is from that asked nobody.
 const sourceLocal = "local"
@@ -122,31 +133,49 @@ func (p provisioner) words(ctx context.Context, ask *messages.Provision) (r *mes
 	if ask.Context != "" {
 		texts = append(texts, ask.Intent+"\n"+ask.Context)
 	}
-	for _, text := range texts {
+	pending := map[string]bool{}
+	for i, text := range texts {
 		// Only the hybrid ranking's scores are a confidence.
-		found, err := p.e.Search(ctx, text, SearchOptions{ranking: index.RankingHybrid})
+		opts := SearchOptions{ranking: index.RankingHybrid, CachedOnly: i > 0}
+		found, err := p.e.Search(ctx, text, opts)
+		if err == nil && len(found.Notes) > 0 {
+			// Without vectors a score says much less; they take a moment once.
+			settling, cancel := context.WithTimeout(ctx, settleTime)
+			_ = p.e.core.Settle(settling) // what has none by then is judged by its words
+			cancel()
+			for _, name := range found.Pending {
+				pending[name] = true
+			}
+			opts.CachedOnly = true
+			found, err = p.e.Search(ctx, text, opts)
+		}
 		if err != nil {
 			return nil, append(notes, "The configured servers could not be searched: "+asError(err).Message)
 		}
-		for _, note := range found.Notes {
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
-			}
+		for _, name := range found.Pending {
+			pending[name] = true
 		}
-		r = &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Reason: "tools of configured servers fit", Notes: notes}
-		for _, m := range found.Matches {
-			if m.Score < localThreshold {
-				break
+		r = &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Reason: "tools of configured servers fit", Notes: found.Notes}
+		wordsAlone := len(found.Notes) > 0 || p.e.core.IndexStatus().Model == ""
+		for i := range found.Matches {
+			m := &found.Matches[i]
+			sure := min(m.Score, localWords)
+			if wordsAlone {
+				sure = min(sure, sharedBase+sharedWords*trust.Overlap(text, m.Server+" "+m.listed.Name+" "+m.listed.Title+" "+m.listed.Description))
 			}
-			r.Local = append(r.Local, messages.ProvisionTool{Server: m.Server, Tool: m.Name, Confidence: min(m.Score, localWords)})
+			if sure >= localThreshold {
+				r.Local = append(r.Local, messages.ProvisionTool{Server: m.Server, Tool: m.Name, Confidence: sure})
+			}
 		}
 		if len(r.Local) > 0 {
+			slices.SortStableFunc(r.Local, func(a, b messages.ProvisionTool) int { return cmp.Compare(b.Confidence, a.Confidence) })
 			r.Confidence = r.Local[0].Confidence
 			return r, nil
 		}
-		if len(found.Pending) > 0 {
-			notes = append(notes, "Not looked at, since they are still starting: "+strings.Join(found.Pending[:min(len(found.Pending), 10)], ", ")+".")
-		}
+	}
+	if len(pending) > 0 {
+		names := slices.Sorted(maps.Keys(pending))
+		notes = append(notes, "Not looked at, since they are still starting: "+strings.Join(names[:min(len(names), 10)], ", ")+".")
 	}
 	return nil, notes
 }

@@ -3,7 +3,6 @@ package metamcp
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -133,6 +132,23 @@ func (p provisioner) options(ctx context.Context, ask *messages.Provision, packa
 	}
 	byKey := map[string]*option{}
 	var leftOut int
+	consider := func(server *registry.Server, source registry.Source) {
+		for _, c := range trust.Candidates(server) {
+			o := &option{server: *server, candidate: c, source: source}
+			o.confidence = trust.Measure(ask.Intent, ask.Context, &c, server.Title+" "+server.Description)
+			o.decision = policy.Decide(&c, o.confidence, settingOf(ask.Consent))
+			if o.key() != ask.Choice && (o.confidence.Value < leastConfidence || o.never() && o.confidence.Exact == "") {
+				leftOut++
+				continue
+			}
+			if other := byKey[o.key()]; other == nil {
+				byKey[o.key()] = o
+				options = append(options, o)
+			} else if better(o, other) < 0 {
+				*other = *o
+			}
+		}
+	}
 	for _, text := range searchTexts(ask.Intent, packages) {
 		a, err := SearchRegistry(ctx, st, registry.Query{Search: text, Limit: candidatesRead})
 		if err != nil {
@@ -144,21 +160,13 @@ func (p provisioner) options(ctx context.Context, ask *messages.Provision, packa
 			}
 		}
 		for i := range a.Servers {
-			for _, c := range trust.Candidates(&a.Servers[i]) {
-				o := &option{server: a.Servers[i], candidate: c, source: a.Source}
-				o.confidence = trust.Measure(ask.Intent, ask.Context, &c, a.Servers[i].Title+" "+a.Servers[i].Description)
-				o.decision = policy.Decide(&c, o.confidence, settingOf(ask.Consent))
-				if o.key() != ask.Choice && (o.confidence.Value < leastConfidence || o.never() && o.confidence.Exact == "") {
-					leftOut++
-					continue
-				}
-				if other := byKey[o.key()]; other == nil {
-					byKey[o.key()] = o
-					options = append(options, o)
-				} else if better(o, other) < 0 {
-					*other = *o
-				}
-			}
+			consider(&a.Servers[i], a.Source)
+		}
+	}
+	// A stranger's description of a well-known package must not keep it away.
+	for _, s := range registry.Builtin() {
+		if slices.Contains(packages, s.Name) {
+			consider(&s, registry.FromBuiltin)
 		}
 	}
 	slices.SortStableFunc(options, better)
@@ -311,7 +319,7 @@ func describeWay(s *messages.ProvisionOption, o *option) {
 		entry["command"], entry["args"] = words[0], words[1:]
 	}
 	name := shortName(o.candidate.Package)
-	s.Entry, _ = json.Marshal(map[string]any{name: entry}) // strings always marshal
+	s.Entry, _ = compact(map[string]any{name: entry}) // strings always marshal
 }
 
 func joined(name, by, version string) string {
@@ -495,7 +503,7 @@ func (o *option) take(plan *install.Plan) {
 	if plan.Entry.Command != "" {
 		o.shown.Install = strings.Join(append([]string{plan.Entry.Command}, plan.Entry.Args...), " ")
 	}
-	o.shown.Entry, _ = json.Marshal(map[string]any{plan.Name: plan.Entry}) // strings always marshal
+	o.shown.Entry, _ = compact(map[string]any{plan.Name: plan.Entry}) // strings always marshal
 	o.shown.Environment = nil
 	for i := range plan.Needs {
 		n := &plan.Needs[i]

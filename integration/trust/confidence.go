@@ -275,6 +275,12 @@ func distinctiveText(name string) string {
 	return strings.Join(kept, " ")
 }
 
+// Overlap is the part of an intent's words that a text has, from 0 to 1. Words
+// that say nothing do not count.
+func Overlap(intent, text string) float64 {
+	return share(contentWords(cut(intent)), contentWords(text))
+}
+
 // share is the part of some that is in all.
 func share(some, all map[string]bool) float64 {
 	if len(some) == 0 {
