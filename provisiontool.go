@@ -16,11 +16,11 @@ import (
 const toolProvision = actors.ProvisionTool
 
 const provisionSchema = `{"type":"object","properties":{` +
-	`"intent":{"type":"string","description":"what you need, or a server's exact name"},` +
+	`"intent":{"type":"string","description":"a need, or an exact name"},` +
 	`"context":{"type":"string"},` +
-	`"autoProvision":{"type":"boolean","description":"install it if the user trusts it"}},"required":["intent"],"additionalProperties":false}`
+	`"autoProvision":{"type":"boolean","description":"install it if trusted"}},"required":["intent"],"additionalProperties":false}`
 
-const provisionDescription = "Get a server for something that no tool here does: finds one, and installs it or says how the user can."
+const provisionDescription = "Get a server for what no tool here does: find one, and install it or say how."
 
 // newProvisionTool is the tool as clients see it. It adds and never changes
 // what is there, and once what is needed is there it does no more.

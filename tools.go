@@ -30,11 +30,11 @@ const instructions = `metamcp stands in front of many MCP servers. ` +
 	`Servers start by themselves on first use. An error says what to do next.`
 
 const discoverSchema = `{"type":"object","properties":{` +
-	`"query":{"type":"string","description":"what you need, in your own words"},` +
+	`"query":{"type":"string","description":"what you need"},` +
 	`"server":{"type":"string","description":"only this server"},` +
-	`"tool":{"type":"string","description":"with server: this tool, whole"},` +
+	`"tool":{"type":"string","description":"with server: this one"},` +
 	`"limit":{"type":"integer","minimum":1,"maximum":100},` +
-	`"detail":{"type":"string","enum":["brief","full"],"description":"full: all schemas, and TypeScript signatures"}},"additionalProperties":false}`
+	`"detail":{"type":"string","enum":["brief","full"],"description":"full: all schemas and signatures"}},"additionalProperties":false}`
 
 const callSchema = `{"type":"object","properties":{` +
 	`"server":{"type":"string"},` +
@@ -51,7 +51,7 @@ func (e *Engine) newMCPServer() *server.MCPServer {
 		server.WithLogging(),
 	)
 	discover := mcp.NewToolWithRawSchema(toolDiscover,
-		"Find tools of the servers behind metamcp by query, or list servers, a server's tools, or one tool with its schema.",
+		"Find tools behind metamcp by query, or list servers, a server's tools, or one tool with its schema.",
 		json.RawMessage(discoverSchema))
 	discover.Annotations = annotations("Discover tools", true, false)
 	s.AddTool(discover, e.handleDiscover)
