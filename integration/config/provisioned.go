@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -38,15 +39,20 @@ func (b *builder) locked(l *provisioned.Lock, c *content) {
 	var servers []provisioned.Locked
 	var doc *document
 	if err == nil && c.data != nil {
-		if servers, err = provisioned.Parse(c.data); err != nil {
-			err = &provisioned.BrokenError{Path: c.path, Cause: err}
-		} else {
+		if servers, err = provisioned.Parse(c.data); err == nil {
 			// It is JSON, so this parser takes it as well.
 			doc, err = parseDocument(c.path, c.data)
 		}
 	}
 	if err != nil {
-		b.problems([]Problem{{File: c.path, Message: err.Error()}})
+		var broken *provisioned.BrokenError
+		if errors.As(err, &broken) {
+			err = broken.Cause
+		}
+		b.problems([]Problem{{
+			File: c.path, Message: "the lock file cannot be used, so nothing that it names is started, and it was left as it is: " + err.Error(),
+			Hint: "mend it, or move it away and provision the servers again",
+		}})
 		return
 	}
 	for i := range servers {

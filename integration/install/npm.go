@@ -122,7 +122,7 @@ func (w *npmWay) install(ctx context.Context, p *Plan, claim *provisioned.Claim)
 		return nil, fail(NoTool, toolHint["node"], "node is not in PATH")
 	}
 	// With it npm takes this folder, and none above it, for the project.
-	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"private\": true}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"name\": \"server\", \"private\": true}\n"), 0o600); err != nil {
 		return nil, onDisk("writing into "+dir, err)
 	}
 	c := w.command(p)
