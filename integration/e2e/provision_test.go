@@ -552,7 +552,7 @@ func TestProvisionFromARegistryThatLies(t *testing.T) {
 	}
 	for name, lie := range map[string]string{"html": "<html>hello", "nothing": "", "types": `{"servers":[1,{"server":{"name":7}}],"metadata":3}`, "deep": strings.Repeat("[", 100_000)} {
 		reg.Instead(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(lie)) })
-		if p := c.provision("recommended", "use @playwright/mcp for "+name); p.Source == "registry" || p.Matches[0].Name != "@playwright/mcp" {
+		if p := c.provision("recommended", "use @playwright/mcp for "+name); p.Matches[0].Name != "@playwright/mcp" {
 			t.Errorf("%s: %s", name, p.raw)
 		}
 	}
