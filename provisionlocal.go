@@ -39,10 +39,10 @@ const sourceLocal = "local"
 // nil: it names none.
 func (p provisioner) named(ctx context.Context, ask *messages.Provision, packages []string) *messages.ProvisionReport {
 	cfg := p.e.Config()
-	ran := p.provisionedPackages()
+	ran := p.provisionedNames()
 	for _, spec := range cfg.Servers {
 		for _, name := range packages {
-			if ran[spec.Name] == name || slices.ContainsFunc(spec.Args, func(arg string) bool { return packageIn(arg) == name }) {
+			if spec.Provisioned != nil && slices.Contains(ran[spec.Name], name) || slices.ContainsFunc(spec.Args, func(arg string) bool { return packageIn(arg) == name }) {
 				return p.localServer(ctx, spec, localPackage, "a configured server runs "+name)
 			}
 		}
@@ -75,18 +75,22 @@ func (p provisioner) named(ctx context.Context, ask *messages.Provision, package
 	return r
 }
 
-// provisionedPackages are the packages of servers that metamcp installed, by
-// server. A lock file that cannot be used is told of elsewhere.
-func (p provisioner) provisionedPackages() map[string]string {
+// provisionedNames are the names of packages and in registries by which servers
+// go that metamcp installed. A lock file that cannot be used is told of
+// elsewhere.
+func (p provisioner) provisionedNames() map[string][]string {
+	if p.e.Config().Settings.StateDir == "" {
+		return nil
+	}
 	list, err := p.lock().List()
 	if err != nil {
 		return nil
 	}
-	packages := make(map[string]string, len(list))
+	names := make(map[string][]string, len(list))
 	for i := range list {
-		packages[list[i].Name] = list[i].Source.Package
+		names[list[i].Name] = []string{list[i].Source.Package, list[i].Source.Server}
 	}
-	return packages
+	return names
 }
 
 func (p provisioner) lock() *provisioned.Lock {

@@ -17,8 +17,10 @@ type HostStatus struct {
 	Sessions int           `json:"sessions"`
 	Calls    CallCounts    `json:"calls"`
 	Sandbox  SandboxStatus `json:"sandbox"`
-	Drops    DropCounts    `json:"drops"`
-	Actors   []ActorStatus `json:"actors,omitempty"` // by id; only where asked for
+	// Provision is the provisioner's; zero where nobody asked for a server.
+	Provision ProvisionStatus `json:"provision,omitzero"`
+	Drops     DropCounts      `json:"drops"`
+	Actors    []ActorStatus   `json:"actors,omitempty"` // by id; only where asked for
 }
 
 // PoolStatus is the pool's books.
@@ -52,12 +54,12 @@ type HostServer struct {
 	Description string     `json:"description,omitempty"`
 	Disabled    bool       `json:"disabled,omitempty"`
 	Provisioned string     `json:"provisioned,omitempty"` // the package that metamcp installed it from; "": it was configured
-	State       string     `json:"state"`              // IDLE, CONNECTING, ACTIVE, FAILED or CLOSED
-	Breaker     string     `json:"breaker"`            // closed, open or half-open
-	Failures    int        `json:"failures,omitempty"` // counted ones in a row
-	RetryAt     time.Time  `json:"retryAt,omitzero"`   // zero: with the next call
-	Error       *Error     `json:"error,omitempty"`    // the last failure; nil where it works
-	Known       bool       `json:"known"`              // its tools have been listed
+	State       string     `json:"state"`                 // IDLE, CONNECTING, ACTIVE, FAILED or CLOSED
+	Breaker     string     `json:"breaker"`               // closed, open or half-open
+	Failures    int        `json:"failures,omitempty"`    // counted ones in a row
+	RetryAt     time.Time  `json:"retryAt,omitzero"`      // zero: with the next call
+	Error       *Error     `json:"error,omitempty"`       // the last failure; nil where it works
+	Known       bool       `json:"known"`                 // its tools have been listed
 	Tools       int        `json:"tools"`
 	Enabled     int        `json:"enabled"`
 	Instances   []Instance `json:"instances"`

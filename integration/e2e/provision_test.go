@@ -588,6 +588,9 @@ func TestProvisionNeedsVariables(t *testing.T) {
 	if got := textOf(t, c.call("weather", "forecast", `{"place":"Bern"}`)); got != "sunny in Bern "+token {
 		t.Errorf("forecast says %q", got)
 	}
+	if again := c.provision("local", "use io.github.acme/weather", auto); again.Server != "weather" {
+		t.Errorf("asked again: %s", again.raw)
+	}
 	c.end()
 	for _, file := range []string{trace, filepath.Join(c.state(), "audit.jsonl"), filepath.Join(c.state(), "provisioned.json")} {
 		text, err := os.ReadFile(file)
