@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,7 +108,7 @@ func TestABrokenLockFileStartsNothing(t *testing.T) {
 	if len(cfg.Problems) != 1 || cfg.Problems[0].File != l.Path() || !strings.Contains(cfg.Problems[0].Message, "left as it is") {
 		t.Errorf("problems %v", cfg.Problems)
 	}
-	if now, err := os.ReadFile(l.Path()); err != nil || string(now) != string(bad) {
+	if now, err := os.ReadFile(l.Path()); err != nil || !bytes.Equal(now, bad) {
 		t.Errorf("it was changed: %v", err)
 	}
 }

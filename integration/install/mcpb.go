@@ -275,7 +275,7 @@ func (f *filling) words(args []string) []string {
 	for _, a := range args {
 		match := manifestVariable.FindStringSubmatch(a)
 		option := ""
-		if match != nil && match[0] == a {
+		if len(match) == 2 && match[0] == a {
 			option, _ = strings.CutPrefix(match[1], "user_config.")
 		}
 		o, known := f.m.UserConfig[option]

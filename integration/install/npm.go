@@ -282,7 +282,7 @@ func inside(root, name string) (string, error) {
 		return "", errors.New("it lies outside of the package")
 	}
 	file := filepath.Join(root, rel)
-	real, err := filepath.EvalSymlinks(file)
+	target, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return "", errors.New("there is no such file")
 	}
@@ -290,11 +290,11 @@ func inside(root, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	within, err := filepath.Rel(realRoot, real)
+	within, err := filepath.Rel(realRoot, target)
 	if err != nil || !filepath.IsLocal(within) {
 		return "", errors.New("it is a link that leads out of the package")
 	}
-	if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Stat(target); err != nil || !info.Mode().IsRegular() {
 		return "", errors.New("it is no file")
 	}
 	return file, nil

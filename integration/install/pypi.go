@@ -230,7 +230,7 @@ func (w *pypiWay) start(claim *provisioned.Claim, venv string) (*started, error)
 			scripts = consoleScripts(text)
 		}
 	}
-	script := ""
+	var script string
 	switch i := slices.IndexFunc(scripts, func(s string) bool { return pythonName(s) == pythonName(w.name) }); {
 	case i >= 0:
 		script = scripts[i]

@@ -249,7 +249,7 @@ func RemoveAll(dir string) error {
 		if err == nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700) //nolint:gosec // G302: a folder, and the owner's alone
 		}
-		return nil //nolint:nilerr // whatever stays is told by the second try
+		return nil // whatever stays is told by the second try
 	})
 	return os.RemoveAll(dir)
 }

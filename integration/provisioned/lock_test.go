@@ -1,6 +1,7 @@
 package provisioned
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func TestKeepListRemove(t *testing.T) {
 	must(t, err)
 	want, _ := json.Marshal(kept)
 	got, _ := json.Marshal(list[0])
-	if list[0].Name != "weather" || string(got) != string(want) {
+	if list[0].Name != "weather" || !bytes.Equal(got, want) {
 		t.Errorf("read\n%s and not\n%s", got, want)
 	}
 	info, err := os.Stat(l.Path())

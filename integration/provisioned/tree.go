@@ -227,16 +227,17 @@ func scan(ctx context.Context, dir string) ([]node, error) {
 			return fmt.Errorf("%s has more than %d files", dir, maxFiles)
 		}
 		n := node{path: filepath.ToSlash(rel), kind: link}
-		if d.Type() == fs.ModeSymlink {
+		switch {
+		case d.Type() == fs.ModeSymlink:
 			target, err := os.Readlink(path)
 			if err != nil {
 				return err
 			}
 			n.hash = sha256.Sum256([]byte(filepath.ToSlash(target)))
-		} else if !d.Type().IsRegular() {
-			return fmt.Errorf("%s is neither a file nor a folder nor a link", path)
-		} else {
+		case d.Type().IsRegular():
 			n.kind = plainFile
+		default:
+			return fmt.Errorf("%s is neither a file nor a folder nor a link", path)
 		}
 		nodes = append(nodes, n)
 		return nil
