@@ -363,8 +363,8 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	}
 	r.Source, r.Confidence, r.Package = string(best.source), best.shown.Confidence, best.candidate.Package
 	r.Trusted, r.Gate, r.Reason = best.decision.Trusted, string(best.decision.Gate), best.decision.Reason()
-	if chosen != nil && chosen.never() {
-		return p.denied(r, ask, options, chosen.decision.Reason(), "Take another one."), nil
+	if ask.Consent == messages.ConsentPerson && (best.never() || best.decision.Gate == trust.GateFile) {
+		return p.denied(r, ask, options, best.decision.Reason(), gateHint(best)), nil
 	}
 	if chosen == nil {
 		if !best.never() {
