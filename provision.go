@@ -278,6 +278,9 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 	}
 	if r.Server != "" && len(r.Local) == 0 {
 		add(r.Server, "", r.Confidence)
+		if known := cat.Server(r.Server); len(fitting) == 0 && known != nil && len(known.Entries) > 0 {
+			a.Notes = append(a.Notes, fmt.Sprintf("All tools of %q are closed by metamcp.toolRules of the configuration.", r.Server))
+		}
 	}
 	var cut int
 	if a.Tools, cut = matchLines(budget, fitting, schemasShown, true); cut > 0 {

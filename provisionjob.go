@@ -16,6 +16,9 @@ import (
 // caller is gone.
 const undoTime = 30 * time.Second
 
+// reloadTime bounds the reload after that.
+const reloadTime = 3 * time.Second
+
 // provisionJob installs one server that may be installed.
 type provisionJob struct {
 	p         provisioner
@@ -98,6 +101,9 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		// away.
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is installed, but its tools could not be listed right now: %s", kept, failure.Message))
 	}
+	if err := ctx.Err(); err != nil { // the last moment at which nobody wants it any more
+		return err
+	}
 	r.Server = kept
 	done = true
 	return nil
@@ -137,7 +143,12 @@ func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, k
 	}
 	_, err := j.p.lock().Remove(ctx, kept)
 	if e := j.p.e; !e.core.Closed() {
-		err = errors.Join(err, e.Reload(ctx))
+		// A host that ends meanwhile takes no configuration over, and needs none.
+		reloading, cancel := context.WithTimeout(ctx, reloadTime)
+		defer cancel()
+		if reloadErr := e.Reload(reloading); !e.core.Draining() {
+			err = errors.Join(err, reloadErr)
+		}
 	}
 	return err
 }

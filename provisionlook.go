@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -149,7 +150,7 @@ func (p provisioner) options(ctx context.Context, ask *messages.Provision, packa
 			}
 		}
 	}
-	for _, text := range searchTexts(ask.Intent, packages) {
+	for _, text := range p.searchTexts(ask.Intent, packages) {
 		a, err := SearchRegistry(ctx, st, registry.Query{Search: text, Limit: candidatesRead})
 		if err != nil {
 			return nil, nil, err
@@ -209,11 +210,15 @@ func better(a, b *option) int {
 	return cmp.Compare(via(b), via(a))
 }
 
+// redacted is what stands in the place of a secret.
+var redacted = regexp.MustCompile(`\[REDACTED[^\]]*\]`)
+
 // searchTexts is what the registry is asked for: the names that an intent
 // names, else its words.
-func searchTexts(intent string, packages []string) []string {
+func (p provisioner) searchTexts(intent string, packages []string) []string {
 	const names, longest = 3, 200
 	if len(packages) > 0 {
+		packages = slices.DeleteFunc(slices.Clone(packages), func(name string) bool { return len(name) > longest })
 		return packages[:min(len(packages), names)]
 	}
 	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
@@ -222,11 +227,16 @@ func searchTexts(intent string, packages []string) []string {
 		}
 		return r
 	}, intent)), " ")
+	// It goes to somebody else.
+	text = strings.TrimSpace(redacted.ReplaceAllString(p.e.secrets.Load().Text(text), ""))
 	if len(text) > longest {
 		text = text[:strings.LastIndexByte(text[:longest], ' ')+1]
-		if text == "" {
-			text = strings.ToValidUTF8(intent[:longest], "")
+		if text == "" { // one word
+			return nil
 		}
+	}
+	if text == "" {
+		return nil
 	}
 	return []string{strings.TrimSpace(text)}
 }
@@ -364,7 +374,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	r.Source, r.Confidence, r.Package = string(best.source), best.shown.Confidence, best.candidate.Package
 	r.Trusted, r.Gate, r.Reason = best.decision.Trusted, string(best.decision.Gate), best.decision.Reason()
 	if ask.Consent == messages.ConsentPerson && (best.never() || best.decision.Gate == trust.GateFile) {
-		return p.denied(r, ask, options, best.decision.Reason(), gateHint(best)), nil
+		return denied(r, options, best.decision.Reason(), gateHint(best)), nil
 	}
 	if chosen == nil {
 		if !best.never() {
@@ -379,7 +389,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		if r.Gate == "" {
 			r.Reason = "the intent names more than one server"
 		}
-		return p.denied(r, ask, options, r.Reason, gateHint(best)), nil
+		return denied(r, options, r.Reason, gateHint(best)), nil
 	}
 
 	step("finding out the exact version of " + chosen.candidate.Package)
@@ -410,14 +420,14 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	r.Notes = append(r.Notes, plan.Notes...)
 	switch {
 	case !plan.Installable:
-		return p.denied(r, ask, options, "it cannot be installed: "+plan.Why, "The user can start it by hand."), nil
+		return denied(r, options, "it cannot be installed: "+plan.Why, "The user can start it by hand."), nil
 	case len(plan.Missing) > 0:
 		names := make([]string, len(plan.Missing))
 		for i := range plan.Missing {
 			names[i] = plan.Missing[i].Name
 			r.Missing = append(r.Missing, variableOf(&plan.Missing[i], true))
 		}
-		return p.denied(r, ask, options, "it needs "+strings.Join(names, ", ")+", which nobody has set",
+		return denied(r, options, "it needs "+strings.Join(names, ", ")+", which nobody has set",
 			"Ask the user to set them in the environment in which metamcp is started, or to run `metamcp provision` with --env; do not ask for secrets in the conversation. Then ask again."), nil
 	case ask.DryRun:
 		r.Decision = messages.DecisionRecommended
@@ -451,7 +461,7 @@ func shownOf(options []*option) (shown []messages.ProvisionOption) {
 }
 
 // denied is the report on a server that was wanted and is not installed.
-func (p provisioner) denied(r *messages.ProvisionReport, ask *messages.Provision, options []*option, why, hint string) *messages.ProvisionReport {
+func denied(r *messages.ProvisionReport, options []*option, why, hint string) *messages.ProvisionReport {
 	r.Decision = messages.DecisionDenied
 	r.Options = shownOf(options)
 	r.Reason = why

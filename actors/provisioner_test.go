@@ -178,13 +178,7 @@ func (r *provisionRig) wants(w *wanted, decision messages.ProvisionDecision, cod
 
 func (r *provisionRig) until(what string, ok func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(soon)
-	for !ok() {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("never: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	r.rig.f.eventually(r.t, what, ok)
 }
 
 // installing waits until a request heard that its package is being installed.

@@ -89,7 +89,7 @@ func (f *provisionFlags) run(cmd *cobra.Command, c *common, req metamcp.Provisio
 			return statusError(exitFailed)
 		}
 		req.Person, req.Choice = true, best.Key
-		a, err = f.provision(ctx, cmd, e, req)
+		_, err = f.provision(ctx, cmd, e, req)
 		return err
 	})
 }

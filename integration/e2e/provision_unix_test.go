@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -127,9 +127,6 @@ require("readline").createInterface({input: process.stdin}).on("line", line => {
 
 func newFakeNPM(t testing.TB) *fakeNPM {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("the fake npm is a shell script")
-	}
 	npmservers.Node(t)
 	f := &fakeNPM{t, t.TempDir()}
 	f.write("npm", fakeNPMScript)
@@ -182,24 +179,25 @@ type provisionHost struct {
 
 func (h provisionHost) start(t testing.TB) *client {
 	t.Helper()
-	if h.home == "" {
-		h.home = t.TempDir()
+	home := h.home
+	if home == "" {
+		home = t.TempDir()
 	}
 	settings := map[string]any{"registry": map[string]any{"url": h.url}, "search": map[string]any{"embedder": "none"}}
 	for k, v := range h.set {
 		settings[k] = v
 	}
-	config := filepath.Join(h.home, ".mcp.json")
+	config := filepath.Join(home, ".mcp.json")
 	testkit.WriteConfig(t, config, testkit.NewMark(), servers{"demo": testkit.DemoServer(t)}, settings)
-	state := filepath.Join(h.home, ".metamcp")
+	state := filepath.Join(home, ".metamcp")
 	if h.trust != "" {
 		if err := errors.Join(os.MkdirAll(state, 0o700), os.WriteFile(filepath.Join(state, "trusted-servers.json"), []byte(h.trust), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := testkit.StartCommand(t, testkit.Command{
-		Path: testkit.Binary(t), Args: append([]string{"--config", config}, h.args...), Dir: h.home,
-		Env: append([]string{"HOME=" + h.home, "USERPROFILE=" + h.home}, h.env...),
+		Path: testkit.Binary(t), Args: append([]string{"--config", config}, h.args...), Dir: home,
+		Env: append([]string{"HOME=" + home, "USERPROFILE=" + home}, h.env...),
 	})
 	c := &client{Lines: p.Lines(t), p: p, t: t}
 	c.Handshake()
@@ -597,7 +595,7 @@ func TestProvisionNeedsVariables(t *testing.T) {
 		if err != nil || len(text) == 0 {
 			t.Fatal(file, err)
 		}
-		if i := strings.Index(string(text), token); i >= 0 && file != trace { // the tool itself said it in its result
+		if i := bytes.Index(text, []byte(token)); i >= 0 && file != trace { // the tool itself said it in its result
 			t.Errorf("the token is in %s: …%.200s", file, text[max(0, i-100):])
 		}
 		if file == trace && !strings.Contains(string(text), "metamcp/provisioner") {
@@ -682,4 +680,33 @@ func TestProvisionBadRequests(t *testing.T) {
 		t.Errorf("the registry was asked: %q", got)
 	}
 	c.echo("demo", "well")
+}
+
+// What is configured is found before a registry is asked.
+func TestProvisionLocal(t *testing.T) {
+	t.Parallel()
+	reg := fakeregistry.Start(t, weather("1.0.0"))
+	c := provisionHost{url: reg.URL, set: map[string]any{"search": map[string]any{"embedder": "builtin"}}}.start(t)
+	for intent, test := range map[string]struct {
+		server, tool string
+		least        float64
+	}{
+		"use the demo server":            {"demo", "demo/echo", 0.9},
+		"call `echo`":                    {"", "demo/echo", 0.9},
+		"add two numbers to get the sum": {"", "demo/add", 0.5},
+	} {
+		p := c.provision("local", intent, auto)
+		if p.Source != "local" || p.Server != test.server || p.Confidence < test.least || p.Confidence > 1 || !slices.Contains(p.tools(), test.tool) {
+			t.Errorf("%q: %s", intent, p.raw)
+		}
+	}
+	if got := reg.Requests(); len(got) > 0 {
+		t.Errorf("the registry was asked: %q", got)
+	}
+	if p := c.provision("recommended", "tell the weather of a place, my key is sk-ant-api03-0123456789abcdef0123456789abcdef"); len(p.Matches) != 1 {
+		t.Errorf("%s", p.raw)
+	}
+	if got := reg.Requests(); len(got) == 0 || strings.Contains(fmt.Sprint(got), "0123456789") {
+		t.Errorf("the registry was asked: %q", got)
+	}
 }
