@@ -62,7 +62,11 @@ func (s stdioLauncher) verify(spec *messages.ServerSpec) error {
 	if tree, ok := s.verified.Load(p.Dir); ok && tree == p.Tree {
 		return nil
 	}
-	if err := provisioned.Verify(s.ending, spec.Name, p.Dir, p.Tree); err != nil {
+	err := provisioned.Verify(s.ending, spec.Name, p.Dir, p.Tree)
+	switch {
+	case s.ending.Err() != nil:
+		return s.ending.Err()
+	case err != nil:
 		return &Error{
 			Code: messages.CodeConfiguration, Server: spec.Name, Message: err.Error(), Cause: err,
 			Hint: "Remove it (metamcp remove " + spec.Name + ") and provision it again, unless you know who changed it.",

@@ -64,8 +64,16 @@ func (b *builder) locked(l *provisioned.Lock, c *content) {
 func (b *builder) lockedServer(l *provisioned.Lock, doc *document, s *provisioned.Locked) {
 	m := member(member(&doc.root, "servers"), s.Name)
 	v := member(m, "entry")
-	if v == nil {
-		return // a list of servers that was read without this parser has it
+	obj, ok := (*hujson.Object)(nil), false
+	if v != nil {
+		obj, ok = v.Value.(*hujson.Object)
+	}
+	if !ok {
+		// Go's own reader takes keys in capitals for ours.
+		p := doc.problem(&doc.root, "its entry is not written as metamcp writes it", "remove the server and provision it again")
+		p.Server = s.Name
+		b.problems([]Problem{p})
+		return
 	}
 	line := doc.line(v.StartOffset)
 	if other := b.cfg.byName[s.Name]; other != nil {
@@ -82,7 +90,7 @@ func (b *builder) lockedServer(l *provisioned.Lock, doc *document, s *provisione
 		},
 	}
 	b.ex.used = nil
-	e.read(v, v.Value.(*hujson.Object))
+	e.read(v, obj)
 	e.spec.Filled = b.ex.used
 	if len(e.problems) > 0 {
 		e.fail(v)

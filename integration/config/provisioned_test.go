@@ -149,6 +149,19 @@ func TestWatchSeesTheLockFile(t *testing.T) {
 	}
 }
 
+// Go's own reader of JSON takes keys in capitals, ours does not.
+func TestAnEntryInCapitals(t *testing.T) {
+	w := newWorld(t, "KEY=1", "HOME_X=1")
+	l := w.lock("weather")
+	good, err := os.ReadFile(l.Path())
+	must(t, err)
+	must(t, os.WriteFile(l.Path(), bytes.Replace(good, []byte(`"entry"`), []byte(`"ENTRY"`), 1), 0o600))
+	cfg := w.load(`{"mcpServers": {}}`)
+	if len(cfg.Servers) != 0 || len(cfg.Problems) != 1 || cfg.Problems[0].Server != "weather" {
+		t.Errorf("%v, problems %v", serverNames(cfg), cfg.Problems)
+	}
+}
+
 // TestAChangeOfTheLockFileIsSeenInTime, with the intervals of a real host.
 func TestAChangeOfTheLockFileIsSeenInTime(t *testing.T) {
 	w := newWorld(t, "KEY=1", "HOME_X=1")

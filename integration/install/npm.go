@@ -29,7 +29,7 @@ type npmView struct {
 	Version    string          `json:"version"`
 	Integrity  string          `json:"dist.integrity"`
 	Bin        json.RawMessage `json:"bin"`
-	Deprecated string          `json:"deprecated"`
+	Deprecated json.RawMessage `json:"deprecated"`
 	Error      *npmError       `json:"error"`
 }
 
@@ -70,8 +70,9 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	if v.Integrity == "" {
 		p.note("npm says no hash for this version; that of what comes is recorded")
 	}
-	if v.Deprecated != "" {
-		p.note("its authors call this version deprecated: %s", oneLine(v.Deprecated))
+	var why string
+	if json.Unmarshal(v.Deprecated, &why) == nil && why != "" {
+		p.note("its authors call this version deprecated: %s", oneLine(why))
 	}
 	if extra := slices.DeleteFunc(slices.Clone(p.inputs.runtime), func(a string) bool { return a == "-y" || a == "--yes" }); len(extra) > 0 {
 		p.note("its arguments for npx are not used, since it is started without: %s", strings.Join(extra, " "))
@@ -106,7 +107,7 @@ func npmFailure(out *child.Outcome, err error, name, version string) error {
 func (w *npmWay) command(p *Plan) *command {
 	args := []string{
 		"install", w.name + "@" + w.version, "--save-exact", "--no-audit", "--no-fund", "--no-update-notifier", "--no-progress",
-		"--loglevel=error", "--logs-max=0", "--package-lock=true", "--omit=dev", "--global=false", "--dry-run=false",
+		"--loglevel=error", "--logs-max=0", "--package-lock=true", "--lockfile-version=3", "--json", "--omit=dev", "--global=false", "--dry-run=false",
 	}
 	if p.opts.Scripts {
 		args = append(args, "--ignore-scripts=false")

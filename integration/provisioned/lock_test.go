@@ -198,6 +198,7 @@ func TestABrokenFileIsLeftAsItIs(t *testing.T) {
 		"a server twice":   strings.Replace(string(good), `"a": {`, `"a": {"entry":{"command":"x"},"source":{"kind":"npm","package":"x"},"allowedBy":"x","installedAt":"2026-01-01T00:00:00Z"}, "a": {`, 1),
 		"a key of nowhere": strings.Replace(string(good), `"tree"`, `"treee"`, 1),
 		"a folder outside": strings.Replace(string(good), `"folder": "f"`, `"folder": "../f"`, 1),
+		"an entry twice":   strings.Replace(string(good), `"entry": {`, `"entry": null, "entry": {`, 1),
 		"a null":           `{"version": 1, "servers": {"a": null}}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -121,6 +121,15 @@ func Verify(ctx context.Context, server, dir, tree string) error {
 	if dir == "" {
 		return nil
 	}
+	err := verify(ctx, server, dir, tree)
+	var changed *ChangedError
+	if err == nil || ctx.Err() != nil || errors.As(err, &changed) {
+		return err
+	}
+	return fmt.Errorf("the files of %q could not be looked at, so it is not started: %w", server, err)
+}
+
+func verify(ctx context.Context, server, dir, tree string) error {
 	changed := func(path, what string) *ChangedError { return &ChangedError{Server: server, Path: path, What: what} }
 	listPath := filepath.Join(dir, listName)
 	info, err := os.Lstat(listPath)
