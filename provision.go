@@ -285,7 +285,7 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 	var cut int
 	if a.Tools, cut = matchLines(budget, fitting, schemasShown, true); cut > 0 {
 		a.Omitted += cut
-		a.Notes = append(a.Notes, "The list of tools is cut; mcp_discover with server lists them all.")
+		a.Notes = append(a.Notes, "The list of tools is cut. Call mcp_discover with this server for the list of its tools.")
 	}
 	for _, l := range a.Tools {
 		if l.Hidden {
