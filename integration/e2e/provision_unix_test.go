@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,6 +167,25 @@ func (f *fakeNPM) asked(word string) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// sleeper is the child of an npm that hangs, while it lives.
+func (f *fakeNPM) sleeper() *testkit.Proc {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(f.dir, "sleeper"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	procs, tableErr := testkit.Processes()
+	if err := errors.Join(err, tableErr); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, p := range testkit.Live(procs) {
+		if strconv.Itoa(p.PID) == strings.TrimSpace(string(text)) {
+			return &p
+		}
+	}
+	return nil
 }
 
 // provisionHost starts a host in a home folder of its own, or in that of before.
@@ -468,8 +489,7 @@ func TestProvisionCancelled(t *testing.T) {
 			reg := fakeregistry.Start(t, weather("1.0.0"))
 			c := provisionHost{url: reg.URL, trust: trustsAcme, env: npm.env()}.start(t)
 			id := c.request("tools/call", provisionParams("use @acme/weather", auto))
-			sleeper := filepath.Join(npm.dir, "sleeper")
-			eventually(t, "the installation does not hang", func() bool { _, err := os.Stat(sleeper); return err == nil })
+			eventually(t, "the installation does not hang", func() bool { return npm.sleeper() != nil })
 			if len(installedFiles(t, c.state())) == 0 || len(c.strangers()) == 0 {
 				t.Fatal("nothing is under way")
 			}
@@ -486,21 +506,33 @@ func TestProvisionCancelled(t *testing.T) {
 			if got := installedFiles(t, c.state()); len(got) > 0 {
 				t.Errorf("left on disk: %q", got)
 			}
-			text, err := os.ReadFile(sleeper)
-			if err != nil {
-				t.Fatal(err)
-			}
-			procs, err := testkit.Processes()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, p := range testkit.Live(procs) {
-				if fmt.Sprint(p.PID) == strings.TrimSpace(string(text)) {
-					t.Errorf("npm's child is alive: %s", p)
-				}
+			if p := npm.sleeper(); p != nil {
+				t.Errorf("npm's child is alive: %s", p)
 			}
 		})
 	}
+}
+
+// A host that is killed in the middle of an installation takes npm with it, and
+// what is half there is nobody's server.
+func TestProvisionInAHostThatIsKilled(t *testing.T) {
+	t.Parallel()
+	npm := newFakeNPM(t)
+	npm.write("hang", "")
+	reg := fakeregistry.Start(t, weather("1.0.0"))
+	h := provisionHost{home: t.TempDir(), url: reg.URL, trust: trustsAcme, env: npm.env()}
+	c := h.start(t)
+	c.request("tools/call", provisionParams("use @acme/weather", auto))
+	eventually(t, "the installation does not hang", func() bool { return npm.sleeper() != nil })
+	c.p.Signal(t, syscall.SIGKILL)
+	c.p.Wait(t, patience)
+	eventually(t, "npm's child outlives the host", func() bool { return npm.sleeper() == nil })
+	c = h.start(t)
+	if d := c.discover(`{}`); len(d.Servers) != 1 {
+		t.Errorf("the next host has %+v", d.Servers)
+	}
+	npm.remove("hang")
+	c.provision("provisioned", "use @acme/weather", auto)
 }
 
 // The registry, then what it said before, then the built-in list.
