@@ -44,6 +44,12 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	if want == "" {
 		want = "latest"
 	}
+	if find(p.opts.Environ, "npm") == "" {
+		p.Source.Version = version
+		p.without("it is a package of npm, and npm is", toolHint["npm"])
+		p.npmEntry(pkg.Identifier, version)
+		return nil
+	}
 	p.opts.Progress("asking npm for " + pkg.Identifier)
 	out, err := p.run(ctx, &command{
 		tool: "npm", limit: p.opts.QueryTimeout,
@@ -81,8 +87,15 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	p.way = w
 	p.Commands = [][]string{w.command(p).words()}
 	p.Start = append([]string{"node", path.Join("node_modules", v.Name, path.Clean(program))}, p.inputs.args...)
-	p.Entry = Entry{Command: "npx", Args: append([]string{"-y", v.Name + "@" + v.Version}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
+	p.npmEntry(v.Name, v.Version)
 	return nil
+}
+
+func (p *Plan) npmEntry(name, version string) {
+	if version != "" {
+		name += "@" + version
+	}
+	p.Entry = Entry{Command: "npx", Args: append([]string{"-y", name}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
 }
 
 // npmFailure reads what npm said with --json, which it also does where it fails.

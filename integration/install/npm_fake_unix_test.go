@@ -180,8 +180,12 @@ func TestAnInstallationThatHangsIsEndedWithItsTree(t *testing.T) {
 }
 
 func TestWithoutNPM(t *testing.T) {
-	_, err := resolve(t, Options{StateDir: t.TempDir(), Environ: []string{"PATH=" + t.TempDir() + ":."}}, fakePackage())
-	if e := reason(t, err, NoTool); !strings.Contains(e.Error(), "npm") || !strings.Contains(e.Hint, "Node.js") {
+	p := planned(t, Options{StateDir: t.TempDir(), Environ: []string{"PATH=" + t.TempDir() + ":."}}, fakePackage())
+	if p.Installable || mustJSON(t, p.Entry) != `{"command":"npx","args":["-y","fake@1.2.3"]}` {
+		t.Errorf("the plan is %+v", p)
+	}
+	_, err := p.Install(t.Context())
+	if e := reason(t, err, NoTool); !strings.Contains(e.Error(), "npm") || !strings.Contains(e.Error(), "Node.js") {
 		t.Errorf("it says %v", e)
 	}
 }

@@ -156,16 +156,14 @@ func TestInstallsByPipx(t *testing.T) {
 
 func TestWithoutPython(t *testing.T) {
 	opts := Options{StateDir: t.TempDir(), Environ: only(t, nil), Values: map[string]string{"--db": "x"}}
-	_, err := resolve(t, opts, toolPackage(""))
-	if e := reason(t, err, NoTool); !strings.Contains(e.Error(), "uv") {
-		t.Errorf("it says %v", e)
+	for version, entry := range map[string]string{"": `["Fake_Tool","--db","x"]`, "1.5": `["Fake_Tool==1.5","--db","x"]`} {
+		p := planned(t, opts, toolPackage(version))
+		if p.Installable || !strings.Contains(p.Why, "uv") || mustJSON(t, p.Entry.Args) != entry || (len(p.Notes) > 0) != (version == "") {
+			t.Errorf("the plan is %+v", p)
+		}
+		_, err := p.Install(t.Context())
+		reason(t, err, NoTool)
 	}
-	p := planned(t, opts, toolPackage("1.5"))
-	if p.Installable || !strings.Contains(p.Why, "uv") || p.Entry.Command != "uvx" {
-		t.Errorf("the plan is %+v", p)
-	}
-	_, err = p.Install(t.Context())
-	reason(t, err, NotSupported)
 }
 
 const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -226,7 +224,7 @@ func TestWithoutADockerEngine(t *testing.T) {
 		t.Errorf("the entry is %+v", p.Entry)
 	}
 	_, err := p.Install(t.Context())
-	reason(t, err, NotSupported)
+	reason(t, err, NoTool)
 }
 
 // Where only the image is trusted, tag and arguments of the description are not.
