@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -319,7 +320,7 @@ func describeWay(s *messages.ProvisionOption, o *option) {
 		words = []string{"docker", "run", "-i", "--rm", o.candidate.Package}
 	case trust.Remote:
 		entry["url"] = o.candidate.Package
-		s.Problem = "it is a remote server, which this version of metamcp does not speak with yet"
+		s.Problem = "it runs elsewhere, so there is nothing to install; its entry works in .mcp.json"
 	default:
 		s.Problem = "metamcp has no command for packages of the kind " + string(o.candidate.Kind)
 		return
@@ -339,8 +340,11 @@ func joined(name, by, version string) string {
 	return name + by + version
 }
 
-// shortName is the last part of a package's name.
+// shortName is the last part of a package's name, or the host of a URL.
 func shortName(name string) string {
+	if u, err := url.Parse(name); err == nil && u.Host != "" {
+		return u.Hostname()
+	}
 	name = strings.TrimRight(name, "/")
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	name, _, _ = strings.Cut(name, ":")
@@ -420,7 +424,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	r.Notes = append(r.Notes, plan.Notes...)
 	switch {
 	case !plan.Installable:
-		return denied(r, options, "it cannot be installed: "+plan.Why, "The user can start it by hand."), nil
+		return denied(r, options, "it cannot be installed: "+plan.Why, "The entry below, where there is one, works in .mcp.json; the user may put it there."), nil
 	case len(plan.Missing) > 0:
 		names := make([]string, len(plan.Missing))
 		for i := range plan.Missing {

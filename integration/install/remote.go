@@ -18,7 +18,7 @@ func (p *Plan) remote(server *registry.Server, address string, own bool) (*Plan,
 
 func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 	p.Name, p.Source.URL = suggestName(trust.Remote, r.URL), r.URL
-	p.cannot(NotSupported, "it runs elsewhere, and metamcp cannot speak with remote servers yet")
+	p.cannot(NotSupported, "it runs elsewhere, so there is nothing to install; its entry works in .mcp.json")
 	in := inputReader{values: p.opts.Values, has: func(string) bool { return false }, own: own}
 	e := Entry{Type: "http", Headers: map[string]string{}}
 	if r.Type == "sse" {
