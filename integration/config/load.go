@@ -63,6 +63,11 @@ func Reload(sources Sources, current *Config) (*Config, error) {
 	return src.build(readAll(paths, current.fixed, readFile), candidates)
 }
 
+// FilesOf returns the absolute paths of the files that [Load] would read, the
+// strongest last, and where none was named those that it would look for, the
+// first of them that is there being read. It opens none of them.
+func FilesOf(sources Sources) (paths, candidates []string) { return sources.resolved().choose() }
+
 // resolvedSources are Sources with nothing left open.
 type resolvedSources struct {
 	files     []string // absolute
