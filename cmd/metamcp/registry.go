@@ -93,12 +93,17 @@ func registryError(err error) error {
 	return err
 }
 
-func searchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (*registry.Answer, error) {
+// newRegistryClient asks the registry of the settings; who gets it closes it.
+func newRegistryClient(s *config.Settings) (*registry.Client, error) {
 	file := ""
 	if s.StateDir != "" {
 		file = filepath.Join(s.StateDir, registryCache)
 	}
-	client, err := registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
+	return registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
+}
+
+func searchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (*registry.Answer, error) {
+	client, err := newRegistryClient(s)
 	if err != nil {
 		return nil, err
 	}
