@@ -89,11 +89,13 @@ func (f *addFlags) checkPackage(c *common, name string) error {
 
 // refuseCandidate refuses what somebody blocked, or what imitates another.
 func (f *addFlags) refuseCandidate(c *common, candidate *trust.Candidate) error {
+	settings, err := c.settings()
+	if err != nil {
+		return err
+	}
 	policy := trust.Default()
-	if path, err := c.trustFile(); err == nil {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) { // loading it would make it
-			policy = trust.Load(path)
-		}
+	if _, err := os.Stat(settings.TrustFile); settings.TrustFile != "" && !errors.Is(err, fs.ErrNotExist) { // loading it would make it
+		policy = trust.Load(settings.TrustFile)
 	}
 	switch d := policy.Decide(candidate, trust.Confidence{}, trust.NotAsked); d.Gate {
 	case trust.GateBlocked:
@@ -108,11 +110,30 @@ func (f *addFlags) refuseCandidate(c *common, candidate *trust.Candidate) error 
 
 // resolve asks the package manager for what would be installed.
 func (c *common) resolve(ctx context.Context, s *registry.Server, candidate trust.Candidate, via registry.Kind, values map[string]string) (*install.Plan, error) {
-	dir, err := c.stateDir()
+	settings, err := c.settings()
 	if err != nil {
 		return nil, err
 	}
-	return install.Resolve(ctx, install.Options{StateDir: dir, Values: values}, s, candidate, via)
+	return install.Resolve(ctx, install.Options{StateDir: settings.StateDir, Values: values}, s, candidate, via)
+}
+
+// settings are those of the configuration; of one that is not there yet, those
+// of flags and variables.
+func (c *common) settings() (*config.Settings, error) {
+	cfg, err := config.Load(c.sources())
+	if err != nil {
+		missing := func(file string) bool {
+			_, err := os.Stat(file)
+			return errors.Is(err, fs.ErrNotExist)
+		}
+		if !slices.ContainsFunc(c.configFiles(), missing) {
+			return nil, err
+		}
+		if cfg = c.withoutFiles(); cfg == nil {
+			return nil, err
+		}
+	}
+	return &cfg.Settings, nil
 }
 
 // suggestedName is what a planned server is called, as a configuration has it.
@@ -122,11 +143,11 @@ func suggestedName(p *install.Plan) string { return strings.ReplaceAll(p.Name, "
 // can be had here. Its description is not taken over: it is text of somebody
 // whom nobody knows, and a model would read it.
 func (f *addFlags) fromRegistry(ctx context.Context, c *common, env map[string]string) (*addition, error) {
-	cfg, err := config.Load(c.sources())
+	settings, err := c.settings()
 	if err != nil {
 		return nil, err
 	}
-	client, err := newRegistryClient(&cfg.Settings)
+	client, err := newRegistryClient(settings)
 	if err != nil {
 		return nil, registryError(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -38,6 +39,18 @@ type listedServer struct {
 	Tags        []string       `json:"tags,omitempty"`
 	Problems    []string       `json:"problems,omitempty"`
 	Hosts       []serverInHost `json:"hosts,omitempty"`
+	// Provisioned says how it came here; nil of a server that somebody wrote into
+	// the configuration.
+	Provisioned *provisionedFrom `json:"provisioned,omitempty"`
+}
+
+// provisionedFrom says where a provisioned server is from.
+type provisionedFrom struct {
+	Kind        string    `json:"kind"`
+	Package     string    `json:"package"`
+	Version     string    `json:"version,omitempty"`
+	InstalledAt time.Time `json:"installedAt"`
+	AllowedBy   string    `json:"allowedBy"`
 }
 
 // serverInHost is how a running host has it.
@@ -104,12 +117,21 @@ func listServers(ctx context.Context, cfg *config.Config) listReport {
 			problems[p.Server] = append(problems[p.Server], secrets.Text(problemOf(p)))
 		}
 	}
+	locked, err := provisioned.Open(cfg.Settings.StateDir).List()
+	if err != nil {
+		r.Notes = append(r.Notes, err.Error())
+	}
 	hosts, notes := hostStates(ctx, cfg.Settings.StateDir)
 	r.Notes = append(r.Notes, notes...)
 	for _, spec := range cfg.Servers {
 		s := listedServer{
 			Name: spec.Name, Source: spec.Source, State: stateConfigured, Description: spec.Description, Tags: spec.Tags,
 			Problems: problems[spec.Name], URL: secrets.Text(spec.URL),
+		}
+		for i := range locked {
+			if l := &locked[i]; l.Name == spec.Name && strings.HasPrefix(spec.Source, provisioned.Open(cfg.Settings.StateDir).Path()) {
+				s.Provisioned = &provisionedFrom{l.Source.Kind, l.Source.Package, l.Source.Version, l.InstalledAt, l.AllowedBy}
+			}
 		}
 		if spec.Command != "" {
 			words := make([]string, 0, 1+len(spec.Args))
@@ -203,7 +225,11 @@ func printServers(out io.Writer, r listReport) error {
 		} else if len(s.Hosts) > 0 && s.Hosts[0].Error != "" {
 			what = s.Hosts[0].Error
 		}
-		t.row(printable(s.Name), s.State, printable(s.Source), printable(what))
+		source := s.Source
+		if p := s.Provisioned; p != nil {
+			source = strings.TrimSpace("provisioned " + p.Kind + ":" + p.Package + " " + p.Version)
+		}
+		t.row(printable(s.Name), s.State, printable(source), printable(what))
 	}
 	return t.print(out)
 }

@@ -94,8 +94,9 @@ func (p PlainSecret) String() string {
 	return "a part of the url"
 }
 
-// filledIn finds what is filled in when the server starts.
-var filledIn = regexp.MustCompile(`\$\{[^}]*\}`)
+// filledIn finds what is filled in when the server starts, with the scheme of a
+// header before it.
+var filledIn = regexp.MustCompile(`(?:(?i:bearer|basic|token)\s+)?\$\{[^}]*\}`)
 
 // PlainSecrets are the values that look like secrets, sorted by place. What a
 // ${NAME} stands for is none.
