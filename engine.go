@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -185,6 +186,10 @@ func (e *Engine) learnSecrets(cfg *config.Config) {
 	e.secrets.Store(nil)
 }
 
+// leftoverAge is how long the folder of an installation is left alone that
+// nobody owns and the lock file does not name.
+const leftoverAge = time.Hour
+
 // endLeftovers ends what a host that was killed together with its watchdog
 // left running.
 func (e *Engine) endLeftovers(stateDir string) {
@@ -195,6 +200,13 @@ func (e *Engine) endLeftovers(stateDir string) {
 	}
 	for _, p := range ended {
 		e.log.Warn("ended a process that an earlier host left running", "pid", p.PID, "name", p.Name)
+	}
+	swept, err := provisioned.Open(stateDir).Sweep(e.reloads, leftoverAge)
+	if err != nil && e.reloads.Err() == nil {
+		e.log.Warn("deleting what broken-off installations left failed", "error", err)
+	}
+	if len(swept) > 0 {
+		e.log.Info("deleted what broken-off installations left", "folders", swept)
 	}
 }
 

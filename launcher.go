@@ -1,18 +1,27 @@
 package metamcp
 
 import (
+	"context"
 	"errors"
+	"sync"
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/child"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/watchdog"
 	"github.com/metamcp/metamcp/messages"
 )
 
 // stdioLauncher lets the connections start child processes.
-type stdioLauncher struct{ l *child.Launcher }
+type stdioLauncher struct {
+	l *child.Launcher
+	// verified are the trees of provisioned servers that were looked at, by their
+	// folders: this host has seen that they are as they were installed.
+	verified *sync.Map
+	ending   context.Context // of the host: nobody waits for a look after it
+}
 
 func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	opts := child.Options{Parse: parseFrame, Logs: e.logs, Log: e.log}
@@ -27,16 +36,40 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stdioLauncher{l}, nil
+	return stdioLauncher{l, &sync.Map{}, e.reloads}, nil
 }
 
 // Launch implements actors.Launcher.
 func (s stdioLauncher) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
+	if err := s.verify(spec); err != nil {
+		return nil, err
+	}
 	p, err := s.l.Launch(spec, instance, ear)
 	if err != nil {
 		return nil, err
 	}
 	return stdioLink{p}, nil
+}
+
+// verify holds the files of a provisioned server to the lock file before the
+// first start in this host. It runs on the goroutine of a start, which may take
+// its time.
+func (s stdioLauncher) verify(spec *messages.ServerSpec) error {
+	p := spec.Provisioned
+	if p == nil || p.Dir == "" {
+		return nil
+	}
+	if tree, ok := s.verified.Load(p.Dir); ok && tree == p.Tree {
+		return nil
+	}
+	if err := provisioned.Verify(s.ending, spec.Name, p.Dir, p.Tree); err != nil {
+		return &Error{
+			Code: messages.CodeConfiguration, Server: spec.Name, Message: err.Error(), Cause: err,
+			Hint: "Remove it (metamcp remove " + spec.Name + ") and provision it again, unless you know who changed it.",
+		}
+	}
+	s.verified.Store(p.Dir, p.Tree)
+	return nil
 }
 
 // stdioLink is a child process as a connection sees it.

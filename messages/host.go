@@ -51,6 +51,7 @@ type HostServer struct {
 	Name        string     `json:"name"`
 	Description string     `json:"description,omitempty"`
 	Disabled    bool       `json:"disabled,omitempty"`
+	Provisioned string     `json:"provisioned,omitempty"` // the package that metamcp installed it from; "": it was configured
 	State       string     `json:"state"`              // IDLE, CONNECTING, ACTIVE, FAILED or CLOSED
 	Breaker     string     `json:"breaker"`            // closed, open or half-open
 	Failures    int        `json:"failures,omitempty"` // counted ones in a row

@@ -80,6 +80,9 @@ func (p *Plan) readInputs(pkg *registry.Package, own bool) (inputs, error) {
 		p.note("its description asks for variables that decide what code runs, and is not trusted with that: %s", strings.Join(r.skipped, ", "))
 	}
 	p.Needs, p.Missing = r.needs, r.missing
+	if pkg.Kind == registry.MCPB {
+		return in, nil // what else it asks for is in the bundle
+	}
 	return in, r.unknown()
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -52,10 +54,15 @@ func (p *Plan) Install(ctx context.Context) (*Installed, error) {
 	if err != nil {
 		return nil, onDisk("making a folder for "+p.Name, err)
 	}
-	done, err := p.into(ctx, lock, claim)
+	bounded, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	defer cancel()
+	done, err := p.into(bounded, lock, claim)
 	if err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = ctx.Err()
+		case bounded.Err() != nil && !isReason(err, TimedOut):
+			err = &Error{Reason: TimedOut, Message: fmt.Sprintf("installing %s took longer than %v and was ended", p.Name, p.opts.Timeout), Hint: "Try again; the network may be slow.", Cause: err}
 		}
 		if discardErr := claim.Discard(); discardErr != nil {
 			return nil, fail(Failed, "A later start of metamcp deletes it.", "%v; and what was written could not be deleted: %v", err, discardErr)
@@ -63,6 +70,11 @@ func (p *Plan) Install(ctx context.Context) (*Installed, error) {
 		return nil, err
 	}
 	return done, nil
+}
+
+func isReason(err error, reason Reason) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Reason == reason
 }
 
 func missing(name string, needs []Need) *Error {

@@ -46,7 +46,7 @@ type Options struct {
 	Progress func(step string)
 
 	// network, in tests, replaces the rules of who may be asked for a bundle.
-	network struct{}
+	network *network
 }
 
 const (
@@ -150,7 +150,7 @@ func Resolve(ctx context.Context, opts Options, server *registry.Server, candida
 	}
 	own := via == trust.ServerName || candidate.Server == ""
 	if candidate.Kind == trust.Remote {
-		return p.remote(server, candidate.Package)
+		return p.remote(server, candidate.Package, own)
 	}
 	pkg := packageOf(server, candidate)
 	if pkg == nil {
@@ -173,8 +173,17 @@ func Resolve(ctx context.Context, opts Options, server *registry.Server, candida
 	switch pkg.Kind {
 	case registry.NPM:
 		err = p.resolveNPM(ctx, pkg, version)
+	case registry.PyPI:
+		err = p.resolvePyPI(ctx, pkg, version)
+	case registry.OCI:
+		err = p.resolveImage(ctx, pkg, own)
+	case registry.MCPB:
+		err = p.resolveBundle(pkg)
 	default:
-		return nil, fail(NotSupported, "", "packages of %s cannot be installed", pkg.Kind)
+		return nil, fail(NotSupported, "It can be configured by hand.", "packages of %s cannot be installed", pkg.Kind)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func (p *Plan) run(ctx context.Context, c *command) (*child.Outcome, error) {
 	out, err := p.runner.Run(bounded, &child.Program{Path: file, Args: c.args, Dir: c.dir, Env: with(p.environ(), c.env...), MaxOutput: maxOutput})
 	what := strings.Join(c.words()[:min(2, len(c.args)+1)], " ")
 	switch {
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &Error{

@@ -54,6 +54,15 @@ type Source struct {
 	URL string `json:"url,omitempty"`
 }
 
+// String is kind, name and version.
+func (s *Source) String() string {
+	text := s.Kind + ":" + s.Package
+	if s.Version != "" {
+		text += "@" + s.Version
+	}
+	return text
+}
+
 // Place says where a value that a server needs goes.
 type Place string
 
