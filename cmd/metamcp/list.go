@@ -117,10 +117,7 @@ func listServers(ctx context.Context, cfg *config.Config) listReport {
 			problems[p.Server] = append(problems[p.Server], secrets.Text(problemOf(p)))
 		}
 	}
-	locked, err := provisioned.Open(cfg.Settings.StateDir).List()
-	if err != nil {
-		r.Notes = append(r.Notes, err.Error())
-	}
+	locked, _ := provisioned.Open(cfg.Settings.StateDir).List() // a broken file is one of the problems
 	hosts, notes := hostStates(ctx, cfg.Settings.StateDir)
 	r.Notes = append(r.Notes, notes...)
 	for _, spec := range cfg.Servers {
@@ -129,7 +126,7 @@ func listServers(ctx context.Context, cfg *config.Config) listReport {
 			Problems: problems[spec.Name], URL: secrets.Text(spec.URL),
 		}
 		for i := range locked {
-			if l := &locked[i]; l.Name == spec.Name && strings.HasPrefix(spec.Source, provisioned.Open(cfg.Settings.StateDir).Path()) {
+			if l := &locked[i]; l.Name == spec.Name && spec.Provisioned != nil {
 				s.Provisioned = &provisionedFrom{l.Source.Kind, l.Source.Package, l.Source.Version, l.InstalledAt, l.AllowedBy}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
 )
 
@@ -227,6 +228,55 @@ func TestListCommand(t *testing.T) {
 	}
 	put(t, file, "{}")
 	if out, _, err = command(t, "list", "--state-dir", state); err != nil || !strings.Contains(out, "metamcp add --list") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A server that was provisioned is listed as such, and goes with its files.
+func TestProvisionedServers(t *testing.T) {
+	_, cwd := place(t)
+	state := t.TempDir()
+	file := filepath.Join(cwd, ".mcp.json")
+	put(t, file, `{"mcpServers": {"mine": {"command": "x"}, "both": {"command": "y"}}}`)
+	lock := provisioned.Open(state)
+	for _, name := range []string{"there", "both"} {
+		_, _, err := lock.Keep(t.Context(), provisioned.Locked{
+			Name: name, Entry: provisioned.Entry{Command: "z"}, AllowedBy: provisioned.APerson,
+			Source: provisioned.Source{Kind: "oci", Package: "example.com/" + name, Version: "sha256:" + strings.Repeat("0", 64)},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _, err := command(t, "list", "--json", "--state-dir", state)
+	var r listReport
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || len(r.Servers) != 3 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, s := range r.Servers {
+		if (s.Provisioned != nil) != (s.Name == "there") {
+			t.Errorf("%+v", s)
+		}
+	}
+	if out, _, err = command(t, "list", "--state-dir", state); err != nil || !strings.Contains(out, "provisioned oci:example.com/there") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, _, err = command(t, "disable", "there", "--state-dir", state); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "was provisioned") {
+		t.Errorf("%v", err)
+	}
+	if out, _, err = command(t, "remove", "there", "--dry-run", "--state-dir", state); err != nil || !strings.Contains(out, "Would delete there") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, _, err = command(t, "remove", "there", "both", "--state-dir", state)
+	if err != nil || !strings.Contains(out, "deleted there") || !strings.Contains(out, "note: both was provisioned too") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if left, err := lock.List(); err != nil || len(left) != 1 || left[0].Name != "both" || get(t, file) != `{"mcpServers": {"mine": {"command": "x"}}}` {
+		t.Errorf("%+v, %v\n%s", left, err, get(t, file))
+	}
+	out, _, err = command(t, "remove", "both", "--json", "--state-dir", state)
+	var removed removeReport
+	if err != nil || json.Unmarshal([]byte(out), &removed) != nil || len(removed.Provisioned) != 1 || !removed.Provisioned[0].Removed || len(removed.Changes) != 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
