@@ -127,6 +127,10 @@ func newRoot(stderr io.Writer) *cobra.Command {
 instead of hundreds of schemas, and the servers behind are started when needed.
 
 Without a command it speaks MCP over standard input and output.`,
+		Example: `  metamcp init                                   add metamcp to your LLM clients
+  metamcp add playwright                         add a server
+  metamcp discover "take a screenshot"           find tools
+  metamcp call playwright browser_navigate '{"url": "https://example.com"}'`,
 		Args:          args(cobra.NoArgs),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -134,7 +138,6 @@ Without a command it speaks MCP over standard input and output.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 	serveFlags(root, c)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
@@ -150,8 +153,9 @@ Without a command it speaks MCP over standard input and output.`,
 		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
 		newAdd(c), newRemove(c), newSwitch(c, false), newSwitch(c, true), newList(c), newTest(c),
 		newRegistry(c), newTrust(c), newVersion(), newDemoServer(),
-		newSandboxWorker(),
+		newCompletion(), newMan(), newSandboxWorker(),
 	)
+	addCompletions(root, c)
 	return root
 }
 
@@ -173,6 +177,7 @@ func hideSettings(pf *pflag.FlagSet) {
 func newSettings(pf *pflag.FlagSet) *cobra.Command {
 	return &cobra.Command{
 		Use: "settings", Short: "Show the flags and variables of all settings", Args: args(cobra.NoArgs),
+		Example: `  metamcp settings | less`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 			pf.VisitAll(func(f *pflag.Flag) {
@@ -218,6 +223,7 @@ func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: args(cobra.NoArgs),
+		Example: `  metamcp version`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "metamcp", buildVersion())
 			return err

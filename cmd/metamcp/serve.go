@@ -26,6 +26,8 @@ const endTimeout = 60 * time.Second
 func newServe(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Speak MCP over standard input and output (the default)", Args: args(cobra.NoArgs),
+		Example: `  metamcp serve
+  metamcp serve --config ~/work/.mcp.json --web :7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 	serveFlags(cmd, c)
