@@ -20,7 +20,7 @@ import (
 func newAudit(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Read and check the audit log", Args: args(cobra.NoArgs),
-		Example: `  metamcp audit list --failed
+		Example: `  metamcp audit list
   metamcp audit verify`,
 		Long: `The audit log holds one line for every execution of a tool and every
 provisioning decision. FILE is the configured one (audit.file) unless it is given;
