@@ -97,13 +97,12 @@ func (f *addFlags) refuseCandidate(c *common, candidate *trust.Candidate) error 
 	if _, err := os.Stat(settings.TrustFile); settings.TrustFile != "" && !errors.Is(err, fs.ErrNotExist) { // loading it would make it
 		policy = trust.Load(settings.TrustFile)
 	}
-	switch d := policy.Decide(candidate, trust.Confidence{}, trust.NotAsked); d.Gate {
-	case trust.GateBlocked:
+	d := policy.Decide(candidate, trust.Confidence{}, trust.NotAsked)
+	if d.Gate == trust.GateBlocked {
 		return fmt.Errorf("%s was not added: %s; metamcp trust remove --block takes that back", candidate.Package, d.Reason())
-	case trust.GateImitation:
-		if !f.force {
-			return fmt.Errorf("%s was not added: %s; look twice, and use --force where it is meant", candidate.Package, d.Reason())
-		}
+	}
+	if d.Gate == trust.GateImitation && !f.force {
+		return fmt.Errorf("%s was not added: %s; look twice, and use --force where it is meant", candidate.Package, d.Reason())
 	}
 	return nil
 }
@@ -160,10 +159,10 @@ func (f *addFlags) fromRegistry(ctx context.Context, c *common, env map[string]s
 	if note != "" {
 		a.Notes = append(a.Notes, note)
 	}
-	switch s.Status {
-	case registry.Deleted:
+	if s.Status == registry.Deleted {
 		return nil, fmt.Errorf("%s was deleted from the registry and must not be installed: %s", s.Name, printable(s.StatusMessage))
-	case registry.Deprecated:
+	}
+	if s.Status == registry.Deprecated {
 		a.Notes = append(a.Notes, strings.TrimSpace("the registry calls it deprecated: "+s.StatusMessage))
 	}
 	values := maps.Clone(env)

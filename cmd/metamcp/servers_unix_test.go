@@ -34,7 +34,7 @@ func place(t *testing.T) (home, cwd string) {
 	}
 	bin := filepath.Join(home, "bin")
 	put(t, filepath.Join(bin, "npm"), fakeNPM)
-	if err := os.Chmod(filepath.Join(bin, "npm"), 0o700); err != nil { //nolint:gosec // G302: it is run
+	if err := os.Chmod(filepath.Join(bin, "npm"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -353,7 +354,7 @@ func planEach(files, names []string, status Status, edit func(raw []byte, d *doc
 			continue
 		}
 		left = slices.DeleteFunc(left, func(n string) bool { return slices.Contains(here, n) })
-		if c.Status = StatusPresent; string(out) != string(c.found.data) {
+		if c.Status = StatusPresent; !bytes.Equal(out, c.found.data) {
 			c.propose(out, status)
 		}
 		all = append(all, c)

@@ -2,6 +2,7 @@ package gallery
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -122,17 +123,10 @@ func TestStart(t *testing.T) {
 	} {
 		e := Find(c.name)
 		args, err := e.Arguments(c.values)
-		got := ""
+		command, words := e.Start(c.version, args, slices.Collect(maps.Keys(e.Environment(nil))))
+		got := strings.Join(append([]string{command}, words...), " ")
 		if err != nil {
 			got = "error: " + err.Error()
-		} else {
-			env := e.Environment(nil)
-			var names []string
-			for name := range env {
-				names = append(names, name)
-			}
-			command, words := e.Start(c.version, args, names)
-			got = strings.Join(append([]string{command}, words...), " ")
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
