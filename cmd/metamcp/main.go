@@ -112,6 +112,8 @@ type common struct {
 	files     []string
 	name      string // of the host
 	web       string // where its page is; "": nowhere
+	borrow    bool   // servers of the clients' files, for this run
+	guests    []config.Guest
 	logLevel  string
 	logFormat string // text or json
 	overlay   *config.Overlay
@@ -208,7 +210,7 @@ func (c *common) logger() (*slog.Logger, error) {
 }
 
 func (c *common) sources() config.Sources {
-	return config.Sources{Files: c.files, Overlay: c.overlay}
+	return config.Sources{Files: c.files, Overlay: c.overlay, Guests: c.guests}
 }
 
 func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) {
