@@ -16,6 +16,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/integration/spelling"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -238,6 +239,9 @@ type NotThereError struct {
 	Known []string // the servers that there are
 }
 
+// maxSpelled is the longest name that is compared by its spelling.
+const maxSpelled = 64
+
 func (e *NotThereError) Error() string {
 	const most = 20
 	where, known := "there is no configuration file yet", "none"
@@ -250,7 +254,15 @@ func (e *NotThereError) Error() string {
 	case len(list) > 0:
 		known = strings.Join(list, ", ")
 	}
-	return fmt.Sprintf("there is no server %q: %s; there are: %s", e.Name, where, known)
+	near, distance := "", 1+max(1, min(len(e.Name), maxSpelled)/4)
+	for _, name := range e.Known {
+		if len(name) <= maxSpelled && len(e.Name) <= maxSpelled {
+			if d := spelling.Distance(e.Name, name); d < distance {
+				near, distance = fmt.Sprintf("; did you mean %s?", name), d
+			}
+		}
+	}
+	return fmt.Sprintf("there is no server %q: %s; there are: %s%s", e.Name, where, known, near)
 }
 
 // PlanRemove says how servers go from the files, of which the last one counts

@@ -194,6 +194,9 @@ func TestPlanRemove(t *testing.T) {
 	if !errors.As(err, &unknown) || unknown.Name != "nobody" || !strings.Contains(err.Error(), "b, both, c") {
 		t.Errorf("%v", err)
 	}
+	if _, err = s.PlanRemove(files, []string{"bohh"}); err == nil || !strings.HasSuffix(err.Error(), "did you mean both?") {
+		t.Errorf("%v", err)
+	}
 	if _, err = s.PlanRemove(nil, []string{"b"}); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "no configuration file yet") {
 		t.Errorf("%v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/metamcp/metamcp/integration/spelling"
 )
 
 // Kind says where a server's package comes from, and so what starts it.
@@ -101,7 +103,8 @@ func In(category string) []Entry {
 }
 
 // Like returns the names of servers that a word could mean, three at most:
-// those with it in their name first, then those with it in their description.
+// those with it in their name first, then those with it in their description;
+// where there are none, the one that is spelled most like it.
 func Like(word string) []string {
 	const most = 3
 	word = strings.ToLower(strings.TrimSpace(word))
@@ -118,7 +121,22 @@ func Like(word string) []string {
 		}
 	}
 	names = append(names, told...)
-	return names[:min(len(names), most)]
+	if len(names) > 0 {
+		return names[:min(len(names), most)]
+	}
+	const longest = 40 // as names here are; it bounds the work
+	best, distance := "", 1+len(word)/4
+	for i := range all() {
+		if name := all()[i].Name; len(word) <= longest {
+			if d := spelling.Distance(word, name); d < distance {
+				best, distance = name, d
+			}
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	return []string{best}
 }
 
 // Arguments returns the arguments behind those of the package manager: what the

@@ -101,6 +101,12 @@ func TestFind(t *testing.T) {
 	if got := Like("postgres"); !slices.Contains(got, "dbhub") || len(got) > 3 {
 		t.Errorf("%q", got)
 	}
+	if got := Like("playwrihgt"); !slices.Equal(got, []string{"playwright"}) {
+		t.Errorf("%q", got)
+	}
+	if got := Like("zzzzzzzz"); got != nil {
+		t.Errorf("%q", got)
+	}
 	if got := Like(" "); got != nil {
 		t.Errorf("%q", got)
 	}

@@ -58,13 +58,13 @@ func TestParse(t *testing.T) {
 		{"deep", deep, "error: "},
 	} {
 		m, err := parse([]byte(c.text), "folder")
-		got := ""
-		if err != nil {
-			got = "error: " + err.Error()
-		} else {
-			got = m.name + "|" + m.description + "|" + strings.Join(m.requires, ",")
+		if want, fails := strings.CutPrefix(c.want, "error: "); fails || err != nil {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.want)
+			}
+			continue
 		}
-		if got != c.want && !(strings.HasPrefix(c.want, "error: ") && strings.HasPrefix(got, c.want)) {
+		if got := m.name + "|" + m.description + "|" + strings.Join(m.requires, ","); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
