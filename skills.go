@@ -178,7 +178,7 @@ func SkillsCheck(home, cwd string, wanted bool) doctor.Check {
 		results := make([]doctor.Result, len(problems))
 		for i, p := range problems {
 			results[i] = doctor.Result{
-				Subject: p.Path, Status: doctor.Warn, Found: p.Message, Why: "mcp_discover does not find it.",
+				Subject: p.Path, Status: doctor.Warn, Found: p.Message, Why: "No search finds it.",
 				Fix: "Correct its front matter; docs/SKILLS.md says what it holds.",
 			}
 		}
