@@ -10,13 +10,16 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/watchdog"
 	"github.com/metamcp/metamcp/messages"
 )
 
-// stdioLauncher lets the connections start child processes.
-type stdioLauncher struct {
-	l *child.Launcher
+// launchers let the connections start child processes and reach servers behind
+// URLs.
+type launchers struct {
+	local  *child.Launcher
+	remote *remote.Launcher
 	// verified are the trees of provisioned servers that were looked at, by their
 	// folders: this host has seen that they are as they were installed.
 	verified *sync.Map
@@ -36,15 +39,27 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stdioLauncher{l, &sync.Map{}, e.reloads}, nil
+	r, err := remote.NewLauncher(remote.Options{Parse: parseFrame, Log: e.log})
+	if err != nil {
+		return nil, err
+	}
+	e.remote = r
+	return launchers{l, r, &sync.Map{}, e.reloads}, nil
 }
 
 // Launch implements actors.Launcher.
-func (s stdioLauncher) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
+func (s launchers) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
+	if spec.Transport != messages.TransportStdio {
+		k, err := s.remote.Launch(spec, ear)
+		if err != nil {
+			return nil, err
+		}
+		return remoteLink{k}, nil
+	}
 	if err := s.verify(spec); err != nil {
 		return nil, err
 	}
-	p, err := s.l.Launch(spec, instance, ear)
+	p, err := s.local.Launch(spec, instance, ear)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +69,7 @@ func (s stdioLauncher) Launch(spec *messages.ServerSpec, instance uint64, ear ac
 // verify holds the files of a provisioned server to the lock file before the
 // first start in this host. It runs on the goroutine of a start, which may take
 // its time.
-func (s stdioLauncher) verify(spec *messages.ServerSpec) error {
+func (s launchers) verify(spec *messages.ServerSpec) error {
 	p := spec.Provisioned
 	if p == nil || p.Dir == "" {
 		return nil
@@ -62,7 +77,11 @@ func (s stdioLauncher) verify(spec *messages.ServerSpec) error {
 	if tree, ok := s.verified.Load(p.Dir); ok && tree == p.Tree {
 		return nil
 	}
-	if err := provisioned.Verify(s.ending, spec.Name, p.Dir, p.Tree); err != nil {
+	err := provisioned.Verify(s.ending, spec.Name, p.Dir, p.Tree)
+	switch {
+	case s.ending.Err() != nil:
+		return s.ending.Err()
+	case err != nil:
 		return &Error{
 			Code: messages.CodeConfiguration, Server: spec.Name, Message: err.Error(), Cause: err,
 			Hint: "Remove it (metamcp remove " + spec.Name + ") and provision it again, unless you know who changed it.",
@@ -83,8 +102,19 @@ func (l stdioLink) Sendv(head, body, tail []byte) error {
 	return linkError(l.Process.Sendv(head, body, tail))
 }
 
+// remoteLink is a server behind a URL as a connection sees it.
+type remoteLink struct{ *remote.Link }
+
+// Send implements actors.Link.
+func (l remoteLink) Send(line []byte) error { return linkError(l.Link.Send(line)) }
+
+// Sendv implements actors.Link.
+func (l remoteLink) Sendv(head, body, tail []byte) error {
+	return linkError(l.Link.Sendv(head, body, tail))
+}
+
 func linkError(err error) error {
-	if errors.Is(err, child.ErrBacklog) {
+	if errors.Is(err, child.ErrBacklog) || errors.Is(err, remote.ErrBacklog) {
 		return actors.ErrBacklog
 	}
 	return err

@@ -233,9 +233,7 @@ func (f *addFlags) additions(ctx context.Context, cmd *cobra.Command, c *common,
 		if own.Type, err = remoteType(f.url, f.kind); err != nil {
 			return nil, usageError{err}
 		}
-		a := &addition{Name: own.Name, From: "url", Needs: unsetNeeds(own), server: own}
-		a.Notes = append(a.Notes, "this version of metamcp runs local servers only, and refuses calls of this one")
-		return []*addition{a}, nil
+		return []*addition{{Name: own.Name, From: "url", Needs: unsetNeeds(own), server: own}}, nil
 	case f.registry != "":
 		a, err := f.fromRegistry(ctx, c, env)
 		return []*addition{a}, err

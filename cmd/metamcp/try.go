@@ -149,11 +149,6 @@ func untestable(p *doctor.Patient, spec *messages.ServerSpec) *metamcp.Error {
 	switch {
 	case spec.Err != nil:
 		return spec.Err
-	case spec.Transport != messages.TransportStdio:
-		return &metamcp.Error{
-			Code: messages.CodeConfiguration, Server: spec.Name, Message: fmt.Sprintf("%q is a remote server (%s), which this version does not run", spec.Name, spec.Transport),
-			Hint: `Use the server's stdio form where there is one ("command" instead of "url").`,
-		}
 	case !p.MayStart(spec.Name):
 		return &metamcp.Error{
 			Code: messages.CodeConfiguration, Server: spec.Name, Message: fmt.Sprintf("%q is metamcp with the same configuration and would start itself", spec.Name),

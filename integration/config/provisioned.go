@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -38,15 +39,20 @@ func (b *builder) locked(l *provisioned.Lock, c *content) {
 	var servers []provisioned.Locked
 	var doc *document
 	if err == nil && c.data != nil {
-		if servers, err = provisioned.Parse(c.data); err != nil {
-			err = &provisioned.BrokenError{Path: c.path, Cause: err}
-		} else {
+		if servers, err = provisioned.Parse(c.data); err == nil {
 			// It is JSON, so this parser takes it as well.
 			doc, err = parseDocument(c.path, c.data)
 		}
 	}
 	if err != nil {
-		b.problems([]Problem{{File: c.path, Message: err.Error()}})
+		var broken *provisioned.BrokenError
+		if errors.As(err, &broken) {
+			err = broken.Cause
+		}
+		b.problems([]Problem{{
+			File: c.path, Message: "the lock file cannot be used, so nothing that it names is started, and it was left as it is: " + err.Error(),
+			Hint: "mend it, or move it away and provision the servers again",
+		}})
 		return
 	}
 	for i := range servers {
@@ -58,8 +64,16 @@ func (b *builder) locked(l *provisioned.Lock, c *content) {
 func (b *builder) lockedServer(l *provisioned.Lock, doc *document, s *provisioned.Locked) {
 	m := member(member(&doc.root, "servers"), s.Name)
 	v := member(m, "entry")
-	if v == nil {
-		return // a list of servers that was read without this parser has it
+	obj, ok := (*hujson.Object)(nil), false
+	if v != nil {
+		obj, ok = v.Value.(*hujson.Object)
+	}
+	if !ok {
+		// Go's own reader takes keys in capitals for ours.
+		p := doc.problem(&doc.root, "its entry is not written as metamcp writes it", "remove the server and provision it again")
+		p.Server = s.Name
+		b.problems([]Problem{p})
+		return
 	}
 	line := doc.line(v.StartOffset)
 	if other := b.cfg.byName[s.Name]; other != nil {
@@ -76,7 +90,7 @@ func (b *builder) lockedServer(l *provisioned.Lock, doc *document, s *provisione
 		},
 	}
 	b.ex.used = nil
-	e.read(v, v.Value.(*hujson.Object))
+	e.read(v, obj)
 	e.spec.Filled = b.ex.used
 	if len(e.problems) > 0 {
 		e.fail(v)

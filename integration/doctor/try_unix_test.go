@@ -17,7 +17,7 @@ func TestTestCommand(t *testing.T) {
 	home := configured(t, object{
 		"good": demo(t), "off": object{"command": testkit.Binary(t), "args": []string{"demo-server"}, "disabled": true},
 		"crash": demo(t, "--exit-at-start", "3", "--exit-text", "no luck with "+secret),
-		"self":  object{"command": testkit.Binary(t), "args": []string{}}, "far": object{"url": "https://e.example/mcp"},
+		"self":  object{"command": testkit.Binary(t), "args": []string{}}, "far": object{"url": "http://127.0.0.1:1/mcp"},
 		"broken": object{}, "unasked": object{"command": "sh", "args": []string{"-c", "touch started"}},
 	}, nil)
 	r := metamcp(t, home, "test", "off", "good", "good")
@@ -44,7 +44,7 @@ func TestTestCommand(t *testing.T) {
 	if s := tried[1]; s.OK || !strings.Contains(strings.Join(s.Error.Details, "\n"), "no luck with [REDACTED:API_KEY]") {
 		t.Errorf("%+v", s.Error)
 	}
-	for i, want := range map[int]string{2: "would start itself", 3: "remote server", 4: "not configured correctly"} {
+	for i, want := range map[int]string{2: "would start itself", 3: "could not be reached", 4: "not configured correctly"} {
 		if s := tried[i]; s.OK || !strings.Contains(s.Error.Message, want) {
 			t.Errorf("%s: %+v", s.Server, s.Error)
 		}

@@ -42,7 +42,7 @@ type Installed struct {
 func (p *Plan) Install(ctx context.Context) (*Installed, error) {
 	switch {
 	case !p.Installable:
-		return nil, fail(NotSupported, "Put the entry into .mcp.json by hand, or choose another way to get it.", "%s cannot be installed: %s", p.Name, p.Why)
+		return nil, fail(p.refusal, "Put the entry into .mcp.json by hand, or choose another way to get it.", "%s cannot be installed: %s", p.Name, p.Why)
 	case len(p.Missing) > 0:
 		return nil, missing(p.Name, p.Missing)
 	}

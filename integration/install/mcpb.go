@@ -275,7 +275,7 @@ func (f *filling) words(args []string) []string {
 	for _, a := range args {
 		match := manifestVariable.FindStringSubmatch(a)
 		option := ""
-		if match != nil && match[0] == a {
+		if len(match) == 2 && match[0] == a {
 			option, _ = strings.CutPrefix(match[1], "user_config.")
 		}
 		o, known := f.m.UserConfig[option]
@@ -342,6 +342,9 @@ func (m *manifest) start(p *Plan, into, final string) (*started, error) {
 // command wants a program by its bare name, or one of the bundle, which it makes
 // executable.
 func (m *manifest) command(into, final, command string) error {
+	if strings.TrimSpace(command) == "" {
+		return fail(BadBundle, "", "the bundle is started by a command that is empty")
+	}
 	if !strings.ContainsAny(command, `/\`) {
 		return nil
 	}

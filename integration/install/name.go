@@ -3,6 +3,7 @@ package install
 import (
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/provisioned"
@@ -28,7 +29,7 @@ func suggestName(kind registry.Kind, id string) string {
 			id = strings.TrimSuffix(strings.TrimSuffix(u.Path, path.Ext(u.Path)), "/")
 		}
 	case trust.Remote:
-		if u, err := url.Parse(id); err == nil {
+		if u, err := url.Parse(placeholder.ReplaceAllString(id, "x")); err == nil {
 			labels := strings.Split(u.Hostname(), ".")
 			if len(labels) > 1 {
 				labels = labels[:len(labels)-1] // the top-level domain
@@ -41,6 +42,7 @@ func suggestName(kind registry.Kind, id string) string {
 	default: // the name is one
 	}
 	words := strings.FieldsFunc(strings.ToLower(id), func(r rune) bool { return r == '/' || r == '@' })
+	words = slices.DeleteFunc(words, func(w string) bool { return strings.Trim(w, "._-") == "" })
 	name := "server"
 	if n := len(words); n > 0 {
 		name = words[n-1]

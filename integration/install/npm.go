@@ -29,7 +29,7 @@ type npmView struct {
 	Version    string          `json:"version"`
 	Integrity  string          `json:"dist.integrity"`
 	Bin        json.RawMessage `json:"bin"`
-	Deprecated string          `json:"deprecated"`
+	Deprecated json.RawMessage `json:"deprecated"`
 	Error      *npmError       `json:"error"`
 }
 
@@ -43,6 +43,12 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	want := version
 	if want == "" {
 		want = "latest"
+	}
+	if find(p.opts.Environ, "npm") == "" {
+		p.Source.Version = version
+		p.without("it is a package of npm, and npm is", toolHint["npm"])
+		p.npmEntry(pkg.Identifier, version)
+		return nil
 	}
 	p.opts.Progress("asking npm for " + pkg.Identifier)
 	out, err := p.run(ctx, &command{
@@ -70,8 +76,9 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	if v.Integrity == "" {
 		p.note("npm says no hash for this version; that of what comes is recorded")
 	}
-	if v.Deprecated != "" {
-		p.note("its authors call this version deprecated: %s", oneLine(v.Deprecated))
+	var why string
+	if json.Unmarshal(v.Deprecated, &why) == nil && why != "" {
+		p.note("its authors call this version deprecated: %s", oneLine(why))
 	}
 	if extra := slices.DeleteFunc(slices.Clone(p.inputs.runtime), func(a string) bool { return a == "-y" || a == "--yes" }); len(extra) > 0 {
 		p.note("its arguments for npx are not used, since it is started without: %s", strings.Join(extra, " "))
@@ -80,8 +87,15 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	p.way = w
 	p.Commands = [][]string{w.command(p).words()}
 	p.Start = append([]string{"node", path.Join("node_modules", v.Name, path.Clean(program))}, p.inputs.args...)
-	p.Entry = Entry{Command: "npx", Args: append([]string{"-y", v.Name + "@" + v.Version}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
+	p.npmEntry(v.Name, v.Version)
 	return nil
+}
+
+func (p *Plan) npmEntry(name, version string) {
+	if version != "" {
+		name += "@" + version
+	}
+	p.Entry = Entry{Command: "npx", Args: append([]string{"-y", name}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
 }
 
 // npmFailure reads what npm said with --json, which it also does where it fails.
@@ -106,7 +120,7 @@ func npmFailure(out *child.Outcome, err error, name, version string) error {
 func (w *npmWay) command(p *Plan) *command {
 	args := []string{
 		"install", w.name + "@" + w.version, "--save-exact", "--no-audit", "--no-fund", "--no-update-notifier", "--no-progress",
-		"--loglevel=error", "--logs-max=0", "--package-lock=true", "--omit=dev", "--global=false", "--dry-run=false",
+		"--loglevel=error", "--logs-max=0", "--package-lock=true", "--lockfile-version=3", "--json", "--omit=dev", "--global=false", "--dry-run=false",
 	}
 	if p.opts.Scripts {
 		args = append(args, "--ignore-scripts=false")
@@ -122,7 +136,7 @@ func (w *npmWay) install(ctx context.Context, p *Plan, claim *provisioned.Claim)
 		return nil, fail(NoTool, toolHint["node"], "node is not in PATH")
 	}
 	// With it npm takes this folder, and none above it, for the project.
-	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"private\": true}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"name\": \"server\", \"private\": true}\n"), 0o600); err != nil {
 		return nil, onDisk("writing into "+dir, err)
 	}
 	c := w.command(p)
@@ -282,7 +296,7 @@ func inside(root, name string) (string, error) {
 		return "", errors.New("it lies outside of the package")
 	}
 	file := filepath.Join(root, rel)
-	real, err := filepath.EvalSymlinks(file)
+	target, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return "", errors.New("there is no such file")
 	}
@@ -290,11 +304,11 @@ func inside(root, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	within, err := filepath.Rel(realRoot, real)
+	within, err := filepath.Rel(realRoot, target)
 	if err != nil || !filepath.IsLocal(within) {
 		return "", errors.New("it is a link that leads out of the package")
 	}
-	if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Stat(target); err != nil || !info.Mode().IsRegular() {
 		return "", errors.New("it is no file")
 	}
 	return file, nil

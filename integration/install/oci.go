@@ -38,7 +38,7 @@ func (p *Plan) resolveImage(ctx context.Context, pkg *registry.Package, own bool
 		shown += ":" + tag
 	}
 	if err := p.engine(ctx); err != nil {
-		p.cannot(err.Error())
+		p.cannot(NoTool, err.Error())
 	} else if digest == "" {
 		p.opts.Progress("asking for the digest of " + shown)
 		out, err := p.run(ctx, &command{tool: "docker", limit: p.opts.QueryTimeout, args: []string{"buildx", "imagetools", "inspect", shown, "--format", "{{.Manifest.Digest}}"}})

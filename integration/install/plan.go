@@ -108,10 +108,11 @@ type Plan struct {
 	// Notes are what else one should know.
 	Notes []string `json:"notes,omitempty"`
 
-	opts   Options
-	runner *child.Runner
-	way    way
-	inputs inputs
+	refusal Reason // where it is not Installable
+	opts    Options
+	runner  *child.Runner
+	way     way
+	inputs  inputs
 }
 
 // way is how servers of one kind are installed.
@@ -137,8 +138,8 @@ type started struct {
 //
 // It asks package managers, which takes a second or so, and changes nothing on
 // disk. The error is an *[Error], or that of ctx. A server that cannot be
-// installed here has a plan all the same, where only the installing is at fault
-// and not the knowing.
+// installed here, for want of npm, say, has a plan all the same, which is not
+// Installable.
 func Resolve(ctx context.Context, opts Options, server *registry.Server, candidate trust.Candidate, via registry.Kind) (*Plan, error) {
 	o, err := opts.resolved()
 	if err != nil {
@@ -168,7 +169,7 @@ func Resolve(ctx context.Context, opts Options, server *registry.Server, candida
 		return nil, err
 	}
 	if pkg.Transport.Type != "" && pkg.Transport.Type != "stdio" {
-		p.cannot(fmt.Sprintf("it speaks %s and not stdio, and remote servers are not supported yet", pkg.Transport.Type))
+		p.cannot(NotSupported, fmt.Sprintf("it speaks %s and not stdio, and a server that is started for that is not supported", pkg.Transport.Type))
 	}
 	switch pkg.Kind {
 	case registry.NPM:
@@ -192,9 +193,18 @@ func Resolve(ctx context.Context, opts Options, server *registry.Server, candida
 }
 
 // cannot says why Install will refuse; the first reason stays.
-func (p *Plan) cannot(why string) {
+func (p *Plan) cannot(reason Reason, why string) {
 	if p.Installable {
-		p.Installable, p.Why = false, why
+		p.Installable, p.Why, p.refusal = false, why, reason
+	}
+}
+
+// without is cannot for a tool that is not there. A plan is made all the same,
+// for whoever installs the tool, or takes the entry elsewhere.
+func (p *Plan) without(tool, hint string) {
+	p.cannot(NoTool, tool+" not in PATH: "+hint)
+	if p.Source.Version == "" {
+		p.note("without it nobody tells which version is the newest, so the entry takes whatever that is")
 	}
 }
 

@@ -47,10 +47,8 @@ func (p *Plan) resolvePyPI(ctx context.Context, pkg *registry.Package, version s
 		p.note("pipx tells no hash of the package; what it installs is recorded")
 		p.Commands = [][]string{{"pipx", "install", "--pip-args=--only-binary=:all:", w.requirement()}}
 	default:
-		if version == "" {
-			return fail(NoTool, pythonHint, "%s is a package of Python, and neither uv nor pipx is in PATH", pkg.Identifier)
-		}
-		p.cannot("it is a package of Python, and neither uv nor pipx is in PATH: " + pythonHint)
+		p.Source.Version = version
+		p.without("it is a package of Python, and neither uv nor pipx is", pythonHint)
 	}
 	p.Source.Version = w.version
 	p.Source.Integrity = strings.ReplaceAll(strings.Join(w.hashes, " "), "sha256:", "sha256-")
@@ -230,7 +228,7 @@ func (w *pypiWay) start(claim *provisioned.Claim, venv string) (*started, error)
 			scripts = consoleScripts(text)
 		}
 	}
-	script := ""
+	var script string
 	switch i := slices.IndexFunc(scripts, func(s string) bool { return pythonName(s) == pythonName(w.name) }); {
 	case i >= 0:
 		script = scripts[i]

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode"
 )
 
@@ -118,6 +119,9 @@ func (u *unpacking) file(f *zip.File) error {
 }
 
 func (u *unpacking) written(name string, err error) error {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
+		return fail(BadBundle, "", "%q in the bundle is a file and a folder at once", shorten(name))
+	}
 	return onDisk("unpacking "+shorten(name), err)
 }
 

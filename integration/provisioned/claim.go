@@ -143,7 +143,7 @@ func (l *Lock) sweep(folder string, e fs.DirEntry) (gone bool, err error) {
 		// Looked at after the claim: whoever keeps a server holds that until then.
 		servers, err := l.List()
 		if err != nil || slices.ContainsFunc(servers, func(s Locked) bool { return s.Folder == folder }) {
-			return false, nil //nolint:nilerr // of a broken lock file nobody knows what it needs
+			return false, nil // of a broken lock file nobody knows what it needs
 		}
 	}
 	if err := RemoveAll(filepath.Join(l.Servers(), e.Name())); err != nil {

@@ -185,9 +185,10 @@ func freeName(want string, taken func(string) bool) string {
 	return name
 }
 
-// same says whether two servers do the same out of two folders.
+// same says whether two servers do the same out of two folders. Their
+// dependencies may differ by what was published meanwhile.
 func (l *Lock) same(a, b *Locked) bool {
-	return a.Source == b.Source && a.Tree == b.Tree && reflect.DeepEqual(l.bare(a), l.bare(b))
+	return a.Source == b.Source && reflect.DeepEqual(l.bare(a), l.bare(b))
 }
 
 // bare is an entry without the place of its folder.
@@ -248,7 +249,7 @@ func RemoveAll(dir string) error {
 		if err == nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700) //nolint:gosec // G302: a folder, and the owner's alone
 		}
-		return nil //nolint:nilerr // whatever stays is told by the second try
+		return nil // whatever stays is told by the second try
 	})
 	return os.RemoveAll(dir)
 }

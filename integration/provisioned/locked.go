@@ -185,6 +185,9 @@ func Parse(text []byte) ([]Locked, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
+	if err := checkKeys(text); err != nil {
+		return nil, err
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	var f file
@@ -201,6 +204,44 @@ func Parse(text []byte) ([]Locked, error) {
 		return nil, fmt.Errorf("its version is %d, and this metamcp knows %d", f.Version, version)
 	}
 	return f.Servers, nil
+}
+
+// checkKeys refuses an object that has a key twice: readers differ in which of
+// them counts.
+func checkKeys(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	type object struct {
+		keys  map[string]bool // nil: a list
+		value bool            // a value comes next
+	}
+	var open []object
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return nil //nolint:nilerr // what is no JSON is told by who reads it
+		}
+		top := len(open) - 1
+		if key, ok := t.(string); ok && top >= 0 && open[top].keys != nil && !open[top].value {
+			if open[top].keys[key] {
+				return fmt.Errorf("%q is there twice", key)
+			}
+			open[top].keys[key], open[top].value = true, true
+			continue
+		}
+		switch t {
+		case json.Delim('{'):
+			open = append(open, object{keys: map[string]bool{}})
+			continue
+		case json.Delim('['):
+			open = append(open, object{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:top]
+		}
+		if top = len(open) - 1; top >= 0 {
+			open[top].value = false
+		}
+	}
 }
 
 // format is the reverse of Parse.

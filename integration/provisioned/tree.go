@@ -121,6 +121,15 @@ func Verify(ctx context.Context, server, dir, tree string) error {
 	if dir == "" {
 		return nil
 	}
+	err := verify(ctx, server, dir, tree)
+	var changed *ChangedError
+	if err == nil || ctx.Err() != nil || errors.As(err, &changed) {
+		return err
+	}
+	return fmt.Errorf("the files of %q could not be looked at, so it is not started: %w", server, err)
+}
+
+func verify(ctx context.Context, server, dir, tree string) error {
 	changed := func(path, what string) *ChangedError { return &ChangedError{Server: server, Path: path, What: what} }
 	listPath := filepath.Join(dir, listName)
 	info, err := os.Lstat(listPath)
@@ -227,16 +236,17 @@ func scan(ctx context.Context, dir string) ([]node, error) {
 			return fmt.Errorf("%s has more than %d files", dir, maxFiles)
 		}
 		n := node{path: filepath.ToSlash(rel), kind: link}
-		if d.Type() == fs.ModeSymlink {
+		switch {
+		case d.Type() == fs.ModeSymlink:
 			target, err := os.Readlink(path)
 			if err != nil {
 				return err
 			}
 			n.hash = sha256.Sum256([]byte(filepath.ToSlash(target)))
-		} else if !d.Type().IsRegular() {
-			return fmt.Errorf("%s is neither a file nor a folder nor a link", path)
-		} else {
+		case d.Type().IsRegular():
 			n.kind = plainFile
+		default:
+			return fmt.Errorf("%s is neither a file nor a folder nor a link", path)
 		}
 		nodes = append(nodes, n)
 		return nil
