@@ -42,6 +42,7 @@ type DiscoverAnswer struct {
 	Tools   []ToolLine   `json:"tools,omitempty"`
 	Tool    *ToolWhole   `json:"tool,omitempty"`
 	Matches []MatchLine  `json:"matches,omitempty"`
+	Skills  []SkillLine  `json:"skills,omitempty"` // beside servers or matches
 	Pending []string     `json:"pending,omitempty"`
 	Failed  []FailedLine `json:"failed,omitempty"`
 	Omitted int          `json:"omitted,omitempty"`
@@ -122,7 +123,7 @@ func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAn
 	case ask.Server != "":
 		return e.discoverServer(ctx, ask)
 	default:
-		return e.discoverAll(ask), nil
+		return e.discoverAll(ctx, ask), nil
 	}
 }
 
@@ -134,7 +135,7 @@ func (e *Engine) budget() *index.Budget {
 	return index.NewBudget(e.Config().Settings.Search.BudgetTokens - answerFrame)
 }
 
-func (e *Engine) discoverAll(ask DiscoverRequest) *DiscoverAnswer {
+func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) *DiscoverAnswer {
 	servers := e.ListServers()
 	// What needs attention comes first, so that a cut list does not hide it.
 	slices.SortStableFunc(servers, func(a, b Server) int {
@@ -160,7 +161,8 @@ func (e *Engine) discoverAll(ask DiscoverRequest) *DiscoverAnswer {
 		lines = lines[:ask.Limit]
 	}
 	var cut int
-	a.Servers, cut = index.Cut(e.budget(), lines, tokens)
+	budget := e.budget()
+	a.Servers, cut = index.Cut(budget, lines, tokens)
 	a.Omitted += cut
 	if a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; find tools of the others with a query.")
@@ -168,6 +170,7 @@ func (e *Engine) discoverAll(ask DiscoverRequest) *DiscoverAnswer {
 	if len(servers) == 0 {
 		a.Notes = append(a.Notes, "No server is configured. The user can add some to .mcp.json under mcpServers.")
 	}
+	e.listSkills(ctx, a, budget)
 	return a
 }
 
@@ -284,6 +287,7 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 		schemas = len(found.Matches)
 	}
 	budget := e.budget()
+	e.findSkills(ctx, &ask, a, budget)
 	if a.Matches, a.Omitted = matchLines(budget, found.Matches, schemas, ask.Detail == "full"); a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
 	}

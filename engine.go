@@ -22,6 +22,7 @@ import (
 	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/integration/skills"
 	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/integration/watchdog"
 	"github.com/metamcp/metamcp/messages"
@@ -87,6 +88,7 @@ type Engine struct {
 	started time.Time
 	closing sync.Once
 	closed  chan struct{}
+	skills  *skills.Reader // set before the first call; nil: none are looked for
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → its *front.Peer
@@ -160,6 +162,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return &Error{Code: messages.CodeConfiguration, Message: "the runtime did not start: " + err.Error(), Cause: err}
 	}
 	e.config.Store(cfg)
+	e.skills = e.newSkills()
 	if err := e.startTrace(&st); err != nil {
 		return err
 	}

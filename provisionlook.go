@@ -41,15 +41,21 @@ const (
 // registryCache is the name of the registry's cache in the state folder.
 const registryCache = "registry-cache.json"
 
-// SearchRegistry searches the registry that the settings name, with its cache
-// and the built-in list behind it. The errors are those of
-// [registry.Client.Search].
-func SearchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (*registry.Answer, error) {
+// NewRegistryClient returns a client of the registry that the settings name, with
+// its cache and the built-in list behind it; who gets it closes it. The error says
+// that the URL is none.
+func NewRegistryClient(s *config.Settings) (*registry.Client, error) {
 	file := ""
 	if s.StateDir != "" {
 		file = filepath.Join(s.StateDir, registryCache)
 	}
-	client, err := registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
+	return registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
+}
+
+// SearchRegistry searches with a [NewRegistryClient]. The errors are those of
+// [registry.Client.Search].
+func SearchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (*registry.Answer, error) {
+	client, err := NewRegistryClient(s)
 	if err != nil {
 		return nil, err
 	}

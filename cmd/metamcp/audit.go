@@ -20,6 +20,8 @@ import (
 func newAudit(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Read and check the audit log", Args: args(cobra.NoArgs),
+		Example: `  metamcp audit list
+  metamcp audit verify`,
 		Long: `The audit log holds one line for every execution of a tool and every
 provisioning decision. FILE is the configured one (audit.file) unless it is given;
 the logs of hosts that ran beside each other (audit-2.jsonl and so on) are read too.`,
@@ -61,6 +63,8 @@ func newAuditVerify(c *common) *cobra.Command {
 	var noted []string
 	cmd := &cobra.Command{
 		Use: "verify [FILE]", Short: "Check that nobody has changed the audit log", Args: args(cobra.MaximumNArgs(1)),
+		Example: `  metamcp audit verify
+  metamcp audit verify /backup/audit.jsonl --json`,
 		Long: `Check the chain of hashes over all files of the audit log. --head names an end
 that metamcp audit head has printed before and that was kept elsewhere: without
 one, nobody can tell a log that was rewritten as a whole.
@@ -160,6 +164,7 @@ func printChain(out io.Writer, r *audit.Report) error {
 func newAuditHead(c *common) *cobra.Command {
 	return &cobra.Command{
 		Use: "head [FILE]", Short: "Print the end of the audit log, to be kept elsewhere", Args: args(cobra.MaximumNArgs(1)),
+		Example: `  metamcp audit head > /safe/place/audit.head`,
 		Long: `Print number and hash of the last entry, one line for each host's log. Keep it
 where nobody who can write to the log can write; metamcp audit verify --head
 then shows that nothing up to that entry was rewritten.`,

@@ -16,7 +16,8 @@ import (
 )
 
 func newBench(c *common) *cobra.Command {
-	cmd := &cobra.Command{Use: "bench", Short: "Measure parts of metamcp on your own data", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "bench", Short: "Measure parts of metamcp on your own data", Args: args(cobra.NoArgs),
+		Example: "  metamcp bench search --catalog catalog.jsonl --queries queries.jsonl"}
 	cmd.AddCommand(newBenchSearch(c))
 	return cmd
 }

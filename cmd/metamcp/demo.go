@@ -16,6 +16,8 @@ import (
 func newDemoServer() *cobra.Command {
 	return &cobra.Command{
 		Use: "demo-server [FLAGS]", Short: "Be a small MCP server, for trying metamcp out", DisableFlagParsing: true,
+		Example: `  metamcp add demo -- metamcp demo-server
+  metamcp demo-server --help`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := demoserver.ParseArgs(args, os.Stderr)
 			if errors.Is(err, flag.ErrHelp) {

@@ -27,7 +27,8 @@ func newDiscover(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "discover [QUERY]",
 		Short: "List servers, or find tools",
-		Long: `Without a query: the configured servers. With one: the tools that fit it best.
+		Long: `Without a query: the configured servers, and the skills that there are. With one:
+the tools and skills that fit it best.
 --server lists one server's tools, --server with --tool shows one tool whole.
 
 A search waits two seconds for servers that nothing is known of where others
@@ -117,6 +118,16 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 	if err := t.print(out); err != nil {
 		return err
 	}
+	if len(a.Skills) > 0 {
+		skills := table{width: terminalWidth(out)}
+		skills.row("SKILL", "READY", "REQUIRES", "DESCRIPTION")
+		for _, s := range a.Skills {
+			skills.row(s.Name, yesNo(s.Ready), required(s.Requires), s.Description)
+		}
+		if err := skills.print(out); err != nil {
+			return err
+		}
+	}
 	var below []string
 	if a.Matches != nil && len(a.Matches) == 0 {
 		below = append(below, "nothing found")
@@ -147,6 +158,28 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		}
 	}
 	return nil
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// required lists what a skill requires, and what of it is not well.
+func required(list []metamcp.RequiredLine) string {
+	words := make([]string, len(list))
+	for i, r := range list {
+		words[i] = r.Server
+		if r.State != metamcp.SkillServerLive && r.State != metamcp.SkillServerConfigured {
+			words[i] += " (" + r.State + ")"
+		}
+	}
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ", ")
 }
 
 func tagged(summary string, tags []string) string {

@@ -75,7 +75,8 @@ func runDoctor(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlag
 		fmt.Fprintln(c.stderr, "looking; servers are started, which may take a minute …")
 	}
 	secrets := scrub.New(p.Config.Servers)
-	checks := append(p.Checks(), metamcp.CacheCheck(p.Config), metamcp.EmbedderCheck(p.Config, f.network))
+	checks := append(p.Checks(), metamcp.CacheCheck(p.Config), metamcp.EmbedderCheck(p.Config, f.network),
+		metamcp.SkillsCheck(p.Home, p.Cwd, p.Config.Settings.Skills))
 	results := doctor.Run(ctx, checks, secrets, 0)
 	if ctx.Err() == nil {
 		results = append(results, startResults(ctx, p, f, secrets)...)

@@ -18,6 +18,8 @@ import (
 func newIndex(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "index", Short: "Look after what the search has learned", Args: args(cobra.NoArgs),
+		Example: `  metamcp index status
+  metamcp index rebuild`,
 		Long: `The index store keeps the tool lists of servers and the vectors of tools in
 stateDir/catalog. Deleting that folder is safe: all of it can be made again.`,
 	}
@@ -29,6 +31,7 @@ func newIndexStatus(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is kept, by which model, and how large it is", Args: args(cobra.NoArgs),
+		Example: `  metamcp index status --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := metamcp.ReportStore(c.sources())
 			if err != nil {
@@ -46,6 +49,7 @@ func newIndexRebuild(c *common) *cobra.Command {
 	var what metamcp.Rebuild
 	cmd := &cobra.Command{
 		Use: "rebuild", Short: "Embed the known tools of this configuration anew", Args: args(cobra.NoArgs),
+		Example: `  metamcp index rebuild`,
 		Long: `Makes anew what the store holds of the servers of this configuration: their
 listings, and the vectors of their tools by the model in force. What other
 configurations that share the folder put there stays. --all empties the store
@@ -73,6 +77,7 @@ func newIndexExport(c *common) *cobra.Command {
 	var vectors bool
 	cmd := &cobra.Command{
 		Use: "export", Short: "Write what is kept as lines of JSON", Args: args(cobra.NoArgs),
+		Example: `  metamcp index export > index.jsonl`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return metamcp.ExportStore(c.sources(), cmd.OutOrStdout(), vectors)
 		},

@@ -112,6 +112,8 @@ type common struct {
 	files     []string
 	name      string // of the host
 	web       string // where its page is; "": nowhere
+	borrow    bool   // servers of the clients' files, for this run
+	guests    []config.Guest
 	logLevel  string
 	logFormat string // text or json
 	overlay   *config.Overlay
@@ -127,6 +129,10 @@ func newRoot(stderr io.Writer) *cobra.Command {
 instead of hundreds of schemas, and the servers behind are started when needed.
 
 Without a command it speaks MCP over standard input and output.`,
+		Example: `  metamcp init                                   add metamcp to your LLM clients
+  metamcp add playwright                         add a server
+  metamcp discover "take a screenshot"           find tools
+  metamcp call playwright browser_navigate '{"url": "https://example.com"}'`,
 		Args:          args(cobra.NoArgs),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -134,7 +140,6 @@ Without a command it speaks MCP over standard input and output.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 	serveFlags(root, c)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
@@ -148,9 +153,11 @@ Without a command it speaks MCP over standard input and output.`,
 	root.AddCommand(
 		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
 		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
+		newAdd(c), newRemove(c), newSwitch(c, false), newSwitch(c, true), newList(c), newTest(c),
 		newProvision(c), newRegistry(c), newTrust(c), newVersion(), newDemoServer(),
-		newSandboxWorker(),
+		newCompletion(), newMan(), newSandboxWorker(),
 	)
+	addCompletions(root, c)
 	return root
 }
 
@@ -172,6 +179,7 @@ func hideSettings(pf *pflag.FlagSet) {
 func newSettings(pf *pflag.FlagSet) *cobra.Command {
 	return &cobra.Command{
 		Use: "settings", Short: "Show the flags and variables of all settings", Args: args(cobra.NoArgs),
+		Example: `  metamcp settings | less`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 			pf.VisitAll(func(f *pflag.Flag) {
@@ -202,7 +210,7 @@ func (c *common) logger() (*slog.Logger, error) {
 }
 
 func (c *common) sources() config.Sources {
-	return config.Sources{Files: c.files, Overlay: c.overlay}
+	return config.Sources{Files: c.files, Overlay: c.overlay, Guests: c.guests}
 }
 
 func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) {
@@ -217,6 +225,7 @@ func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: args(cobra.NoArgs),
+		Example: `  metamcp version`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "metamcp", buildVersion())
 			return err

@@ -23,6 +23,8 @@ import (
 func newModel(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "model", Short: "Install, list and remove models of the local embedder", Args: args(cobra.NoArgs),
+		Example: `  metamcp model list
+  metamcp model install minilm`,
 		Long: `The local embedder (--embedder local) runs a small BERT model in the GGUF format
 on this machine, in a process of its own. Besides a model it needs the program
 metamcp-embed beside metamcp, and llama.cpp as a library.
@@ -116,6 +118,7 @@ func newModelList(c *common) *cobra.Command {
 	var asJSON, catalogue bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the installed models", Args: args(cobra.NoArgs),
+		Example: `  metamcp model list`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if catalogue {
 				return printKnown(cmd.OutOrStdout(), asJSON)
@@ -172,6 +175,7 @@ func printKnown(out io.Writer, asJSON bool) error {
 func newModelRemove(c *common) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Short: "Delete a model", Args: args(cobra.ExactArgs(1)),
+		Example: `  metamcp model remove minilm`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			f, err := c.modelFolder()
 			if err != nil {

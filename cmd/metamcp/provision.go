@@ -172,7 +172,7 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer) error {
 		say("Servers that fit, best first:")
 	}
 	for _, m := range a.Missing {
-		say("  needs %s%s", m.Name, described(m))
+		say("  needs %s%s", m.Name, aboutVariable(m))
 	}
 	for i := range a.Matches {
 		lines = append(lines, matchText(&a.Matches[i])...)
@@ -215,13 +215,13 @@ func matchText(o *metamcp.ProvisionOption) []string {
 		add(".mcp.json", string(o.Entry))
 	}
 	for _, v := range o.Environment {
-		add("variable", v.Name+described(v))
+		add("variable", v.Name+aboutVariable(v))
 	}
 	add("problem", o.Problem)
 	return lines
 }
 
-func described(v metamcp.ProvisionVariable) string {
+func aboutVariable(v metamcp.ProvisionVariable) string {
 	var about []string
 	if v.Required {
 		about = append(about, "required")

@@ -49,6 +49,8 @@ func newPs(c *common) *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use: "ps", Short: "List the running hosts and their children",
+		Example: `  metamcp ps
+  metamcp ps --all --json`,
 		Long: `List the hosts that run with this state folder, and the processes that they
 started. Memory is that of the process itself, without those that it started.`,
 		Args: args(cobra.NoArgs),

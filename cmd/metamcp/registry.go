@@ -18,6 +18,7 @@ import (
 func newRegistry(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "registry", Short: "Look into the registry of MCP servers", Args: args(cobra.NoArgs),
+		Example: `  metamcp registry search postgres`,
 		Long: `The registry (registry.url) knows public MCP servers. What it answers is kept for
 a day in stateDir/registry-cache.json; where it cannot be reached, the cache
 answers however old, then a built-in list of 20 servers.`,

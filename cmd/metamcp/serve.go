@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/web"
@@ -26,6 +27,9 @@ const endTimeout = 60 * time.Second
 func newServe(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Speak MCP over standard input and output (the default)", Args: args(cobra.NoArgs),
+		Example: `  metamcp serve
+  metamcp serve --import
+  metamcp serve --config ~/work/.mcp.json --web :7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 	serveFlags(cmd, c)
@@ -35,6 +39,34 @@ func newServe(c *common) *cobra.Command {
 func serveFlags(cmd *cobra.Command, c *common) {
 	cmd.Flags().StringVar(&c.name, "name", "", `what "metamcp status" and others call this host (default: after its pid)`)
 	cmd.Flags().StringVar(&c.web, "web", "", "show the host in a browser: `address` such as :7777 or 127.0.0.1:7777; the link is printed on stderr")
+	cmd.Flags().BoolVar(&c.borrow, "import", false, "for this run, take in the servers of the LLM clients' files; those of the configuration win")
+}
+
+// takeIn reads the servers of the clients' files, which are there for this run
+// only. A file that cannot be read is said and left out: the host does its work
+// without it.
+func (c *common) takeIn() error {
+	log, err := c.logger()
+	if err != nil {
+		return err
+	}
+	s, err := c.setup()
+	if err != nil {
+		return err
+	}
+	servers, problems := s.Borrow(c.configFiles())
+	for _, p := range problems {
+		log.Warn("servers of a client are not taken in", "reason", p)
+	}
+	c.guests = nil
+	for _, b := range servers {
+		c.guests = append(c.guests, config.Guest{From: b.From, Text: b.Text})
+		log.Info("a server of a client is taken in for this run", "server", b.Name, "from", b.From)
+		for _, n := range b.Notes {
+			log.Warn(n, "server", b.Name)
+		}
+	}
+	return nil
 }
 
 // serve is the host. It ends when its input ends or at a signal: no new
@@ -60,6 +92,11 @@ func serve(parent context.Context, c *common) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
+	if c.borrow {
+		if err := c.takeIn(); err != nil {
+			return err
+		}
+	}
 	e, err := c.open(parent, true)
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ func newStatus(c *common) *cobra.Command {
 	var asJSON, again bool
 	cmd := &cobra.Command{
 		Use: "status [HOST]", Short: "Show a running host: pool, servers, breakers and calls",
+		Example: `  metamcp status
+  metamcp status work --watch`,
 		Long: `Show a running host. HOST is its name or process id, as metamcp ps lists them; it
 may be left out where only one host runs with this state folder.`,
 		Args: args(cobra.MaximumNArgs(1)),

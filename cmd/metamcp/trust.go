@@ -15,6 +15,8 @@ import (
 func newTrust(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "trust", Short: "Say which servers may be installed without asking", Args: args(cobra.NoArgs),
+		Example: `  metamcp trust add @stripe/*
+  metamcp trust list`,
 		Long: `The trust file (trust.file, or trusted-servers.json in stateDir) says which servers
 metamcp may install by itself, and which never. An ENTRY is
 
@@ -47,6 +49,7 @@ func newTrustList(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "Show who is trusted and who is blocked", Args: args(cobra.NoArgs),
+		Example: `  metamcp trust list --json`,
 		Long: `Show what the trust file says; a missing one is made.
 
 Exit status: 1 where the file cannot be used, so that nobody is trusted.`,

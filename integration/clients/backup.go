@@ -24,7 +24,7 @@ const (
 // record says what a command did to a file. Its copy of the file may hold
 // keys, so both are for their owner alone.
 type record struct {
-	Command string      `json:"command"` // "init" or "import"
+	Command string      `json:"command"` // "init", "import", "add", …
 	Client  string      `json:"client"`
 	Time    time.Time   `json:"time"`
 	Path    string      `json:"path"` // as the client names it
@@ -119,7 +119,7 @@ func (s *Setup) Undo(command string, ids []string) ([]*Change, error) {
 	}
 	var clients, ours []*Change
 	for _, file := range files {
-		c := s.undoFile(command, file, slices.DeleteFunc(slices.Clone(all), func(r *record) bool { return r.File != file }))
+		c := s.undoFile(command, file, slices.DeleteFunc(slices.Clone(all), func(r *record) bool { return r.File != file }), len(all))
 		if c.Client == own.ID {
 			ours = append(ours, c)
 		} else {
@@ -136,8 +136,9 @@ func (s *Setup) Undo(command string, ids []string) ([]*Change, error) {
 	return append(clients, ours...), nil
 }
 
-// undoFile goes back through the changes of one file, the newest first.
-func (s *Setup) undoFile(command, file string, all []*record) *Change {
+// undoFile goes back through the changes of one file, the newest first, and
+// through so many of the command at most.
+func (s *Setup) undoFile(command, file string, all []*record, most int) *Change {
 	newest := all[slices.IndexFunc(all, func(r *record) bool { return r.Command == command })]
 	c := &Change{Client: newest.Client, Name: own.Name, File: newest.Path, client: own}
 	if known := Find(newest.Client); known != nil {
@@ -153,7 +154,7 @@ func (s *Setup) undoFile(command, file string, all []*record) *Change {
 	now := sum(found.data)
 	existed := found.info != nil
 	for _, r := range all {
-		if r.After != now || !existed {
+		if r.After != now || !existed || len(c.undone) == most {
 			break
 		}
 		if r.Command != command {

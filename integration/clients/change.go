@@ -121,6 +121,11 @@ func (s *Setup) write(command string, c *Change) error {
 		return fmt.Errorf("%w; what was there before is in %s", err, filepath.Join(s.Backups, r.name+copySuffix))
 	}
 	c.Written, c.Backup = true, filepath.Join(s.Backups, r.name+copySuffix)
+	if slices.Contains(editCommands, command) {
+		if err := s.prune(); err != nil {
+			c.note("old backups could not be removed: %v", err)
+		}
+	}
 	return nil
 }
 

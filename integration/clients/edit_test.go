@@ -40,12 +40,12 @@ func TestRemoveJSON(t *testing.T) {
 	for _, c := range []struct{ name, before, after string }{
 		{"the only one", `{"s":{"m":{"x":1}}}`, `{"s":{}}`},
 		{"the first", `{"s":{"m":1, "a":2}}`, `{"s":{"a":2}}`},
-		{"the last", `{"s":{"a":2, "m":1}}`, `{"s":{"a":2 }}`},
+		{"the last", `{"s":{"a":2, "m":1}}`, `{"s":{"a":2}}`},
 		{"in lines", "{\n  \"s\": {\n    \"a\": 1,\n    // of m\n    \"m\": {\n      \"x\": 1\n    },\n    \"b\": 2\n  }\n}", "{\n  \"s\": {\n    \"a\": 1,\n    // of m\n    \"b\": 2\n  }\n}"},
 		{"last in lines", "{\r\n  \"s\": {\r\n    \"a\": 1, // keep\r\n    \"m\": 1\r\n  }\r\n}", "{\r\n  \"s\": {\r\n    \"a\": 1 // keep\r\n  }\r\n}"},
 		{"last, trailing comma", "{\n  \"s\": {\n    \"a\": 1,\n    \"m\": 1, // of m\n  },\n}", "{\n  \"s\": {\n    \"a\": 1,\n    // of m\n  },\n}"},
 		{"a comment before the comma", `{"s":{"m":1 /* x */, "a":2}}`, `{"s":{ /* x */ "a":2}}`},
-		{"twice", `{"s":{"m":1, "a":2, "m":3}}`, `{"s":{"a":2 }}`},
+		{"twice", `{"s":{"m":1, "a":2, "m":3}}`, `{"s":{"a":2}}`},
 		{"not there", `{"s":{"a":2}}`, `{"s":{"a":2}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -62,12 +62,7 @@ func (s *Setup) PlanImport(o ImportOptions) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; correct it by hand, nothing was changed", o.Target, err)
 	}
-	list := make([]*known, 0, len(there))
-	for i := range there {
-		f := &filler{refs: refShell, sys: &s.System}
-		list = append(list, &known{server: translate(own, &there[i], "", f)})
-		list[i].name = there[i].Name // also of one that is skipped
-	}
+	list := s.knownOf(there)
 	plan := &Plan{Servers: []*Taken{}}
 	for _, p := range s.sources(o) {
 		if c := s.importOne(p, &o, &list, plan); c != nil {
@@ -77,6 +72,17 @@ func (s *Setup) PlanImport(o ImportOptions) (*Plan, error) {
 	s.propose(target, path, list)
 	plan.Changes = append([]*Change{target}, plan.Changes...)
 	return plan, nil
+}
+
+// knownOf are the servers that a configuration has.
+func (s *Setup) knownOf(there []Entry) []*known {
+	list := make([]*known, len(there))
+	for i := range there {
+		f := &filler{refs: refShell, sys: &s.System}
+		list[i] = &known{server: translate(own, &there[i], "", f)}
+		list[i].name = there[i].Name // also of one that is skipped
+	}
+	return list
 }
 
 // sources are the files that servers are taken from.

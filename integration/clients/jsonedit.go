@@ -409,6 +409,9 @@ func (d *document) removal(v *hujson.Value, name string) []edit {
 	hasComma := i < len(list)-1 || list[i].Value.AfterExtra != nil
 	if !hasComma && i > 0 {
 		at := comma(&list[i-1])
+		if len(bytes.Trim(d.text[at+1:from], " \t")) == 0 {
+			return []edit{{at, to, ""}} // it stands behind the other in one line
+		}
 		edits = append(edits, edit{at, at + 1, ""})
 	}
 	behind := edit{to, to, ""}

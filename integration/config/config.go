@@ -104,6 +104,7 @@ type Settings struct {
 	Audit     AuditSettings
 	Telemetry TelemetrySettings
 	Scrub     bool
+	Skills    bool // mcp_discover finds them
 	// StateDir is an absolute path, or "" where no home folder is known and
 	// nothing can be kept.
 	StateDir string

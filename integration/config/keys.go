@@ -134,6 +134,8 @@ var keyTable = []Key{
 		Doc: "Tools that metrics tell apart by name; further ones count as one, and 0 names none.", ref: func(s *Settings) any { return &s.Telemetry.ToolLimit }},
 	{Path: "scrub", Flag: "scrub", Type: TypeBool, Default: "true",
 		Doc: "Remove secrets from errors and logs.", ref: func(s *Settings) any { return &s.Scrub }},
+	{Path: "skills", Flag: "skills", Type: TypeBool, Default: "true",
+		Doc: "Find skills (SKILL.md files) with mcp_discover.", ref: func(s *Settings) any { return &s.Skills }},
 	{Path: "stateDir", Flag: "state-dir", Type: TypePath, Default: "~/.metamcp", Restart: true,
 		Doc: "Folder of catalog, caches, logs and trust.", ref: func(s *Settings) any { return &s.StateDir }},
 	{Path: "trace", Flag: "trace", Type: TypeTrace, Restart: true,

@@ -34,6 +34,9 @@ type Sources struct {
 	Environ []string
 	// Overlay holds the flags; nil: none.
 	Overlay *Overlay
+	// Guests are servers from elsewhere, for this run: they come last, and one
+	// whose name is there already is left out.
+	Guests []Guest
 }
 
 // Load reads everything once, and behind it the lock file of provisioned servers
@@ -67,16 +70,22 @@ func Reload(sources Sources, current *Config) (*Config, error) {
 	return src.build(readAll(paths, current.fixed, readFile), candidates)
 }
 
+// FilesOf returns the absolute paths of the files that [Load] would read, the
+// strongest last, and where none was named those that it would look for, the
+// first of them that is there being read. It opens none of them.
+func FilesOf(sources Sources) (paths, candidates []string) { return sources.resolved().choose() }
+
 // resolvedSources are Sources with nothing left open.
 type resolvedSources struct {
 	files     []string // absolute
 	home, cwd string
 	env       *environment
 	overlay   *Overlay
+	guests    []Guest
 }
 
 func (s Sources) resolved() *resolvedSources {
-	r := &resolvedSources{home: s.Home, cwd: s.Cwd, overlay: s.Overlay}
+	r := &resolvedSources{home: s.Home, cwd: s.Cwd, overlay: s.Overlay, guests: s.Guests}
 	environ := s.Environ
 	if environ == nil {
 		environ = os.Environ()
@@ -171,11 +180,12 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 	cfg.Warnings = append(cfg.Warnings, warnings...)
 	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
 	b.provisioned(contents)
+	b.guests()
 	cfg.Warnings = append(cfg.Warnings, strayRules(cfg)...)
 	if len(contents) == 0 {
 		without := "there are no servers"
 		if len(cfg.Servers) > 0 {
-			without = "there are only servers that metamcp installed"
+			without = "there are only servers that metamcp installed, or that it was given for this run"
 		}
 		cfg.Warnings = append(cfg.Warnings, Problem{
 			Message: "no configuration file was found, so " + without + "; looked for " + strings.Join(candidates, " and "),

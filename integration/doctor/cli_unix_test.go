@@ -26,9 +26,15 @@ type run struct {
 
 func command(t *testing.T, home string, words ...string) run {
 	t.Helper()
+	return metamcp(t, home, append([]string{"doctor"}, words...)...)
+}
+
+// metamcp runs any command.
+func metamcp(t *testing.T, home string, words ...string) run {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, testkit.Binary(t), append([]string{"doctor"}, words...)...)
+	cmd := exec.CommandContext(ctx, testkit.Binary(t), words...)
 	cmd.Dir = home
 	mark := testkit.NewMark()
 	cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "TMPDIR=" + os.TempDir(), testkit.MarkVariable + "=" + mark}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/safename"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// every calls visit for each command that people see.
+func every(cmd *cobra.Command, visit func(*cobra.Command)) {
+	if cmd.Hidden {
+		return
+	}
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		every(sub, visit)
+	}
+}
+
+// Every command's help shows how it is used, with flags that there are.
+func TestHelpHasExamples(t *testing.T) {
+	every(newRoot(io.Discard), func(cmd *cobra.Command) {
+		if cmd.Short == "" || strings.TrimSpace(cmd.Example) == "" {
+			t.Errorf("%s: its help has no short text or no example", cmd.CommandPath())
+		}
+		if !strings.Contains(cmd.Example, cmd.CommandPath()) {
+			t.Errorf("%s: its example is about something else:\n%s", cmd.CommandPath(), cmd.Example)
+		}
+		for line := range strings.Lines(cmd.Example) {
+			words := strings.Fields(line)
+			if len(words) == 0 || words[0] != "metamcp" {
+				continue // a shell's own command
+			}
+			used, rest, err := cmd.Root().Find(words[1:])
+			if err != nil || used == cmd.Root() && cmd != cmd.Root() {
+				t.Errorf("%s: the example %q: %v", cmd.CommandPath(), line, err)
+				continue
+			}
+			for _, w := range rest {
+				if w == "--" || strings.HasPrefix(w, "#") || strings.HasPrefix(w, ">") || strings.HasPrefix(w, "|") || strings.HasPrefix(w, "&") || used.DisableFlagParsing {
+					break
+				}
+				name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "=")
+				if strings.HasPrefix(w, "--") && name != "help" && used.Flag(name) == nil {
+					t.Errorf("%s: the example %q has a flag that there is not: %s", cmd.CommandPath(), strings.TrimSpace(line), w)
+				}
+			}
+		}
+	})
+}
+
+func TestManPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man", "man1")
+	root := newRoot(io.Discard)
+	root.SetArgs([]string{"man", dir})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	every(newRoot(io.Discard), func(cmd *cobra.Command) {
+		page := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+		if !slices.Contains(names, page) {
+			t.Errorf("there is no %s in %q", page, names)
+		}
+	})
+	text, err := os.ReadFile(filepath.Join(dir, "metamcp-add.1"))
+	if err != nil || !bytes.Contains(text, []byte(".SH EXAMPLE")) || !bytes.Contains(text, []byte("--from-registry")) || bytes.Contains(text, []byte("cooldown")) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for shell := range shells {
+		var out bytes.Buffer
+		root := newRoot(io.Discard)
+		root.SetOut(&out)
+		root.SetArgs([]string{"completion", shell})
+		if err := root.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "__complete") {
+			t.Errorf("%s: %v, %d bytes", shell, err, out.Len())
+		}
+	}
+	root := newRoot(io.Discard)
+	root.SetArgs([]string{"completion", "csh"})
+	if err := root.ExecuteContext(t.Context()); err == nil {
+		t.Error("csh")
+	}
+}
+
+// Names come from the configuration and from what servers listed last; no
+// server is started for them.
+func TestCompletions(t *testing.T) {
+	dir := t.TempDir()
+	file, state := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "state")
+	started := filepath.Join(dir, "started")
+	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+		"files":  map[string]any{"command": "touch", "args": []string{started}, "description": "reads\nfiles"},
+		"fetch":  map[string]any{"command": "touch", "args": []string{started}},
+		"github": map[string]any{"args": []string{}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set := &messages.Toolset{Server: "files", Tools: []*messages.Tool{
+		{Server: "files", Name: "read_text", Description: "Reads\x1b a text", Raw: json.RawMessage(`{"name":"read_text","description":"Reads\u001b a text","inputSchema":{"type":"object"}}`)},
+		{Server: "files", Name: "write_text", Raw: json.RawMessage(`{"name":"write_text","inputSchema":{"type":"object"}}`)},
+	}}
+	if _, err := index.NewCache(state, safename.SafeName).Save(set); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ words, want string }{
+		{"call f", "files\treads fetch"},
+		{"call files re", "read_text\tReads\uFFFD a text"},
+		{"call files read_text ", ""},
+		{"call fetch ", ""},
+		{"discover --server files --tool w", "write_text"},
+		{"discover --server g", "github"},
+		{"remove files f", "fetch"},
+		{"test gi", "github"},
+		{"logs files f", ""},
+		{"add playw", "playwright\tDrives a browser through the page's accessibility tree."},
+		{"add --list --category databa", "database"},
+		{"completion f", "fish"},
+		{"enable", "enable\tTurn servers on again that were turned off"},
+	} {
+		words := strings.Split(c.words, " ")
+		var out bytes.Buffer
+		root := newRoot(io.Discard)
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd, "--config", file, "--state-dir", state}, words...))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%s: %v", c.words, err)
+		}
+		lines := strings.Split(out.String(), "\n")
+		got := strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" || strings.HasPrefix(l, ":") }), " ")
+		if c.words == "add --list --category databa" { // the shell narrows it
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%s: %q", c.words, got)
+			}
+			continue
+		}
+		if same := strings.Fields(got); len(same) != len(strings.Fields(c.want)) || !sameWords(same, strings.Fields(c.want)) {
+			t.Errorf("%s: %q, want %q", c.words, got, c.want)
+		}
+	}
+	if _, err := os.Stat(started); err == nil {
+		t.Error("a completion started a server")
+	}
+}
+
+func sameWords(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
