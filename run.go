@@ -148,6 +148,9 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		r.Notes = append(r.Notes, fmt.Sprintf("timeoutMs %d is over the most, %d (metamcp.execute.timeoutMs), which was used.", req.Timeout.Milliseconds(), most.Milliseconds()))
 	}
 	r.note()
+	for _, l := range report.Lost {
+		r.Notes = append(r.Notes, lostNote(l))
+	}
 	return r, nil
 }
 
@@ -163,6 +166,16 @@ func (r *RunResult) note() {
 	if r.Cancelled > 0 {
 		r.Notes = append(r.Notes, counted(r.Cancelled, "call was", "calls were")+" under way when the script ended, and cancelled; whether it had an effect is unknown.")
 	}
+}
+
+// lostNote tells of a number that a script could not hold.
+func lostNote(l messages.LostDigits) string {
+	if l.Arguments {
+		return fmt.Sprintf("Arguments of %s.%s held the number %s: JavaScript does not hold every integer from 2^53 on, so its last digits may be wrong. "+
+			"Check what the call did; where the tool takes an id as text, pass a string.", l.Server, l.Tool, l.Number)
+	}
+	return fmt.Sprintf("A result of %s.%s holds the number %s, which JavaScript cannot hold exactly: as a number its last digits are wrong, also after JSON.parse. "+
+		"Take an id from the tool's text with a regular expression (option raw: true), or call the tool without a script.", l.Server, l.Tool, l.Number)
 }
 
 // leftBehind tells whether the script ended as one does that forgot to wait for

@@ -249,3 +249,19 @@ func TestTimeOfAScript(t *testing.T) {
 		}
 	}
 }
+
+// A number that a script cannot hold is told of, since nothing else shows it.
+func TestLongNumbersAreTold(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, nil)
+	for code, want := range map[string]string{
+		`return await servers.demo.echo({text: '{"id": 9007199254740993}'})`:                                      "A result of demo.echo holds the number 9007199254740993",
+		`return JSON.parse((await servers.demo.echo({text: '[9007199254740993]'}, {raw: true})).content[0].text)`: "A result of demo.echo holds the number 9007199254740993",
+		`await servers.demo.add({a: 9007199254740993, b: 1}); return 1`:                                           "Arguments of demo.add held the number 9007199254740992",
+		`return await servers.demo.echo({text: '{"id": 900719925474099}'})`:                                       "",
+	} {
+		r := runScript(t, e, metamcp.RunRequest{Code: code})
+		if notes := strings.Join(r.Notes, "\n"); r.Failure != nil || (want == "") != (notes == "") || !strings.Contains(notes, want) {
+			t.Errorf("%s: notes %q (%+v), want %q", code, r.Notes, r.Failure, want)
+		}
+	}
+}

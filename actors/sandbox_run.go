@@ -56,6 +56,7 @@ type runActor struct {
 	output  int64                  // of the console, in bytes
 	records []messages.RunCall
 	more    int // calls that have no record
+	lost    []messages.LostDigits
 	ended   bool
 }
 
@@ -233,6 +234,7 @@ func (a *runActor) onCall(ctx *kernel.Context, ask *messages.ScriptAsk) {
 		a.onAnswer(ctx, &messages.Answer{Call: call.ID, Err: err, Server: call.Server})
 		return
 	}
+	a.lostDigits(call, unsafeInteger(call.Args), true)
 	own := *call
 	a.e.Call(&own)
 }
@@ -271,6 +273,8 @@ func (a *runActor) onAnswer(_ *kernel.Context, answer *messages.Answer) {
 	outcome := OutcomeOK
 	if err != nil {
 		outcome = err.Code
+	} else {
+		a.lostDigits(c.call, changedNumber(value), false)
 	}
 	a.record(c, outcome)
 	a.reply(&messages.ScriptReply{ID: c.ask.ID, Value: value, Err: err})
@@ -429,7 +433,7 @@ func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool
 		a.record(c, string(messages.CodeCancelled))
 		a.e.Cancel(c.call, "its script has ended")
 	}
-	r.Calls, r.MoreCalls, r.Cancelled, r.Took = a.records, a.more, len(a.calls), time.Since(a.asked)
+	r.Calls, r.MoreCalls, r.Cancelled, r.Lost, r.Took = a.records, a.more, len(a.calls), a.lost, time.Since(a.asked)
 	r.Waited = r.Took
 	if !a.started.IsZero() {
 		r.Waited = a.started.Sub(a.asked)

@@ -54,7 +54,7 @@ func newAuditList(c *common) *cobra.Command {
 			if older > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s left out; --limit 0 shows all\n", counted(older, "older entry is", "older entries are"))
 			}
-			return printEntries(cmd.OutOrStdout(), found, asJSON)
+			return printEntries(shown(cmd.OutOrStdout()), found, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&f.server, "server", "", "only those of this server")

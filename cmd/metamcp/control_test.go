@@ -266,13 +266,6 @@ func TestColoursKeepColumnsAligned(t *testing.T) {
 	}
 }
 
-func TestTame(t *testing.T) {
-	var out bytes.Buffer
-	if n, err := (tame{&out}).Write([]byte("a\x1b[2Jb\tc\nd\x07")); n != 11 || err != nil || out.String() != "a[2Jb\tc\nd" {
-		t.Errorf("%d, %v, %q", n, err, &out)
-	}
-}
-
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m1s", 90 * time.Minute: "1h30m", 49 * time.Hour: "2d1h",

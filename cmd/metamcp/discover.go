@@ -51,12 +51,12 @@ like may have to download a server first, it waits as long as that may take.`,
 					return err
 				}
 				if asJSON || a.Tool != nil {
-					enc := json.NewEncoder(cmd.OutOrStdout())
+					enc := json.NewEncoder(shown(cmd.OutOrStdout()))
 					enc.SetIndent("", "  ")
 					enc.SetEscapeHTML(false)
 					return enc.Encode(a)
 				}
-				return printAnswer(cmd.OutOrStdout(), a)
+				return printAnswer(shown(cmd.OutOrStdout()), a)
 			})
 		},
 	}

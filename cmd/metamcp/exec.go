@@ -110,7 +110,7 @@ func languageOf(name string) string {
 
 func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamcp.RunRequest, asJSON bool) error {
 	if !asJSON {
-		stderr := cmd.ErrOrStderr()
+		stderr := shown(cmd.ErrOrStderr())
 		req.Console = func(l metamcp.ConsoleLine) { fmt.Fprintln(stderr, l.Text) }
 	}
 	r, err := e.Run(ctx, req)
@@ -121,15 +121,15 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 		if rest, ok := strings.CutPrefix(note, "timeoutMs "); ok {
 			note = "--timeout " + rest
 		}
-		fmt.Fprintln(cmd.ErrOrStderr(), "metamcp:", note)
+		fmt.Fprintln(shown(cmd.ErrOrStderr()), "metamcp:", note)
 	}
 	switch {
 	case asJSON:
-		err = printRun(cmd.OutOrStdout(), r)
+		err = printRun(shown(cmd.OutOrStdout()), r)
 	case r.Failure != nil:
-		printFailure(cmd.ErrOrStderr(), r.Failure)
+		printFailure(shown(cmd.ErrOrStderr()), r.Failure)
 	default:
-		err = printValue(cmd.OutOrStdout(), r.Value)
+		err = printValue(shown(cmd.OutOrStdout()), r.Value)
 	}
 	if err == nil && (r.Failure != nil || r.NotAwaited > 0) {
 		return statusError(exitFailed)

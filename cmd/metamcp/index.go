@@ -34,7 +34,7 @@ func newIndexStatus(c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printReport(cmd.OutOrStdout(), r, asJSON)
+			return printReport(shown(cmd.OutOrStdout()), r, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -61,7 +61,7 @@ first; the others learn theirs again when they are used.`,
 			if err != nil {
 				return err
 			}
-			return printReport(cmd.OutOrStdout(), r, asJSON)
+			return printReport(shown(cmd.OutOrStdout()), r, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -74,7 +74,7 @@ func newIndexExport(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export", Short: "Write what is kept as lines of JSON", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return metamcp.ExportStore(c.sources(), cmd.OutOrStdout(), vectors)
+			return metamcp.ExportStore(c.sources(), shown(cmd.OutOrStdout()), vectors)
 		},
 	}
 	cmd.Flags().BoolVar(&vectors, "vectors", false, "with the numbers of each vector")
