@@ -26,6 +26,8 @@ type SearchOptions struct {
 	// startupTimeout, since it ends with the program. 0: what has no vector
 	// yet is found by its words.
 	Settle time.Duration
+
+	turns turns // bound the search among others; nil: it begins at once
 }
 
 // Match is a tool that fits a query.
@@ -74,6 +76,9 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 	ranker, err := index.NewRanker(e.Config().Settings.Search.Ranking)
 	if err != nil {
 		return nil, &Error{Code: messages.CodeConfiguration, Message: "search.ranking: " + err.Error(), Cause: err}
+	}
+	if opts.turns != nil {
+		ranker = inTurn{ranker, ctx, opts.turns}
 	}
 	dir := e.core.Directory()
 	found, note := e.core.Search(ctx, ranker, index.Query{

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -241,12 +240,9 @@ func (a *runActor) onCall(ctx *kernel.Context, ask *messages.ScriptAsk) {
 
 // refused says why a call is not made at all, or nil.
 func (a *runActor) refused(call *messages.Call) *messages.Error {
-	if a.run.Only != nil && !slices.Contains(a.run.Only, call.Server) {
-		return &messages.Error{
-			Code: messages.CodeServerNotFound, Server: shortName(call.Server), Tool: shortName(call.Tool),
-			Message: strconv.Quote(shortName(call.Server)) + " is not one of the servers that this script may reach",
-			Hint:    "Use one of those that servers.list() names, or run the script with more servers.",
-		}
+	if err := a.e.Unreachable(call.Server, a.run.Only); err != nil {
+		err.Tool = shortName(call.Tool)
+		return err
 	}
 	if len(call.Args) > 0 && (!isObject(call.Args) || !json.Valid(call.Args)) {
 		return &messages.Error{

@@ -107,6 +107,34 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
+// The engine has no locales: what asks for one is refused, and does not do
+// something else.
+func TestLocales(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		`return (1234.5).toLocaleString()`:                                      `"1234.5"`,
+		`return ["b", "a"].sort((x, y) => x.localeCompare(y))`:                  `["a","b"]`,
+		`return "a".localeCompare("b", undefined)`:                              `-1`,
+		`return typeof new Date(0).toLocaleDateString()`:                        `"string"`,
+		`return [Number.prototype.toLocaleString.name, "toLocaleString" in {}]`: `["toLocaleString",true]`,
+	} {
+		if got := value(t, code); got != want {
+			t.Errorf("%s gives %s, want %s", code, got, want)
+		}
+	}
+	for _, code := range []string{
+		`return (1234.5).toLocaleString("en-US")`, `return 5n.toLocaleString("de")`, `return [1].toLocaleString("de")`,
+		`return "a".localeCompare("b", "de")`, `return "a".localeCompare("b", undefined, {numeric: true})`,
+		`return new Date(0).toLocaleDateString("en-US", {month: "long"})`, `return new Date(0).toLocaleTimeString("de")`,
+		`return new Date(0).toLocaleString(undefined, {timeZone: "UTC"})`, `return new Intl.NumberFormat("de").format(1)`,
+	} {
+		o, _ := js(t, code)
+		if f := o.Failure; f == nil || f.Kind != sandbox.FailUnsupported || f.Hint == "" || f.Line != 1 {
+			t.Errorf("%s: %+v, value %s", code, f, o.Value)
+		}
+	}
+}
+
 // Where something fails is told in the author's lines and columns.
 func TestPlaces(t *testing.T) {
 	t.Parallel()

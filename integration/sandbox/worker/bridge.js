@@ -18,9 +18,7 @@
   const tagOf = uncurry(ObjectProto.toString);
   const wellFormed = uncurry(Str.prototype.toWellFormed);
   const slice = uncurry(Str.prototype.slice);
-  const lower = uncurry(Str.prototype.toLowerCase);
   const charCode = uncurry(Str.prototype.charCodeAt);
-  const indexOf = uncurry(Str.prototype.indexOf);
   const bigToString = uncurry(BigInt.prototype.toString);
   const symToString = uncurry(Symbol.prototype.toString);
   const mapGet = uncurry(Map.prototype.get), mapSet = uncurry(Map.prototype.set), mapHas = uncurry(Map.prototype.has);
@@ -338,35 +336,6 @@
     }
   };
 
-  // nearest returns up to three names that are like one.
-  const nearest = (wanted, names) => {
-    const w = slice(lower(wanted), 0, 64);
-    const found = [];
-    let n = 0;
-    for (let limit = 0; limit < 4 && n < 3; limit++) {
-      for (let i = 0; i < names.length && n < 3; i++) {
-        const c = slice(lower(names[i]), 0, 64);
-        const d = c === w ? 0 : indexOf(c, w) >= 0 || (c.length > 2 && indexOf(w, c) >= 0) ? 1 : distance(w, c);
-        if (d === limit && d < 4 && d <= w.length / 2 + 1) define(found, n++, { __proto__: null, value: names[i], enumerable: true });
-      }
-    }
-    return found;
-  };
-  const distance = (a, b) => {
-    let row = create(null);
-    for (let j = 0; j <= b.length; j++) row[j] = j;
-    for (let i = 1; i <= a.length; i++) {
-      const next = create(null);
-      next[0] = i;
-      for (let j = 1; j <= b.length; j++) {
-        const change = row[j - 1] + (charCode(a, i - 1) === charCode(b, j - 1) ? 0 : 1);
-        const grow = (row[j] < next[j - 1] ? row[j] : next[j - 1]) + 1;
-        next[j] = change < grow ? change : grow;
-      }
-      row = next;
-    }
-    return row[b.length];
-  };
   const listed = (names) => {
     let out = "";
     for (let i = 0; i < names.length && i < 10; i++) out += (i > 0 ? ", " : "") + quote(names[i]);
@@ -448,21 +417,13 @@
     const list = () => parse(config.serversText);
     let listing = freeze(() => list());
     if (mapHas(known, "list") && mapHas(byName, "list")) listing = handle(mapGet(byName, "list"), () => list());
+    // A server that is not known is the host's to judge, with the first call: it
+    // knows which are disabled, and an error of a call can be caught as one.
     const server = (key) => {
-      const real = mapGet(known, key);
-      if (real === undefined) {
-        const near = nearest(key, names);
-        const message = wellFormed(`there is no server ${quote(name(key))}` + (near.length > 0 ? `; did you mean ${listed(near)}?` : ""));
-        const hint = wellFormed(names.length === 0 ? "this script can reach no server" : `servers.list() names them all: ${listed(names)}`);
-        const e = fault(Err, "SERVER_NOT_FOUND", message, hint);
-        define(e, "server", { __proto__: null, value: wellFormed(name(key)), writable: true, configurable: true, enumerable: true });
-        define(e, "retryable", { __proto__: null, value: false, writable: true, configurable: true, enumerable: true });
-        failedWrite(failed, e, `{"code":"SERVER_NOT_FOUND","server":${quote(wellFormed(name(key)))},"message":${quote(message)},"hint":${quote(hint)}}`);
-        throw e;
-      }
+      const real = mapGet(known, key) ?? key;
       let h = mapGet(made, real);
       if (h === undefined) {
-        h = handle(mapGet(byName, real), create(null));
+        h = handle(mapGet(byName, real) ?? { name: wellFormed(real), tools: [] }, create(null));
         mapSet(made, real, h);
       }
       return h;
@@ -499,7 +460,7 @@
         if (!mapHas(known, key)) {
           const c = key === "toString" ? () => "[results]" : common(key);
           if (c !== none) return c;
-          throw fault(Err, "RESULT_NOT_FOUND", `there is no kept result ${quote(name(key))}`, ids.length === 0 ? "nothing is kept of earlier runs, or it was too old" : `kept are ${listed(ids)}`);
+          return rejected(fault(Err, "RESULT_NOT_FOUND", `there is no kept result ${quote(name(key))}`, ids.length === 0 ? "nothing is kept of earlier runs, or it was too old" : `kept are ${listed(ids)}`));
         }
         let p = mapGet(made, key);
         if (p === undefined) {
@@ -575,6 +536,27 @@
     for (const key of ["fetch", "XMLHttpRequest", "WebSocket", "EventSource"]) put(key, absent(key, net));
     for (const key of ["require", "importScripts"]) put(key, absent(key, mods));
     for (const key of ["SharedArrayBuffer", "Atomics", "std", "os", "bjson", "print", "scriptArgs", "navigator", "InternalError", "gc"]) delete G[key];
+    // The engine knows no locales: it would take the arguments and not do what
+    // they say.
+    const locale = (proto, key, first, instead) => {
+      const plainly = proto[key];
+      const f = {
+        [key](...args) {
+          for (let i = first; i < args.length; i++) {
+            if (args[i] !== undefined) throw fault(Err, "UNSUPPORTED", `${key} knows no locales and no options in this sandbox`, instead);
+          }
+          return apply(plainly, this, args);
+        },
+      }[key];
+      define(proto, key, { __proto__: null, value: f, writable: true, configurable: true, enumerable: false });
+    };
+    const digits = "format with toFixed, padStart and replace(/\\B(?=(\\d{3})+$)/g, \",\")";
+    const dates = "format with toISOString, getFullYear, getMonth and the like";
+    locale(Num.prototype, "toLocaleString", 0, digits);
+    locale(BigInt.prototype, "toLocaleString", 0, digits);
+    locale(Array.prototype, "toLocaleString", 0, digits);
+    for (const key of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) locale(D.prototype, key, 0, dates);
+    locale(Str.prototype, "localeCompare", 1, "compare toLowerCase() of both, or numbers as numbers: localeCompare(other) alone goes by code points");
     put("console", freeze(console));
     put("discover", freeze(discover));
     put("sleep", freeze(sleep));
