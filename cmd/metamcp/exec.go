@@ -90,10 +90,6 @@ func readScript(cmd *cobra.Command, name string) (string, error) {
 	case len(text) > maxScriptFile:
 		return "", fmt.Errorf("the script in %s has more than %s", from, size(maxScriptFile))
 	}
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	if bytes.HasPrefix(text, []byte("#!")) {
-		text = append([]byte("//"), text...) // in place of a line that only a shell knows
-	}
 	return string(text), nil
 }
 

@@ -69,7 +69,7 @@ type engine struct {
 	tried   int64 // bytes that the script wrote to it, also those that were dropped
 	lines   int
 	dropped int
-	flood   *sandbox.Failure // the script wrote too much to its console
+	flood   atomic.Pointer[flood] // the script wrote too much to its console
 
 	settled  bool // the script's promise
 	outcome  *sandbox.Outcome
@@ -77,6 +77,12 @@ type engine struct {
 	overtime atomic.Bool // the wall time is used up
 
 	inbox inbox
+}
+
+// flood is why a script ends that wrote too much, and since when it should.
+type flood struct {
+	failure *sandbox.Failure
+	since   time.Time
 }
 
 // pending is something that will settle a promise.
@@ -200,7 +206,14 @@ func (e *engine) execute(s *sandbox.Script) *sandbox.Outcome {
 	if failure != nil {
 		return e.finish(failure)
 	}
-	if err := e.call("main", main); err != nil {
+	// Called from here, the script has no frames of the bridge below its own.
+	promise, err := main.CallValue(quickjs.UndefinedValue)
+	if err != nil {
+		return e.finish(e.notBegun(err))
+	}
+	err = e.call("end", promise)
+	promise.Free()
+	if err != nil {
 		return e.finish(e.failureOf(err))
 	}
 	return e.finish(e.loop())
@@ -425,12 +438,14 @@ func (e *engine) hostSay(args []any) (any, error) {
 // flooded ends a script that does not stop writing to its console.
 func (e *engine) flooded() {
 	e.dropped++
-	if e.flood == nil {
-		e.flood = floodFailure(e.limits.OutputBytes)
-		e.outcome = &sandbox.Outcome{Failure: e.flood}
+	if e.flood.Load() == nil {
+		f := floodFailure(e.limits.OutputBytes)
+		e.outcome = &sandbox.Outcome{Failure: f}
+		e.flood.Store(&flood{f, time.Now()})
 	}
 	// Once more where the script goes on: an interrupt ends one async function,
-	// and another may have called it.
+	// and another may have called it. Where that one never meets an interrupt,
+	// the watch ends the process.
 	e.vm.Interrupt()
 }
 
@@ -477,7 +492,7 @@ func (e *engine) hostFail(args []any) (any, error) {
 // finish completes the outcome.
 func (e *engine) finish(f *sandbox.Failure) *sandbox.Outcome {
 	o := e.outcome
-	if o == nil || f != nil && e.flood == nil { // what ends a flood of lines looks like a timeout
+	if o == nil || f != nil && e.flood.Load() == nil { // what ends a flood of lines looks like a timeout
 		o = &sandbox.Outcome{Failure: f}
 	}
 	for _, p := range e.pending {

@@ -38,8 +38,8 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	// once a second, which it cannot do here, and breaks over.
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
 	closeFrom(3)
-	in = pollable(in)
-	p := &process{out: out}
+	in, out = pollable(in), pollable(out)
+	p := &process{out: fastWriter(out)}
 	meter := newMeter() // opens what it reads before nothing can be opened any more
 	e, err := newEngine(p.post)
 	if err != nil {
@@ -50,7 +50,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	if err := p.post(&sandbox.Frame{Ready: &status}); err != nil {
 		return exitBroken
 	}
-	r := bufio.NewReaderSize(in, 64<<10)
+	r := bufio.NewReaderSize(fastReader(in), 64<<10)
 	f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
 	if errors.Is(err, io.EOF) {
 		return exitDone
@@ -176,6 +176,9 @@ func (w *watch) run() {
 	for range tick.C {
 		if size := w.look(); size > w.most {
 			w.end(memoryFailure(fmt.Sprintf("the sandbox process grew to %s, over its limit of %s", bytesText(size), bytesText(w.most))))
+		}
+		if f := w.e.flood.Load(); f != nil && time.Since(f.since) > grace*raceFactor {
+			w.end(f.failure)
 		}
 		over := time.Since(w.e.began) - w.e.limits.Wall
 		if over < 0 {
