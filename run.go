@@ -203,7 +203,7 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 		return bad("there is no code", "Pass the script as code.")
 	}
 	if most := e.Config().Settings.Execute.CodeKB * 1000; len(req.Code) > most {
-		return bad("the code has "+strconv.Itoa(len(req.Code))+" bytes, and "+strconv.Itoa(most)+" are the most",
+		return bad("the code has "+strconv.Itoa(len(req.Code))+" bytes, and "+strconv.Itoa(most)+" are the most (metamcp.execute.codeKb)",
 			"Write shorter code; data belongs into the files and tools of the servers.")
 	}
 	for _, name := range req.Servers {

@@ -296,12 +296,17 @@ func internalFailure(err error) *sandbox.Failure {
 	return &sandbox.Failure{Kind: sandbox.FailCrashed, Message: "the sandbox failed: " + err.Error(), Hint: "this is a bug of metamcp; try again, or write the script differently"}
 }
 
+// bytesText is a size in the unit that it was set in: memory in MiB, code and
+// output in KB and MB, which are thousands.
 func bytesText(n int64) string {
+	const kb, mb, mib = 1000, 1_000_000, 1 << 20
 	switch {
-	case n >= 1<<20 && n%(1<<20) == 0, n >= 10<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 10<<10:
-		return fmt.Sprintf("%d KiB", n>>10)
+	case n >= mib && n%mib == 0:
+		return fmt.Sprintf("%d MiB", n/mib)
+	case n >= mb && n%mb == 0, n >= 10*mb:
+		return fmt.Sprintf("%d MB", n/mb)
+	case n >= kb && n%kb == 0, n >= 1000*kb:
+		return fmt.Sprintf("%d KB", n/kb)
 	}
 	return fmt.Sprintf("%d bytes", n)
 }

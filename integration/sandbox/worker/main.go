@@ -140,6 +140,8 @@ const (
 	// grace is how long an interrupted engine may go on: longer and it is in
 	// native code that does not look.
 	grace = 250 * time.Millisecond
+	// latestGrace is the same on a machine that leaves the process no time.
+	latestGrace = 8 * grace
 )
 
 // watch looks at a run from outside of the engine.
@@ -171,6 +173,7 @@ func roomFor(l sandbox.Limits) int64 {
 
 func (w *watch) run() {
 	var again time.Time
+	var used time.Duration // of the processors when the time was over
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for range tick.C {
@@ -185,12 +188,16 @@ func (w *watch) run() {
 			continue
 		}
 		// Not at every look: an engine that was interrupted finds out where.
-		if !w.e.overtime.Swap(true) || time.Since(again) > interruptEvery {
+		first := !w.e.overtime.Swap(true)
+		if first {
+			used = now().cpu
+		}
+		if first || time.Since(again) > interruptEvery {
 			again = time.Now()
 			w.e.vm.Interrupt()
 		}
 		w.e.inbox.wake()
-		if over > grace*raceFactor {
+		if over > grace*raceFactor && now().cpu-used > grace*raceFactor/2 || over > latestGrace*raceFactor {
 			f := timeoutFailure(w.e.limits.Wall)
 			f.Message += " and could not be interrupted"
 			f.Hint = "one step of it takes very long: look for huge arrays, deep nesting, or much to parse at once"
