@@ -40,6 +40,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	closeFrom(3)
 	in, out = pollable(in), pollable(out)
 	p := &process{out: fastWriter(out)}
+	goFirst()
 	meter := newMeter() // opens what it reads before nothing can be opened any more
 	e, err := newEngine(p.post)
 	if err != nil {
