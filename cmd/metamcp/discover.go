@@ -90,8 +90,11 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		t.row("SERVER", "STATE", "TOOLS", "DESCRIPTION")
 		for _, s := range a.Servers {
 			tools := "?"
-			if s.Enabled != nil {
+			switch {
+			case s.Enabled != nil:
 				tools = strconv.Itoa(*s.Enabled)
+			case s.Tools != nil:
+				tools = strconv.Itoa(*s.Tools)
 			}
 			text := s.Description
 			if s.Error != "" {
