@@ -39,6 +39,9 @@ type RunRequest struct {
 	Timeout time.Duration
 	// Servers are those that the script may reach; nil: all.
 	Servers []string
+	// Args are what the script finds as args, up to a megabyte; nil: there is
+	// no such name in it.
+	Args []string
 	// Console, where not nil, is called with each line of the console as it
 	// comes, in order, on the goroutine of Run.
 	Console func(l ConsoleLine)
@@ -113,7 +116,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	}
 	port := &runPort{wake: make(chan struct{}, 1)}
 	run := &messages.Run{
-		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers,
+		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers, Args: req.Args,
 		Cancelled: new(atomic.Bool), Reply: port, Begin: span.BeginCall,
 	}
 	begun := time.Now()
@@ -195,6 +198,9 @@ func runOutcome(r *messages.RunReport) string {
 	return outcomeOK
 }
 
+// maxScriptArgs bounds the arguments of a script, in bytes.
+const maxScriptArgs = 1 << 20
+
 func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 	bad := func(message, hint string) (messages.ScriptLanguage, *Error) {
 		return 0, &Error{Code: messages.CodeValidation, Message: message, Hint: hint}
@@ -205,6 +211,13 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 	if most := e.Config().Settings.Execute.CodeKB * 1000; len(req.Code) > most {
 		return bad("the code has "+strconv.Itoa(len(req.Code))+" bytes, and "+strconv.Itoa(most)+" are the most (metamcp.execute.codeKb)",
 			"Write shorter code; data belongs into the files and tools of the servers.")
+	}
+	size := 0
+	for _, arg := range req.Args {
+		size += len(arg)
+	}
+	if size > maxScriptArgs {
+		return bad(fmt.Sprintf("the arguments of the script have %d bytes, and %d are the most", size, maxScriptArgs), "Give the script a name of the data, and let a tool read it.")
 	}
 	for _, name := range req.Servers {
 		if _, ok := e.core.Directory().Lookup(name); !ok {

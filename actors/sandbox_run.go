@@ -159,7 +159,7 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 		limits.Wall = max(left.Round(10*time.Millisecond), time.Millisecond)
 	}
 	script := &messages.Script{
-		Code: a.run.Code, Language: a.run.Language, Servers: a.e.scriptServers(a.run.Only), Results: m.results, Limits: limits,
+		Code: a.run.Code, Language: a.run.Language, Servers: a.e.scriptServers(a.run.Only), Results: m.results, Args: a.run.Args, Limits: limits,
 	}
 	if err := m.worker.Run(a.run.ID, script); err != nil {
 		ctx.Event("worker-failed", err.Error(), 0)

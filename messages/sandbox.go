@@ -44,6 +44,7 @@ type Script struct {
 	Language ScriptLanguage
 	Servers  []ScriptServer
 	Results  []string // ids of kept results that it may ask for
+	Args     []string // what it finds as args; nil: nothing
 	Limits   ScriptLimits
 }
 
@@ -162,6 +163,8 @@ type Run struct {
 	Timeout time.Duration
 	// Only are the servers that the script may reach; nil: all.
 	Only []string
+	// Args are what the script finds as args; nil: there is none.
+	Args []string
 	// Cancelled is set once the caller has given up.
 	Cancelled *atomic.Bool
 	Reply     RunPort

@@ -127,6 +127,7 @@ type Script struct {
 	Language Language `json:"language"`
 	Servers  []Server `json:"servers,omitempty"` // all that the script may reach
 	Results  []string `json:"results,omitempty"` // the ids that results.<id> may read
+	Args     []string `json:"args"`              // what it finds as args; nil: there is no such name
 	Limits   Limits   `json:"limits"`
 }
 

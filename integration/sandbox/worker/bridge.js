@@ -636,6 +636,7 @@
     limits = config.limits;
     config.serversText = quote(config.servers);
     define(G, "servers", { __proto__: null, value: makeServers(), writable: false, configurable: false, enumerable: true });
+    if (config.args !== null) put("args", config.args, true);
     define(G, "results", { __proto__: null, value: makeResults(), writable: false, configurable: false, enumerable: true });
   };
 

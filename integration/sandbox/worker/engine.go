@@ -170,6 +170,7 @@ func newEngine(post func(*sandbox.Frame) error) (*engine, error) {
 type startConfig struct {
 	Servers []sandbox.Server `json:"servers"`
 	Results []string         `json:"results"`
+	Args    []string         `json:"args"` // null: none
 	Limits  bridgeLimits     `json:"limits"`
 }
 
@@ -193,7 +194,7 @@ func (e *engine) execute(s *sandbox.Script) *sandbox.Outcome {
 	e.vm.SetMemoryLimit(uintptr(e.limits.HeapBytes))
 	e.vm.SetMaxStackSize(uintptr(min(max(e.limits.StackBytes/bytesPerFrame, leastFrames), mostFrames)))
 	config, err := json.Marshal(startConfig{
-		Servers: orEmpty(s.Servers), Results: orEmpty(s.Results),
+		Servers: orEmpty(s.Servers), Results: orEmpty(s.Results), Args: s.Args,
 		Limits: bridgeLimits{Budget: e.limits.OutputBytes, MaxSleep: sandbox.MaxSleep.Milliseconds()},
 	})
 	if err != nil {
