@@ -242,9 +242,12 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 type runPort struct {
 	wake chan struct{} // capacity 1: there is something to see
 
+	// calls are those that are done. Nobody is woken for one: who tells of the
+	// progress looks now and then.
+	calls atomic.Int64
+
 	mu     sync.Mutex
 	lines  []ConsoleLine // that Run has not seen; the sandbox bounds their size
-	calls  int
 	report *messages.RunReport
 
 	// Of Run's goroutine alone.
@@ -270,12 +273,7 @@ func (p *runPort) Said(l ConsoleLine) {
 }
 
 // Progressed implements messages.RunPort.
-func (p *runPort) Progressed(calls int) {
-	p.mu.Lock()
-	p.calls = calls
-	p.mu.Unlock()
-	p.poke()
-}
+func (p *runPort) Progressed(calls int) { p.calls.Store(int64(calls)) }
 
 // Ended implements messages.RunPort.
 func (p *runPort) Ended(r *messages.RunReport) {
@@ -301,7 +299,7 @@ func (p *runPort) wait(ctx context.Context, req *RunRequest) *messages.RunReport
 				return report
 			}
 		case <-pause:
-			if p.seen != told {
+			if p.seen.Calls = int(p.calls.Load()); p.seen != told {
 				told = p.seen
 				req.Progress(told)
 			}
@@ -317,7 +315,7 @@ func (p *runPort) wait(ctx context.Context, req *RunRequest) *messages.RunReport
 // take sees what is new.
 func (p *runPort) take(req *RunRequest) *messages.RunReport {
 	p.mu.Lock()
-	lines, calls, report := p.lines, p.calls, p.report
+	lines, report := p.lines, p.report
 	p.lines = nil
 	p.mu.Unlock()
 	for _, l := range lines {
@@ -333,6 +331,5 @@ func (p *runPort) take(req *RunRequest) *messages.RunReport {
 		p.seen.Last = l.Text
 	}
 	p.seen.Lines += len(lines)
-	p.seen.Calls = calls
 	return report
 }
