@@ -356,30 +356,6 @@ func shownSchema(raw json.RawMessage) (schema json.RawMessage, hidden bool) {
 	return withoutMember(schema, "$schema"), hidden
 }
 
-// withoutMember returns a JSON object without a member of it, byte for byte as
-// it was otherwise.
-func withoutMember(raw json.RawMessage, name string) json.RawMessage {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || raw[0] != '{' || !bytes.Contains(raw, []byte(name)) {
-		return raw
-	}
-	kept := []byte{'{'}
-	for i := skipBlank(raw, 1); i < len(raw)-1; {
-		from, key := i, ""
-		end := skipValue(raw, i)
-		_ = json.Unmarshal(raw[i:end], &key) // a key is a string
-		end = skipValue(raw, skipBlank(raw, skipBlank(raw, end)+1))
-		if key != name {
-			if len(kept) > 1 {
-				kept = append(kept, ',')
-			}
-			kept = append(kept, raw[from:end]...)
-		}
-		i = skipBlank(raw, skipBlank(raw, end)+1)
-	}
-	return append(kept, '}')
-}
-
 func sortedKeys(m map[string]*Error) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

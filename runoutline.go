@@ -72,42 +72,6 @@ func (n *outlineNode) open() {
 	}
 }
 
-func skipBlank(raw []byte, i int) int {
-	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\n' || raw[i] == '\t' || raw[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// skipValue is the end of the value of valid JSON that begins at i.
-func skipValue(raw []byte, i int) int {
-	for depth := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-		case '[', '{':
-			depth++
-			continue
-		case ']', '}':
-			depth--
-		case ',', ':', ' ', '\n', '\t', '\r':
-			continue
-		default: // a number or a word, up to what cannot be in it
-			for i+1 < len(raw) && !bytes.ContainsRune([]byte(",]} \n\t\r"), rune(raw[i+1])) {
-				i++
-			}
-		}
-		if depth <= 0 {
-			return min(i+1, len(raw))
-		}
-	}
-	return len(raw)
-}
-
 type outlineWriter struct {
 	level outlineLevel
 	most  int // bytes that may fit
