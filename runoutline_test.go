@@ -53,7 +53,7 @@ func TestOutline(t *testing.T) {
 func TestWithoutMember(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}`: `{"type":"object"}`,
-		` { "a" : [1, {"$schema": 2}] , "$schema" : "x" , "b\"" : "\\" } `:      `{"a" : [1, {"$schema": 2}],"b\"" : "\\"}`,
+		`{ "a" : [1, {"$schema": 2}] , "$schema" : "x" , "b\"" : "\\" }`:        `{"a" : [1, {"$schema": 2}],"b\"" : "\\"}`,
 		`{"$schema":{}}`: `{}`, `{}`: `{}`, `{"type":"object"}`: `{"type":"object"}`, `[1]`: `[1]`, `true`: `true`, ``: ``,
 	} {
 		if got := string(withoutMember(json.RawMessage(raw), "$schema")); got != want {

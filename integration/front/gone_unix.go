@@ -17,7 +17,7 @@ func readerGone(f *os.File) bool {
 	}
 	gone := false
 	err = raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd)}} //nolint:gosec // a descriptor is small
+		fds := []unix.PollFd{{Fd: int32(fd)}}
 		n, err := unix.Poll(fds, 0)
 		gone = err == nil && n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 	})
