@@ -423,7 +423,10 @@ func TestOneScriptAWorker(t *testing.T) {
 	if len(slices.Compact(took)) != 5 {
 		t.Errorf("five scripts ran in the workers %v", took)
 	}
-	r.s.until(t, "one worker is ready", func() bool { return r.e.SandboxStatus().Running == 0 && r.s.lives() == 1 })
+	r.s.until(t, "one worker is ready, and no other is left", func() bool {
+		workers := r.e.SandboxStatus().Workers
+		return len(workers) == 1 && workers[0].State == "ready" && r.s.lives() == 1
+	})
 	began := make(chan struct{})
 	r.s.programs["long"] = func(s *fakeScript) { close(began); s.hang() }
 	p := r.script("long")
