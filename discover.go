@@ -49,12 +49,12 @@ type DiscoverAnswer struct {
 	Notes   []string     `json:"notes,omitempty"`
 }
 
-// ServerLine is one server in a list. Tools and Enabled are nil while its
-// tools are not known.
+// ServerLine is one server in a list. Tools is nil while its tools are not
+// known; Enabled also where all of them are.
 type ServerLine struct {
 	Name        string `json:"name"`
 	State       string `json:"state"`
-	Connected   bool   `json:"connected"`
+	Connected   bool   `json:"connected,omitempty"`
 	Tools       *int   `json:"tools,omitempty"`
 	Enabled     *int   `json:"enabled,omitempty"`
 	Description string `json:"description,omitempty"`
@@ -93,7 +93,7 @@ type MatchLine struct {
 	Tool      string          `json:"tool"`
 	Summary   string          `json:"summary,omitempty"`
 	Score     float64         `json:"score"`
-	Connected bool            `json:"connected"`
+	Connected bool            `json:"connected,omitempty"`
 	Tags      []string        `json:"tags,omitempty"`
 	Schema    json.RawMessage `json:"inputSchema,omitempty"`
 	Signature string          `json:"signature,omitempty"` // as in [ToolLine]
@@ -145,7 +145,10 @@ func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) *Discover
 	for _, s := range servers {
 		l := ServerLine{Name: s.Name, State: s.State, Connected: s.Connected, Description: summary(s.Description), Disabled: s.Disabled}
 		if s.Known {
-			l.Tools, l.Enabled = &s.Tools, &s.Enabled
+			l.Tools = &s.Tools
+			if s.Enabled != s.Tools {
+				l.Enabled = &s.Enabled
+			}
 		}
 		if s.Error != nil {
 			l.Class, l.Error = string(s.Error.Class), s.Error.Message
@@ -234,7 +237,7 @@ func toolLine(t *index.Entry, full bool) ToolLine {
 	l := ToolLine{Name: t.Tool.Name, Summary: summary(description), Tags: t.Tags, Hidden: hidden}
 	if full {
 		l.Summary = description
-		l.Schema, hidden = index.PlainJSON(t.Tool.InputSchema)
+		l.Schema, hidden = shownSchema(t.Tool.InputSchema)
 		l.Hidden = l.Hidden || hidden
 		l.Signature, hidden = signature(t.Tool)
 		l.Hidden = l.Hidden || hidden
@@ -346,7 +349,7 @@ func matchLine(m *Match, withSchema, withSignature bool) MatchLine {
 	}
 	if withSchema {
 		var hidden bool
-		l.Schema, hidden = index.PlainJSON(m.InputSchema)
+		l.Schema, hidden = shownSchema(m.InputSchema)
 		l.Hidden = l.Hidden || hidden
 	}
 	if withSignature {
@@ -355,6 +358,14 @@ func matchLine(m *Match, withSchema, withSignature bool) MatchLine {
 		l.Hidden = l.Hidden || hidden
 	}
 	return l
+}
+
+// shownSchema is a schema in a list: without characters that nobody sees, which
+// hidden tells, and without the name of its dialect, which tells nobody how to
+// call a tool.
+func shownSchema(raw json.RawMessage) (schema json.RawMessage, hidden bool) {
+	schema, hidden = index.PlainJSON(raw)
+	return withoutMember(schema, "$schema"), hidden
 }
 
 func sortedKeys(m map[string]*Error) []string {

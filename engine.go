@@ -80,6 +80,7 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
+	searches  turns                // of scripts
 	trace     *traceOutput         // nil: none
 	audit     *auditor             // nil: none
 	telemetry *telemetry.Telemetry // set before the first call
@@ -108,7 +109,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{})}
+	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: searchTurns()}
 	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, cfg); err != nil {
 		return nil, err

@@ -39,6 +39,9 @@ type RunRequest struct {
 	Timeout time.Duration
 	// Servers are those that the script may reach; nil: all.
 	Servers []string
+	// Args are what the script finds as args, up to a megabyte; nil: there is
+	// no such name in it.
+	Args []string
 	// Console, where not nil, is called with each line of the console as it
 	// comes, in order, on the goroutine of Run.
 	Console func(l ConsoleLine)
@@ -113,7 +116,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	}
 	port := &runPort{wake: make(chan struct{}, 1)}
 	run := &messages.Run{
-		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers,
+		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers, Args: req.Args,
 		Cancelled: new(atomic.Bool), Reply: port, Begin: span.BeginCall,
 	}
 	begun := time.Now()
@@ -148,6 +151,9 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		r.Notes = append(r.Notes, fmt.Sprintf("timeoutMs %d is over the most, %d (metamcp.execute.timeoutMs), which was used.", req.Timeout.Milliseconds(), most.Milliseconds()))
 	}
 	r.note()
+	for _, l := range report.Lost {
+		r.Notes = append(r.Notes, lostNote(l))
+	}
 	return r, nil
 }
 
@@ -163,6 +169,16 @@ func (r *RunResult) note() {
 	if r.Cancelled > 0 {
 		r.Notes = append(r.Notes, counted(r.Cancelled, "call was", "calls were")+" under way when the script ended, and cancelled; whether it had an effect is unknown.")
 	}
+}
+
+// lostNote tells of a number that a script could not hold.
+func lostNote(l messages.LostDigits) string {
+	if l.Arguments {
+		return fmt.Sprintf("Arguments of %s.%s held the number %s: JavaScript does not hold every integer from 2^53 on, so its last digits may be wrong. "+
+			"Check what the call did; where the tool takes an id as text, pass a string.", l.Server, l.Tool, l.Number)
+	}
+	return fmt.Sprintf("A result of %s.%s holds the number %s, which JavaScript cannot hold exactly: as a number its last digits are wrong, also after JSON.parse. "+
+		"Take an id from the tool's text with a regular expression (option raw: true), or call the tool without a script.", l.Server, l.Tool, l.Number)
 }
 
 // leftBehind tells whether the script ended as one does that forgot to wait for
@@ -182,6 +198,9 @@ func runOutcome(r *messages.RunReport) string {
 	return outcomeOK
 }
 
+// maxScriptArgs bounds the arguments of a script, in bytes.
+const maxScriptArgs = 1 << 20
+
 func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 	bad := func(message, hint string) (messages.ScriptLanguage, *Error) {
 		return 0, &Error{Code: messages.CodeValidation, Message: message, Hint: hint}
@@ -190,8 +209,15 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 		return bad("there is no code", "Pass the script as code.")
 	}
 	if most := e.Config().Settings.Execute.CodeKB * 1000; len(req.Code) > most {
-		return bad("the code has "+strconv.Itoa(len(req.Code))+" bytes, and "+strconv.Itoa(most)+" are the most",
+		return bad("the code has "+strconv.Itoa(len(req.Code))+" bytes, and "+strconv.Itoa(most)+" are the most (metamcp.execute.codeKb)",
 			"Write shorter code; data belongs into the files and tools of the servers.")
+	}
+	size := 0
+	for _, arg := range req.Args {
+		size += len(arg)
+	}
+	if size > maxScriptArgs {
+		return bad(fmt.Sprintf("the arguments of the script have %d bytes, and %d are the most", size, maxScriptArgs), "Give the script a name of the data, and let a tool read it.")
 	}
 	for _, name := range req.Servers {
 		if _, ok := e.core.Directory().Lookup(name); !ok {
@@ -216,9 +242,12 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 type runPort struct {
 	wake chan struct{} // capacity 1: there is something to see
 
+	// calls are those that are done. Nobody is woken for one: who tells of the
+	// progress looks now and then.
+	calls atomic.Int64
+
 	mu     sync.Mutex
 	lines  []ConsoleLine // that Run has not seen; the sandbox bounds their size
-	calls  int
 	report *messages.RunReport
 
 	// Of Run's goroutine alone.
@@ -244,12 +273,7 @@ func (p *runPort) Said(l ConsoleLine) {
 }
 
 // Progressed implements messages.RunPort.
-func (p *runPort) Progressed(calls int) {
-	p.mu.Lock()
-	p.calls = calls
-	p.mu.Unlock()
-	p.poke()
-}
+func (p *runPort) Progressed(calls int) { p.calls.Store(int64(calls)) }
 
 // Ended implements messages.RunPort.
 func (p *runPort) Ended(r *messages.RunReport) {
@@ -275,7 +299,7 @@ func (p *runPort) wait(ctx context.Context, req *RunRequest) *messages.RunReport
 				return report
 			}
 		case <-pause:
-			if p.seen != told {
+			if p.seen.Calls = int(p.calls.Load()); p.seen != told {
 				told = p.seen
 				req.Progress(told)
 			}
@@ -291,7 +315,7 @@ func (p *runPort) wait(ctx context.Context, req *RunRequest) *messages.RunReport
 // take sees what is new.
 func (p *runPort) take(req *RunRequest) *messages.RunReport {
 	p.mu.Lock()
-	lines, calls, report := p.lines, p.calls, p.report
+	lines, report := p.lines, p.report
 	p.lines = nil
 	p.mu.Unlock()
 	for _, l := range lines {
@@ -307,6 +331,5 @@ func (p *runPort) take(req *RunRequest) *messages.RunReport {
 		p.seen.Last = l.Text
 	}
 	p.seen.Lines += len(lines)
-	p.seen.Calls = calls
 	return report
 }

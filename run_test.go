@@ -249,3 +249,52 @@ func TestTimeOfAScript(t *testing.T) {
 		}
 	}
 }
+
+// A number that a script cannot hold is told of, since nothing else shows it.
+func TestLongNumbersAreTold(t *testing.T) {
+	e := open(t, map[string][]string{"demo": nil}, nil)
+	for code, want := range map[string]string{
+		`return await servers.demo.echo({text: '{"id": 9007199254740993}'})`:                                      "A result of demo.echo holds the number 9007199254740993",
+		`return JSON.parse((await servers.demo.echo({text: '[9007199254740993]'}, {raw: true})).content[0].text)`: "A result of demo.echo holds the number 9007199254740993",
+		`await servers.demo.add({a: 9007199254740993, b: 1}); return 1`:                                           "Arguments of demo.add held the number 9007199254740992",
+		`return await servers.demo.echo({text: '{"id": 900719925474099}'})`:                                       "",
+	} {
+		r := runScript(t, e, metamcp.RunRequest{Code: code})
+		if notes := strings.Join(r.Notes, "\n"); r.Failure != nil || (want == "") != (notes == "") || !strings.Contains(notes, want) {
+			t.Errorf("%s: notes %q (%+v), want %q", code, r.Notes, r.Failure, want)
+		}
+	}
+}
+
+// What a script asks of a server that it cannot reach is an error of that call,
+// which says why.
+func TestServersThatAScriptCannotReach(t *testing.T) {
+	cfg := children(map[string][]string{"demo": nil, "other": nil, "off": nil}, nil)
+	cfg["mcpServers"].(map[string]any)["off"].(map[string]any)["disabled"] = true
+	e := openConfig(t, t.TempDir(), cfg)
+	const told = `.catch(e => [e.code, e.message, e.hint, e.retryable].join(" | "))`
+	for code, want := range map[string]string{
+		`return await servers.demoo.add()` + told:                                          `SERVER_NOT_FOUND | there is no server "demoo": no such name in the configuration; nearest: "demo" | servers.list()`,
+		`return await servers.zanzibar.add()` + told:                                       `SERVER_NOT_FOUND | there is no server "zanzibar": no such name in the configuration | servers.list()`,
+		`return await servers.off.add()` + told:                                            `CONFIGURATION_ERROR | "off" is disabled in the configuration`,
+		`return await servers.other.add()` + told:                                          `SERVER_NOT_FOUND | "other" is not one of the servers that this script may reach | Use one of those that servers.list() names`,
+		`return await discover("add", {server: "other"})` + told:                           `SERVER_NOT_FOUND | "other" is not one of the servers that this script may reach | Use one of those that servers.list() names`,
+		`return await discover("add", {server: "off"})` + told:                             `SERVER_NOT_FOUND | "off" is not one of the servers`,
+		`return await discover("add", {server: "nowhere"})` + told:                         `SERVER_NOT_FOUND | there is no server "nowhere"`,
+		`return await discover("add", {sever: "demo"})` + told:                             `VALIDATION_ERROR | discover has no option "sever"; there are server and limit`,
+		`return await discover("add", {limit: "5"})` + told:                                `VALIDATION_ERROR | the option limit of discover is "5"; it must be a number from 1 to`,
+		`return await discover("add", {limit: 0})` + told:                                  `VALIDATION_ERROR | the option limit of discover is 0`,
+		`return await discover("add", {server: 7})` + told:                                 `VALIDATION_ERROR | the option server of discover is no string`,
+		`return await discover("add", {server: "demo", limit: null}).then(m => m[0].tool)`: `add`,
+	} {
+		only := []string{"demo"}
+		if strings.Contains(code, "servers.off") || strings.Contains(code, "demoo") {
+			only = nil
+		}
+		r := runScript(t, e, metamcp.RunRequest{Code: code, Servers: only})
+		var got string
+		if err := json.Unmarshal(r.Value, &got); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s gives %s (%+v), want %s", code, r.Value, r.Failure, want)
+		}
+	}
+}

@@ -20,7 +20,10 @@ type RunAnswer struct {
 	Error *RunError `json:"error,omitempty"`
 	// Value is absent where the script returned undefined, or failed.
 	Value json.RawMessage `json:"value,omitempty"`
-	// Beginning stands in place of a value that is over the budget: the
+	// Outline stands in place of an array or object that is over the budget:
+	// its keys and first items, and how many there are of the others.
+	Outline json.RawMessage `json:"valueOutline,omitempty"`
+	// Beginning stands in place of any other value that is over the budget: the
 	// beginning of its JSON text.
 	Beginning string `json:"valueBeginning,omitempty"`
 	// Result is the id by which a later script reads such a value.
@@ -114,10 +117,16 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 		a.Value = r.Value
 		left -= value
 	} else {
-		a.Beginning = beginning(r.Value, left-reserved)
 		a.Result = keep(r.Value)
-		a.Notes = append(a.Notes, cutNote(r.Value, a.Result))
-		left -= tokens(a.Beginning)
+		note := cutNote(r.Value, a.Result)
+		a.Notes = append(a.Notes, note)
+		left -= index.EstimateTokens(note)
+		if a.Outline = outline(r.Value, left-reserved); a.Outline == nil {
+			a.Beginning = beginning(r.Value, left-reserved)
+			left -= tokens(a.Beginning)
+		} else {
+			left -= index.EstimateTokens(string(a.Outline))
+		}
 	}
 	if wants <= left && r.Dropped == 0 && r.MoreCalls == 0 {
 		a.Console, a.Calls, a.CallTotals = console, calls, totals
@@ -314,7 +323,7 @@ func beginning(value json.RawMessage, most int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// cutNote says what a value is whose beginning alone is shown, and how to read
+// cutNote says what a value is of which a part alone is shown, and how to read
 // the rest.
 func cutNote(value json.RawMessage, id string) string {
 	note := fmt.Sprintf("The value, %s of %d bytes, is too long for an answer.", shapeOf(value), len(value))

@@ -1,43 +1,84 @@
 package metamcp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
 
 // scriptSearch is what discover takes in a script.
 type scriptSearch struct {
-	Query  string `json:"query"`
-	Server string `json:"server"`
-	Limit  int    `json:"limit"`
+	Query  string
+	Server string
+	Limit  int
+}
+
+// readSearch reads the arguments of discover, which a script may have made of
+// anything.
+func readSearch(args json.RawMessage) (ask scriptSearch, refused *Error) {
+	bad := func(message string) (scriptSearch, *Error) {
+		return ask, &Error{Code: messages.CodeValidation, Message: message, Hint: `Call discover("what you need"), or discover("…", {server: "…", limit: 5}).`}
+	}
+	var given map[string]json.RawMessage
+	if json.Unmarshal(args, &given) != nil {
+		return bad("the arguments of discover are no object")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value := given[name]
+		switch name {
+		case "query":
+			if json.Unmarshal(value, &ask.Query) != nil {
+				return bad("discover needs a query, a string")
+			}
+		case "server":
+			if json.Unmarshal(value, &ask.Server) != nil {
+				return bad("the option server of discover is no string")
+			}
+		case "limit":
+			if json.Unmarshal(value, &ask.Limit) != nil || ask.Limit < 0 || ask.Limit > config.MaxSearchLimit || !bytes.Equal(value, []byte("null")) && ask.Limit == 0 {
+				return bad("the option limit of discover is " + cutBytes(string(value), 40) + "; it must be a number from 1 to " + strconv.Itoa(config.MaxSearchLimit))
+			}
+		default:
+			return bad("discover has no option " + strconv.Quote(cutBytes(name, 100)) + "; there are server and limit")
+		}
+	}
+	if ask.Query == "" {
+		return bad("discover needs a query, a string")
+	}
+	return ask, nil
 }
 
 // discoverForScript is discover(query) of a script that may reach these
 // servers; nil: all. It gives what mcp_discover finds, as an array of matches,
 // each with its schema: there is no budget of tokens between two programs.
 func (e *Engine) discoverForScript(ctx context.Context, args json.RawMessage, only []string) (json.RawMessage, *Error) {
-	var ask scriptSearch
-	if err := json.Unmarshal(args, &ask); err != nil || ask.Query == "" {
-		return nil, &Error{Code: messages.CodeValidation, Message: "discover needs a query, a string", Hint: `Call discover("what you need"), or discover("…", {server: "…", limit: 5}).`}
-	}
-	if ask.Limit < 0 || ask.Limit > config.MaxSearchLimit {
-		return nil, &Error{Code: messages.CodeValidation, Message: "limit is " + strconv.Itoa(ask.Limit), Hint: "Use a number from 1 to " + strconv.Itoa(config.MaxSearchLimit) + "."}
+	ask, refused := readSearch(args)
+	if refused != nil {
+		return nil, refused
 	}
 	matches, err := e.matchesForScript(ctx, ask, only)
 	if err != nil {
 		return nil, asError(err)
 	}
+	done, err := e.searches.enter(ctx)
+	if err != nil {
+		return nil, asError(err)
+	}
+	defer done()
 	lines := make([]MatchLine, len(matches))
 	for i := range matches {
 		lines[i] = matchLine(&matches[i], true, false)
 	}
-	raw, err := json.Marshal(lines)
+	raw, err := compact(lines)
 	if err != nil {
 		return nil, asError(err)
 	}
@@ -46,19 +87,19 @@ func (e *Engine) discoverForScript(ctx context.Context, args json.RawMessage, on
 
 func (e *Engine) matchesForScript(ctx context.Context, ask scriptSearch, only []string) ([]Match, error) {
 	switch {
+	case ask.Server != "":
+		if err := e.core.Unreachable(ask.Server, only); err != nil {
+			return nil, err
+		}
+		only = []string{ask.Server}
 	case only == nil:
-		only = []string{ask.Server}
-	case ask.Server == "":
-	case slices.Contains(only, ask.Server):
-		only = []string{ask.Server}
-	default:
-		return nil, e.core.ServerNotFound(ask.Server)
+		only = []string{""}
 	}
 	// One server at a time where the script may not reach all, so that none of
 	// the others is started.
 	var all []Match
 	for _, server := range only {
-		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit})
+		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches})
 		if err != nil {
 			return nil, err
 		}
@@ -71,4 +112,43 @@ func (e *Engine) matchesForScript(ctx context.Context, ask scriptSearch, only []
 		ask.Limit = e.Config().Settings.Search.Limit
 	}
 	return all[:min(len(all), ask.Limit)], nil
+}
+
+// turns bounds how many of something are under way at once. Who waits for its
+// turn does so in the order in which it came.
+type turns chan struct{}
+
+// searchTurns is for the searches of all scripts together. A script can ask for
+// them faster than they are done, and they take a processor each: half of the
+// processors is left for calls and for clients.
+func searchTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
+
+// enter waits for a turn, which done ends, or for the end of ctx.
+func (t turns) enter(ctx context.Context) (done func(), err error) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// inTurn is a ranking of which no more searches run at once than there are
+// turns. What waits before a search, for servers or for the vector of the
+// query, holds no turn.
+type inTurn struct {
+	index.Ranker
+	ctx   context.Context //nolint:containedctx // of the one search that it is made for
+	turns turns
+}
+
+// Search implements index.Ranker. It finds nothing where the context ends
+// first; nobody waits for it then.
+func (r inTurn) Search(c *index.Catalog, q index.Query) []index.Match {
+	done, err := r.turns.enter(r.ctx)
+	if err != nil {
+		return nil
+	}
+	defer done()
+	return r.Ranker.Search(c, q)
 }

@@ -77,11 +77,12 @@ func readExecute(sent any) (run RunRequest, details []string) {
 		case "timeoutMs":
 			number, _ := value.(json.Number)
 			ms, err := number.Float64()
-			if value != nil && (err != nil || !(ms > 0)) {
-				bad("timeoutMs: a number of milliseconds above 0 is expected" + notThat(value))
-			}
-			if value != nil { // what is next to nothing must not be 0, which is the setting
-				run.Timeout = max(time.Duration(min(ms, float64(maxScriptTimeout/time.Millisecond))*float64(time.Millisecond)), 1)
+			switch {
+			case value == nil: // as if it were left out, as with the other members
+			case err != nil && !math.IsInf(ms, 1), !(ms >= 1), ms != math.Trunc(ms):
+				bad("timeoutMs: a whole number of milliseconds from 1 on is expected" + notThat(value))
+			default:
+				run.Timeout = time.Duration(min(ms, float64(maxScriptTimeout/time.Millisecond))) * time.Millisecond
 			}
 		case "language":
 			if run.Language, ok = value.(string); !ok && value != nil {
@@ -110,7 +111,11 @@ func misplaced(given map[string]any, name string) string {
 func notThat(value any) string {
 	switch v := value.(type) {
 	case string:
-		if d, err := time.ParseDuration(v); err == nil && d >= time.Millisecond {
+		d, err := time.ParseDuration(v)
+		if ms, numErr := strconv.ParseUint(v, 10, 31); numErr == nil {
+			d, err = time.Duration(ms)*time.Millisecond, nil
+		}
+		if err == nil && d >= time.Millisecond {
 			return fmt.Sprintf(", not a string: write %d", d.Milliseconds())
 		}
 		return ", not a string: write 5000 for five seconds"

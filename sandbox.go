@@ -75,7 +75,7 @@ func (w sandboxWorker) Run(run uint64, s *messages.Script) error {
 		servers[i] = sandbox.Server(s.Servers[i])
 	}
 	return w.Worker.Run(run, &sandbox.Script{
-		Code: s.Code, Language: languageOf(s.Language), Servers: servers, Results: s.Results, Limits: sandbox.Limits(s.Limits),
+		Code: s.Code, Language: languageOf(s.Language), Servers: servers, Results: s.Results, Args: s.Args, Limits: sandbox.Limits(s.Limits),
 	})
 }
 

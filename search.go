@@ -29,6 +29,7 @@ type SearchOptions struct {
 	Settle time.Duration
 
 	ranking string // "": the configured one
+	turns   turns  // bound the search among others; nil: it begins at once
 }
 
 // Match is a tool that fits a query.
@@ -77,6 +78,9 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 	ranker, err := index.NewRanker(cmp.Or(opts.ranking, e.Config().Settings.Search.Ranking))
 	if err != nil {
 		return nil, &Error{Code: messages.CodeConfiguration, Message: "search.ranking: " + err.Error(), Cause: err}
+	}
+	if opts.turns != nil {
+		ranker = inTurn{ranker, ctx, opts.turns}
 	}
 	dir := e.core.Directory()
 	found, note := e.core.Search(ctx, ranker, index.Query{

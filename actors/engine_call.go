@@ -143,12 +143,42 @@ const nearestNames = 3
 // ServerNotFound is the error for a server that is not configured, with the
 // nearest names.
 func (e *Engine) ServerNotFound(server string) *messages.Error {
+	return notFound(server, e.dir.Names())
+}
+
+func notFound(server string, names []string) *messages.Error {
 	err := supervision.NotFound(shortName(server), "no such name in the configuration")
-	if near := index.Nearest(server, slices.Values(e.dir.Names()), nearestNames); len(near) > 0 {
+	if near := index.Nearest(server, slices.Values(names), nearestNames); len(near) > 0 {
 		err.Message += "; nearest: " + quoted(near)
 		err.Details = near
 	}
 	return err
+}
+
+// Unreachable says why a script that may reach these servers, nil: all, cannot
+// reach one: it is none of them, there is none, or it is disabled. nil: it may.
+func (e *Engine) Unreachable(server string, only []string) *messages.Error {
+	const list = "servers.list() names those that this script may reach."
+	entry, ok := e.dir.Lookup(server)
+	switch {
+	case ok && only != nil && !slices.Contains(only, server):
+		return &messages.Error{
+			Code: messages.CodeServerNotFound, Server: shortName(server),
+			Message: strconv.Quote(shortName(server)) + " is not one of the servers that this script may reach",
+			Hint:    "Use one of those that servers.list() names, or run the script with more servers.",
+		}
+	case !ok:
+		names := only
+		if names == nil {
+			names = e.dir.Names()
+		}
+		err := notFound(server, names)
+		err.Hint = list
+		return err
+	case entry.Spec().Disabled:
+		return supervision.Disabled(entry.Spec())
+	}
+	return nil
 }
 
 // ToolNotFound is the error for a tool that a server does not have, with the

@@ -37,6 +37,7 @@ type observer struct {
 	inFlight atomic.Int64
 	total    atomic.Uint64
 	failed   atomic.Uint64
+	refused  atomic.Uint64 // by the tool or its server
 }
 
 // began counts a call; kind is what the trace calls it, ended's the same of its
@@ -50,13 +51,17 @@ func (o *observer) began(kind string, call *messages.Call, actor string) time.Ti
 
 func (o *observer) ended(kind string, call *messages.Call, started time.Time, a *messages.Answer, actor string) {
 	o.inFlight.Add(-1)
-	if a.Err != nil {
+	outcome := outcomeOf(a)
+	switch {
+	case a.Err != nil:
 		o.failed.Add(1)
+	case outcome != OutcomeOK:
+		o.refused.Add(1)
 	}
 	if o.told == nil && !o.trace.watched() {
 		return
 	}
-	r := &CallReport{Call: call, Answer: a, Started: started, Took: time.Since(started), Outcome: outcomeOf(a)}
+	r := &CallReport{Call: call, Answer: a, Started: started, Took: time.Since(started), Outcome: outcome}
 	o.trace.ended(kind, r, actor)
 	if o.told != nil {
 		o.told(r)
@@ -78,10 +83,17 @@ func outcomeOf(a *messages.Answer) string {
 var isErrorKey = []byte(`"isError"`)
 
 // isToolError reads the member isError of a result. Most results do not have
-// the word anywhere, which is quickly seen.
+// the word anywhere, or only with false behind it, which is quickly seen.
 func isToolError(result json.RawMessage) bool {
-	if !bytes.Contains(result, isErrorKey) {
-		return false
+	for rest := []byte(result); ; {
+		_, behind, found := bytes.Cut(rest, isErrorKey)
+		if !found {
+			return false
+		}
+		if bytes.HasPrefix(bytes.TrimLeft(behind, " \t\r\n:"), []byte("true")) {
+			break
+		}
+		rest = behind
 	}
 	var r struct {
 		IsError bool `json:"isError"`
@@ -91,7 +103,7 @@ func isToolError(result json.RawMessage) bool {
 
 // Counts are the calls since the engine was made.
 func (e *Engine) Counts() messages.CallCounts {
-	return messages.CallCounts{InFlight: e.observer.inFlight.Load(), Total: e.observer.total.Load(), Failed: e.observer.failed.Load()}
+	return messages.CallCounts{InFlight: e.observer.inFlight.Load(), Total: e.observer.total.Load(), Failed: e.observer.failed.Load(), ToolErrors: e.observer.refused.Load()}
 }
 
 // Observed is call's port for a call that no session makes: what it hears is

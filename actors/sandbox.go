@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -122,60 +121,6 @@ type (
 	spareDue         struct{ gen uint64 }
 	keptDue          struct{ gen uint64 }
 )
-
-// Run hands a script to the sandbox. Its id must be unique in this host, also
-// among calls. It returns at once; the run's port hears of its end exactly
-// once, possibly before Run returns.
-func (e *Engine) Run(run *messages.Run) {
-	if e.opts.Sandbox == nil {
-		refuseRun(run, &messages.Error{Code: messages.CodeSandbox, Message: "this host has no sandbox", Hint: "Call the tools one by one."})
-		return
-	}
-	if e.draining.Load() {
-		refuseRun(run, errShuttingDown())
-		return
-	}
-	e.sys.Send(e.sandbox, run)
-}
-
-// CancelRun gives a run up; its port hears CANCELLED unless it was over.
-func (e *Engine) CancelRun(run *messages.Run, reason string) {
-	if run.Cancelled != nil {
-		run.Cancelled.Store(true)
-	}
-	e.sys.Send(e.sandbox, &messages.Cancel{Meta: run.Meta, Call: run.ID, Reason: reason})
-}
-
-// KeepResult keeps a JSON value for later scripts of the session and returns
-// the id by which they read it; "" where it is too long, or the host ends.
-func (e *Engine) KeepResult(session uint64, value json.RawMessage) string {
-	reply := make(chan string, 1)
-	e.sys.Send(e.sandbox, &keepResult{session, value, reply})
-	return <-reply
-}
-
-// ConfigureSandbox changes the settings of runs that begin from now on.
-func (e *Engine) ConfigureSandbox(s SandboxSettings) {
-	e.sys.Send(e.sandbox, &configureSandbox{s})
-}
-
-// SandboxStatus says how the sandbox does.
-func (e *Engine) SandboxStatus() messages.SandboxStatus {
-	if s := e.sandboxStatus.Load(); s != nil {
-		return *s
-	}
-	return messages.SandboxStatus{}
-}
-
-func refuseRun(run *messages.Run, err *messages.Error) {
-	run.Reply.Ended(&messages.RunReport{Err: err})
-}
-
-func errShuttingDown() *messages.Error {
-	return &messages.Error{
-		Code: messages.CodeShuttingDown, Message: "metamcp is shutting down and takes no more calls", Hint: "Start metamcp again.",
-	}
-}
 
 func newSandbox(e *Engine, launcher SandboxLauncher, settings SandboxSettings) *sandboxActor {
 	return &sandboxActor{e: e, launcher: launcher, settings: settings, slots: map[uint64]*slot{}, runs: map[uint64]*sandboxRun{}}
@@ -343,108 +288,6 @@ func (s *sandboxActor) assign(ctx *kernel.Context, r *sandboxRun, w *slot) {
 	ctx.Send(r.pid, &runBegin{w.w, w.ear, s.kept.ids(r.session)})
 }
 
-// launch starts a worker on a goroutine that stays with it, so that the end of
-// the host waits for the end of the process.
-func (s *sandboxActor) launch(ctx *kernel.Context) {
-	s.last++
-	n, sys, self := s.last, ctx.System(), s.self
-	ear := &workerEar{sys: sys, sandbox: self, n: n, gone: make(chan struct{})}
-	s.slots[n] = &slot{n: n, ear: ear, since: time.Now(), late: ctx.After(workerStartup, &workerLate{n})}
-	sys.Go(func(over context.Context) {
-		w, err := s.launcher.Launch(ear)
-		sys.Send(self, &workerLaunched{n, w, err})
-		if err != nil {
-			return
-		}
-		select {
-		case <-ear.gone:
-		case <-over.Done():
-			w.Kill()
-			<-ear.gone
-		}
-	}, func(reason any) {
-		sys.Send(self, &workerLaunched{n, nil, fmt.Errorf("starting it broke inside metamcp: %v", reason)})
-	})
-}
-
-func (s *sandboxActor) onLaunched(ctx *kernel.Context, m *workerLaunched) {
-	w := s.slots[m.n]
-	switch {
-	case w == nil:
-	case m.err != nil:
-		s.remove(w)
-		if w.state == workerStarting {
-			s.startFailed(ctx, m.err)
-		}
-	default:
-		w.w = m.w
-		if ctx.Tracing() {
-			ctx.Event("worker", "process "+strconv.Itoa(m.w.PID())+" was started", 0)
-		}
-		if w.state == workerEnding {
-			m.w.Kill()
-		}
-	}
-	s.settle(ctx)
-}
-
-// startFailed tells those who wait when there is no hope.
-func (s *sandboxActor) startFailed(ctx *kernel.Context, err error) {
-	s.failedStarts++
-	ctx.Event("worker-failed", err.Error(), 0)
-	if s.failedStarts < maxFailedStarts {
-		return
-	}
-	s.e.opts.Log.Error("the process of the sandbox does not start", "error", err)
-	s.failedStarts, s.used = 0, false
-	for _, r := range s.waiting {
-		ctx.Send(r.pid, &scriptWorker{fmt.Errorf("the process of the sandbox does not start: %w", err)})
-	}
-	s.waiting = nil
-}
-
-func (s *sandboxActor) onGone(ctx *kernel.Context, m *workerGone) {
-	w := s.slots[m.n]
-	if w == nil {
-		return
-	}
-	s.remove(w)
-	if ctx.Tracing() {
-		ctx.Event("worker", fmt.Sprintf("a process that was %s has ended: %v", w.state, m.err), 0)
-	}
-	switch {
-	case w.state == workerStarting:
-		s.startFailed(ctx, fmt.Errorf("it ended before it was ready: %w", orUnknown(m.err)))
-	case w.state == workerIdle:
-		s.failedStarts++ // or one that dies right after its start would be followed by another for ever
-	case w.run != nil:
-		ctx.Send(w.run.pid, &scriptWorker{m.err})
-	}
-	s.settle(ctx)
-}
-
-func orUnknown(err error) error {
-	if err == nil {
-		return errWorkerEnded
-	}
-	return err
-}
-
-func (s *sandboxActor) remove(w *slot) {
-	w.late.Stop()
-	delete(s.slots, w.n)
-}
-
-// end kills a worker. Its slot stays until the process is gone.
-func (s *sandboxActor) end(w *slot) {
-	w.state = workerEnding
-	w.late.Stop()
-	w.ear.run.Store(nil)
-	if w.w != nil {
-		w.w.Kill()
-	}
-}
-
 // onReturned finds another worker for a script whose own was lost before it
 // could take it.
 func (s *sandboxActor) onReturned(ctx *kernel.Context, m *runReturned) {
@@ -493,42 +336,10 @@ func (s *sandboxActor) onOver(ctx *kernel.Context, m *runOver) {
 	s.settle(ctx)
 }
 
-// onIdle ends the workers that nobody has needed for a while.
-func (s *sandboxActor) onIdle(ctx *kernel.Context, m *sandboxIdle) {
-	if m.gen != s.idleGen {
-		return
-	}
-	ctx.Event("sandbox-idle", "nobody has run a script for "+s.settings.Idle.String(), 0)
-	for _, w := range s.slots {
-		if w.state == workerIdle || w.state == workerStarting {
-			s.end(w)
-		}
-	}
-	s.used = false
-	s.publish()
-}
-
 // expire drops what was kept for too long.
 func (s *sandboxActor) expire(ctx *kernel.Context) {
 	s.keptGen++
 	if next := s.kept.expire(time.Now()); next > 0 {
 		ctx.After(next, &keptDue{s.keptGen})
 	}
-}
-
-// publish lets everybody see how the sandbox does.
-func (s *sandboxActor) publish() {
-	st := &messages.SandboxStatus{Running: s.running(), Waiting: len(s.waiting), Runs: s.ended, Failed: s.failed}
-	for _, w := range s.slots {
-		line := messages.SandboxWorker{State: w.state.String(), Since: w.since, Confined: w.confined}
-		if w.w != nil {
-			line.PID = w.w.PID()
-		}
-		if w.run != nil {
-			line.Run = w.run.pid.GetId()
-		}
-		st.Workers = append(st.Workers, line)
-	}
-	slices.SortFunc(st.Workers, func(a, b messages.SandboxWorker) int { return a.Since.Compare(b.Since) })
-	s.e.sandboxStatus.Store(st)
 }

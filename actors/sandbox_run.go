@@ -5,13 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
-	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -56,14 +52,8 @@ type runActor struct {
 	output  int64                  // of the console, in bytes
 	records []messages.RunCall
 	more    int // calls that have no record
+	lost    []messages.LostDigits
 	ended   bool
-}
-
-// scriptCall is a call that is out.
-type scriptCall struct {
-	ask     *messages.ScriptAsk
-	call    *messages.Call
-	started time.Time
 }
 
 // What reaches a run.
@@ -159,7 +149,7 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 		limits.Wall = max(left.Round(10*time.Millisecond), time.Millisecond)
 	}
 	script := &messages.Script{
-		Code: a.run.Code, Language: a.run.Language, Servers: a.e.scriptServers(a.run.Only), Results: m.results, Limits: limits,
+		Code: a.run.Code, Language: a.run.Language, Servers: a.e.scriptServers(a.run.Only), Results: m.results, Args: a.run.Args, Limits: limits,
 	}
 	if err := m.worker.Run(a.run.ID, script); err != nil {
 		ctx.Event("worker-failed", err.Error(), 0)
@@ -170,162 +160,6 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 	a.started = time.Now()
 	a.due.Stop()
 	a.due = ctx.After(limits.Wall+wallGrace, &runDue{})
-}
-
-// onAsked does what the script asks for. What it may ask for is bounded by the
-// worker, which says where the script is; here it is bounded again, since a
-// worker may be broken.
-func (a *runActor) onAsked(ctx *kernel.Context, ask *messages.ScriptAsk) {
-	if a.ended {
-		return
-	}
-	if ask.Kind != messages.AskResult {
-		a.wanted++
-	}
-	if a.wanted > a.settings.Limits.Calls {
-		a.fail(ctx, &messages.ScriptFailure{
-			Kind:    messages.FailureCalls,
-			Message: fmt.Sprintf("the script made more than %d calls, which is the most that one script may make", a.settings.Limits.Calls),
-			Hint:    "Split the work over several scripts, or ask the user to raise metamcp.execute.maxCalls.",
-		})
-		return
-	}
-	if len(a.calls)+a.asking >= a.settings.Limits.Concurrent {
-		a.reply(&messages.ScriptReply{ID: ask.ID, Err: &messages.ScriptError{
-			Code: string(messages.CodeSandbox), Server: ask.Server, Tool: ask.Tool, Retryable: true,
-			Message: fmt.Sprintf("%d calls of the script are under way, which is the most", len(a.calls)+a.asking),
-		}})
-		return
-	}
-	switch ask.Kind {
-	case messages.AskCall:
-		a.onCall(ctx, ask)
-	case messages.AskDiscover:
-		a.onDiscover(ctx, ask)
-	case messages.AskResult:
-		var want struct {
-			ID string `json:"id"`
-		}
-		_ = json.Unmarshal(ask.Args, &want) // what is no id has no result
-		a.asking++
-		ctx.Send(ctx.Parent(), &wantResult{a.self, ask.ID, a.run.Session, want.ID})
-	}
-}
-
-// onCall makes a call of the script one like all others.
-func (a *runActor) onCall(ctx *kernel.Context, ask *messages.ScriptAsk) {
-	call := &messages.Call{
-		Meta: messages.Meta{Trace: a.run.Trace, Session: a.run.Session}, ID: a.e.opts.NextCall(),
-		Server: ask.Server, Tool: ask.Tool, Args: ask.Args, Cancelled: &atomic.Bool{},
-	}
-	if ask.TimeoutMs > 0 {
-		call.Timeout = time.Duration(min(ask.TimeoutMs, int64(a.settings.Limits.Wall/time.Millisecond)+1)) * time.Millisecond
-		call.Deadline = time.Now().Add(call.Timeout)
-	}
-	call.Reply = scriptPort{a.e.sys, a.self, call.Trace}
-	if a.run.Begin != nil {
-		a.run.Begin(call)
-	}
-	c := &scriptCall{ask: ask, call: call}
-	a.calls[call.ID] = c
-	c.started = a.e.observer.began(messages.TraceCall, call, a.self.GetId())
-	if err := a.refused(call); err != nil {
-		a.onAnswer(ctx, &messages.Answer{Call: call.ID, Err: err, Server: call.Server})
-		return
-	}
-	own := *call
-	a.e.Call(&own)
-}
-
-// refused says why a call is not made at all, or nil.
-func (a *runActor) refused(call *messages.Call) *messages.Error {
-	if a.run.Only != nil && !slices.Contains(a.run.Only, call.Server) {
-		return &messages.Error{
-			Code: messages.CodeServerNotFound, Server: shortName(call.Server), Tool: shortName(call.Tool),
-			Message: strconv.Quote(shortName(call.Server)) + " is not one of the servers that this script may reach",
-			Hint:    "Use one of those that servers.list() names, or run the script with more servers.",
-		}
-	}
-	if len(call.Args) > 0 && (!isObject(call.Args) || !json.Valid(call.Args)) {
-		return &messages.Error{
-			Code: messages.CodeValidation, Server: shortName(call.Server), Tool: shortName(call.Tool),
-			Message: "the arguments are not a JSON object; nothing was sent", Hint: "Pass one object with the tool's arguments.",
-		}
-	}
-	return nil
-}
-
-// onAnswer ends a call of the script.
-func (a *runActor) onAnswer(_ *kernel.Context, answer *messages.Answer) {
-	c := a.calls[answer.Call]
-	if c == nil {
-		return
-	}
-	delete(a.calls, answer.Call)
-	a.e.observer.ended(messages.TraceReturn, c.call, c.started, answer, a.self.GetId())
-	if a.ended {
-		return // it is on record already
-	}
-	a.done++
-	value, err := scriptValue(answer, c.call, c.ask.Raw, int(a.settings.Limits.HeapBytes/replyShare))
-	outcome := OutcomeOK
-	if err != nil {
-		outcome = err.Code
-	}
-	a.record(c, outcome)
-	a.reply(&messages.ScriptReply{ID: c.ask.ID, Value: value, Err: err})
-	a.run.Reply.Progressed(a.done)
-}
-
-func (a *runActor) record(c *scriptCall, outcome string) {
-	if len(a.records) >= maxRunCalls {
-		a.more++
-		return
-	}
-	a.records = append(a.records, messages.RunCall{
-		Server: shortName(c.call.Server), Tool: shortName(c.call.Tool), Took: time.Since(c.started), Outcome: outcome,
-	})
-}
-
-// onDiscover searches on a worker goroutine, since a search may wait for
-// servers.
-func (a *runActor) onDiscover(ctx *kernel.Context, ask *messages.ScriptAsk) {
-	sys, self, search := ctx.System(), a.self, a.e.opts.Discover
-	found := func(value json.RawMessage, err *messages.Error) { sys.Send(self, &scriptFound{ask.ID, value, err}) }
-	a.asking++
-	if search == nil {
-		found(nil, &messages.Error{Code: messages.CodeSandbox, Message: "this host has no search"})
-		return
-	}
-	run, only, args := a.ctx, a.run.Only, ask.Args
-	sys.Go(func(host context.Context) {
-		searching, cancel := context.WithCancel(run)
-		defer cancel()
-		defer context.AfterFunc(host, cancel)()
-		found(search(searching, args, only))
-	}, func(any) {
-		found(nil, &messages.Error{Code: messages.CodeSandbox, Message: "the search broke inside metamcp", Hint: "Please report this with the log of the host."})
-	})
-}
-
-func (a *runActor) onKept(m *keptResultFound) {
-	a.asking--
-	r := &messages.ScriptReply{ID: m.ask, Value: m.value}
-	if m.value == nil {
-		r.Err = &messages.ScriptError{
-			Code:    string(messages.CodeSandbox),
-			Message: fmt.Sprintf("there is no such result any more: the newest %d of this client are kept, for %v", maxKept, keptFor),
-			Hint:    "Run the script that made it again.",
-		}
-	}
-	a.reply(r)
-}
-
-// reply answers what the script asked for, if it is still there.
-func (a *runActor) reply(r *messages.ScriptReply) {
-	if !a.ended && a.worker != nil {
-		a.worker.Reply(a.run.ID, r)
-	}
 }
 
 // onSaid passes a line of the console on.
@@ -429,7 +263,7 @@ func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool
 		a.record(c, string(messages.CodeCancelled))
 		a.e.Cancel(c.call, "its script has ended")
 	}
-	r.Calls, r.MoreCalls, r.Cancelled, r.Took = a.records, a.more, len(a.calls), time.Since(a.asked)
+	r.Calls, r.MoreCalls, r.Cancelled, r.Lost, r.Took = a.records, a.more, len(a.calls), a.lost, time.Since(a.asked)
 	r.Waited = r.Took
 	if !a.started.IsZero() {
 		r.Waited = a.started.Sub(a.asked)
@@ -458,47 +292,3 @@ func (a *runActor) onStopping(ctx *kernel.Context) {
 func (a *runActor) asCall() *messages.Call {
 	return &messages.Call{Meta: a.run.Meta, ID: a.run.ID, Tool: ExecuteTool}
 }
-
-// scriptPort sends the answer to a call to the actor of its run.
-type scriptPort struct {
-	sys   *kernel.System
-	run   *kernel.PID
-	trace uint64
-}
-
-// Answer implements messages.ReplyPort.
-func (p scriptPort) Answer(answer *messages.Answer) {
-	p.sys.SendFrom(kernel.Origin{Actor: answer.FromActor, Span: answer.FromSpan}, p.run, &scriptAnswer{answer, p.trace})
-}
-
-// Correlation is that of the request which the script came with.
-func (a *scriptAnswer) Correlation() uint64 { return a.trace }
-
-// scriptServers are the servers that a script sees.
-func (e *Engine) scriptServers(only []string) []messages.ScriptServer {
-	cat := e.view.Load()
-	names := e.dir.Names()
-	list := make([]messages.ScriptServer, 0, len(names))
-	tools := 0
-	for _, name := range names {
-		entry, ok := e.dir.Lookup(name)
-		if !ok || entry.Spec().Disabled || only != nil && !slices.Contains(only, name) {
-			continue
-		}
-		s := messages.ScriptServer{Name: name, Description: entry.Spec().Description, State: supervision.StateName(entry.Status().State)}
-		if known := cat.Server(name); known != nil && tools < maxScriptTools {
-			for _, t := range known.Entries {
-				if t.Enabled {
-					s.Tools = append(s.Tools, t.Tool.Name)
-				}
-			}
-			tools += len(s.Tools)
-		}
-		list = append(list, s)
-	}
-	return list
-}
-
-// maxScriptTools is from which number on the tools of further servers are not
-// told to every script; it may call them all the same.
-const maxScriptTools = 2000

@@ -185,6 +185,31 @@ func TestScriptCalls(t *testing.T) {
 	}
 }
 
+// What a tool reports of itself is counted apart from what failed here.
+func TestToolErrorsAreCounted(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.s.programs["fails"] = func(s *fakeScript) {
+		s.call("a", "do", `{"do":"iserror"}`)
+		s.call("a", "do", `{"do":"rpcerror"}`)
+		s.call("a", "do", `{"do":"say \"result\":{\"isError\":false,\"content\":[]}"}`)
+		s.call("a", "nothing", `{}`)
+		s.value("1")
+	}
+	r.valueOf(r.script("fails"))
+	if c := r.e.Counts(); c.Total != 4 || c.ToolErrors != 2 || c.Failed != 1 {
+		t.Errorf("counts %+v", c)
+	}
+	for result, want := range map[string]bool{
+		`{"isError":true}`: true, `{"isError" : true,"content":[]}`: true, `{"isError":false}`: false, `{"content":[{"isError":true}]}`: false,
+		`{"content":[{"isError":false}],"isError":true}`: true, `{"content":[{"type":"text","text":"\"isError\":true"}]}`: false, `{}`: false,
+	} {
+		if got := isToolError(json.RawMessage(result)); got != want {
+			t.Errorf("%s is an error: %t", result, got)
+		}
+	}
+}
+
 func TestScriptValues(t *testing.T) {
 	call := &messages.Call{Server: "s", Tool: "t"}
 	for name, c := range map[string]struct{ result, want string }{
@@ -398,7 +423,10 @@ func TestOneScriptAWorker(t *testing.T) {
 	if len(slices.Compact(took)) != 5 {
 		t.Errorf("five scripts ran in the workers %v", took)
 	}
-	r.s.until(t, "one worker is ready", func() bool { return r.e.SandboxStatus().Running == 0 && r.s.lives() == 1 })
+	r.s.until(t, "one worker is ready, and no other is left", func() bool {
+		workers := r.e.SandboxStatus().Workers
+		return len(workers) == 1 && workers[0].State == "ready" && r.s.lives() == 1
+	})
 	began := make(chan struct{})
 	r.s.programs["long"] = func(s *fakeScript) { close(began); s.hang() }
 	p := r.script("long")

@@ -40,6 +40,8 @@ type CallCounts struct {
 	InFlight int64  `json:"inFlight"`
 	Total    uint64 `json:"total"`
 	Failed   uint64 `json:"failed"` // ended with an error of ours
+	// ToolErrors are those that the tool, or its server, answered with an error.
+	ToolErrors uint64 `json:"toolErrors"`
 }
 
 // DropCounts counts what found no room in a bounded queue and was dropped,

@@ -44,6 +44,7 @@ type Script struct {
 	Language ScriptLanguage
 	Servers  []ScriptServer
 	Results  []string // ids of kept results that it may ask for
+	Args     []string // what it finds as args; nil: nothing
 	Limits   ScriptLimits
 }
 
@@ -162,6 +163,8 @@ type Run struct {
 	Timeout time.Duration
 	// Only are the servers that the script may reach; nil: all.
 	Only []string
+	// Args are what the script finds as args; nil: there is none.
+	Args []string
 	// Cancelled is set once the caller has given up.
 	Cancelled *atomic.Bool
 	Reply     RunPort
@@ -192,8 +195,18 @@ type RunReport struct {
 	// Cancelled is how many calls were under way when the script ended; nobody
 	// knows whether they took effect.
 	Cancelled int
-	Took      time.Duration // from the request to the answer
-	Waited    time.Duration // of that, until a worker took the script
+	// Lost tells of numbers that the script could not hold, for each tool once.
+	Lost   []LostDigits
+	Took   time.Duration // from the request to the answer
+	Waited time.Duration // of that, until a worker took the script
+}
+
+// LostDigits tells of an integer beyond those that JavaScript holds exactly.
+type LostDigits struct {
+	Server    string
+	Tool      string
+	Arguments bool   // it was sent, and not in a result
+	Number    string // as it was in the result, or in the arguments
 }
 
 // RunCall is one call that a script made.

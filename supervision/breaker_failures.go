@@ -246,13 +246,18 @@ func (b *breakerActor) unusable() *messages.Error {
 	case b.spec.Err != nil:
 		return b.spec.Err
 	case b.spec.Disabled:
-		return &messages.Error{
-			Code: messages.CodeConfiguration, Server: b.spec.Name,
-			Message: strconv.Quote(b.spec.Name) + " is disabled in the configuration (" + b.spec.Source + ")",
-			Hint:    `Ask the user to remove "disabled": true there if the server is wanted.`,
-		}
+		return Disabled(b.spec)
 	}
 	return nil
+}
+
+// Disabled is the error for a server that the configuration switches off.
+func Disabled(spec *messages.ServerSpec) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeConfiguration, Server: spec.Name,
+		Message: strconv.Quote(spec.Name) + " is disabled in the configuration (" + spec.Source + ")",
+		Hint:    `Ask the user to remove "disabled": true there if the server is wanted.`,
+	}
 }
 
 // NotFound is the error for a server that is not there.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/metamcp/metamcp/integration/clients"
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/clients"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/gallery"
 	"github.com/metamcp/metamcp/integration/install"

@@ -90,7 +90,7 @@ Exit status: 0 the log is whole, 1 it is broken or cannot be read.`,
 			if len(reports) == 0 {
 				return fmt.Errorf("there is no audit log at %s; a host that runs writes one", path)
 			}
-			if err := printAudit(cmd.OutOrStdout(), reports, asJSON); err != nil {
+			if err := printAudit(shown(cmd.OutOrStdout()), reports, asJSON); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(reports, func(r audit.Report) bool { return !r.Whole() }) {
@@ -178,7 +178,7 @@ then shows that nothing up to that entry was rewritten.`,
 				if err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", h, chain); err != nil {
+				if _, err := fmt.Fprintf(shown(cmd.OutOrStdout()), "%s  %s\n", h, chain); err != nil {
 					return err
 				}
 			}

@@ -51,7 +51,7 @@ func TestAuditCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Append(audit.Entry{Time: day.Add(-48 * time.Hour), Server: "files", Tool: "old", Outcome: "ok"})
-	l.Append(audit.Entry{Server: "git", Tool: "log", Outcome: "tool-error", Client: audit.Client{Name: "x\x1b[2J"}, Retries: 2})
+	l.Append(audit.Entry{Server: "git", Tool: "log", Request: 4711, Outcome: "tool-error", Client: audit.Client{Name: "x\x1b[2J"}, Retries: 2})
 	l.Append(audit.Entry{Kind: audit.KindProvision, Outcome: "ok", Decision: &audit.Decision{Decision: "recommended", Package: "@a/b"}})
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestAuditCommand(t *testing.T) {
 		{"a noted head", []string{"verify", "--head", noted}, []string{"whole"}, nil, "", ""},
 		{"another head", []string{"verify", "--head", none}, []string{"BROKEN", "rewritten"}, nil, "", "exit status 1"},
 		{"no head", []string{"verify", "--head", "x"}, nil, nil, "", "64 hexadecimal digits"},
-		{"list", []string{"list"}, []string{"TIME", "files", "tool-error", "2 retries", "recommended @a/b", "x\uFFFD[2J", "host h, pid 5"}, []string{"\x1b"}, "", ""},
+		{"list", []string{"list"}, []string{"TIME", "files", "  4711     call", "tool-error", "2 retries", "recommended @a/b", "x\uFFFD[2J", "host h, pid 5"}, []string{"\x1b"}, "", ""},
 		{"by server", []string{"list", "--server", "git"}, []string{"log"}, []string{"old", "start"}, "", ""},
 		{"by tool", []string{"list", "--tool", "old"}, []string{"files"}, []string{"git"}, "", ""},
 		{"errors", []string{"list", "--errors"}, []string{"git"}, []string{"files", "recommended", "start"}, "", ""},

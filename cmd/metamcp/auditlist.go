@@ -54,7 +54,7 @@ func newAuditList(c *common) *cobra.Command {
 			if older > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s left out; --limit 0 shows all\n", counted(older, "older entry is", "older entries are"))
 			}
-			return printEntries(cmd.OutOrStdout(), found, asJSON)
+			return printEntries(shown(cmd.OutOrStdout()), found, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&f.server, "server", "", "only those of this server")
@@ -122,13 +122,17 @@ func printEntries(out io.Writer, found []audit.Record, asJSON bool) error {
 		return nil
 	}
 	t := table{width: terminalWidth(out)}
-	t.row("TIME", "KIND", "CLIENT", "SERVER", "TOOL", "OUTCOME", "MS", "WHAT ELSE")
+	t.row("TIME", "REQUEST", "KIND", "CLIENT", "SERVER", "TOOL", "OUTCOME", "MS", "WHAT ELSE")
 	for _, r := range found {
 		ms := ""
 		if r.Kind == audit.KindCall || r.Kind == audit.KindExecute {
 			ms = strconv.FormatFloat(r.DurationMs, 'f', 1, 64)
 		}
-		t.row(r.Time.Local().Format(time.DateTime), printable(string(r.Kind)), printable(r.Client.Name), printable(r.Server), printable(r.Tool), printable(r.Outcome), ms, printable(besides(&r)))
+		request := ""
+		if r.Request != 0 { // the calls of a script have that of the script
+			request = strconv.FormatUint(r.Request, 10)
+		}
+		t.row(r.Time.Local().Format(time.DateTime), request, printable(string(r.Kind)), printable(r.Client.Name), printable(r.Server), printable(r.Tool), printable(r.Outcome), ms, printable(besides(&r)))
 	}
 	return t.print(out)
 }

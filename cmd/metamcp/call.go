@@ -99,11 +99,11 @@ func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, to
 			return err
 		}
 		if u.Progress != nil && progress {
-			fmt.Fprintln(cmd.ErrOrStderr(), "progress:", string(u.Progress))
+			fmt.Fprintln(shown(cmd.ErrOrStderr()), "progress:", string(u.Progress))
 		}
 		result = u.Result
 	}
-	if err := printResult(cmd.OutOrStdout(), result, raw); err != nil {
+	if err := printResult(shown(cmd.OutOrStdout()), result, raw); err != nil {
 		return err
 	}
 	if result.IsError {

@@ -44,7 +44,7 @@ func newFakeHost(stateDir string) *fakeHost {
 	now := time.Now()
 	return &fakeHost{logs: filepath.Join(stateDir, "logs"), status: messages.HostStatus{
 		Pool:     messages.PoolStatus{Size: 20, Used: 2, Idle: 1, MaxWaiters: 1024},
-		Calls:    messages.CallCounts{InFlight: 1, Total: 42, Failed: 2},
+		Calls:    messages.CallCounts{InFlight: 1, Total: 42, Failed: 2, ToolErrors: 1},
 		Sessions: 1,
 		Servers: []messages.HostServer{
 			{Name: "broken", State: "FAILED", Breaker: "open", Failures: 5, RetryAt: now.Add(time.Hour),
@@ -122,7 +122,7 @@ func TestControlCommands(t *testing.T) {
 		not       string   // in no output
 		err       string   // in the error
 	}{
-		{one, "status", exitOK, []string{"work (pid ", "metamcp 1.2.3", "/the/config.json", "2 of 20 places", "1 in flight, 42 since the start, 2 failed"}, "", ""},
+		{one, "status", exitOK, []string{"work (pid ", "metamcp 1.2.3", "/the/config.json", "2 of 20 places", "1 in flight, 42 since the start, 2 failed, 1 tool error"}, "", ""},
 		{one, "status work", exitOK, []string{"broken  failed", "open", "again in 1h0m: 5× [stdio-exit] exit status 1 second", "7 of 9", "off     disabled"}, "\x1b", ""},
 		{one, "status --json", exitOK, []string{`"name": "work"`, `"evictions": 0`}, "", ""},
 		{one, "status --config " + broken, exitOK, []string{"work (pid "}, "", ""},
@@ -263,13 +263,6 @@ func TestColoursKeepColumnsAligned(t *testing.T) {
 	}
 	if text != plain.String() {
 		t.Errorf("without its colours it is\n%s\nwant\n%s", text, &plain)
-	}
-}
-
-func TestTame(t *testing.T) {
-	var out bytes.Buffer
-	if n, err := (tame{&out}).Write([]byte("a\x1b[2Jb\tc\nd\x07")); n != 11 || err != nil || out.String() != "a[2Jb\tc\nd" {
-		t.Errorf("%d, %v, %q", n, err, &out)
 	}
 }
 

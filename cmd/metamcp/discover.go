@@ -52,12 +52,12 @@ like may have to download a server first, it waits as long as that may take.`,
 					return err
 				}
 				if asJSON || a.Tool != nil {
-					enc := json.NewEncoder(cmd.OutOrStdout())
+					enc := json.NewEncoder(shown(cmd.OutOrStdout()))
 					enc.SetIndent("", "  ")
 					enc.SetEscapeHTML(false)
 					return enc.Encode(a)
 				}
-				return printAnswer(cmd.OutOrStdout(), a)
+				return printAnswer(shown(cmd.OutOrStdout()), a)
 			})
 		},
 	}
@@ -91,8 +91,11 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		t.row("SERVER", "STATE", "TOOLS", "DESCRIPTION")
 		for _, s := range a.Servers {
 			tools := "?"
-			if s.Enabled != nil {
+			switch {
+			case s.Enabled != nil:
 				tools = strconv.Itoa(*s.Enabled)
+			case s.Tools != nil:
+				tools = strconv.Itoa(*s.Tools)
 			}
 			text := s.Description
 			if s.Error != "" {

@@ -70,7 +70,7 @@ func runDoctor(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlag
 			return usageError{fmt.Errorf("--server %s: there is no such server in the configuration; it has: %s", name, serverNames(p.Config))}
 		}
 	}
-	if !f.raw && !f.noStart && terminalWidth(cmd.OutOrStdout()) > 0 {
+	if !f.raw && !f.noStart && terminalWidth(shown(cmd.OutOrStdout())) > 0 {
 		// Who sits there should not wonder why nothing comes.
 		fmt.Fprintln(c.stderr, "looking; servers are started, which may take a minute …")
 	}
@@ -88,11 +88,11 @@ func runDoctor(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlag
 	results = byGroup(results)
 	sum := doctor.Summarize(results)
 	if f.raw {
-		enc := json.NewEncoder(cmd.OutOrStdout())
+		enc := json.NewEncoder(shown(cmd.OutOrStdout()))
 		enc.SetIndent("", "  ")
 		err = enc.Encode(doctorReport{Version: buildVersion(), Summary: sum, Results: results})
 	} else {
-		out := cmd.OutOrStdout()
+		out := shown(cmd.OutOrStdout())
 		width := terminalWidth(out)
 		err = printDoctor(out, results, sum, look{width: width, colours: width > 0 && os.Getenv("NO_COLOR") == ""}, f.verbose)
 	}

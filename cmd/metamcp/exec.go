@@ -26,7 +26,7 @@ func newExec(c *common) *cobra.Command {
 	var servers []string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "exec FILE|-",
+		Use:   "exec FILE|- [-- ARG...]",
 		Short: "Run a script that calls tools, in the sandbox of mcp_execute",
 		Long: `Run JavaScript or TypeScript in the sandbox that mcp_execute has: no files, no
 network, nothing but the tools of the configured servers. The script is the body
@@ -37,6 +37,7 @@ of an async function: await works everywhere, and return gives the value.
   servers.list()                what can be reached
   discover(query)               find tools
   sleep(ms), console.log(…)
+  args                          what stands behind --, an array of strings
 
 The value is printed to standard output, a string as it is, anything else as
 JSON; the console goes to standard error as it comes.
@@ -44,6 +45,7 @@ JSON; the console goes to standard error as it comes.
 Exit status: 0 done, 1 the script failed or could not be run, or returned
 before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 		Example: `  metamcp exec report.js
+  metamcp exec report.js -- 2026-11 --verbose
   echo 'return await servers.demo.add({a: 19, b: 23})' | metamcp exec --servers demo -`,
 		Args: args(oneFile),
 		RunE: func(cmd *cobra.Command, given []string) error {
@@ -51,7 +53,7 @@ before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 			if err != nil {
 				return err
 			}
-			req := metamcp.RunRequest{Code: code, Timeout: timeout, Servers: servers, Language: languageOf(given[0])}
+			req := metamcp.RunRequest{Code: code, Timeout: timeout, Servers: servers, Args: given[1:], Language: languageOf(given[0])}
 			if !cmd.Flags().Changed("servers") {
 				req.Servers = nil
 			}
@@ -66,9 +68,13 @@ before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 	return cmd
 }
 
-func oneFile(_ *cobra.Command, given []string) error {
-	if len(given) != 1 {
+func oneFile(cmd *cobra.Command, given []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(given) == 0 || dash == 0:
 		return errors.New(`exec needs one FILE, or "-" for standard input`)
+	case dash != 1 && len(given) > 1:
+		return errors.New(`exec takes one FILE; arguments for the script stand behind "--"`)
 	}
 	return nil
 }
@@ -90,10 +96,6 @@ func readScript(cmd *cobra.Command, name string) (string, error) {
 	case len(text) > maxScriptFile:
 		return "", fmt.Errorf("the script in %s has more than %s", from, size(maxScriptFile))
 	}
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	if bytes.HasPrefix(text, []byte("#!")) {
-		text = append([]byte("//"), text...) // in place of a line that only a shell knows
-	}
 	return string(text), nil
 }
 
@@ -110,7 +112,7 @@ func languageOf(name string) string {
 
 func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamcp.RunRequest, asJSON bool) error {
 	if !asJSON {
-		stderr := cmd.ErrOrStderr()
+		stderr := shown(cmd.ErrOrStderr())
 		req.Console = func(l metamcp.ConsoleLine) { fmt.Fprintln(stderr, l.Text) }
 	}
 	r, err := e.Run(ctx, req)
@@ -121,15 +123,15 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 		if rest, ok := strings.CutPrefix(note, "timeoutMs "); ok {
 			note = "--timeout " + rest
 		}
-		fmt.Fprintln(cmd.ErrOrStderr(), "metamcp:", note)
+		fmt.Fprintln(shown(cmd.ErrOrStderr()), "metamcp:", note)
 	}
 	switch {
 	case asJSON:
-		err = printRun(cmd.OutOrStdout(), r)
+		err = printRun(shown(cmd.OutOrStdout()), r)
 	case r.Failure != nil:
-		printFailure(cmd.ErrOrStderr(), r.Failure)
+		printFailure(shown(cmd.ErrOrStderr()), r.Failure)
 	default:
-		err = printValue(cmd.OutOrStdout(), r.Value)
+		err = printValue(shown(cmd.OutOrStdout()), r.Value)
 	}
 	if err == nil && (r.Failure != nil || r.NotAwaited > 0) {
 		return statusError(exitFailed)

@@ -64,6 +64,6 @@ func again(stateDir, name string) func(context.Context) (liveview.Source, error)
 
 // drawable tells that out is a terminal whose cursor can be moved.
 func drawable(out io.Writer) bool {
-	f, ok := out.(*os.File)
+	f, ok := fileOf(out)
 	return ok && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) && os.Getenv("TERM") != "dumb"
 }

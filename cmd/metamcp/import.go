@@ -53,7 +53,7 @@ Values of variables and headers are copied, and never shown.`,
 				return err
 			}
 			if !f.raw {
-				if err := printTaken(cmd.OutOrStdout(), plan); err != nil {
+				if err := printTaken(shown(cmd.OutOrStdout()), plan); err != nil {
 					return err
 				}
 			}

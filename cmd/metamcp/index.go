@@ -37,7 +37,7 @@ func newIndexStatus(c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printReport(cmd.OutOrStdout(), r, asJSON)
+			return printReport(shown(cmd.OutOrStdout()), r, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -65,7 +65,7 @@ first; the others learn theirs again when they are used.`,
 			if err != nil {
 				return err
 			}
-			return printReport(cmd.OutOrStdout(), r, asJSON)
+			return printReport(shown(cmd.OutOrStdout()), r, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -79,7 +79,7 @@ func newIndexExport(c *common) *cobra.Command {
 		Use: "export", Short: "Write what is kept as lines of JSON", Args: args(cobra.NoArgs),
 		Example: `  metamcp index export > index.jsonl`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return metamcp.ExportStore(c.sources(), cmd.OutOrStdout(), vectors)
+			return metamcp.ExportStore(c.sources(), shown(cmd.OutOrStdout()), vectors)
 		},
 	}
 	cmd.Flags().BoolVar(&vectors, "vectors", false, "with the numbers of each vector")

@@ -8,9 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -35,10 +33,7 @@ otherwise, so that no host needs to run.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			out := cmd.OutOrStdout()
-			if f, ok := out.(*os.File); ok && isTerminal(f) {
-				out = tame{out}
-			}
+			out := shown(cmd.OutOrStdout())
 			if host == "" {
 				return c.anyLogs(ctx, out, given[0], o)
 			}
@@ -109,21 +104,4 @@ func (c *common) anyLogs(ctx context.Context, out io.Writer, server string, o co
 		return fmt.Errorf("there is no log of %q in %s: the server wrote nothing to stderr, was never started, or has another name", server, folder)
 	}
 	return control.CopyLogs(ctx, out, files, o)
-}
-
-// tame keeps what servers write from steering a terminal.
-type tame struct{ out io.Writer }
-
-// Write implements io.Writer.
-func (t tame) Write(p []byte) (int, error) {
-	text := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, string(p))
-	if _, err := io.WriteString(t.out, text); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

@@ -45,12 +45,16 @@ func run() int {
 	// Clients that start a host often read nothing of its stderr: a full pipe
 	// must hold up neither the host nor its end.
 	const enough = time.Second
-	stderr := lossy.NewWriter(os.Stderr)
+	patient := lossy.NewWriter(os.Stderr)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), enough)
 		defer cancel()
-		_ = stderr.Close(ctx) // it has said itself what was dropped, where somebody reads
+		_ = patient.Close(ctx) // it has said itself what was dropped, where somebody reads
 	}()
+	var stderr io.Writer = patient
+	if isTerminal(os.Stderr) {
+		stderr = tame{patient}
+	}
 	cmd := newRoot(stderr)
 	err := cmd.ExecuteContext(context.Background())
 	var ended statusError

@@ -66,11 +66,11 @@ started. Memory is that of the process itself, without those that it started.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc := json.NewEncoder(shown(cmd.OutOrStdout()))
 				enc.SetIndent("", "  ")
 				return enc.Encode(list)
 			}
-			return printListing(cmd.OutOrStdout(), list, time.Now())
+			return printListing(shown(cmd.OutOrStdout()), list, time.Now())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -58,12 +58,12 @@ built-in list did; a note on standard error says so.`,
 					return registryError(err)
 				}
 				if asJSON {
-					return printJSON(cmd.OutOrStdout(), searchReport(a, trust.Load(cfg.Settings.TrustFile)))
+					return printJSON(shown(cmd.OutOrStdout()), searchReport(a, trust.Load(cfg.Settings.TrustFile)))
 				}
 				for _, note := range a.Notes {
 					fmt.Fprintln(cmd.ErrOrStderr(), "note:", printable(note))
 				}
-				return printFound(cmd.OutOrStdout(), a, trust.Load(cfg.Settings.TrustFile))
+				return printFound(shown(cmd.OutOrStdout()), a, trust.Load(cfg.Settings.TrustFile))
 			})
 		},
 	}

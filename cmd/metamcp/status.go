@@ -223,7 +223,8 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 		pool += fmt.Sprintf(", reserve %d of %d", p.ReserveUsed, p.Reserve)
 	}
 	head.row("pool", pool)
-	head.row("calls", fmt.Sprintf("%d in flight, %d since the start, %d failed", st.Calls.InFlight, st.Calls.Total, st.Calls.Failed))
+	head.row("calls", fmt.Sprintf("%d in flight, %d since the start, %d failed, %s", st.Calls.InFlight, st.Calls.Total, st.Calls.Failed,
+		counted(st.Calls.ToolErrors, "tool error", "tool errors")))
 	if sb := st.Sandbox; sb.Runs > 0 || sb.Running > 0 || sb.Waiting > 0 {
 		head.row("scripts", fmt.Sprintf("%d running, %d waiting, %d since the start, %d failed", sb.Running, sb.Waiting, sb.Runs, sb.Failed))
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -61,7 +60,7 @@ func cutTo(text string, width int, cut bool) string {
 
 // terminalWidth is the width of a terminal; 0 where out is none.
 func terminalWidth(out io.Writer) int {
-	f, ok := out.(*os.File)
+	f, ok := fileOf(out)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0
 	}

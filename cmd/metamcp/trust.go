@@ -60,9 +60,9 @@ Exit status: 1 where the file cannot be used, so that nobody is trusted.`,
 			}
 			p := trust.Load(path)
 			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), newTrustReport(p))
+				err = printJSON(shown(cmd.OutOrStdout()), newTrustReport(p))
 			} else {
-				err = printTrust(cmd.OutOrStdout(), p)
+				err = printTrust(shown(cmd.OutOrStdout()), p)
 			}
 			if err != nil {
 				return err
@@ -173,7 +173,7 @@ A name that imitates a well-known one is refused.`,
 			return err
 		}
 		return interruptible(cmd.Context(), "run it again", func(ctx context.Context) error {
-			return editTrust(ctx, cmd.OutOrStdout(), path, which, entries, remove, asJSON)
+			return editTrust(ctx, shown(cmd.OutOrStdout()), path, which, entries, remove, asJSON)
 		})
 	}
 	return cmd

@@ -116,7 +116,7 @@ var keyTable = []Key{
 	{Path: "execute.maxCalls", Flag: "execute-max-calls", Type: TypeInt, Default: "1000", Min: 1, Max: 1_000_000,
 		Doc: "Child calls that one mcp_execute may make.", ref: func(s *Settings) any { return &s.Execute.MaxCalls }},
 	{Path: "execute.codeKb", Flag: "execute-code", Type: TypeInt, Default: "50", Min: 1, Max: 10_240,
-		Doc: "Size of the code in KB.", ref: func(s *Settings) any { return &s.Execute.CodeKB }},
+		Doc: "Size of the code in KB of 1000 bytes.", ref: func(s *Settings) any { return &s.Execute.CodeKB }},
 	{Path: "execute.outputMb", Flag: "execute-output", Type: TypeInt, Default: "10", Min: 1, Max: 1024,
 		Doc: "Size of value and console output together in MB.", ref: func(s *Settings) any { return &s.Execute.OutputMB }},
 	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,

@@ -22,6 +22,7 @@ const sandboxName = "metamcp-sandbox"
 type executed struct {
 	Value          json.RawMessage
 	ValueBeginning string
+	ValueOutline   json.RawMessage
 	Result         string
 	Console        []string
 	Calls          []struct {
@@ -293,9 +294,9 @@ func TestExecuteErrors(t *testing.T) {
 		`{"code":null}`:                        `code: the script is required, a string`,
 		`{"script":"return 1"}`:                `script: no such argument; there are code, timeoutMs and language, and the script goes into "code"`,
 		`{"code":"return 1","more":1}`:         `more: no such argument; there are code, timeoutMs and language`,
-		`{"code":"return 1","timeoutMs":-1}`:   `timeoutMs: a number of milliseconds above 0 is expected, not -1`,
-		`{"code":"return 1","timeoutMs":"5s"}`: `timeoutMs: a number of milliseconds above 0 is expected, not a string: write 5000`,
-		`{"code":"return 1","timeoutMs":{}}`:   `timeoutMs: a number of milliseconds above 0 is expected, not an object`,
+		`{"code":"return 1","timeoutMs":-1}`:   `timeoutMs: a whole number of milliseconds from 1 on is expected, not -1`,
+		`{"code":"return 1","timeoutMs":"5s"}`: `timeoutMs: a whole number of milliseconds from 1 on is expected, not a string: write 5000`,
+		`{"code":"return 1","timeoutMs":{}}`:   `timeoutMs: a whole number of milliseconds from 1 on is expected, not an object`,
 		`{"code":"return 1","language":1}`:     `language: "javascript" or "typescript" is expected, not a number`,
 		`{"code":"return 1","language":"go"}`:  `the language "go" is not known`,
 		`["return 1"]`:                         `arguments: an object is expected, not an array`,
@@ -480,7 +481,7 @@ func TestExecuteLongResults(t *testing.T) {
 	t.Parallel()
 	c := host(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"search": map[string]any{"budgetTokens": 1000}})
 	x := c.execute(`console.log("made"); return Array.from({length: 5000}, (_, i) => ({id: i, text: "item " + i}))`)
-	if x.Value != nil || x.Result != "r1" || !strings.HasPrefix(x.ValueBeginning, `[{"id":0,`) || len(x.raw) > 4000 {
+	if x.Value != nil || x.Result != "r1" || !strings.HasPrefix(string(x.ValueOutline), `[{"id":0,`) || len(x.raw) > 4000 {
 		t.Fatalf("answer of %d bytes: %.300s", len(x.raw), x.raw)
 	}
 	if len(x.Notes) != 1 || !strings.Contains(x.Notes[0], "an array of 5000 items") || !strings.Contains(x.Notes[0], "await results.r1") || !slices.Equal(x.Console, []string{"made"}) {

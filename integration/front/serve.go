@@ -177,8 +177,14 @@ func (c *connection) take(line []byte, first bool, err error, limit int) (more b
 	return true, nil
 }
 
+// lookForReader is how often a session that drains looks whether its client can
+// still read.
+const lookForReader = 50 * time.Millisecond
+
 // drain waits until the requests in flight are answered. What is not after
-// timeout is answered with an error and ended.
+// timeout is answered with an error and ended. Work of our own, such as a
+// script, ends once nobody can read its answer; calls may have to take effect
+// and go on.
 func (c *connection) drain(timeout time.Duration) error {
 	c.stopStreams()
 	idle := make(chan struct{})
@@ -188,11 +194,22 @@ func (c *connection) drain(timeout time.Duration) error {
 	}()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	select {
-	case <-idle:
-		return nil
-	case <-c.out.Failed():
-	case <-timer.C:
+	look := time.NewTicker(lookForReader)
+	defer look.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-idle:
+			return nil
+		case <-look.C:
+			if readerGone(c.out.file) {
+				look.Stop()
+				c.stopWork()
+			}
+		case <-c.out.Failed():
+			waiting = false
+		case <-timer.C:
+			waiting = false
+		}
 	}
 	cut := c.abandon()
 	timer.Reset(flushTimeout)
@@ -214,6 +231,23 @@ func (c *connection) stopStreams() {
 	c.mu.Unlock()
 	for _, e := range entries {
 		if e.Stream {
+			e.Stop()
+		}
+	}
+}
+
+// stopWork ends what mcp-go works on, without an answer.
+func (c *connection) stopWork() {
+	c.mu.Lock()
+	entries := c.table.Entries()
+	for _, e := range entries {
+		if e.Stop != nil {
+			c.table.Cancel(e.ID)
+		}
+	}
+	c.mu.Unlock()
+	for _, e := range entries {
+		if e.Stop != nil {
 			e.Stop()
 		}
 	}

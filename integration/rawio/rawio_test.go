@@ -106,3 +106,36 @@ func TestReader(t *testing.T) {
 		t.Errorf("at the end: %v", err)
 	}
 }
+
+// A write of more than the pipe holds waits for the reader, and for the end
+// where there is none any more.
+func TestWriter(t *testing.T) {
+	r, w := pipe(t)
+	out, err := NewWriter(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := bytes.Repeat([]byte("0123456789"), 100<<10)
+	wrote := make(chan error, 1)
+	go func() {
+		n, err := out.Write(text)
+		if err == nil && n != len(text) {
+			err = io.ErrShortWrite
+		}
+		wrote <- err
+	}()
+	got := make([]byte, len(text))
+	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("what was read is not what was written: %v", err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+	if n, err := out.Write(nil); n != 0 || err != nil {
+		t.Errorf("writing nothing: %d, %v", n, err)
+	}
+	_ = r.Close()
+	if _, err := out.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("writing to nobody: %v, want EPIPE", err)
+	}
+}

@@ -113,7 +113,7 @@ func TestEscapes(t *testing.T) {
 			{"a server has no prototype", `return [Object.getPrototypeOf(servers), Object.getPrototypeOf(servers.files), servers.files instanceof Object]`, `[null,null,false]`, 0, ""},
 			{"a server's prototype cannot be set", `Object.setPrototypeOf(servers.files, Array.prototype)`, "", exception, "TypeError"},
 			{"servers cannot be extended", `Object.defineProperty(servers, "x", {value: 1})`, "", exception, "TypeError"},
-			{"a server that it may not reach", `return await servers.secret.read()`, "", exception, "there is no server"},
+			{"a server that it may not reach", `return ["secret" in servers, Object.keys(servers).includes("secret"), JSON.stringify(servers.list()).includes("secret")]`, `[false,false,false]`, 0, ""},
 			{"such a server by call", `return await servers.files.call.call({name: "secret"}, "x", {}).then(r => [r.server, r.tool])`, `["files","x"]`, 0, ""},
 			{"another tool by toString", `let n = 0; return await servers.files.call({toString: () => n++ ? "evil" : "read_file"}, {})`, "", exception, "must be a string"},
 			{"arguments with line feeds", `return (await servers.files.read_file({a: "\n{\"run\":1,\"outcome\":{}}\n"})).args.a.length`, `24`, 0, ""},

@@ -21,6 +21,8 @@ func FuzzFrames(f *testing.F) {
 	f.Add(frame(`{"run":1,"outcome":{"value":1,"failure":{"kind":"timeout"}}}`))
 	f.Add(frame(`{"ready":{}}`))
 	f.Add(frame(`{"run":1,"ask":{"kind":"nothing"}}`))
+	f.Add(frame(`{"run":1,"ask":{"id":1,"args":{}}}`))
+	f.Add(frame(`{"run":1,"outcome":{"failure":{"message":"x"}}}`))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Add([]byte{0, 0, 0, 9, '{'})
 	f.Fuzz(func(t *testing.T, data []byte) {

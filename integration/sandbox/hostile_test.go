@@ -115,7 +115,7 @@ func TestHostile(t *testing.T) {
 		{"too much waiting for a place", `await Promise.all(Array.from({length: 300}, () => servers.files.never({a: "x".repeat(1e5)})))`, sandbox.FailCalls, "arguments of calls that wait are over 1 MiB", 1},
 		{"unawaited promises by the thousand", `for (let i = 0; i < 50000; i++) (async () => { await null; throw new Error("x" + i) })(); await sleep(1); return "fine"`, 0, "", 0},
 		// Sources.
-		{"a source too long", "return 1 //" + strings.Repeat("x", 60000), sandbox.FailCode, "the limit is 50 KiB", 0},
+		{"a source too long", "return 1 //" + strings.Repeat("x", 60000), sandbox.FailCode, "is 60011 bytes long; the limit is 50 KB", 0},
 		{"invalid UTF-8", "return '\xff'", 0, "", 0}, // JSON has made it U+FFFD
 		{"a NUL", "return '\x00'", sandbox.FailSyntax, "NUL", 0},
 		{"2,000 nested arrow functions in TypeScript", "const x: any = " + strings.Repeat("() => (", 2000) + "1" + strings.Repeat(")", 2000) + "; return 1", sandbox.FailSyntax, "nested too deeply", 1},

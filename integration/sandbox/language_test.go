@@ -1,8 +1,11 @@
 package sandbox_test
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/sandbox"
 )
@@ -107,6 +110,66 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
+// The engine has no locales: what asks for one is refused, and does not do
+// something else.
+func TestLocales(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		`return (1234.5).toLocaleString()`:                                      `"1234.5"`,
+		`return ["b", "a"].sort((x, y) => x.localeCompare(y))`:                  `["a","b"]`,
+		`return "a".localeCompare("b", undefined)`:                              `-1`,
+		`return typeof new Date(0).toLocaleDateString()`:                        `"string"`,
+		`return [Number.prototype.toLocaleString.name, "toLocaleString" in {}]`: `["toLocaleString",true]`,
+	} {
+		if got := value(t, code); got != want {
+			t.Errorf("%s gives %s, want %s", code, got, want)
+		}
+	}
+	for _, code := range []string{
+		`return (1234.5).toLocaleString("en-US")`, `return 5n.toLocaleString("de")`, `return [1].toLocaleString("de")`,
+		`return "a".localeCompare("b", "de")`, `return "a".localeCompare("b", undefined, {numeric: true})`,
+		`return new Date(0).toLocaleDateString("en-US", {month: "long"})`, `return new Date(0).toLocaleTimeString("de")`,
+		`return new Date(0).toLocaleString(undefined, {timeZone: "UTC"})`, `return new Intl.NumberFormat("de").format(1)`,
+	} {
+		o, _ := js(t, code)
+		if f := o.Failure; f == nil || f.Kind != sandbox.FailUnsupported || f.Hint == "" || f.Line != 1 {
+			t.Errorf("%s: %+v, value %s", code, f, o.Value)
+		}
+	}
+}
+
+// A loop without anything in it that can fail has no place in the engine.
+func TestPlacesOfLoops(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]int{
+		"for (;;);": 1, "\n\n// a note\nwhile (true) {}": 4, "do {\n} while (true)": 1,
+	} {
+		o := launch(t, nil).run(t, &sandbox.Script{Code: code, Limits: sandbox.Limits{Wall: 200 * time.Millisecond}})
+		if f := o.Failure; f == nil || f.Kind != sandbox.FailTimeout || f.Line != want || f.Excerpt == "" {
+			t.Errorf("%q: %+v", code, f)
+		}
+	}
+}
+
+// What a script sees of an error's stack is its own: no line of the bridge.
+func TestStacks(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]string{
+		"its own":          `const f = () => { throw new Error("x") }; try { f() } catch (e) { return e.stack }`,
+		"of a call":        `try { await servers.files.fail() } catch (e) { return e.stack }`,
+		"of bad arguments": `try { await servers.files.fail(1) } catch (e) { return e.stack }`,
+		"of the bridge":    `try { servers.files = 1 } catch (e) { return e.stack }`,
+		"of a sleep":       `try { await sleep(-1) } catch (e) { return e.stack }`,
+		"of discover":      `try { await discover(1) } catch (e) { return e.stack }`,
+		"after an await":   `await null; try { await servers.files.fail() } catch (e) { return e.stack }`,
+	} {
+		got := value(t, code)
+		if lines := regexp.MustCompile(`:(\d+):\d+\)`).FindAllStringSubmatch(got, -1); len(lines) == 0 || slices.ContainsFunc(lines, func(l []string) bool { return l[1] != "1" }) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // Where something fails is told in the author's lines and columns.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
@@ -119,9 +182,11 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"syntax in the first line", `return 1 +* 2`, sandbox.FailSyntax, 1, 11, "Unexpected \"*\"", "* 2"},
 		{"syntax in a later line", "const a = 1;\n  foo( ;\n", sandbox.FailSyntax, 2, 8, "Unexpected \";\"", ";"},
-		{"a bracket too many", "if (1) {\n}\n}\nreturn 1", sandbox.FailSyntax, 4, 1, "one too many", "return"},
+		{"a bracket too many", "if (1) {\n}\n}\nreturn 1", sandbox.FailSyntax, 3, 1, "closes nothing", "}"},
+		{"a brace alone", "}", sandbox.FailSyntax, 1, 1, "closes nothing", "}"},
+		{"two braces too many", "if (1) {\n  return 2\n}}", sandbox.FailSyntax, 3, 2, "closes nothing", "}"},
 		{"a bracket too few", "if (1) {\n  return 1\n", sandbox.FailSyntax, 2, 11, "not closed", ""},
-		{"a wrapper that was closed", "})\n(async () => {", sandbox.FailSyntax, 2, 15, "not open", ""},
+		{"a wrapper that was closed", "})\n(async () => {", sandbox.FailSyntax, 2, 15, "closes nothing", ""},
 		{"thrown in the first line", `const x = null; x.y.z`, sandbox.FailException, 1, 18, "null", ".y.z"},
 		{"thrown in a later line", "const a = 1\n\nfunction g() {\n\tthrow new TypeError('hey')\n}\ng()", sandbox.FailException, 4, 21, "TypeError: hey", "('hey')"},
 		{"thrown after an await", "await null;\nawait null;\nnull.x", sandbox.FailException, 3, 5, "TypeError", ".x"},
@@ -130,6 +195,9 @@ func TestPlaces(t *testing.T) {
 		{"no such name", "let x = 1;\nreturn y + 1", sandbox.FailException, 2, 8, "'y' is not defined", "y + 1"},
 		{"a failed call", "const a = 1;\nawait servers.files.fail()", sandbox.FailException, 2, 25, "the tool says no", "()"},
 		{"an import", "const a = 1\nimport fs from 'fs'\n", sandbox.FailUnsupported, 2, 8, "imports a module", "fs from"},
+		{"an import of types", "import type {A} from 'x'\nreturn 1", sandbox.FailUnsupported, 1, 8, "imports types", "type {A}"},
+		{"a namespace", "namespace A { export const b = 1 }\nreturn A.b", sandbox.FailUnsupported, 1, 11, "declares a namespace", "A {"},
+		{"below a line for shells", "#!/usr/bin/env -S metamcp exec\nnull.x", sandbox.FailException, 2, 5, "TypeError", ".x"},
 		{"an export", "export const a = 1", sandbox.FailUnsupported, 1, 1, "exports", "export"},
 	}
 	for _, tt := range tests {

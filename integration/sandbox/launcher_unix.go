@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"io"
 	"os"
 	"syscall"
 
@@ -26,6 +27,14 @@ func tryWrite(f *os.File, data []byte) int {
 		return 0
 	}
 	return n
+}
+
+// fastReader reads a pipe of ours; see package rawio.
+func fastReader(f *os.File) io.Reader {
+	if r, err := rawio.NewReader(f); err == nil {
+		return r
+	}
+	return f
 }
 
 // rootDir is a worker's working directory: it holds no folder busy.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"io"
 	"os"
 	"syscall"
 
@@ -10,6 +11,8 @@ import (
 // tryWrite leaves everything to the writer: a pipe here has no way to take only
 // what fits.
 func tryWrite(*os.File, []byte) int { return 0 }
+
+func fastReader(f *os.File) io.Reader { return f }
 
 func rootDir() string { return os.Getenv("SYSTEMROOT") }
 

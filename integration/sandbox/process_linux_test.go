@@ -45,6 +45,9 @@ func TestProcess(t *testing.T) {
 	if env, err := os.ReadFile(proc + "environ"); err != nil || len(env) != 0 {
 		t.Errorf("environment %q %v", env, err)
 	}
+	if score, err := os.ReadFile(proc + "oom_score_adj"); err != nil || string(score) != "1000\n" {
+		t.Errorf("where memory is short it goes %q %v, want 1000: before all others", score, err)
+	}
 	if dir, err := os.Readlink(proc + "cwd"); err != nil || dir != "/" {
 		t.Errorf("folder %q %v", dir, err)
 	}

@@ -10,10 +10,10 @@ import (
 // The defaults of [Limits].
 const (
 	DefaultWall        = 120 * time.Second
-	DefaultCodeBytes   = 50 << 10
+	DefaultCodeBytes   = 50_000
 	DefaultHeapBytes   = 64 << 20
 	DefaultStackBytes  = 512 << 10
-	DefaultOutputBytes = 10 << 20
+	DefaultOutputBytes = 10_000_000
 	DefaultCalls       = 1000
 	DefaultConcurrent  = 32
 	DefaultTimers      = 10000
@@ -127,6 +127,7 @@ type Script struct {
 	Language Language `json:"language"`
 	Servers  []Server `json:"servers,omitempty"` // all that the script may reach
 	Results  []string `json:"results,omitempty"` // the ids that results.<id> may read
+	Args     []string `json:"args"`              // what it finds as args; nil: there is no such name
 	Limits   Limits   `json:"limits"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -84,7 +85,21 @@ func ReadFrame(r io.Reader, limit func() int64) (*Frame, error) {
 	if err := json.Unmarshal(body, &f); err != nil {
 		return nil, fmt.Errorf("sandbox: a frame does not parse: %w", err)
 	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	return &f, nil
+}
+
+// check refuses what JSON lets pass: a kind that is missing.
+func (f *Frame) check() error {
+	switch {
+	case f.Ask != nil && f.Ask.Kind == 0:
+		return errors.New("sandbox: a frame asks for nothing")
+	case f.Outcome != nil && f.Outcome.Failure != nil && f.Outcome.Failure.Kind == 0:
+		return errors.New("sandbox: a frame tells of a failure of no kind")
+	}
+	return nil
 }
 
 func readBody(r io.Reader, size int64) ([]byte, error) {

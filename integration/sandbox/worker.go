@@ -215,7 +215,7 @@ func (w *Worker) take() [][]byte {
 
 // read hears the process until its stream ends or breaks the rules.
 func (w *Worker) read() error {
-	r := bufio.NewReaderSize(w.stdout, 64<<10)
+	r := bufio.NewReaderSize(fastReader(w.stdout), 64<<10)
 	for {
 		f, err := ReadFrame(r, w.limit.Load)
 		if err != nil {

@@ -8,7 +8,7 @@
   const G = globalThis;
   const apply = Reflect.apply;
   const uncurry = (f) => Function.prototype.call.bind(f);
-  const O = Object, Err = Error, TErr = TypeError, RErr = RangeError, SyntaxError_ = SyntaxError, P = Promise, Prox = Proxy, Str = String, Num = Number;
+  const O = Object, Err = Error, TErr = TypeError, RErr = RangeError, P = Promise, Prox = Proxy, Str = String, Num = Number;
   const create = O.create, freeze = O.freeze, keysOf = O.keys, protoOf = O.getPrototypeOf, define = O.defineProperty;
   const describeProp = O.getOwnPropertyDescriptor;
   const ObjectProto = O.prototype, FunctionProto = Function.prototype;
@@ -18,7 +18,6 @@
   const tagOf = uncurry(ObjectProto.toString);
   const wellFormed = uncurry(Str.prototype.toWellFormed);
   const slice = uncurry(Str.prototype.slice);
-  const lower = uncurry(Str.prototype.toLowerCase);
   const charCode = uncurry(Str.prototype.charCodeAt);
   const indexOf = uncurry(Str.prototype.indexOf);
   const bigToString = uncurry(BigInt.prototype.toString);
@@ -29,14 +28,36 @@
   const setEach = uncurry(Set.prototype.forEach);
   const dateTime = uncurry(Date.prototype.getTime), now = Date.now;
   const then = uncurry(P.prototype.then);
+  const withResolvers = P.withResolvers.bind(P);
   const typedTag = uncurry(describeProp(protoOf(Uint8Array.prototype), Symbol.toStringTag).get);
   const typedLength = uncurry(describeProp(protoOf(Uint8Array.prototype), "length").get);
   const typedSlice = uncurry(protoOf(Uint8Array.prototype).slice);
   const bufferSlice = uncurry(ArrayBuffer.prototype.slice);
   const D = Date, M = Map, S = Set, RE = RegExp;
 
+  // cleaned leaves the author's frames in an error of ours.
+  const BRIDGE_LINE = 65536; // bridgeLine of engine.go
+  const cleaned = (e) => {
+    const all = e.stack;
+    let own = "";
+    for (let from = 0; from < all.length;) {
+      const feed = indexOf(all, "\n", from);
+      const end = feed < 0 ? all.length : feed + 1;
+      const frame = slice(all, from, end);
+      const at = indexOf(frame, "<eval>:");
+      let n = 0;
+      for (let i = at + 7; at >= 0 && i < frame.length; i++) {
+        const digit = charCode(frame, i) - 48;
+        if (digit < 0 || digit > 9) break;
+        n = n * 10 + digit;
+      }
+      if (at >= 0 && n < BRIDGE_LINE) own += frame;
+      from = end;
+    }
+    return define(e, "stack", { __proto__: null, value: own, writable: true, configurable: true, enumerable: false });
+  };
   const fault = (E, code, message, hint) => {
-    const e = new E(message);
+    const e = cleaned(new E(message));
     define(e, "code", { __proto__: null, value: code, enumerable: true, writable: true, configurable: true });
     if (hint !== undefined) define(e, "hint", { __proto__: null, value: hint, enumerable: true, writable: true, configurable: true });
     return e;
@@ -102,7 +123,7 @@
         default: size += 2;
       }
       if (size > budget) {
-        throw fault(RErr, "OUTPUT_LIMIT", `${what}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
+        throw fault(RErr, "OUTPUT_LIMIT", `${what()}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
       }
       return x;
     };
@@ -123,7 +144,7 @@
     let depth = 0;
     const full = () => {
       if (out.text.length > budget) {
-        throw fault(RErr, "OUTPUT_LIMIT", `${what}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
+        throw fault(RErr, "OUTPUT_LIMIT", `${what()}: more than ${budget} characters as JSON, which is the limit`, "use less of it: filter, slice or count in the script");
       }
     };
     const where = () => {
@@ -160,11 +181,11 @@
       if (lenient && x instanceof Err) return describeError(x).text;
       if (setHas(path, x)) {
         if (lenient) return "[Circular]";
-        throw fault(TErr, "NOT_JSON", `${what}: circular${where()}`, "return a part of it that does not contain itself");
+        throw fault(TErr, "NOT_JSON", `${what()}: circular${where()}`, "return a part of it that does not contain itself");
       }
       if (depth >= (lenient ? 12 : MAX_DEPTH)) {
         if (lenient) return "[…]";
-        throw fault(RErr, "NOT_JSON", `${what}: nested more than ${MAX_DEPTH} levels deep`, "flatten it before you return it");
+        throw fault(RErr, "NOT_JSON", `${what()}: nested more than ${MAX_DEPTH} levels deep`, "flatten it before you return it");
       }
       const list = isArray(x);
       const keys = list ? null : keysOf(x);
@@ -248,7 +269,7 @@
   const inspect = (v, budget) => {
     try {
       if (typeof v === "string") return wellFormed(v);
-      return serialise(v, budget, "this", true);
+      return serialise(v, budget, () => "this", true);
     } catch (e) {
       return isLimit(e) ? "[too long to show]" : "[cannot be shown]";
     }
@@ -285,23 +306,26 @@
   let limits = { budget: 0, maxSleep: 0 };
   let config = { servers: [], results: [] };
 
-  const begin = (start) => new P((resolve, reject) => {
-    // Made now, since later there is no frame of the author's on the stack.
-    const site = new Err("");
-    const id = start();
+  // begin is the promise of something that the host was asked for. The site is an
+  // error made where the author's code called, with as few frames above it as
+  // can be: later there is none of the author's on the stack, and each frame is
+  // dear.
+  const begin = (id, site) => {
     if (typeof id === "string") { // over a bound
       const f = parse(id);
-      reject(fault(RErr, f.code, f.message, f.hint));
-      return;
+      return rejected(fault(RErr, f.code, f.message, f.hint));
     }
-    mapSet(waiting, id, { resolve, reject, site });
-  });
+    const w = withResolvers();
+    mapSet(waiting, id, { resolve: w.resolve, reject: w.reject, site });
+    return w.promise;
+  };
   const rejected = (e) => new P((_, reject) => reject(e));
-  const ask = (kind, server, tool, args, opts) => begin(() => hostAsk(kind, server, tool, args, opts.timeoutMs, opts.raw));
+  const ordinary = freeze({ timeoutMs: 0, raw: false });
+  const ask = (kind, server, tool, args, opts, site) => begin(hostAsk(kind, server, tool, args, opts.timeoutMs, opts.raw), site);
 
   const options = (o) => {
+    if (o === undefined || o === null) return ordinary;
     const out = { timeoutMs: 0, raw: false };
-    if (o === undefined || o === null) return out;
     if (typeof o !== "object") throw fault(TErr, "VALIDATION_ERROR", "the options of a call are no object", "write {raw: true} or {timeoutMs: 5000}");
     const ks = keysOf(o);
     for (let i = 0; i < ks.length; i++) {
@@ -322,51 +346,22 @@
 
   const objectText = (args, what) => {
     if (args === undefined || args === null) return "{}";
-    if (typeof args !== "object" || isArray(args)) throw fault(TErr, "VALIDATION_ERROR", `${what} must be an object, not ${isArray(args) ? "an array" : "a " + typeof args}`, "write {name: value}");
+    if (typeof args !== "object" || isArray(args)) throw fault(TErr, "VALIDATION_ERROR", `${what()} must be an object, not ${isArray(args) ? "an array" : "a " + typeof args}`, "write {name: value}");
     const t = asJSON(args, limits.budget, what);
-    if (t === undefined || charCode(t, 0) !== 123) throw fault(TErr, "VALIDATION_ERROR", `${what} must be an object`, "write {name: value}");
+    if (t === undefined || charCode(t, 0) !== 123) throw fault(TErr, "VALIDATION_ERROR", `${what()} must be an object`, "write {name: value}");
     return t;
   };
 
-  const invoke = (server, tool, args, opts) => {
+  const invoke = (server, tool, args, opts, site) => {
     try {
       if (typeof tool !== "string" || tool === "") throw fault(TErr, "VALIDATION_ERROR", `the name of a tool of ${quote(server)} must be a string, not ${inspect(tool, 100)}`, `write servers[${quote(server)}].call("tool", {…})`);
       const o = options(opts);
-      return ask("call", server, wellFormed(tool), objectText(args, `the arguments of ${name(server)}.${name(tool)}`), o);
+      return ask("call", server, wellFormed(tool), objectText(args, () => `the arguments of ${name(server)}.${name(tool)}`), o, site);
     } catch (e) {
       return rejected(e);
     }
   };
 
-  // nearest returns up to three names that are like one.
-  const nearest = (wanted, names) => {
-    const w = slice(lower(wanted), 0, 64);
-    const found = [];
-    let n = 0;
-    for (let limit = 0; limit < 4 && n < 3; limit++) {
-      for (let i = 0; i < names.length && n < 3; i++) {
-        const c = slice(lower(names[i]), 0, 64);
-        const d = c === w ? 0 : indexOf(c, w) >= 0 || (c.length > 2 && indexOf(w, c) >= 0) ? 1 : distance(w, c);
-        if (d === limit && d < 4 && d <= w.length / 2 + 1) define(found, n++, { __proto__: null, value: names[i], enumerable: true });
-      }
-    }
-    return found;
-  };
-  const distance = (a, b) => {
-    let row = create(null);
-    for (let j = 0; j <= b.length; j++) row[j] = j;
-    for (let i = 1; i <= a.length; i++) {
-      const next = create(null);
-      next[0] = i;
-      for (let j = 1; j <= b.length; j++) {
-        const change = row[j - 1] + (charCode(a, i - 1) === charCode(b, j - 1) ? 0 : 1);
-        const grow = (row[j] < next[j - 1] ? row[j] : next[j - 1]) + 1;
-        next[j] = change < grow ? change : grow;
-      }
-      row = next;
-    }
-    return row[b.length];
-  };
   const listed = (names) => {
     let out = "";
     for (let i = 0; i < names.length && i < 10; i++) out += (i > 0 ? ", " : "") + quote(names[i]);
@@ -412,12 +407,12 @@
       let f = mapGet(made, key);
       if (f === undefined) {
         const real = mapGet(known, key) ?? key;
-        f = freeze((args, opts) => invoke(s.name, real, args, opts));
+        f = freeze((args, opts) => invoke(s.name, real, args, opts, new Err("")));
         mapSet(made, key, f);
       }
       return f;
     };
-    const call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts));
+    const call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts, new Err("")));
     return new Prox(target, {
       __proto__: null,
       get(_, key) {
@@ -448,21 +443,13 @@
     const list = () => parse(config.serversText);
     let listing = freeze(() => list());
     if (mapHas(known, "list") && mapHas(byName, "list")) listing = handle(mapGet(byName, "list"), () => list());
+    // A server that is not known is the host's to judge, with the first call: it
+    // knows which are disabled, and an error of a call can be caught as one.
     const server = (key) => {
-      const real = mapGet(known, key);
-      if (real === undefined) {
-        const near = nearest(key, names);
-        const message = wellFormed(`there is no server ${quote(name(key))}` + (near.length > 0 ? `; did you mean ${listed(near)}?` : ""));
-        const hint = wellFormed(names.length === 0 ? "this script can reach no server" : `servers.list() names them all: ${listed(names)}`);
-        const e = fault(Err, "SERVER_NOT_FOUND", message, hint);
-        define(e, "server", { __proto__: null, value: wellFormed(name(key)), writable: true, configurable: true, enumerable: true });
-        define(e, "retryable", { __proto__: null, value: false, writable: true, configurable: true, enumerable: true });
-        failedWrite(failed, e, `{"code":"SERVER_NOT_FOUND","server":${quote(wellFormed(name(key)))},"message":${quote(message)},"hint":${quote(hint)}}`);
-        throw e;
-      }
+      const real = mapGet(known, key) ?? key;
       let h = mapGet(made, real);
       if (h === undefined) {
-        h = handle(mapGet(byName, real), create(null));
+        h = handle(mapGet(byName, real) ?? { name: wellFormed(real), tools: [] }, create(null));
         mapSet(made, real, h);
       }
       return h;
@@ -499,11 +486,11 @@
         if (!mapHas(known, key)) {
           const c = key === "toString" ? () => "[results]" : common(key);
           if (c !== none) return c;
-          throw fault(Err, "RESULT_NOT_FOUND", `there is no kept result ${quote(name(key))}`, ids.length === 0 ? "nothing is kept of earlier runs, or it was too old" : `kept are ${listed(ids)}`);
+          return rejected(fault(Err, "RESULT_NOT_FOUND", `there is no kept result ${quote(name(key))}`, ids.length === 0 ? "nothing is kept of earlier runs, or it was too old" : `kept are ${listed(ids)}`));
         }
         let p = mapGet(made, key);
         if (p === undefined) {
-          p = ask("result", "", "", `{"id":${quote(key)}}`, { timeoutMs: 0, raw: false });
+          p = ask("result", "", "", `{"id":${quote(key)}}`, ordinary, new Err(""));
           mapSet(made, key, p);
         }
         return p;
@@ -533,7 +520,7 @@
       } else {
         throw fault(TErr, "VALIDATION_ERROR", `discover needs a query, not ${inspect(query, 100)}`, 'write await discover("read files")');
       }
-      return ask("discover", "", "", objectText(o, "the arguments of discover"), { timeoutMs: 0, raw: false });
+      return ask("discover", "", "", objectText(o, () => "the arguments of discover"), ordinary, new Err(""));
     } catch (e) {
       return rejected(e);
     }
@@ -544,7 +531,7 @@
     if (!(n >= 0) || n > limits.maxSleep) {
       return rejected(fault(RErr, "VALIDATION_ERROR", `sleep(${inspect(ms, 100)}): the time must be 0 to ${limits.maxSleep} milliseconds`, "sleep several times for longer waits"));
     }
-    return begin(() => hostSleep(n));
+    return begin(hostSleep(n), new Err(""));
   };
 
   // ---- what there is not ---------------------------------------------------
@@ -575,6 +562,27 @@
     for (const key of ["fetch", "XMLHttpRequest", "WebSocket", "EventSource"]) put(key, absent(key, net));
     for (const key of ["require", "importScripts"]) put(key, absent(key, mods));
     for (const key of ["SharedArrayBuffer", "Atomics", "std", "os", "bjson", "print", "scriptArgs", "navigator", "InternalError", "gc"]) delete G[key];
+    // The engine knows no locales: it would take the arguments and not do what
+    // they say.
+    const locale = (proto, key, first, instead) => {
+      const plainly = proto[key];
+      const f = {
+        [key](...args) {
+          for (let i = first; i < args.length; i++) {
+            if (args[i] !== undefined) throw fault(Err, "UNSUPPORTED", `${key} knows no locales and no options in this sandbox`, instead);
+          }
+          return apply(plainly, this, args);
+        },
+      }[key];
+      define(proto, key, { __proto__: null, value: f, writable: true, configurable: true, enumerable: false });
+    };
+    const digits = "format with toFixed, padStart and replace(/\\B(?=(\\d{3})+$)/g, \",\")";
+    const dates = "format with toISOString, getFullYear, getMonth and the like";
+    locale(Num.prototype, "toLocaleString", 0, digits);
+    locale(BigInt.prototype, "toLocaleString", 0, digits);
+    locale(Array.prototype, "toLocaleString", 0, digits);
+    for (const key of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) locale(D.prototype, key, 0, dates);
+    locale(Str.prototype, "localeCompare", 1, "compare toLowerCase() of both, or numbers as numbers: localeCompare(other) alone goes by code points");
     put("console", freeze(console));
     put("discover", freeze(discover));
     put("sleep", freeze(sleep));
@@ -628,24 +636,13 @@
     limits = config.limits;
     config.serversText = quote(config.servers);
     define(G, "servers", { __proto__: null, value: makeServers(), writable: false, configurable: false, enumerable: true });
+    if (config.args !== null) put("args", config.args, true);
     define(G, "results", { __proto__: null, value: makeResults(), writable: false, configurable: false, enumerable: true });
   };
 
   const report = (e) => {
     const d = describeError(e);
     hostFail(quote(d));
-  };
-
-  const main = (f) => {
-    let p;
-    try {
-      if (typeof f !== "function") throw fault(SyntaxError_, "NOT_CLOSED", "the code closes a brace that it did not open", "correct the code and send it again");
-      p = f();
-    } catch (e) {
-      report(e);
-      return;
-    }
-    end(p);
   };
 
   // end waits by await, which asks nothing of the promise but its constructor,
@@ -655,7 +652,7 @@
     try {
       const v = await p;
       hostSettled();
-      t = asJSON(v, limits.budget, "the value");
+      t = asJSON(v, limits.budget, () => "the value");
     } catch (e) {
       hostSettled();
       report(e);
@@ -670,7 +667,7 @@
     mapDelete(waiting, id);
     if (!ok) {
       const c = parse(t);
-      const e = w.site;
+      const e = cleaned(w.site);
       define(e, "message", { __proto__: null, value: c.message, writable: true, configurable: true, enumerable: false });
       const ks = ["code", "server", "tool", "class", "retryable", "hint", "retryAfterMs", "details"];
       for (let i = 0; i < ks.length; i++) {
@@ -684,6 +681,7 @@
     try {
       v = t === "" ? undefined : parse(t);
     } catch (e) {
+      cleaned(w.site);
       define(w.site, "message", { __proto__: null, value: `the answer cannot be read: ${text(() => e.message)}`, writable: true, configurable: true, enumerable: false });
       define(w.site, "code", { __proto__: null, value: "SANDBOX_ERROR", writable: true, configurable: true, enumerable: true });
       w.reject(w.site);
@@ -696,7 +694,7 @@
     switch (op) {
       case "settle": return settle(a, b, c);
       case "configure": return configure(a);
-      case "main": return main(a);
+      case "end": end(a); return;
       case "describe": return quote(describeError(a));
     }
   };

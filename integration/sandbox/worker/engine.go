@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"modernc.org/quickjs"
 
@@ -69,7 +68,7 @@ type engine struct {
 	tried   int64 // bytes that the script wrote to it, also those that were dropped
 	lines   int
 	dropped int
-	flood   *sandbox.Failure // the script wrote too much to its console
+	flood   atomic.Pointer[flood] // the script wrote too much to its console
 
 	settled  bool // the script's promise
 	outcome  *sandbox.Outcome
@@ -164,6 +163,7 @@ func newEngine(post func(*sandbox.Frame) error) (*engine, error) {
 type startConfig struct {
 	Servers []sandbox.Server `json:"servers"`
 	Results []string         `json:"results"`
+	Args    []string         `json:"args"` // null: none
 	Limits  bridgeLimits     `json:"limits"`
 }
 
@@ -187,7 +187,7 @@ func (e *engine) execute(s *sandbox.Script) *sandbox.Outcome {
 	e.vm.SetMemoryLimit(uintptr(e.limits.HeapBytes))
 	e.vm.SetMaxStackSize(uintptr(min(max(e.limits.StackBytes/bytesPerFrame, leastFrames), mostFrames)))
 	config, err := json.Marshal(startConfig{
-		Servers: orEmpty(s.Servers), Results: orEmpty(s.Results),
+		Servers: orEmpty(s.Servers), Results: orEmpty(s.Results), Args: s.Args,
 		Limits: bridgeLimits{Budget: e.limits.OutputBytes, MaxSleep: sandbox.MaxSleep.Milliseconds()},
 	})
 	if err != nil {
@@ -200,7 +200,14 @@ func (e *engine) execute(s *sandbox.Script) *sandbox.Outcome {
 	if failure != nil {
 		return e.finish(failure)
 	}
-	if err := e.call("main", main); err != nil {
+	// Called from here, the script has no frames of the bridge below its own.
+	promise, err := main.CallValue(quickjs.UndefinedValue)
+	if err != nil {
+		return e.finish(e.notBegun(err))
+	}
+	err = e.call("end", promise)
+	promise.Free()
+	if err != nil {
 		return e.finish(e.failureOf(err))
 	}
 	return e.finish(e.loop())
@@ -355,129 +362,10 @@ func (e *engine) flush() error {
 	return nil
 }
 
-// refusal is what the bridge throws.
-type refusal struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Hint    string `json:"hint"`
-}
-
-func refuse(code, message, hint string) (any, error) {
-	text, err := json.Marshal(refusal{code, message, hint})
-	return string(text), err
-}
-
-// hostAsk is called with kind, server, tool, args, timeoutMs and raw, and
-// returns an id, or a refusal as text.
-func (e *engine) hostAsk(args []any) (any, error) {
-	kind, server, tool, text := stringAt(args, 0), stringAt(args, 1), stringAt(args, 2), wellFormed(stringAt(args, 3))
-	a := &sandbox.Ask{Server: server, Tool: tool, Args: json.RawMessage(text), TimeoutMs: int64(numberAt(args, 4))}
-	if err := a.Kind.UnmarshalText([]byte(kind)); err != nil {
-		return nil, err
-	}
-	if len(args) > 5 {
-		a.Raw, _ = args[5].(bool)
-	}
-	if e.asks >= e.limits.Calls {
-		return refuse(codeCallLimit, fmt.Sprintf("this script has made %d calls, which is the limit", e.limits.Calls),
-			"do more with each call, or split the work over several scripts")
-	}
-	if size := int64(len(text)); size > e.limits.OutputBytes || e.queued+size > e.limits.OutputBytes {
-		return refuse(codeCallLimit, fmt.Sprintf("the arguments of calls that wait are over %s", bytesText(e.limits.OutputBytes)),
-			"await calls before you make more of them, or send less")
-	}
-	e.nextID++
-	a.ID = e.nextID
-	e.asks++
-	e.pending[a.ID] = &pending{ask: a}
-	e.queue = append(e.queue, a)
-	e.queued += int64(len(text))
-	return float64(a.ID), nil
-}
-
-// hostSleep is called with milliseconds and returns an id, or a refusal.
-func (e *engine) hostSleep(args []any) (any, error) {
-	if e.sleeps >= e.limits.Timers {
-		return refuse(codeCallLimit, fmt.Sprintf("%d sleeps are under way, which is the limit", e.limits.Timers), "await a sleep before you start more")
-	}
-	e.sleeps++
-	e.nextID++
-	id := e.nextID
-	d := time.Duration(numberAt(args, 0) * float64(time.Millisecond))
-	e.pending[id] = &pending{due: time.Now().Add(d), timer: time.AfterFunc(d, func() { e.inbox.put(event{slept: id}) })}
-	return float64(id), nil
-}
-
-// hostSay is called with a level and a text.
-func (e *engine) hostSay(args []any) (any, error) {
-	l := &sandbox.Line{Level: stringAt(args, 0), Text: stringAt(args, 1)}
-	if e.tried += int64(len(l.Text)) + lineCost; e.tried > e.limits.OutputBytes {
-		e.flooded()
-		return quickjs.Undefined{}, nil
-	}
-	if len(l.Text) > maxLine {
-		l.Text = strings.ToValidUTF8(l.Text[:maxLine], "") + "…"
-	}
-	e.say(l)
-	return quickjs.Undefined{}, nil
-}
-
-// flooded ends a script that does not stop writing to its console.
-func (e *engine) flooded() {
-	e.dropped++
-	if e.flood == nil {
-		e.flood = floodFailure(e.limits.OutputBytes)
-		e.outcome = &sandbox.Outcome{Failure: e.flood}
-	}
-	// Once more where the script goes on: an interrupt ends one async function,
-	// and another may have called it.
-	e.vm.Interrupt()
-}
-
-func (e *engine) say(l *sandbox.Line) {
-	if e.lines >= maxLines || e.said+int64(len(l.Text)) > e.limits.OutputBytes {
-		e.dropped++
-		return
-	}
-	e.lines++
-	e.said += int64(len(l.Text))
-	_ = e.post(&sandbox.Frame{Run: e.run, Line: l}) // where it fails the host is gone, and this process ends
-}
-
-func (e *engine) hostSettled([]any) (any, error) {
-	e.settled = true
-	return quickjs.Undefined{}, nil
-}
-
-// hostDone is called with the value as JSON, or "" for undefined.
-func (e *engine) hostDone(args []any) (any, error) {
-	if e.outcome != nil {
-		return quickjs.Undefined{}, nil
-	}
-	text := wellFormed(stringAt(args, 0))
-	if size := e.said + int64(len(text)); size > e.limits.OutputBytes {
-		e.outcome = &sandbox.Outcome{Failure: outputFailure(size, e.limits.OutputBytes)}
-		return quickjs.Undefined{}, nil
-	}
-	e.outcome = &sandbox.Outcome{}
-	if text != "" {
-		e.outcome.Value = json.RawMessage(text)
-	}
-	return quickjs.Undefined{}, nil
-}
-
-// hostFail is called with what the bridge knows of an exception.
-func (e *engine) hostFail(args []any) (any, error) {
-	if e.outcome == nil {
-		e.outcome = &sandbox.Outcome{Failure: e.thrown(stringAt(args, 0), sandbox.FailException)}
-	}
-	return quickjs.Undefined{}, nil
-}
-
 // finish completes the outcome.
 func (e *engine) finish(f *sandbox.Failure) *sandbox.Outcome {
 	o := e.outcome
-	if o == nil || f != nil && e.flood == nil { // what ends a flood of lines looks like a timeout
+	if o == nil || f != nil && e.flood.Load() == nil { // what ends a flood of lines looks like a timeout
 		o = &sandbox.Outcome{Failure: f}
 	}
 	for _, p := range e.pending {
@@ -494,54 +382,4 @@ func (e *engine) finish(f *sandbox.Failure) *sandbox.Outcome {
 	o.Dropped = e.dropped
 	o.Usage.Calls = e.asks - len(e.queue)
 	return o
-}
-
-// wellFormed replaces the surrogates without a partner in a JSON text. The
-// engine's writer has escaped them, and never writes another escape of that
-// kind.
-func wellFormed(text string) string {
-	const escape = `\ud`
-	if !strings.Contains(text, escape) {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); {
-		switch {
-		case text[i] != '\\':
-			b.WriteByte(text[i])
-			i++
-		case strings.HasPrefix(text[i:], escape) && i+len(`\udXXX`) <= len(text):
-			b.WriteRune(utf8.RuneError)
-			i += len(`\udXXX`)
-		default:
-			b.WriteString(text[i:min(i+2, len(text))])
-			i += 2
-		}
-	}
-	return b.String()
-}
-
-func stringAt(args []any, i int) string {
-	if i >= len(args) {
-		return ""
-	}
-	s, _ := args[i].(string)
-	return s
-}
-
-func numberAt(args []any, i int) float64 {
-	if i >= len(args) {
-		return 0
-	}
-	switch n := args[i].(type) {
-	case int:
-		return float64(n)
-	case int32:
-		return float64(n)
-	case int64:
-		return float64(n)
-	case float64:
-		return n
-	}
-	return 0
 }

@@ -21,7 +21,6 @@ const (
 	codeOutputLimit = "OUTPUT_LIMIT"
 	codeNotJSON     = "NOT_JSON"
 	codeUnsupported = "UNSUPPORTED"
-	codeNotClosed   = "NOT_CLOSED"
 )
 
 // described is what the bridge knows of an exception.
@@ -104,9 +103,6 @@ func explain(f *sandbox.Failure, d *described) {
 	case codeUnsupported:
 		f.Kind, f.Message = sandbox.FailUnsupported, d.Message
 	}
-	if d.Code == codeNotClosed {
-		f.Kind, f.Message = sandbox.FailSyntax, d.Message
-	}
 	if m := notDefined.FindStringSubmatch(d.Message); m != nil && d.Name == "ReferenceError" {
 		if hint, ok := elsewhere[m[1]]; ok {
 			f.Kind, f.Message, f.Hint = sandbox.FailUnsupported, m[1]+" is not available in this sandbox", hint
@@ -166,6 +162,16 @@ func (e *engine) failureOf(err error) *sandbox.Failure {
 	return f
 }
 
+// notBegun is for an error of the call that begins the script. Where that is
+// no function, its code has closed the brace around it.
+func (e *engine) notBegun(err error) *sandbox.Failure {
+	var thrown *quickjs.Error
+	if !errors.As(err, &thrown) && !e.overtime.Load() {
+		return e.source.braceFailure(e.source.end())
+	}
+	return e.failureOf(err)
+}
+
 // timeout says that the wall time is used up, and on what. err is what the
 // interrupted code threw, if there was any.
 func (e *engine) timeout(err error) *sandbox.Failure {
@@ -187,10 +193,17 @@ func (e *engine) timeout(err error) *sandbox.Failure {
 		}
 	}
 	if f.Line != 0 {
-		f.Message += fmt.Sprintf(", while it was at about line %d", f.Line)
+		f.Message += fmt.Sprintf(", while it was at about line %d, or in a loop right after it", f.Line)
 		return f
 	}
-	if what := e.awaited(); what != "" {
+	if what := e.awaited(); what == "" {
+		// The engine keeps places of what can fail alone: nothing like that came
+		// before the loop, or is in it.
+		if at := e.source.firstLoop(); at.line != 0 {
+			e.locate(f, at, "")
+			f.Message += fmt.Sprintf(", probably in the loop in line %d", at.line)
+		}
+	} else {
 		f.Message += ", while it waited for " + what
 		f.Hint = "give slow calls a {timeoutMs: …} of their own, run calls side by side with Promise.all, or split the work over several scripts"
 	}
@@ -283,12 +296,17 @@ func internalFailure(err error) *sandbox.Failure {
 	return &sandbox.Failure{Kind: sandbox.FailCrashed, Message: "the sandbox failed: " + err.Error(), Hint: "this is a bug of metamcp; try again, or write the script differently"}
 }
 
+// bytesText is a size in the unit that it was set in: memory in MiB, code and
+// output in KB and MB, which are thousands.
 func bytesText(n int64) string {
+	const kb, mb, mib = 1000, 1_000_000, 1 << 20
 	switch {
-	case n >= 1<<20 && n%(1<<20) == 0, n >= 10<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 10<<10:
-		return fmt.Sprintf("%d KiB", n>>10)
+	case n >= mib && n%mib == 0:
+		return fmt.Sprintf("%d MiB", n/mib)
+	case n >= mb && n%mb == 0, n >= 10*mb:
+		return fmt.Sprintf("%d MB", n/mb)
+	case n >= kb && n%kb == 0, n >= 1000*kb:
+		return fmt.Sprintf("%d KB", n/kb)
 	}
 	return fmt.Sprintf("%d bytes", n)
 }

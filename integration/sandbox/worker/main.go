@@ -39,8 +39,9 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	// once a second, which it cannot do here, and breaks over.
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
 	openfds.CloseFrom(3)
-	in = pollable(in)
-	p := &process{out: out}
+	in, out = pollable(in), pollable(out)
+	p := &process{out: fastWriter(out)}
+	goFirst()
 	meter := newMeter() // opens what it reads before nothing can be opened any more
 	e, err := newEngine(p.post)
 	if err != nil {
@@ -51,7 +52,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	if err := p.post(&sandbox.Frame{Ready: &status}); err != nil {
 		return exitBroken
 	}
-	r := bufio.NewReaderSize(in, 64<<10)
+	r := bufio.NewReaderSize(fastReader(in), 64<<10)
 	f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
 	if errors.Is(err, io.EOF) {
 		return exitDone
@@ -141,6 +142,8 @@ const (
 	// grace is how long an interrupted engine may go on: longer and it is in
 	// native code that does not look.
 	grace = 250 * time.Millisecond
+	// latestGrace is the same on a machine that leaves the process no time.
+	latestGrace = 8 * grace
 )
 
 // watch looks at a run from outside of the engine.
@@ -172,23 +175,31 @@ func roomFor(l sandbox.Limits) int64 {
 
 func (w *watch) run() {
 	var again time.Time
+	var used time.Duration // of the processors when the time was over
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for range tick.C {
 		if size := w.look(); size > w.most {
 			w.end(memoryFailure(fmt.Sprintf("the sandbox process grew to %s, over its limit of %s", bytesText(size), bytesText(w.most))))
 		}
+		if f := w.e.flood.Load(); f != nil && time.Since(f.since) > grace*raceFactor {
+			w.end(f.failure)
+		}
 		over := time.Since(w.e.began) - w.e.limits.Wall
 		if over < 0 {
 			continue
 		}
 		// Not at every look: an engine that was interrupted finds out where.
-		if !w.e.overtime.Swap(true) || time.Since(again) > interruptEvery {
+		first := !w.e.overtime.Swap(true)
+		if first {
+			used = now().cpu
+		}
+		if first || time.Since(again) > interruptEvery {
 			again = time.Now()
 			w.e.vm.Interrupt()
 		}
 		w.e.inbox.wake()
-		if over > grace*raceFactor {
+		if over > grace*raceFactor && now().cpu-used > grace*raceFactor/2 || over > latestGrace*raceFactor {
 			f := timeoutFailure(w.e.limits.Wall)
 			f.Message += " and could not be interrupted"
 			f.Hint = "one step of it takes very long: look for huge arrays, deep nesting, or much to parse at once"

@@ -34,6 +34,9 @@ type source struct {
 
 func newSource(code string) *source {
 	code = strings.TrimPrefix(code, "\ufeff")
+	if rest, ok := strings.CutPrefix(code, "#!"); ok {
+		code = "//" + rest // a line for a shell
+	}
 	return &source{code: code, lines: strings.Split(code, "\n")}
 }
 
@@ -93,6 +96,19 @@ func (s *source) end() position {
 		}
 	}
 	return position{1, 1}
+}
+
+var loopWord = regexp.MustCompile(`^(?:[^"'` + "`" + `/]*\W)?(for|while|do)\b`)
+
+// firstLoop is where the first loop of the text begins, as far as that can be
+// seen without understanding it; line 0: there is none.
+func (s *source) firstLoop() position {
+	for n, line := range s.lines {
+		if m := loopWord.FindStringSubmatchIndex(line); m != nil {
+			return position{n + 1, utf8.RuneCountInString(line[:m[2]]) + 1}
+		}
+	}
+	return position{}
 }
 
 const excerptWidth = 100
@@ -217,17 +233,40 @@ func (s *source) parseFailure(m api.Message) *sandbox.Failure {
 	if l := m.Location; l != nil {
 		column := utf8.RuneCountInString(l.LineText[:min(l.Column, len(l.LineText))]) + 1
 		got := s.unwrapped(l.Line, column)
-		switch {
+		switch brace := s.braceBefore(got); {
+		case strings.HasPrefix(text, wrapperClosed) && brace.line > 0:
+			return s.braceFailure(brace)
 		case got.line == 0:
 			text = "the code ends early: a bracket, brace or quote is not closed"
-		case strings.HasPrefix(text, wrapperClosed):
-			text += "; a closing brace before it may be one too many"
-			p = got
 		default:
 			p = got
 		}
 	}
 	return s.syntaxFailure(text, p)
+}
+
+// braceBefore is the last closing brace before a place, and before the end
+// where that is not known; line 0 where there is none.
+func (s *source) braceBefore(p position) position {
+	if p.line == 0 {
+		p = position{len(s.lines), len(s.lines[len(s.lines)-1]) + 1}
+	}
+	for n := p.line; n > 0; n-- {
+		text := []rune(s.lines[n-1])
+		if n == p.line {
+			text = text[:min(len(text), max(p.column-1, 0))]
+		}
+		for i := len(text) - 1; i >= 0; i-- {
+			if text[i] == '}' {
+				return position{n, i + 1}
+			}
+		}
+	}
+	return position{}
+}
+
+func (s *source) braceFailure(p position) *sandbox.Failure {
+	return s.syntaxFailure("this brace closes nothing, or more than was opened", p)
 }
 
 // engineFailure is what the engine says.
@@ -246,6 +285,8 @@ func (s *source) engineFailure(err error) *sandbox.Failure {
 var (
 	moduleWord = regexp.MustCompile(`^\s*(import|export)\b\s*[^\s(.=]`)
 	rightAfter = regexp.MustCompile(`^(import|export)\b`)
+	typeImport = regexp.MustCompile(`\bimport\s+type\b`)
+	namespace  = regexp.MustCompile(`^\s*(?:declare\s+)?(namespace|module|global)\s+[\w$"'{.]`)
 )
 
 func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
@@ -260,6 +301,12 @@ func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 	}
 	line := s.lines[p.line-1]
 	at := min(max(p.column-1, 0), len(line))
+	if m := namespace.FindStringSubmatch(line); m != nil {
+		f.Kind = sandbox.FailUnsupported
+		f.Message = fmt.Sprintf("line %d declares a %s, and a script is the body of a function, where there is none", p.line, m[1])
+		f.Hint = "write an object, or functions and constants as they are"
+		return f
+	}
 	word := ""
 	if m := moduleWord.FindStringSubmatch(line); len(m) > 1 {
 		word = m[1]
@@ -271,6 +318,10 @@ func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 		f.Kind = sandbox.FailUnsupported
 		f.Message = fmt.Sprintf("line %d imports a module, and there are no modules in this sandbox", p.line)
 		f.Hint = "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
+		if typeImport.MatchString(line) {
+			f.Message = fmt.Sprintf("line %d imports types, and there are no modules in this sandbox", p.line)
+			f.Hint = "leave the import out: types are taken off and not checked; declare those that you want in the script itself"
+		}
 	case "export":
 		f.Kind = sandbox.FailUnsupported
 		f.Message = fmt.Sprintf("line %d exports something, and a script is no module", p.line)

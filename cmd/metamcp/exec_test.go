@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What stands behind -- is the script's own.
+func TestExecArguments(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	cfg, script := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "script.js")
+	for file, text := range map[string]string{
+		cfg: `{"mcpServers": {}}`, script: "#!/usr/bin/env -S metamcp exec\nreturn JSON.stringify(args)",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec := func(given ...string) (string, error) {
+		var out bytes.Buffer
+		cmd := newRoot(&out)
+		cmd.SetArgs(append([]string{"exec", "--config", cfg}, given...))
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		err := cmd.ExecuteContext(t.Context())
+		return strings.TrimSpace(out.String()), err
+	}
+	for want, given := range map[string][]string{
+		`[]`:                      {script},
+		`["a","--timeout","b c"]`: {script, "--", "a", "--timeout", "b c"},
+		`["-","--"]`:              {script, "--timeout", "60s", "--", "-", "--"},
+	} {
+		if got, err := exec(given...); err != nil || got != want {
+			t.Errorf("%q: %s, %v, want %s", given, got, err, want)
+		}
+	}
+	for want, given := range map[string][]string{
+		"needs one FILE":         {},
+		"exec needs one FILE":    {"--", script},
+		`stand behind "--"`:      {script, "more.js"},
+		`script stand behind "-`: {script, "more.js", "--", "a"},
+	} {
+		_, err := exec(given...)
+		var usage usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", given, err, want)
+		}
+	}
+	long := make([]string, 20)
+	for i := range long {
+		long[i] = strings.Repeat("x", 100_000)
+	}
+	if _, err := exec(append([]string{script, "--"}, long...)...); err == nil || !strings.Contains(err.Error(), "2000000 bytes") {
+		t.Errorf("two megabytes of arguments: %v", err)
+	}
+}

@@ -1,0 +1,61 @@
+package metamcp
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/metamcp/metamcp/index"
+)
+
+// slowRanking counts the searches that are under way.
+type slowRanking struct {
+	index.Ranker
+	now, most *atomic.Int64
+	begun     chan struct{}
+	end       chan struct{}
+}
+
+func (r slowRanking) Search(*index.Catalog, index.Query) []index.Match {
+	r.most.Store(max(r.most.Load(), r.now.Add(1)))
+	r.begun <- struct{}{}
+	<-r.end
+	r.now.Add(-1)
+	return []index.Match{{Score: 1}}
+}
+
+// No more searches of scripts run at once than there are turns; who gives up
+// holds none and gets none.
+func TestSearchesInTurn(t *testing.T) {
+	const all = 20
+	shared := make(turns, 2)
+	slow := slowRanking{now: new(atomic.Int64), most: new(atomic.Int64), begun: make(chan struct{}, all), end: make(chan struct{})}
+	gaveUp, cancel := context.WithCancel(t.Context())
+	var found, none atomic.Int64
+	var searches sync.WaitGroup
+	for i := range all {
+		ctx := t.Context()
+		if i%2 == 1 {
+			ctx = gaveUp
+		}
+		searches.Go(func() {
+			if len(inTurn{slow, ctx, shared}.Search(nil, index.Query{})) == 1 {
+				found.Add(1)
+			} else {
+				none.Add(1)
+			}
+		})
+	}
+	<-slow.begun
+	<-slow.begun
+	cancel()
+	close(slow.end)
+	searches.Wait()
+	if slow.most.Load() > 2 {
+		t.Errorf("%d searches at once, want 2", slow.most.Load())
+	}
+	if found.Load() < all/2 || found.Load()+none.Load() != all {
+		t.Errorf("%d searches found something, %d gave up", found.Load(), none.Load())
+	}
+}
