@@ -25,8 +25,8 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	}
 	switch c.state {
 	case messages.StateIdle, messages.StateActive:
-		if c.ready {
-			c.send(ctx, call)
+		if c.ready && !c.gated() {
+			c.sendVetted(ctx, call)
 			return
 		}
 	case messages.StateConnecting:
@@ -39,7 +39,7 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 		c.handled++
 		c.answer(call, &messages.Answer{Err: &messages.Error{
 			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
-			Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + " to start",
+			Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + " to be ready",
 			Hint:    "Wait until the server is connected, then call again.",
 		}})
 		return
@@ -48,6 +48,7 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	if !call.Deadline.IsZero() {
 		c.arm(ctx, call.Deadline)
 	}
+	c.listForGate(ctx)
 }
 
 // send gives a call to the child.

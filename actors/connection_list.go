@@ -191,11 +191,13 @@ func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) 
 			Message: strconv.Quote(c.spec.Name) + " is connected but did not list its tools: " + failure,
 			Hint:    "This is a fault of the server; its log may say more.",
 		}})
+		c.gateFailed(ctx, l, failure)
 	} else {
+		run := c.judge(ctx, l)
 		c.sys.Send(c.deps.index, &messages.Listing{
 			Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
 			Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
-			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr,
+			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Run: run,
 		})
 	}
 	if l.again {
