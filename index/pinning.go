@@ -47,7 +47,7 @@ type (
 		accepted map[string]messages.Accepted
 		broke    any // why the worker did nothing
 	}
-	keepLate   struct{}
+	keepLate struct{}
 )
 
 // keepPause is how long a server whose differences were recorded waits before
