@@ -72,18 +72,18 @@ func TestWhatIsAChange(t *testing.T) {
 func TestHostileDefinitions(t *testing.T) {
 	deep := strings.Repeat("[", 9000)
 	for what, text := range map[string]string{
-		"deep":     `{"name":"x","inputSchema":` + deep + `"` + strings.Repeat("y", 1<<20) + `"` + strings.Repeat("]", 9000) + `}`,
-		"large":    `{"name":"x","description":"` + strings.Repeat("y", 60<<20) + `"}`,
-		"no JSON":  `{"name":"x"`,
-		"no tool":  `"x"`,
-		"empty":    ``,
-		"exponent": `{"name":"x","maximum":1e999999999}`,
+		"deep":    `{"name":"x","inputSchema":` + deep + `"` + strings.Repeat("y", 1<<20) + `"` + strings.Repeat("]", 9000) + `}`,
+		"large":   `{"name":"x","description":"` + strings.Repeat("y", 60<<20) + `"}`,
+		"no JSON": `{"name":"x"`,
+		"no tool": `"x"`,
+		"empty":   ``,
+		"power":   `{"maximum":1e999999999}`,
 	} {
 		t.Run(what, func(t *testing.T) {
 			if got := pins.Canonical(json.RawMessage(text)); string(got) != text {
 				t.Errorf("becomes %.200s", got)
 			}
-			if pins.PrintOf(json.RawMessage(text)) == pins.PrintOf(json.RawMessage(text+" ")) && what != "exponent" {
+			if pins.PrintOf(json.RawMessage(text)) == pins.PrintOf(json.RawMessage(text+" ")) && what != "power" {
 				t.Error("is not told from another one")
 			}
 		})

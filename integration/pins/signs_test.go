@@ -1,0 +1,138 @@
+package pins_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/pins"
+)
+
+var codePoint = regexp.MustCompile(`\\u\{[0-9a-f]+\}`)
+
+// lines reads a list of descriptions.
+func lines(t testing.TB, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSuffix(line, "\n"); line == "" || line[0] == '#' {
+			continue
+		}
+		line = codePoint.ReplaceAllStringFunc(line, func(s string) string {
+			n, err := strconv.ParseInt(s[3:len(s)-1], 16, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(rune(n))
+		})
+		list = append(list, strings.ReplaceAll(line, `\n`, "\n"))
+	}
+	return list
+}
+
+func definition(t testing.TB, members map[string]any) json.RawMessage {
+	t.Helper()
+	raw, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestPoisonedDescriptionsAreSeen(t *testing.T) {
+	list := lines(t, "testdata/poisoned.txt")
+	if len(list) != 40 {
+		t.Fatalf("%d descriptions", len(list))
+	}
+	for _, text := range list {
+		if signs := pins.Signs(definition(t, map[string]any{"name": "x", "description": text})); len(signs) == 0 {
+			t.Errorf("not seen: %q", text)
+		}
+		// Wherever it stands.
+		deep := map[string]any{"name": "x", "inputSchema": map[string]any{"properties": map[string]any{"a": map[string]any{"description": text}}}}
+		if signs := pins.Signs(definition(t, deep)); len(signs) == 0 {
+			t.Errorf("not seen in a schema: %q", text)
+		}
+	}
+}
+
+// TestHonestCatalog counts what is flagged in a catalog of real tools, one JSON
+// object with tool, description and input_schema a line, where there is one.
+func TestHonestCatalog(t *testing.T) {
+	path := os.Getenv("METAMCP_RETRIEVAL")
+	if path == "" {
+		t.Skip("METAMCP_RETRIEVAL names no folder with a catalog.jsonl")
+	}
+	data, err := os.ReadFile(path + "/catalog.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, flagged := 0, 0
+	scan := bufio.NewScanner(bytes.NewReader(data))
+	scan.Buffer(nil, 1<<22)
+	for scan.Scan() {
+		var tool struct {
+			Source, Tool, Description string
+			Schema                    json.RawMessage `json:"input_schema"`
+		}
+		if err := json.Unmarshal(scan.Bytes(), &tool); err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if tool.Schema == nil {
+			tool.Schema = json.RawMessage(`{}`)
+		}
+		if signs := pins.Signs(definition(t, map[string]any{"name": tool.Tool, "description": tool.Description, "inputSchema": tool.Schema})); len(signs) > 0 {
+			flagged++
+			t.Logf("%s %s: %v: %.600q", tool.Source, tool.Tool, signs, tool.Description)
+		}
+	}
+	t.Logf("%d of %d are flagged", flagged, n)
+	if flagged*1000 > n {
+		t.Errorf("%d of %d honest tools are flagged", flagged, n)
+	}
+}
+
+func TestHonestDescriptionsAreNot(t *testing.T) {
+	for _, text := range lines(t, "testdata/honest.txt") {
+		if signs := pins.Signs(definition(t, map[string]any{"name": "x", "description": text})); len(signs) > 0 {
+			t.Errorf("%v are seen in %q", signs, text)
+		}
+	}
+}
+
+// TestUnseenPoison holds the rules to what they are worth beyond the texts that
+// they were made for. docs/PINS.md has the figure.
+func TestUnseenPoison(t *testing.T) {
+	seen := 0
+	list := lines(t, "testdata/unseen.txt")
+	for _, text := range list {
+		if signs := pins.Signs(definition(t, map[string]any{"name": "x", "description": text})); len(signs) > 0 {
+			seen++
+		} else {
+			t.Logf("not seen: %q", text)
+		}
+	}
+	t.Logf("%d of %d are seen", seen, len(list))
+	if want := len(list) / 2; seen < want {
+		t.Errorf("%d of %d are seen, want at least %d", seen, len(list), want)
+	}
+}
+
+func BenchmarkSigns(b *testing.B) {
+	text := strings.Repeat("Lists the issues of a repository, newest first, with their labels and who they are assigned to. ", 6)
+	def := definition(b, map[string]any{"name": "list_issues", "description": text, "inputSchema": map[string]any{"type": "object"}})
+	b.SetBytes(int64(len(def)))
+	for b.Loop() {
+		pins.Signs(def)
+	}
+}
