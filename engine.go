@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -76,6 +77,7 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
+	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
 	audit     *auditor             // nil: none
 	telemetry *telemetry.Telemetry // set before the first call
@@ -128,6 +130,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		}
 	}
 	e.audit = e.newAuditor(&st)
+	keeper := newKeeper(e, &st)
 	var launcher actors.Launcher
 	launcher, err = e.launcher(cfg)
 	if err != nil {
@@ -140,6 +143,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	e.core, err = actors.NewEngine(actors.Options{
 		Sandbox: scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,
 		Launcher: launcher, Cache: cache, StorePath: storePath(&st), Settings: poolSettings(st.Pool),
+		Keeper:     keeper,
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
@@ -162,11 +166,15 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	e.report(cfg)
 	e.core.UseEmbedder(e.embedder(cfg))
 	servers := usable(cfg.Servers)
+	e.core.SetPins(pinMode(cfg))
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
 	}
 	e.startTelemetry(&st)
 	if e.opts.Watch {
+		if keeper.store != nil {
+			e.pins = keeper.store.Watch(e.pinsChanged)
+		}
 		e.watcher = config.Watch(e.opts.Sources, cfg, e.changed)
 	}
 	if st.StateDir != "" {
@@ -338,6 +346,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	if embedderSettings(old) != embedderSettings(cfg) {
 		e.core.UseEmbedder(e.embedder(cfg))
 	}
+	e.core.SetPins(pinMode(cfg))
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
 	return e.core.Apply(ctx, change)
 }
@@ -354,6 +363,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	if e.watcher != nil {
 		e.watcher.Stop()
 	}
+	e.pins.Close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 	if e.guard != nil {
 		e.guard.Close()

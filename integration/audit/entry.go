@@ -20,6 +20,11 @@ const (
 	KindExecute Kind = "execute"
 	// KindProvision is one provisioning decision; its Decision is set.
 	KindProvision Kind = "provision"
+	// KindPins is what became of the definitions of a server's tools: its
+	// Decision is "accepted" (the first listing), "changed" (tools are not as
+	// accepted), "approved" (by a person) or "suspicious" (texts that read like
+	// orders to a model), and its Reason names the tools.
+	KindPins Kind = "pins"
 	// KindStart is a host that began to write.
 	KindStart Kind = "start"
 	// KindStop is a host that ended in order.

@@ -91,6 +91,7 @@ type Settings struct {
 	ToolRules       []ToolRule
 	RegistryURL     string
 	TrustFile       string // absolute path
+	Pins            string // "off", "warn" or "hold"
 	Execute         ExecuteSettings
 	// Expose are patterns of child tools that clients see beside the four.
 	Expose    []string

@@ -266,7 +266,9 @@ func join(members []member) []byte {
 }
 
 // isSet says of a keyword whether its list has no order.
-func isSet(keyword string) bool { return keyword == "required" || keyword == "type" || keyword == "enum" }
+func isSet(keyword string) bool {
+	return keyword == "required" || keyword == "type" || keyword == "enum"
+}
 
 // sorted orders a list of plain values; anything else stays as it is.
 func sorted(value []byte) []byte {
