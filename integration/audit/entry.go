@@ -47,17 +47,18 @@ type Client struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Decision is what was decided about a server to provision.
+// Decision is what was decided about a server to provision, or about what its
+// tools say.
 type Decision struct {
 	// Decision is in one word what happened: "local", "provisioned",
-	// "recommended", "denied" or "failed".
+	// "recommended", "denied" or "failed"; of pins as [KindPins] says.
 	Decision   string  `json:"decision"`
 	Source     string  `json:"source,omitempty"` // "local", "registry", "cache", "builtin"
 	Package    string  `json:"package,omitempty"`
-	Version    string  `json:"version,omitempty"` // exactly what was pinned
-	Confidence float64 `json:"confidence"`        // 0 to 1
-	Trusted    bool    `json:"trusted"`           // the namespace is allowed
-	Gate       string  `json:"gate,omitempty"`    // the one that refused it
+	Version    string  `json:"version,omitempty"`    // exactly what was pinned
+	Confidence float64 `json:"confidence,omitempty"` // 0 to 1
+	Trusted    bool    `json:"trusted,omitempty"`    // the namespace is allowed
+	Gate       string  `json:"gate,omitempty"`       // the one that refused it
 	Reason     string  `json:"reason,omitempty"`
 }
 

@@ -331,3 +331,30 @@ func (s *Store) Servers() (servers []string, problems []string, err error) {
 	slices.Sort(servers)
 	return servers, problems, nil
 }
+
+// A ToolState is a tool of which something is known.
+type ToolState struct {
+	Tool   string              `json:"tool"`
+	Change messages.ToolChange `json:"change,omitempty"` // "": it was as accepted when the server listed it last
+	Parts  []string            `json:"parts,omitempty"`
+	Signs  []string            `json:"suspicious,omitempty"`
+	Hash   string              `json:"hash"` // the beginning, of the newest definition
+}
+
+// Tools returns the accepted and the waiting tools by name.
+func (s *Server) Tools() []ToolState {
+	if s.f == nil {
+		return nil
+	}
+	var list []ToolState
+	for name, p := range s.f.Accepted {
+		if s.f.Pending[name] == nil {
+			list = append(list, ToolState{Tool: name, Signs: p.Signs, Hash: p.Short()})
+		}
+	}
+	for _, d := range s.Differences() {
+		list = append(list, ToolState{Tool: d.Tool, Change: d.Change, Parts: d.Parts, Signs: d.New.Signs, Hash: d.New.Short()})
+	}
+	slices.SortFunc(list, func(a, b ToolState) int { return strings.Compare(a.Tool, b.Tool) })
+	return list
+}
