@@ -307,7 +307,7 @@ func heldNote(server string, held []*index.Entry) string {
 	if len(names) > 0 {
 		text += " (" + strings.Join(names, ", ")
 		if more := len(held) - len(names); more > 0 {
-			text += " and " + strconv.Itoa(more) + " others"
+			text += " and " + strconv.Itoa(more) + " more"
 		}
 		text += ")"
 	}

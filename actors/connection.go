@@ -55,6 +55,7 @@ type connection struct {
 	listing  *listing
 	relist   relisting
 	gate     gate
+	verdicts uint64               // that calls waited for, ever
 	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
 	handled  uint64 // calls that left this connection, answered or handed back

@@ -13,8 +13,14 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-// onCall takes a call, lets it wait, or hands it back.
+// onCall takes a call that has just come.
 func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
+	call.Needs = max(1, c.gate.announced)
+	c.admit(ctx, call)
+}
+
+// admit gives a call to the child, lets it wait, or hands it back.
+func (c *connection) admit(ctx *kernel.Context, call *messages.Call) {
 	if call.Cancelled != nil && call.Cancelled.Load() {
 		c.handled++
 		c.answer(call, &messages.Answer{Err: cancelledError(call)})
@@ -25,7 +31,7 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	}
 	switch c.state {
 	case messages.StateIdle, messages.StateActive:
-		if c.ready && !c.gated() {
+		if c.ready && !c.gated(call) {
 			c.sendVetted(ctx, call)
 			return
 		}
@@ -139,6 +145,7 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 	case f.Method == methodProgress:
 		c.onProgress(f)
 	case f.Method == methodListChanged:
+		c.gate.announced++
 		c.onListChanged(ctx)
 	}
 }

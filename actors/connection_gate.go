@@ -14,76 +14,83 @@ const judgePatience = 30 * time.Second
 
 // gate keeps calls from a child whose tools nobody has compared yet with those
 // that a person accepted. It is open where tools are not held back.
+//
+// A call that comes after the child announced a change waits until a listing
+// that began after the announcement was compared. One that came before goes with
+// an earlier verdict, so that a child which announces changes all the time holds
+// nobody up for ever.
 type gate struct {
-	vetted  bool // a listing of this run was compared
-	judging int  // listings that the index has and has not compared
-	timer   *kernel.Timer
+	announced uint64 // changes of the list, of which the start of the run is the first
+	vetted    uint64 // of them are in listings that were compared
+	judging   []judging
+	timer     *kernel.Timer
 }
 
-type judgeDue struct{ run uint64 }
+// judging is a listing that the index has and has not compared yet.
+type judging struct {
+	verdict   uint64 // its number
+	announced uint64 // changes that are in it
+}
 
-// close is for a new run, of which nothing is known.
-func (g *gate) close() {
+type judgeDue struct{ verdict uint64 }
+
+// reset is for a new run, of which nothing is known.
+func (g *gate) reset() {
 	g.timer.Stop()
-	*g = gate{}
+	*g = gate{announced: 1}
 }
 
-// gated reports whether calls wait: for the verdict on the first listing of a
-// run, and while a list that the child said had changed is read and compared.
-func (c *connection) gated() bool {
-	return c.deps.holding() && (!c.gate.vetted || c.gate.judging > 0 || c.listing != nil && c.listing.changed)
+// gated reports whether a call has to wait.
+func (c *connection) gated(call *messages.Call) bool {
+	return c.deps.holding() && call.Needs > c.gate.vetted
 }
 
-// judge is told of each listing that goes to the index. It returns the run that
-// waits for the verdict; 0: none does.
+// judge is told of each listing that goes to the index. It returns the number of
+// the verdict that calls wait for; 0: none does.
 func (c *connection) judge(ctx *kernel.Context, l *listing) uint64 {
 	g := &c.gate
 	if !c.deps.holding() {
-		g.vetted = true // the index looks at it anew should that change
+		g.vetted = max(g.vetted, l.announced) // the index looks at it anew should that change
 		return 0
 	}
-	if g.vetted && !l.changed {
+	if g.vetted >= l.announced {
 		return 0
 	}
-	g.judging++
+	c.verdicts++
+	g.judging = append(g.judging, judging{c.verdicts, l.announced})
 	g.timer.Stop()
-	g.timer = ctx.After(judgePatience, &judgeDue{c.run.n})
-	return c.run.n
+	g.timer = ctx.After(judgePatience, &judgeDue{c.verdicts})
+	return c.verdicts
 }
 
 func (c *connection) onJudged(ctx *kernel.Context, m *messages.Judged) {
 	g := &c.gate
-	if c.run == nil || m.Run != c.run.n || g.judging == 0 {
-		return
+	if len(g.judging) == 0 || m.Verdict != g.judging[0].verdict {
+		return // of an earlier run, or nobody waits any more
 	}
-	if g.judging--; g.judging == 0 {
+	announced := g.judging[0].announced
+	if g.judging = g.judging[1:]; len(g.judging) == 0 {
 		g.timer.Stop()
 	}
-	switch {
-	case m.Err == nil:
-		g.vetted = true
-	case !g.vetted && g.judging == 0:
+	if m.Err != nil {
 		c.refuseWaiters(ctx, m.Err)
 		return
 	}
+	g.vetted = max(g.vetted, announced)
 	c.serveWaiters(ctx)
 }
 
 func (c *connection) onJudgeDue(ctx *kernel.Context, m *judgeDue) {
-	if c.run == nil || m.run != c.run.n || c.gate.judging == 0 {
+	if n := len(c.gate.judging); n == 0 || m.verdict != c.gate.judging[n-1].verdict {
 		return
 	}
-	c.gate.judging, c.gate.vetted = 0, false
+	c.gate.judging = nil
 	c.refuseWaiters(ctx, c.notJudged("they were not compared with what the user has accepted within "+judgePatience.String()))
 }
 
 // gateFailed deals with calls that waited for a listing which failed.
-func (c *connection) gateFailed(ctx *kernel.Context, l *listing, why string) {
-	switch {
-	case !c.ready || !c.deps.holding():
-	case c.gate.vetted && l.changed:
-		c.serveWaiters(ctx) // what was compared before still holds
-	case !c.gate.vetted && c.gate.judging == 0:
+func (c *connection) gateFailed(ctx *kernel.Context, why string) {
+	if c.ready && c.deps.holding() && len(c.gate.judging) == 0 {
 		c.refuseWaiters(ctx, c.notJudged("it did not list them: "+why))
 	}
 }
@@ -111,11 +118,17 @@ func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
 	}
 }
 
-// listForGate lists again where a listing that calls wait for has failed.
+// listForGate lists at once where nothing that is under way would let the last
+// waiter go: the pause before the listing of a changed list is not for calls.
 func (c *connection) listForGate(ctx *kernel.Context) {
-	if c.ready && c.gated() && c.listing == nil && c.gate.judging == 0 {
-		c.list(ctx)
+	if !c.ready || c.listing != nil || len(c.waiters) == 0 {
+		return
 	}
+	last := c.waiters[len(c.waiters)-1]
+	if !c.gated(last) || len(c.gate.judging) > 0 && c.gate.judging[len(c.gate.judging)-1].announced >= last.Needs {
+		return
+	}
+	c.list(ctx)
 }
 
 // sendVetted gives a call to the child unless its tool is held back by now.

@@ -106,7 +106,7 @@ func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
 	}
 	c.proven = false
 	c.hs = handshake{learned: m.Era}
-	c.gate.close()
+	c.gate.reset()
 	c.startRun()
 }
 
@@ -307,7 +307,7 @@ func (c *connection) serveWaiters(ctx *kernel.Context) {
 	for range len(c.waiters) {
 		w := c.waiters[0]
 		c.waiters = c.waiters[1:]
-		c.onCall(ctx, w)
+		c.admit(ctx, w)
 	}
 }
 

@@ -154,7 +154,7 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	spec := a.specs[m.Server]
 	if spec == nil || spec.Hash != m.SpecHash {
-		a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Run: m.Run, Err: outdated(m.Server)})
+		a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Err: outdated(m.Server)})
 		return
 	}
 	ts := &messages.Toolset{
@@ -167,7 +167,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	for _, page := range m.Pages {
 		tools, skipped, _, _, err := ParseTools(m.Server, page)
 		if err != nil {
-			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Run: m.Run, Err: &messages.Error{
+			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Err: &messages.Error{
 				Code: messages.CodeConnection, Server: m.Server, Class: messages.ClassOther, Cause: err,
 				Message: fmt.Sprintf("%q is connected but its tool listing is not understood: %v", m.Server, err),
 				Hint:    "This is a fault of the server; its log may say more.",
@@ -180,7 +180,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	if ts.Skipped > 0 {
 		a.deps.Warn("a server listed tools that cannot be used", "server", m.Server, "skipped", ts.Skipped)
 	}
-	a.judge(ctx, &judging{ts: ts, instance: m.Instance, run: m.Run})
+	a.judge(ctx, &judging{ts: ts, instance: m.Instance, verdict: m.Verdict})
 }
 
 // publish makes a listing what its server has, and tells its breaker.
@@ -188,12 +188,12 @@ func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.R
 	server := j.ts.Server
 	spec := a.specs[server]
 	if spec == nil || spec.Hash != j.ts.SpecHash {
-		a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Run: j.run, Err: outdated(server)})
+		a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Err: outdated(server)})
 		return
 	}
 	old := a.deps.View.Load().Server(server)
 	a.deps.View.p.Store(a.deps.View.Load().With(j.ts, labels(spec, review)))
-	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Run: j.run})
+	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict})
 	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts)) {
 		a.saves[server] = j.ts
 		a.work(ctx)

@@ -40,7 +40,7 @@ type (
 	judging struct {
 		ts       *messages.Toolset
 		instance uint64
-		run      uint64
+		verdict  uint64
 	}
 	pinsLoaded struct{ accepted map[string]messages.Accepted }
 	kept       struct {
@@ -217,7 +217,7 @@ func (a *indexActor) unsettledFailed(why any) {
 	for server, waiting := range a.pins.unsettled {
 		delete(a.pins.unsettled, server)
 		for _, j := range waiting {
-			a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Run: j.run, Err: &messages.Error{
+			a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Err: &messages.Error{
 				Code: messages.CodeConnection, Server: server, Class: messages.ClassOther, Retryable: true,
 				Message: fmt.Sprintf("what was accepted of %q could not be looked up: %v", server, why),
 				Hint:    "Try again; if it stays so, report it with the log of the host.",

@@ -139,25 +139,25 @@ type Listing struct {
 	ServerName    string
 	ServerVersion string
 	Instructions  string
-	// Run is the number of the run whose calls wait for the verdict on this
-	// listing; 0: none does.
-	Run uint64
+	// Verdict is the number under which the connection wants to hear that the
+	// listing was compared with what was accepted; 0: it does not.
+	Verdict uint64
 }
 
-// Cataloged tells a breaker that the index has taken in a listing. Run is that
-// of the listing.
+// Cataloged tells a breaker that the index has taken in a listing. Verdict is
+// that of the listing.
 type Cataloged struct {
 	Server   string
 	Instance uint64
-	Run      uint64
+	Verdict  uint64
 	Err      *Error
 }
 
-// Judged tells a connection that the index has compared the listing of a run
-// with what was accepted; Err is why it could not.
+// Judged tells a connection that the index has compared a listing with what was
+// accepted; Err is why it could not.
 type Judged struct {
-	Run uint64
-	Err *Error
+	Verdict uint64
+	Err     *Error
 }
 
 // Status is what is publicly known of a server at one moment.

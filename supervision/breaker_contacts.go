@@ -89,8 +89,8 @@ func (b *breakerActor) busy(ctx *kernel.Context, in *instance) {
 
 func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	in := b.instances[m.Instance]
-	if in != nil && m.Run != 0 {
-		ctx.Send(in.pid, &messages.Judged{Run: m.Run, Err: m.Err})
+	if in != nil && m.Verdict != 0 {
+		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Err: m.Err})
 	}
 	if in == nil || in.retire || in.phase == phaseFailed || in.phase == phaseClosing {
 		// The listing of a connection that is gone is as good as any other,
