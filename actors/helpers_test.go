@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
 )
@@ -107,6 +108,12 @@ func settings() supervision.PoolSettings {
 
 func newRig(t testing.TB, change func(s *supervision.PoolSettings)) *rig {
 	t.Helper()
+	return newRigWith(t, change, nil)
+}
+
+// newRigWith is newRig with somebody who remembers what was accepted.
+func newRigWith(t testing.TB, change func(s *supervision.PoolSettings), keeper index.Keeper) *rig {
+	t.Helper()
 	s := settings()
 	if change != nil {
 		change(&s)
@@ -114,7 +121,7 @@ func newRig(t testing.TB, change func(s *supervision.PoolSettings)) *rig {
 	r := &rig{t: t, f: newFakeLauncher(), s: newFakeSandbox(), specs: map[string]*messages.ServerSpec{}, trace: &recorder{}}
 	e, err := NewEngine(Options{
 		Sandbox: r.s, SandboxSettings: sandboxSettings(), NextCall: func() uint64 { return lastCall.Add(1) }, Discover: r.discover,
-		Launcher: r.f, Settings: s, CatalogSweep: time.Hour, Name: "test", Version: "1", Log: quiet(),
+		Launcher: r.f, Settings: s, Keeper: keeper, CatalogSweep: time.Hour, Name: "test", Version: "1", Log: quiet(),
 		GaveUp: func(reason any) { t.Errorf("the root gave up: %v", reason) },
 	})
 	if err != nil {
