@@ -41,10 +41,14 @@ func (k *keeper) Load(server string) messages.Accepted {
 		return k.remembered(server)
 	}
 	accepted := k.store.Load(server).Slim()
+	k.complain(server, accepted)
+	return accepted
+}
+
+func (k *keeper) complain(server string, accepted *pins.Server) {
 	if p := accepted.Problem(); p != "" {
 		k.e.log.Error("what was accepted of a server's tools is not known", "server", server, "why", p, "hint", "mend the file, or delete it to have what the server says next accepted")
 	}
-	return accepted
 }
 
 func (k *keeper) remembered(server string) *pins.Server {
@@ -53,9 +57,6 @@ func (k *keeper) remembered(server string) *pins.Server {
 	}
 	return &pins.Server{}
 }
-
-// Inspect implements index.Keeper.
-func (k *keeper) Inspect(ts *messages.Toolset) *messages.Review { return pins.Inspect(ts) }
 
 // Keep implements index.Keeper.
 func (k *keeper) Keep(ts *messages.Toolset) messages.Accepted {
@@ -74,6 +75,7 @@ func (k *keeper) Keep(ts *messages.Toolset) messages.Accepted {
 	if err != nil {
 		k.e.log.Error(err.Error(), "server", ts.Server)
 	}
+	k.complain(ts.Server, accepted)
 	if news != nil {
 		k.e.pinNews(ts.Server, news)
 	}

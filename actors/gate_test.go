@@ -57,8 +57,6 @@ func (k *memoryKeeper) Keep(ts *messages.Toolset) messages.Accepted {
 	return k.accepted[ts.Server]
 }
 
-func (k *memoryKeeper) Inspect(*messages.Toolset) *messages.Review { return &messages.Review{} }
-
 // approve accepts one definition.
 func (k *memoryKeeper) approve(server, tool, raw string) {
 	k.mu.Lock()

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,9 +22,6 @@ type Keeper interface {
 	// Keep accepts a listing where nothing was accepted of its server yet, and
 	// otherwise records what differs. It returns what is accepted now.
 	Keep(ts *messages.Toolset) messages.Accepted
-	// Inspect says what is to be said of a listing that is compared with
-	// nothing.
-	Inspect(ts *messages.Toolset) *messages.Review
 }
 
 // What the host says to the index.
@@ -83,10 +81,9 @@ func newPinning() pinning {
 func (a *indexActor) judge(ctx *kernel.Context, j *judging) {
 	p, server := &a.pins, j.ts.Server
 	accepted := p.accepted[server]
-	off := a.deps.Keeper == nil || p.mode == messages.PinsOff
 	switch {
-	case off:
-		a.publish(ctx, j, a.review(j.ts))
+	case a.deps.Keeper == nil || p.mode == messages.PinsOff:
+		a.publish(ctx, j, nil)
 	case accepted != nil && accepted.Pinned():
 		review := a.sticky(j, a.review(j.ts))
 		a.publish(ctx, j, review)
@@ -98,20 +95,17 @@ func (a *indexActor) judge(ctx *kernel.Context, j *judging) {
 		p.keeps[server] = j.ts
 		a.keep(ctx)
 	default:
-		a.publish(ctx, j, a.review(j.ts))
+		a.publish(ctx, j, nil) // what is to be said of it comes from the worker
 		p.keeps[server] = j.ts
 		a.keep(ctx)
 	}
 }
 
-// review says what is to be said of a listing as things stand.
+// review says what is to be said of a listing as things stand; nil: nothing.
 func (a *indexActor) review(ts *messages.Toolset) *messages.Review {
-	if a.deps.Keeper == nil {
-		return nil
-	}
 	accepted := a.pins.accepted[ts.Server]
 	if accepted == nil || a.pins.mode == messages.PinsOff {
-		return a.deps.Keeper.Inspect(ts)
+		return nil
 	}
 	return accepted.Review(ts, a.pins.mode)
 }
@@ -254,9 +248,8 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 
 // sameReview reports whether two reviews say the same of every tool.
 func sameReview(x, y *messages.Review) bool {
-	if x == nil || y == nil {
-		return x == y
-	}
+	none := &messages.Review{}
+	x, y = cmp.Or(x, none), cmp.Or(y, none)
 	return x.Problem == y.Problem && maps.EqualFunc(x.Tools, y.Tools, func(s, t *messages.ToolReview) bool {
 		return s.Change == t.Change && s.Held == t.Held && s.Problem == t.Problem && equalStrings(s.Parts, t.Parts) && equalStrings(s.Signs, t.Signs)
 	})
@@ -288,7 +281,7 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 		for server, waiting := range p.unsettled {
 			delete(p.unsettled, server)
 			for _, j := range waiting {
-				a.publish(ctx, j, a.review(j.ts))
+				a.publish(ctx, j, nil)
 			}
 		}
 	}
@@ -302,7 +295,7 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 	}
 	for server := range a.deps.View.Load().All() {
 		if spec := a.specs[server.Toolset.Server]; spec != nil {
-			a.deps.View.p.Store(a.deps.View.Load().With(server.Toolset, labels(spec, a.review(server.Toolset))))
+			a.deps.View.p.Store(a.deps.View.Load().With(server.Toolset, labels(spec, nil)))
 		}
 	}
 	a.embedNext(ctx)

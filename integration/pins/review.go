@@ -16,7 +16,7 @@ func hashOf(raw []byte) [sha256.Size]byte { return sha256.Sum256(raw) }
 func (s *Server) Review(ts *messages.Toolset, mode messages.PinMode) *messages.Review {
 	r := &messages.Review{Problem: s.problem}
 	if s.f == nil && s.problem == "" || mode == messages.PinsOff {
-		return Inspect(ts)
+		return r
 	}
 	seen := make(map[string]bool, len(ts.Tools))
 	waiting := 0
@@ -72,25 +72,6 @@ func (s *Server) reviewTool(t *messages.Tool, mode messages.PinMode) *messages.T
 		return nil
 	}
 	return one
-}
-
-// Inspect says what is to be said of a listing by itself.
-func Inspect(ts *messages.Toolset) *messages.Review {
-	r := &messages.Review{}
-	for _, t := range ts.Tools {
-		if t == nil {
-			continue
-		}
-		if signs := Signs(t.Raw); len(signs) > 0 {
-			if r.Tools == nil {
-				r.Tools = map[string]*messages.ToolReview{}
-			}
-			if r.Tools[t.Name] == nil {
-				r.Tools[t.Name] = &messages.ToolReview{Signs: signs}
-			}
-		}
-	}
-	return r
 }
 
 // ownerOf reads whose file it is, without the rest of it.
