@@ -105,7 +105,7 @@ var keyTable = []Key{
 	{Path: "trust.file", Flag: "trust-file", Type: TypePath,
 		Doc: "Whom to trust with being installed; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
 	{Path: "trust.pins", Flag: "trust-pins", Type: TypeEnum, Enum: []string{"off", "warn", "hold"}, Default: "warn",
-		Doc: "What becomes of tools whose definition is not the one that was accepted: nothing, a warning, or they are closed until metamcp approve.", ref: func(s *Settings) any { return &s.Pins }},
+		Doc: "Tools that say something else than when their server was first listed: off looks at nothing, warn tells, hold closes them until metamcp approve.", ref: func(s *Settings) any { return &s.Pins }},
 
 	{Path: "execute.timeoutMs", Flag: "execute-timeout", Type: TypeMillis, Default: "120000", Min: 1, Max: day,
 		Doc: "Wall time of one mcp_execute at most.", ref: func(s *Settings) any { return &s.Execute.Timeout }},
