@@ -176,19 +176,19 @@ func (c *canon) value(m mode) []byte {
 
 // below is the mode of a member's value.
 func (m mode) below(name string) mode {
-	switch m {
-	case schemas:
-		return schema
-	case schema:
-		switch name {
-		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
-			return schemas
-		case "default", "const", "examples", "example":
-			return data
-		}
+	if m == data {
+		return data
+	}
+	if m == schemas {
 		return schema
 	}
-	return data
+	switch name {
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+		return schemas
+	case "default", "const", "examples", "example":
+		return data
+	}
+	return schema
 }
 
 // members returns the members of an object by name. Of doubled ones all are

@@ -38,13 +38,7 @@ func Visible(text string) string {
 // which nothing is hidden. It ends with a line feed.
 func (d *Difference) Diff(server string) string {
 	name := Visible(server + "/" + d.Tool)
-	var old, now []byte
-	switch {
-	case d.Old == nil:
-		now = show(d.New.text())
-	default:
-		old, now = show(d.Old.text()), show(d.New.text())
-	}
+	old, now := show(d.Old.text()), show(d.New.text())
 	if now == nil || d.Old != nil && old == nil {
 		was := "nothing"
 		if d.Old != nil {

@@ -1,7 +1,6 @@
 package pins_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"os"
@@ -65,41 +64,44 @@ func TestPoisonedDescriptionsAreSeen(t *testing.T) {
 	}
 }
 
-// TestHonestCatalog counts what is flagged in a catalog of real tools, one JSON
-// object with tool, description and input_schema a line, where there is one.
-func TestHonestCatalog(t *testing.T) {
+// BenchmarkHonestCatalog counts what is flagged in a catalog of real tools: the
+// folder METAMCP_RETRIEVAL has a catalog.jsonl with an object with tool,
+// description and input_schema a line. Without one there is nothing to count.
+func BenchmarkHonestCatalog(b *testing.B) {
 	path := os.Getenv("METAMCP_RETRIEVAL")
 	if path == "" {
-		t.Skip("METAMCP_RETRIEVAL names no folder with a catalog.jsonl")
+		return
 	}
 	data, err := os.ReadFile(path + "/catalog.jsonl")
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	n, flagged := 0, 0
-	scan := bufio.NewScanner(bytes.NewReader(data))
-	scan.Buffer(nil, 1<<22)
-	for scan.Scan() {
+	var defs []json.RawMessage
+	for line := range bytes.Lines(data) {
 		var tool struct {
-			Source, Tool, Description string
-			Schema                    json.RawMessage `json:"input_schema"`
+			Tool, Description string
+			Schema            json.RawMessage `json:"input_schema"`
 		}
-		if err := json.Unmarshal(scan.Bytes(), &tool); err != nil {
-			t.Fatal(err)
+		if err := json.Unmarshal(line, &tool); err != nil {
+			b.Fatal(err)
 		}
-		n++
 		if tool.Schema == nil {
 			tool.Schema = json.RawMessage(`{}`)
 		}
-		if signs := pins.Signs(definition(t, map[string]any{"name": tool.Tool, "description": tool.Description, "inputSchema": tool.Schema})); len(signs) > 0 {
-			flagged++
-			t.Logf("%s %s: %v: %.600q", tool.Source, tool.Tool, signs, tool.Description)
+		defs = append(defs, definition(b, map[string]any{"name": tool.Tool, "description": tool.Description, "inputSchema": tool.Schema}))
+	}
+	flagged := 0
+	for b.Loop() {
+		flagged = 0
+		for _, def := range defs {
+			if signs := pins.Signs(def); len(signs) > 0 {
+				flagged++
+				b.Logf("%v: %.600s", signs, def)
+			}
 		}
 	}
-	t.Logf("%d of %d are flagged", flagged, n)
-	if flagged*1000 > n {
-		t.Errorf("%d of %d honest tools are flagged", flagged, n)
-	}
+	b.ReportMetric(float64(flagged), "flagged")
+	b.ReportMetric(float64(len(defs)), "tools")
 }
 
 func TestHonestDescriptionsAreNot(t *testing.T) {
