@@ -73,7 +73,7 @@ func TestHostileDefinitions(t *testing.T) {
 	deep := strings.Repeat("[", 9000)
 	for what, text := range map[string]string{
 		"deep":    `{"name":"x","inputSchema":` + deep + `"` + strings.Repeat("y", 1<<20) + `"` + strings.Repeat("]", 9000) + `}`,
-		"large":   `{"name":"x","description":"` + strings.Repeat("y", 60<<20) + `"}`,
+		"large":   `{"name":"x","description":"` + strings.Repeat("y", 2<<20) + `"}`,
 		"no JSON": `{"name":"x"`,
 		"no tool": `"x"`,
 		"empty":   ``,

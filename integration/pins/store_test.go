@@ -288,13 +288,13 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 
 func TestThousandsOfTools(t *testing.T) {
 	var defs []string
-	for i := range 5000 {
+	for i := range 3000 {
 		defs = append(defs, tool(fmt.Sprint("t", i), strings.Repeat("Says a lot. ", 300)))
 	}
 	s := pins.NewStore(t.TempDir())
 	ts := toolset(t, "a", defs...)
 	got, news := record(t, s, ts)
-	if news.Tools != 5000 || got.Accepted() != 5000 {
+	if news.Tools != 3000 || got.Accepted() != 3000 {
 		t.Errorf("%d accepted", got.Accepted())
 	}
 	info, err := os.Stat(s.Path("a"))
