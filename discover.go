@@ -303,7 +303,7 @@ func heldNote(server string, held []*index.Entry) string {
 			names = append(names, t.Tool.Name)
 		}
 	}
-	text := strconv.Itoa(len(held)) + " more tools are held back, since they are not as the user accepted them"
+	text := counted(len(held), "more tool is held back", "more tools are held back")
 	if len(names) > 0 {
 		text += " (" + strings.Join(names, ", ")
 		if more := len(held) - len(names); more > 0 {
@@ -311,7 +311,7 @@ func heldNote(server string, held []*index.Entry) string {
 		}
 		text += ")"
 	}
-	return text + ". The user can look with metamcp pins diff " + server + " and accept them with metamcp approve " + server + "."
+	return text + ", since the definition is not the one that the user accepted. The user can look with metamcp pins diff " + server + " and accept it with metamcp approve " + server + "."
 }
 
 func toolLine(t *index.Entry, full bool) ToolLine {
@@ -459,7 +459,7 @@ func (e *Engine) heldNotes(only string) []string {
 		more = " and " + strconv.Itoa(len(names)-namedTools) + " more"
 		names = names[:namedTools]
 	}
-	return []string{strconv.Itoa(tools) + " tools of " + strings.Join(names, ", ") + more + " are held back, since they are not as the user accepted them; mcp_discover with server says more."}
+	return []string{"Some tools (" + strconv.Itoa(tools) + ") of " + strings.Join(names, ", ") + more + " are held back, since their definitions are not those that the user accepted; mcp_discover with server says more."}
 }
 
 func matchLine(m *Match, withSchema, withSignature bool) MatchLine {

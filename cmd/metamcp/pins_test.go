@@ -132,9 +132,9 @@ func TestPinsCommands(t *testing.T) {
 
 func TestStatusTellsOfPins(t *testing.T) {
 	for want, s := range map[string]messages.HostServer{
-		"":                                     {},
-		"2 tools changed: metamcp pins diff x": {Name: "x", Changed: 2},
-		"1 tools held back: metamcp pins diff x; 3 tools with suspicious texts: metamcp pins list x": {Name: "x", Changed: 2, Held: 1, Suspicious: 3},
+		"": {},
+		"of its tools 2 changed: metamcp pins diff x":                                                 {Name: "x", Changed: 2},
+		"of its tools 1 held back: metamcp pins diff x; 3 with suspicious texts: metamcp pins list x": {Name: "x", Changed: 2, Held: 1, Suspicious: 3},
 	} {
 		if got := pinProblem(&s); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -316,14 +316,17 @@ func pinProblem(s *messages.HostServer) string {
 	var parts []string
 	switch {
 	case s.Held > 0:
-		parts = append(parts, fmt.Sprintf("%d tools held back: metamcp pins diff %s", s.Held, oneLine(s.Name)))
+		parts = append(parts, fmt.Sprintf("%d held back: metamcp pins diff %s", s.Held, oneLine(s.Name)))
 	case s.Changed > 0:
-		parts = append(parts, fmt.Sprintf("%d tools changed: metamcp pins diff %s", s.Changed, oneLine(s.Name)))
+		parts = append(parts, fmt.Sprintf("%d changed: metamcp pins diff %s", s.Changed, oneLine(s.Name)))
 	}
 	if s.Suspicious > 0 {
-		parts = append(parts, fmt.Sprintf("%d tools with suspicious texts: metamcp pins list %s", s.Suspicious, oneLine(s.Name)))
+		parts = append(parts, fmt.Sprintf("%d with suspicious texts: metamcp pins list %s", s.Suspicious, oneLine(s.Name)))
 	}
-	return strings.Join(parts, "; ")
+	if parts == nil {
+		return ""
+	}
+	return "of its tools " + strings.Join(parts, "; ")
 }
 
 // age is a duration for people, in its two largest units.

@@ -60,7 +60,7 @@ func (p *Patient) changedTools(server string, s *pins.Server) []Result {
 		return nil
 	}
 	r := Result{
-		Subject: server, Status: Warn, Found: fmt.Sprintf("%d tools are not as accepted", len(list)),
+		Subject: server, Status: Warn, Found: fmt.Sprintf("tools that are not as accepted: %d", len(list)),
 		Why: "A server that says something else than it did when you took it may have been updated, or taken over. Its tools can be called meanwhile (trust.pins is warn).",
 		Fix: "metamcp pins diff " + quote(server) + ", then metamcp approve " + quote(server),
 	}
@@ -79,7 +79,7 @@ func suspiciousTools(server string, s *pins.Server) []Result {
 		return nil
 	}
 	r := Result{
-		Subject: server, Status: Warn, Found: fmt.Sprintf("%d tools hold texts that read like orders to a model", len(signs)),
+		Subject: server, Status: Warn, Found: fmt.Sprintf("tools with texts that read like orders to a model: %d", len(signs)),
 		Why: "A model may take them for yours: docs/PINS.md says what is looked for.",
 		Fix: "Read them with metamcp discover --json --server " + quote(server) + " --tool NAME; close tools with metamcp.toolRules, or remove the server.",
 	}
