@@ -19,6 +19,8 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/pins"
+	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -58,11 +60,12 @@ type Options struct {
 
 // Engine is a running runtime.
 type Engine struct {
-	opts  Options
-	log   *slog.Logger
-	core  *actors.Engine
-	guard *watchdog.Host
-	logs  *childlog.Folder
+	opts   Options
+	log    *slog.Logger
+	core   *actors.Engine
+	guard  *watchdog.Host
+	remote *remote.Launcher
+	logs   *childlog.Folder
 
 	// config is the configuration in force. reload serialises those who
 	// replace it; readers need no lock.
@@ -165,7 +168,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	}
 	e.report(cfg)
 	e.core.UseEmbedder(e.embedder(cfg))
-	servers := usable(cfg.Servers)
+	servers := cfg.Servers
 	e.core.SetPins(pinMode(cfg))
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
@@ -193,6 +196,10 @@ func (e *Engine) learnSecrets(cfg *config.Config) {
 	e.secrets.Store(nil)
 }
 
+// leftoverAge is how long the folder of an installation is left alone that
+// nobody owns and the lock file does not name.
+const leftoverAge = time.Hour
+
 // endLeftovers ends what a host that was killed together with its watchdog
 // left running.
 func (e *Engine) endLeftovers(stateDir string) {
@@ -203,6 +210,13 @@ func (e *Engine) endLeftovers(stateDir string) {
 	}
 	for _, p := range ended {
 		e.log.Warn("ended a process that an earlier host left running", "pid", p.PID, "name", p.Name)
+	}
+	swept, err := provisioned.Open(stateDir).Sweep(e.reloads, leftoverAge)
+	if err != nil && e.reloads.Err() == nil {
+		e.log.Warn("deleting what broken-off installations left failed", "error", err)
+	}
+	if len(swept) > 0 {
+		e.log.Info("deleted what broken-off installations left", "folders", swept)
 	}
 }
 
@@ -224,28 +238,6 @@ func attributes(p config.Problem) []any {
 		}
 	}
 	return out
-}
-
-// usable gives servers that this version cannot run the reason to refuse with.
-func usable(specs []*messages.ServerSpec) []*messages.ServerSpec {
-	out := make([]*messages.ServerSpec, len(specs))
-	for i, spec := range specs {
-		out[i] = usable1(spec)
-	}
-	return out
-}
-
-func usable1(spec *messages.ServerSpec) *messages.ServerSpec {
-	if spec.Err != nil || spec.Transport == messages.TransportStdio {
-		return spec
-	}
-	own := *spec
-	own.Err = &Error{
-		Code: messages.CodeConfiguration, Server: spec.Name,
-		Message: "remote servers are not supported by this version of metamcp yet (" + spec.Source + ")",
-		Hint:    "Use the server's stdio form where there is one, or connect the client to it directly.",
-	}
-	return &own
 }
 
 func poolSettings(p config.PoolSettings) supervision.PoolSettings {
@@ -318,17 +310,17 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	var settings []string // that changed
-	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: usable(cfg.Servers), Drain: cfg.Settings.DrainTimeout}
+	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: cfg.Servers, Drain: cfg.Settings.DrainTimeout}
 	for _, a := range config.Diff(old, cfg) {
 		switch a := a.(type) {
 		case config.ServerAdded:
-			change.Added = append(change.Added, usable1(a.Server))
+			change.Added = append(change.Added, a.Server)
 		case config.ServerRemoved:
 			change.Removed = append(change.Removed, a.Server.Name)
 		case config.ServerChanged:
-			change.Changed = append(change.Changed, usable1(a.New))
+			change.Changed = append(change.Changed, a.New)
 		case config.ServerUpdated:
-			change.Updated = append(change.Updated, usable1(a.New))
+			change.Updated = append(change.Updated, a.New)
 		case config.PoolChanged:
 			p := poolSettings(a.New)
 			change.Settings = &p
@@ -365,6 +357,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.pins.Close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
+	e.remote.Close()
 	if e.guard != nil {
 		e.guard.Close()
 	}

@@ -53,7 +53,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 			status.Breaker = "half-open" // nothing happened that the breaker could have told of
 		}
 		s.Servers = append(s.Servers, messages.HostServer{
-			Name: d.Name, Description: d.Description, Disabled: d.Disabled, State: d.State,
+			Name: d.Name, Description: d.Description, Disabled: d.Disabled, Provisioned: d.Provisioned, State: d.State,
 			Breaker: status.Breaker, Failures: status.Failures, RetryAt: d.RetryAt, Error: e.scrubbed(d.Error),
 			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Changed: d.Changed, Held: d.Held, Suspicious: d.Suspicious, Instances: entry.Instances(), Counts: entry.Counts(),
 		})

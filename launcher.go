@@ -1,18 +1,30 @@
 package metamcp
 
 import (
+	"context"
 	"errors"
+	"sync"
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/child"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/watchdog"
 	"github.com/metamcp/metamcp/messages"
 )
 
-// stdioLauncher lets the connections start child processes.
-type stdioLauncher struct{ l *child.Launcher }
+// launchers let the connections start child processes and reach servers behind
+// URLs.
+type launchers struct {
+	local  *child.Launcher
+	remote *remote.Launcher
+	// verified are the trees of provisioned servers that were looked at, by their
+	// folders: this host has seen that they are as they were installed.
+	verified *sync.Map
+	ending   context.Context // of the host: nobody waits for a look after it
+}
 
 func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	opts := child.Options{Parse: parseFrame, Logs: e.logs, Log: e.log}
@@ -27,16 +39,56 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stdioLauncher{l}, nil
+	r, err := remote.NewLauncher(remote.Options{Parse: parseFrame, Log: e.log})
+	if err != nil {
+		return nil, err
+	}
+	e.remote = r
+	return launchers{l, r, &sync.Map{}, e.reloads}, nil
 }
 
 // Launch implements actors.Launcher.
-func (s stdioLauncher) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
-	p, err := s.l.Launch(spec, instance, ear)
+func (s launchers) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
+	if spec.Transport != messages.TransportStdio {
+		k, err := s.remote.Launch(spec, ear)
+		if err != nil {
+			return nil, err
+		}
+		return remoteLink{k}, nil
+	}
+	if err := s.verify(spec); err != nil {
+		return nil, err
+	}
+	p, err := s.local.Launch(spec, instance, ear)
 	if err != nil {
 		return nil, err
 	}
 	return stdioLink{p}, nil
+}
+
+// verify holds the files of a provisioned server to the lock file before the
+// first start in this host. It runs on the goroutine of a start, which may take
+// its time.
+func (s launchers) verify(spec *messages.ServerSpec) error {
+	p := spec.Provisioned
+	if p == nil || p.Dir == "" {
+		return nil
+	}
+	if tree, ok := s.verified.Load(p.Dir); ok && tree == p.Tree {
+		return nil
+	}
+	err := provisioned.Verify(s.ending, spec.Name, p.Dir, p.Tree)
+	switch {
+	case s.ending.Err() != nil:
+		return s.ending.Err()
+	case err != nil:
+		return &Error{
+			Code: messages.CodeConfiguration, Server: spec.Name, Message: err.Error(), Cause: err,
+			Hint: "Remove it (metamcp remove " + spec.Name + ") and provision it again, unless you know who changed it.",
+		}
+	}
+	s.verified.Store(p.Dir, p.Tree)
+	return nil
 }
 
 // stdioLink is a child process as a connection sees it.
@@ -50,8 +102,19 @@ func (l stdioLink) Sendv(head, body, tail []byte) error {
 	return linkError(l.Process.Sendv(head, body, tail))
 }
 
+// remoteLink is a server behind a URL as a connection sees it.
+type remoteLink struct{ *remote.Link }
+
+// Send implements actors.Link.
+func (l remoteLink) Send(line []byte) error { return linkError(l.Link.Send(line)) }
+
+// Sendv implements actors.Link.
+func (l remoteLink) Sendv(head, body, tail []byte) error {
+	return linkError(l.Link.Sendv(head, body, tail))
+}
+
 func linkError(err error) error {
-	if errors.Is(err, child.ErrBacklog) {
+	if errors.Is(err, child.ErrBacklog) || errors.Is(err, remote.ErrBacklog) {
 		return actors.ErrBacklog
 	}
 	return err

@@ -35,6 +35,9 @@ type Server struct {
 	// RetryAt is when it is tried again; zero: with the next call.
 	RetryAt  time.Time `json:"retryAt,omitzero"`
 	Disabled bool      `json:"disabled,omitempty"`
+	// Provisioned is the package that metamcp installed the server from, like
+	// "npm:server-everything@1.2.3"; "": it was configured.
+	Provisioned string `json:"provisioned,omitempty"`
 }
 
 // Tool is one tool of a server.
@@ -88,6 +91,9 @@ func describeServer(entry *supervision.Entry, known *index.ServerEntry) Server {
 	s := Server{
 		Name: spec.Name, State: supervision.StateName(status.State), Connected: status.Connected,
 		Description: spec.Description, Tags: spec.Tags, Error: status.LastError, RetryAt: status.RetryAt, Disabled: spec.Disabled,
+	}
+	if spec.Provisioned != nil {
+		s.Provisioned = spec.Provisioned.Package
 	}
 	if known == nil {
 		return s

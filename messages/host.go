@@ -51,12 +51,13 @@ type HostServer struct {
 	Name        string     `json:"name"`
 	Description string     `json:"description,omitempty"`
 	Disabled    bool       `json:"disabled,omitempty"`
-	State       string     `json:"state"`              // IDLE, CONNECTING, ACTIVE, FAILED or CLOSED
-	Breaker     string     `json:"breaker"`            // closed, open or half-open
-	Failures    int        `json:"failures,omitempty"` // counted ones in a row
-	RetryAt     time.Time  `json:"retryAt,omitzero"`   // zero: with the next call
-	Error       *Error     `json:"error,omitempty"`    // the last failure; nil where it works
-	Known       bool       `json:"known"`              // its tools have been listed
+	Provisioned string     `json:"provisioned,omitempty"` // the package that metamcp installed it from; "": it was configured
+	State       string     `json:"state"`                 // IDLE, CONNECTING, ACTIVE, FAILED or CLOSED
+	Breaker     string     `json:"breaker"`               // closed, open or half-open
+	Failures    int        `json:"failures,omitempty"`    // counted ones in a row
+	RetryAt     time.Time  `json:"retryAt,omitzero"`      // zero: with the next call
+	Error       *Error     `json:"error,omitempty"`       // the last failure; nil where it works
+	Known       bool       `json:"known"`                 // its tools have been listed
 	Tools       int        `json:"tools"`
 	Enabled     int        `json:"enabled"`
 	Changed     int        `json:"changed,omitempty"`    // tools that are not as accepted

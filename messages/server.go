@@ -80,12 +80,23 @@ type ServerSpec struct {
 
 	// Source is "file:line" of the entry, for messages.
 	Source string
+	// Provisioned is set where metamcp installed the server; nil: somebody
+	// configured it.
+	Provisioned *Provisioned
 	// Hash covers all that a running process depends on (command, arguments,
 	// environment, URL, headers): where it changes, the child is restarted.
 	Hash string
 	// Err is set where the entry is broken; nothing else but Name and Source
 	// is then to be relied on, and the server refuses every call with it.
 	Err *Error
+}
+
+// Provisioned is what is known of a server that metamcp installed.
+type Provisioned struct {
+	Package string // kind, name and version, like "npm:server-everything@1.2.3"
+	// Dir holds its files, and Tree is the hash that they must have; both are ""
+	// where it has none here.
+	Dir, Tree string
 }
 
 // packageRunners are commands that run a program out of a package, which they

@@ -24,12 +24,20 @@ const (
 // Describe turns evidence into the error that a caller gets:
 // SERVER_CONNECTION_ERROR with the class, the cause in one line, what to do
 // about it, and the end of the child's stderr in Details (at most 5 lines of
-// at most 300 bytes, without terminal escapes). The child's words are in it as
+// at most 300 bytes, without terminal escapes). An error with the code
+// CONFIGURATION_ERROR in the evidence is returned as it is. The child's words are in it as
 // they are: whoever shows the error scrubs it of secrets. Retryable is false
 // where repeating cannot help before somebody changes something; it does not
 // say whether repeating this call is safe.
 func Describe(server string, ev messages.Evidence) *messages.Error {
 	class := Classify(ev)
+	var own *messages.Error
+	if errors.As(ev.Err, &own) && own.Code == messages.CodeConfiguration {
+		// Whoever starts processes refused to start this one, and said why.
+		refused := *own
+		refused.Server, refused.Class, refused.Retryable, refused.Cause = server, class, false, ev.Err
+		return &refused
+	}
 	f := finding{server: server, class: class, ev: ev, text: evidenceText(ev)}
 	hint, retryable := f.advice()
 	return &messages.Error{

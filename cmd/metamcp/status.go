@@ -226,6 +226,11 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 		head.row("scripts", fmt.Sprintf("%d running, %d waiting, %d since the start, %d failed", sb.Running, sb.Waiting, sb.Runs, sb.Failed))
 	}
 	head.row("sessions", strconv.Itoa(st.Sessions))
+	for i := range st.Servers {
+		if s := &st.Servers[i]; s.Provisioned != "" {
+			head.row("provisioned", oneLine(s.Name)+" from "+oneLine(s.Provisioned))
+		}
+	}
 	if err := head.print(out); err != nil {
 		return err
 	}

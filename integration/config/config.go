@@ -13,7 +13,8 @@ import (
 // returned it, so any goroutine may read it; nobody may write to it.
 type Config struct {
 	// Servers are the entries in the order of the files, broken and disabled
-	// ones included.
+	// ones included, and behind them those that metamcp installed itself
+	// (package provisioned), which are shown by their Provisioned.
 	Servers []*messages.ServerSpec
 	// Settings are ours, with every default filled in.
 	Settings Settings
@@ -35,6 +36,9 @@ type Config struct {
 	fixed map[string][]byte
 	// content is the hash of all that was read.
 	content [32]byte
+	// lock is the lock file of provisioned servers; "" where there is no state
+	// folder to hold one.
+	lock string
 }
 
 // Server returns the entry of that name, or nil.

@@ -103,6 +103,7 @@ func sameSpec(a, b *messages.ServerSpec) bool {
 		a.Cwd == b.Cwd && a.URL == b.URL && maps.Equal(a.Headers, b.Headers)
 	limits := a.Timeout == b.Timeout && a.MaxTimeout == b.MaxTimeout && a.StartupTimeout == b.StartupTimeout && a.StopGrace == b.StopGrace
 	policy := a.Lifecycle == b.Lifecycle && a.IdleTimeout == b.IdleTimeout && a.MaxInstances == b.MaxInstances && a.Retry == b.Retry
-	return (a.Err == nil) == (b.Err == nil) && a.Name == b.Name && process && limits && policy &&
+	origin := (a.Provisioned == nil) == (b.Provisioned == nil) && (a.Provisioned == nil || *a.Provisioned == *b.Provisioned)
+	return (a.Err == nil) == (b.Err == nil) && a.Name == b.Name && origin && process && limits && policy &&
 		a.Description == b.Description && maps.Equal(a.Filled, b.Filled) && slices.Equal(a.Tags, b.Tags) && a.Disabled == b.Disabled
 }

@@ -36,7 +36,9 @@ type Sources struct {
 	Overlay *Overlay
 }
 
-// Load reads everything once. The error is a *messages.Error with code
+// Load reads everything once, and behind it the lock file of provisioned servers
+// in the state folder; a broken one is a problem, and nothing that it names is
+// there. The error is a *messages.Error with code
 // CONFIGURATION_ERROR: a file that cannot be read or is not JSON, a bad
 // variable or flag, or a bad tool rule. All else that is wrong is in the
 // result's Problems and Warnings. Where no file is found the result has no
@@ -147,7 +149,7 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 	b := &builder{
 		src: r,
 		cfg: &Config{
-			Settings: DefaultSettings(), candidates: candidates, content: hashContents(contents),
+			Settings: DefaultSettings(), candidates: candidates,
 			byName: map[string]*messages.ServerSpec{}, oauth: map[string]json.RawMessage{}, fixed: map[string][]byte{},
 		},
 		ex: &expander{lookup: r.env.lookup},
@@ -168,10 +170,15 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 	}
 	cfg.Warnings = append(cfg.Warnings, warnings...)
 	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
+	b.provisioned(contents)
 	cfg.Warnings = append(cfg.Warnings, strayRules(cfg)...)
 	if len(contents) == 0 {
+		without := "there are no servers"
+		if len(cfg.Servers) > 0 {
+			without = "there are only servers that metamcp installed"
+		}
 		cfg.Warnings = append(cfg.Warnings, Problem{
-			Message: "no configuration file was found, so there are no servers; looked for " + strings.Join(candidates, " and "),
+			Message: "no configuration file was found, so " + without + "; looked for " + strings.Join(candidates, " and "),
 			Hint:    `write {"mcpServers": {"name": {"command": "program", "args": []}}} into one of them, or name a file with --config`,
 		})
 	}

@@ -34,6 +34,7 @@ type Watcher struct {
 
 	paths      []string // what is read
 	candidates []string // what is waited for while there is nothing to read
+	lock       string   // the lock file of provisioned servers, "" while none is known
 	fixed      map[string][]byte
 	content    [32]byte
 	stamps     []stamp
@@ -50,7 +51,7 @@ type Watcher struct {
 
 // Watch starts to watch the files that current was read from, or, where none
 // was found, those that would have been read; once one is there it stays with
-// it. sources must be those of the [Load] that returned current; its
+// it. The lock file of provisioned servers is watched in any case. sources must be those of the [Load] that returned current; its
 // environment and overlay are used for every later load.
 //
 // changed is called within two seconds of a change of content, with a new
@@ -82,7 +83,7 @@ func newWatcher(sources Sources, current *Config, changed func(*Config, error), 
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if current != nil {
-		w.paths, w.candidates, w.fixed, w.content = current.Files, current.candidates, current.fixed, current.content
+		w.paths, w.candidates, w.fixed, w.content, w.lock = current.Files, current.candidates, current.fixed, current.content, current.lock
 	} else {
 		w.paths, w.candidates = w.src.choose()
 	}
@@ -200,10 +201,14 @@ func (w *Watcher) run() {
 
 // watched are the files whose content or appearance matters.
 func (w *Watcher) watched() []string {
-	if len(w.paths) > 0 {
-		return w.paths
+	files := w.paths
+	if len(files) == 0 {
+		files = w.candidates
 	}
-	return w.candidates
+	if w.lock != "" {
+		files = append(files[:len(files):len(files)], w.lock)
+	}
+	return files
 }
 
 // concerns says whether an event's name is one of the files, or a file that
@@ -256,14 +261,18 @@ func (w *Watcher) check(forced bool) {
 		paths, candidates = w.src.choose()
 	}
 	contents := readAll(paths, w.fixed, w.read)
-	hash := hashContents(contents)
+	hash := hashContents(append(contents[:len(contents):len(contents)], readLock(w.lock)...))
 	if hash == w.content {
 		return
 	}
 	w.content = hash
 	w.paths, w.candidates = paths, candidates
-	w.watchFolders()
 	cfg, err := w.src.build(contents, candidates)
+	if err == nil {
+		// The lock file may be another one now, and was read anew.
+		w.content, w.lock = cfg.content, cfg.lock
+	}
+	w.watchFolders()
 	w.call(cfg, err)
 }
 

@@ -169,6 +169,15 @@ func checkIdentifier(kind Kind, id string) error {
 	return nil
 }
 
+// CheckPackage says why no package manager should be given that identifier and
+// that version, which may be "".
+func CheckPackage(kind Kind, identifier, version string) error {
+	if err := checkIdentifier(kind, identifier); err != nil {
+		return err
+	}
+	return checkVersion(version)
+}
+
 // checkVersion wants an exact version, or none.
 func checkVersion(v string) error {
 	switch {

@@ -63,7 +63,7 @@ func extras(p *registry.Package) []string {
 	}
 	list = append(list, fixed("variable", p.Environment)...)
 	for i := range p.Environment {
-		if e := &p.Environment[i]; e.Value == "" && e.Default != "" && steers(e.Name) {
+		if e := &p.Environment[i]; e.Value == "" && e.Default != "" && Steers(e.Name) {
 			list = append(list, "a variable: "+quote(e.Name+"="+e.Default))
 		}
 	}
@@ -83,9 +83,9 @@ func fixed(what string, pairs []registry.KeyValue) []string {
 	return list
 }
 
-// steers says whether a variable decides what code runs or where it comes from,
+// Steers says whether a variable decides what code runs or where it comes from,
 // so that even a default is no mere proposal.
-func steers(name string) bool {
+func Steers(name string) bool {
 	name = strings.ToUpper(name)
 	for _, prefix := range []string{"LD_", "DYLD_", "NODE_", "NPM_", "PYTHON", "PIP_", "UV_", "GIT_", "DOCKER_", "SSL_", "BUN_", "DENO_"} {
 		if strings.HasPrefix(name, prefix) {

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/tailscale/hujson"
+)
+
+// readLock reads a lock file as files are read for their hash; nothing for "".
+func readLock(path string) []content {
+	if path == "" {
+		return nil
+	}
+	c := content{path: path}
+	c.data, c.err = provisioned.Open(filepath.Dir(path)).Read()
+	return []content{c}
+}
+
+// provisioned adds the servers of the lock file behind all others, and notes
+// what the whole configuration was read from.
+func (b *builder) provisioned(contents []content) {
+	cfg := b.cfg
+	var lock []content
+	if dir := cfg.Settings.StateDir; dir != "" {
+		cfg.lock = filepath.Join(dir, provisioned.FileName)
+		lock = readLock(cfg.lock)
+		b.locked(provisioned.Open(dir), &lock[0])
+	}
+	cfg.content = hashContents(append(contents[:len(contents):len(contents)], lock...))
+}
+
+func (b *builder) locked(l *provisioned.Lock, c *content) {
+	err := c.err
+	var servers []provisioned.Locked
+	var doc *document
+	if err == nil && c.data != nil {
+		if servers, err = provisioned.Parse(c.data); err == nil {
+			// It is JSON, so this parser takes it as well.
+			doc, err = parseDocument(c.path, c.data)
+		}
+	}
+	if err != nil {
+		var broken *provisioned.BrokenError
+		if errors.As(err, &broken) {
+			err = broken.Cause
+		}
+		b.problems([]Problem{{
+			File: c.path, Message: "the lock file cannot be used, so nothing that it names is started, and it was left as it is: " + err.Error(),
+			Hint: "mend it, or move it away and provision the servers again",
+		}})
+		return
+	}
+	for i := range servers {
+		b.lockedServer(l, doc, &servers[i])
+	}
+}
+
+// lockedServer adds one server, unless a configured one has its name.
+func (b *builder) lockedServer(l *provisioned.Lock, doc *document, s *provisioned.Locked) {
+	m := member(member(&doc.root, "servers"), s.Name)
+	v := member(m, "entry")
+	obj, ok := (*hujson.Object)(nil), false
+	if v != nil {
+		obj, ok = v.Value.(*hujson.Object)
+	}
+	if !ok {
+		// Go's own reader takes keys in capitals for ours.
+		p := doc.problem(&doc.root, "its entry is not written as metamcp writes it", "remove the server and provision it again")
+		p.Server = s.Name
+		b.problems([]Problem{p})
+		return
+	}
+	line := doc.line(v.StartOffset)
+	if other := b.cfg.byName[s.Name]; other != nil {
+		p := doc.problem(v, "the server of that name at "+other.Source+" is used, and not the one that metamcp installed", "rename or remove one of them")
+		p.Server = s.Name
+		b.warnings([]Problem{p})
+		return
+	}
+	e := entry{
+		doc: doc, name: s.Name, env: b.src.env, ex: b.ex, home: b.src.home,
+		spec: &messages.ServerSpec{
+			Name: s.Name, Source: doc.file + ":" + strconv.Itoa(line), Description: s.Description,
+			Provisioned: &messages.Provisioned{Package: s.Source.String(), Dir: l.Dir(s), Tree: s.Tree},
+		},
+	}
+	b.ex.used = nil
+	e.read(v, obj)
+	e.spec.Filled = b.ex.used
+	if len(e.problems) > 0 {
+		e.fail(v)
+		e.spec.Err.Hint = fmt.Sprintf("%s; the server needs it", e.problems[0].Hint)
+	}
+	b.problems(e.problems)
+	b.warnings(e.warnings)
+	b.cfg.Servers = append(b.cfg.Servers, e.spec)
+	b.cfg.byName[s.Name] = e.spec
+}
+
+// member returns the value of a name in an object; nil where there is none.
+func member(v *hujson.Value, name string) *hujson.Value {
+	if v == nil {
+		return nil
+	}
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil
+	}
+	for i := range obj.Members {
+		if m := &obj.Members[i]; memberName(m) == name {
+			return &m.Value
+		}
+	}
+	return nil
+}

@@ -1,0 +1,381 @@
+package install
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/metamcp/metamcp/integration/child"
+	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/registry"
+)
+
+// npmWay installs a package of npm.
+type npmWay struct{ name, version, integrity string }
+
+// npmView is what npm says of one version.
+type npmView struct {
+	Name       string          `json:"name"`
+	Version    string          `json:"version"`
+	Integrity  string          `json:"dist.integrity"`
+	Bin        json.RawMessage `json:"bin"`
+	Deprecated json.RawMessage `json:"deprecated"`
+	Error      *npmError       `json:"error"`
+}
+
+type npmError struct {
+	Code    string `json:"code"`
+	Summary string `json:"summary"`
+}
+
+// resolveNPM asks npm, as it is set up on this machine.
+func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version string) error {
+	want := version
+	if want == "" {
+		want = "latest"
+	}
+	if find(p.opts.Environ, "npm") == "" {
+		p.Source.Version = version
+		p.without("it is a package of npm, and npm is", toolHint["npm"])
+		p.npmEntry(pkg.Identifier, version)
+		return nil
+	}
+	p.opts.Progress("asking npm for " + pkg.Identifier)
+	out, err := p.run(ctx, &command{
+		tool: "npm", limit: p.opts.QueryTimeout,
+		args: []string{"view", pkg.Identifier + "@" + want, "name", "version", "dist.integrity", "bin", "deprecated", "--json", "--logs-max=0", "--no-update-notifier"},
+	})
+	var v npmView
+	if err != nil {
+		return npmFailure(out, err, pkg.Identifier, want)
+	}
+	if err := json.Unmarshal(out.Stdout, &v); err != nil || v.Version == "" {
+		return &Error{Reason: NotFound, Message: fmt.Sprintf("npm knows no version %s of %s", want, pkg.Identifier), Output: tail(out.Stdout), Cause: err}
+	}
+	switch {
+	case v.Name != pkg.Identifier:
+		return fail(BadIntegrity, "", "npm was asked for %s and answered with %s", pkg.Identifier, v.Name)
+	case registry.CheckPackage(registry.NPM, v.Name, v.Version) != nil, version != "" && v.Version != version:
+		return fail(BadIntegrity, "", "npm was asked for version %s of %s and answered with %q", want, pkg.Identifier, v.Version)
+	}
+	program, err := chooseBin(v.Name, v.Bin)
+	if err != nil {
+		return err
+	}
+	p.Source.Version, p.Source.Integrity = v.Version, v.Integrity
+	if v.Integrity == "" {
+		p.note("npm says no hash for this version; that of what comes is recorded")
+	}
+	var why string
+	if json.Unmarshal(v.Deprecated, &why) == nil && why != "" {
+		p.note("its authors call this version deprecated: %s", oneLine(why))
+	}
+	if extra := slices.DeleteFunc(slices.Clone(p.inputs.runtime), func(a string) bool { return a == "-y" || a == "--yes" }); len(extra) > 0 {
+		p.note("its arguments for npx are not used, since it is started without: %s", strings.Join(extra, " "))
+	}
+	w := &npmWay{v.Name, v.Version, v.Integrity}
+	p.way = w
+	p.Commands = [][]string{w.command(p).words()}
+	p.Start = append([]string{"node", path.Join("node_modules", v.Name, path.Clean(program))}, p.inputs.args...)
+	p.npmEntry(v.Name, v.Version)
+	return nil
+}
+
+func (p *Plan) npmEntry(name, version string) {
+	if version != "" {
+		name += "@" + version
+	}
+	p.Entry = Entry{Command: "npx", Args: append([]string{"-y", name}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
+}
+
+// npmFailure reads what npm said with --json, which it also does where it fails.
+func npmFailure(out *child.Outcome, err error, name, version string) error {
+	if out == nil {
+		return err
+	}
+	var v npmView
+	if json.Unmarshal(out.Stdout, &v) != nil || v.Error == nil {
+		return err
+	}
+	switch v.Error.Code {
+	case "E404", "ETARGET":
+		return &Error{
+			Reason: NotFound, Message: fmt.Sprintf("npm has no %s in version %s: %s", name, version, oneLine(v.Error.Summary)),
+			Hint: "Check the name, and that npm on this machine asks the right registry (npm config get registry).", Cause: err,
+		}
+	}
+	return &Error{Reason: Failed, Message: fmt.Sprintf("npm failed (%s): %s", v.Error.Code, oneLine(v.Error.Summary)), Cause: err}
+}
+
+func (w *npmWay) command(p *Plan) *command {
+	args := []string{
+		"install", w.name + "@" + w.version, "--save-exact", "--no-audit", "--no-fund", "--no-update-notifier", "--no-progress",
+		"--loglevel=error", "--logs-max=0", "--package-lock=true", "--lockfile-version=3", "--json", "--omit=dev", "--global=false", "--dry-run=false",
+	}
+	if p.opts.Scripts {
+		args = append(args, "--ignore-scripts=false")
+	} else {
+		args = append(args, "--ignore-scripts")
+	}
+	return &command{tool: "npm", args: args, limit: p.opts.Timeout}
+}
+
+func (w *npmWay) install(ctx context.Context, p *Plan, claim *provisioned.Claim) (*started, error) {
+	dir := claim.Dir()
+	if find(p.opts.Environ, "node") == "" {
+		return nil, fail(NoTool, toolHint["node"], "node is not in PATH")
+	}
+	// With it npm takes this folder, and none above it, for the project.
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"name\": \"server\", \"private\": true}\n"), 0o600); err != nil {
+		return nil, onDisk("writing into "+dir, err)
+	}
+	c := w.command(p)
+	c.dir = dir
+	c.args = append(c.args, "--prefix="+dir)
+	if out, err := p.run(ctx, c); err != nil {
+		return nil, npmFailure(out, err, w.name, w.version)
+	}
+	scripts, integrity, err := w.check(dir)
+	if err != nil {
+		return nil, err
+	}
+	p.Source.Integrity = integrity
+	s, err := w.start(dir, claim.Final())
+	if err != nil {
+		return nil, err
+	}
+	if len(scripts) > 0 && !p.opts.Scripts {
+		const most = 10
+		more := ""
+		if len(scripts) > most {
+			more = fmt.Sprintf(" and %d more", len(scripts)-most)
+			scripts = scripts[:most]
+		}
+		s.notes = append(s.notes, "install scripts were not run, though these packages have some: "+strings.Join(scripts, ", ")+more+
+			"; if the server does not start, it may need them")
+	}
+	return s, nil
+}
+
+// npmLock is npm's own lock file.
+type npmLock struct {
+	Packages map[string]struct {
+		Version          string `json:"version"`
+		Integrity        string `json:"integrity"`
+		HasInstallScript bool   `json:"hasInstallScript"`
+	} `json:"packages"`
+}
+
+// check compares what npm installed with what it said before, and lists the
+// packages that have install scripts.
+func (w *npmWay) check(dir string) (scripts []string, integrity string, err error) {
+	text, err := readBounded(filepath.Join(dir, "package-lock.json"), 64<<20)
+	if err != nil {
+		return nil, "", fail(Failed, "", "npm said that it installed %s, but left no package-lock.json: %v", w.name, err)
+	}
+	var lock npmLock
+	if err := json.Unmarshal(text, &lock); err != nil {
+		return nil, "", fail(Failed, "", "npm left a package-lock.json that cannot be read: %v", err)
+	}
+	got, ok := lock.Packages["node_modules/"+w.name]
+	switch {
+	case !ok:
+		return nil, "", fail(Failed, "", "npm said that it installed %s, but its package-lock.json does not name it", w.name)
+	case got.Version != w.version:
+		return nil, "", fail(BadIntegrity, "", "npm installed version %s of %s and not %s", got.Version, w.name, w.version)
+	case w.integrity != "" && !sameIntegrity(w.integrity, got.Integrity):
+		return nil, "", fail(BadIntegrity, "Somebody changed the package between the question and the download, or the registry is not in order. Do not use it.",
+			"what npm installed of %s has another hash than the registry said: %s, not %s", w.name, got.Integrity, w.integrity)
+	}
+	for _, at := range slices.Sorted(maps.Keys(lock.Packages)) {
+		if lock.Packages[at].HasInstallScript {
+			scripts = append(scripts, at[strings.LastIndex("/"+at, "node_modules/")+len("node_modules/")-1:])
+		}
+	}
+	return scripts, got.Integrity, nil
+}
+
+// sameIntegrity wants one hash of the strongest kind in both.
+func sameIntegrity(a, b string) bool {
+	for _, kind := range []string{"sha512-", "sha384-", "sha256-", "sha1-"} {
+		of := func(text string) (list []string) {
+			for word := range strings.FieldsSeq(text) {
+				if strings.HasPrefix(word, kind) {
+					list = append(list, word)
+				}
+			}
+			return list
+		}
+		in, out := of(a), of(b)
+		if len(in) > 0 || len(out) > 0 {
+			return slices.ContainsFunc(in, func(h string) bool { return slices.Contains(out, h) })
+		}
+	}
+	return false
+}
+
+// start finds the program of the installed package.
+func (w *npmWay) start(dir, final string) (*started, error) {
+	root := filepath.Join(dir, "node_modules", filepath.FromSlash(w.name))
+	text, err := readBounded(filepath.Join(root, "package.json"), 4<<20)
+	if err != nil {
+		return nil, fail(NoProgram, "", "the package %s has no package.json: %v", w.name, err)
+	}
+	var manifest struct {
+		Bin json.RawMessage `json:"bin"`
+	}
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		return nil, fail(NoProgram, "", "the package.json of %s cannot be read: %v", w.name, err)
+	}
+	program, err := chooseBin(w.name, manifest.Bin)
+	if err != nil {
+		return nil, err
+	}
+	file, err := inside(root, program)
+	if err != nil {
+		return nil, fail(NoProgram, "", "the program of %s is %q: %v", w.name, program, err)
+	}
+	rel, err := filepath.Rel(dir, file)
+	if err != nil {
+		return nil, err
+	}
+	there := literal(filepath.Join(final, rel))
+	options, byNode, err := shebang(file)
+	if err != nil {
+		return nil, onDisk("reading "+file, err)
+	}
+	if !byNode {
+		return &started{entry: Entry{Command: there}}, nil
+	}
+	return &started{entry: Entry{Command: "node", Args: append(options, there)}}, nil
+}
+
+// chooseBin picks the program of a package: the only one, or that of the
+// package's own name.
+func chooseBin(name string, raw json.RawMessage) (string, error) {
+	var one string
+	if json.Unmarshal(raw, &one) == nil && one != "" {
+		return one, nil
+	}
+	var several map[string]string
+	if len(raw) > 0 && string(raw) != "null" && json.Unmarshal(raw, &several) != nil {
+		return "", fail(NoProgram, "", "the \"bin\" of %s in its package.json is neither a string nor an object of strings", name)
+	}
+	maps.DeleteFunc(several, func(_, file string) bool { return file == "" })
+	own := name[strings.LastIndexByte(name, '/')+1:]
+	switch {
+	case len(several) == 0:
+		return "", fail(NoProgram, "It may be a library; look at its documentation for how the server is started.",
+			"the package %s has no program (no \"bin\" in its package.json), so there is nothing to start", name)
+	case several[own] != "":
+		return several[own], nil
+	}
+	files := slices.Sorted(maps.Values(several))
+	if files = slices.Compact(files); len(files) == 1 {
+		return files[0], nil
+	}
+	return "", fail(NoProgram, "Configure the one that is the server by hand: npx -y --package "+name+" PROGRAM.",
+		"the package %s has several programs and none of its own name: %s", name, strings.Join(slices.Sorted(maps.Keys(several)), ", "))
+}
+
+// inside returns the file that a path within a folder means; links must not
+// lead out of it.
+func inside(root, name string) (string, error) {
+	rel := filepath.FromSlash(path.Clean(strings.ReplaceAll(name, `\`, "/")))
+	if !filepath.IsLocal(rel) {
+		return "", errors.New("it lies outside of the package")
+	}
+	file := filepath.Join(root, rel)
+	target, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return "", errors.New("there is no such file")
+	}
+	realRoot, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return "", err
+	}
+	within, err := filepath.Rel(realRoot, target)
+	if err != nil || !filepath.IsLocal(within) {
+		return "", errors.New("it is a link that leads out of the package")
+	}
+	if info, err := os.Stat(target); err != nil || !info.Mode().IsRegular() {
+		return "", errors.New("it is no file")
+	}
+	return file, nil
+}
+
+// shebang says whether a program is started by Node.js, and with which options.
+func shebang(file string) (options []string, byNode bool, err error) {
+	switch filepath.Ext(file) {
+	case ".js", ".mjs", ".cjs":
+		byNode = true
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	const longest = 256
+	first, err := bufio.NewReader(io.LimitReader(f, longest)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	line, ok := strings.CutPrefix(first, "#!")
+	if !ok {
+		return nil, byNode, nil
+	}
+	words := strings.Fields(line)
+	for i, word := range words {
+		if base := path.Base(word); base == "node" || base == "nodejs" {
+			for _, option := range words[i+1:] {
+				options = append(options, literal(option))
+			}
+			return options, true, nil
+		}
+	}
+	return nil, false, nil
+}
+
+func readBounded(file string, most int64) ([]byte, error) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("there is none")
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > most:
+		return nil, errors.New("it is no file, or far too large")
+	}
+	return os.ReadFile(file)
+}
+
+func oneLine(text string) string {
+	const most = 300
+	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if registry.Hidden(r) {
+			return ' '
+		}
+		return r
+	}, text)), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+func orNil(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}

@@ -1,0 +1,246 @@
+//go:build unix
+
+package install
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/registry"
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+// fakeNPM speaks the two commands of npm that are used, for a package "fake"
+// with a program index.js.
+const fakeNPM = `
+case "$1" in
+view)
+	case "$2" in fake@latest|fake@1.2.3) ;; *) echo '{"error": {"code": "E404", "summary": "no such thing"}}'; exit 1;; esac
+	echo '{"name": "fake", "version": "1.2.3", "dist.integrity": "sha512-right", "bin": {"fake": "index.js"}}' ;;
+install)
+	mkdir -p node_modules/fake
+	echo '{"packages": {"node_modules/fake": {"version": "1.2.3", "integrity": "sha512-right"}, "node_modules/fake/node_modules/@x/native": {"hasInstallScript": true}}}' >package-lock.json
+	echo '{"bin": {"fake": "index.js"}}' >node_modules/fake/package.json
+	echo '// nothing' >node_modules/fake/index.js ;;
+esac
+`
+
+func fakePackage() registry.Package {
+	return registry.Package{Kind: registry.NPM, Identifier: "fake", Version: "1.2.3"}
+}
+
+// broken is fakeNPM with something else instead of one of its lines.
+func broken(t *testing.T, line, instead string) map[string]string {
+	t.Helper()
+	if !strings.Contains(fakeNPM, line) {
+		t.Fatalf("the fake npm has no line %q", line)
+	}
+	return map[string]string{"npm": strings.Replace(fakeNPM, line, instead, 1)}
+}
+
+func TestScriptsThatWereNotRunAreNamed(t *testing.T) {
+	state := t.TempDir()
+	done, err := planned(t, Options{StateDir: state, Environ: tools(t, map[string]string{"npm": fakeNPM})}, fakePackage()).Install(t.Context())
+	must(t, err)
+	if len(done.Notes) != 1 || !strings.Contains(done.Notes[0], "@x/native;") {
+		t.Errorf("the notes are %q", done.Notes)
+	}
+	must(t, done.Discard())
+	must(t, done.Discard())
+	nothingLeft(t, state)
+}
+
+func TestWhatNPMSaysIsNotBelieved(t *testing.T) {
+	const view = `"version": "1.2.3", "dist.integrity": "sha512-right", "bin": {"fake": "index.js"}}`
+	for _, c := range []struct {
+		name          string
+		line, instead string
+		reason        Reason
+		says          string
+	}{
+		{"another package", `"name": "fake"`, `"name": "evil"`, BadIntegrity, "evil"},
+		{"another version", `{"name": "fake", "version": "1.2.3"`, `{"name": "fake", "version": "6.6.6"`, BadIntegrity, "6.6.6"},
+		{"no version", view, `}`, NotFound, "fake"},
+		{"no JSON", `echo '{"name"`, `echo 'hello {"name"`, NotFound, "fake"},
+		{"a failure without JSON", `case "$2" in`, "echo broken >&2; exit 7; case $2 in", Failed, "exit status 7): broken"},
+		{"no program", `"bin": {"fake": "index.js"}}' ;;`, `"bin": {}}' ;;`, NoProgram, "no program"},
+		{"several programs", `"bin": {"fake": "index.js"}}' ;;`, `"bin": {"one": "1.js", "two": "2.js"}}' ;;`, NoProgram, "one, two"},
+		{"a program that is a number", `"bin": {"fake": "index.js"}}' ;;`, `"bin": 7}' ;;`, NoProgram, "neither a string nor an object"},
+		{"another hash in the end", `"integrity": "sha512-right"},`, `"integrity": "sha512-wrong"},`, BadIntegrity, "sha512-wrong"},
+		{"another version in the end", `{"version": "1.2.3", "integrity"`, `{"version": "1.2.4", "integrity"`, BadIntegrity, "1.2.4"},
+		{"another package in the end", `"node_modules/fake": {"version"`, `"node_modules/evil": {"version"`, Failed, "does not name it"},
+		{"no lock file", "echo '{\"packages\"", "true '{\"packages\"", Failed, "package-lock.json"},
+		{"no package", `echo '{"bin": {"fake": "index.js"}}' >`, `true >/dev/null; rm -f `, NoProgram, "package.json"},
+		{"a program that is not there", "echo '// nothing' >node_modules/fake/index.js", "true", NoProgram, "no such file"},
+		{"a program outside", `echo '{"bin": {"fake": "index.js"}}' >`, `echo '{"bin": {"fake": "../../package.json"}}' >`, NoProgram, "outside"},
+		{"a program that is a link outside", "echo '// nothing' >node_modules/fake/index.js", "ln -s /etc/passwd node_modules/fake/index.js", NoProgram, "link"},
+		{"a full disk", "mkdir -p node_modules/fake", "echo 'npm error code ENOSPC' >&2; exit 228", DiskFull, "disk is full"},
+		{"a failed installation", "mkdir -p node_modules/fake", "echo why >&2; exit 3", Failed, "why"},
+		{"a pipe in it", "mkdir -p node_modules/fake", "mkdir -p node_modules/fake; mkfifo node_modules/pipe", Failed, "pipe"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state := t.TempDir()
+			p, err := resolve(t, Options{StateDir: state, Environ: tools(t, broken(t, c.line, c.instead))}, fakePackage())
+			if err == nil {
+				_, err = p.Install(t.Context())
+			}
+			if e := reason(t, err, c.reason); !strings.Contains(e.Message, c.says) {
+				t.Errorf("it says %q and not %q", e.Message, c.says)
+			}
+			nothingLeft(t, state)
+		})
+	}
+}
+
+// hanging is an npm that starts somebody who left the process group and waits
+// for ever; it tells of both by files.
+const hanging = `
+echo $$ >"$TOOLS/npm.pid"
+setsid sh -c 'echo $$ >"$TOOLS/far.tmp"; mv "$TOOLS/far.tmp" "$TOOLS/far.pid"; exec sleep 600' &
+sh -c 'exec sleep 600'
+`
+
+func awaitFile(t *testing.T, file string) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		_, err := os.Stat(file)
+		return err
+	})
+}
+
+// gone fails the test unless the processes of the hanging npm are. One that was
+// ended before it could tell its number is.
+func gone(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{"npm.pid", "far.pid"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		must(t, err)
+		pid := strings.TrimSpace(string(text))
+		testkit.Eventually(t, time.Minute, func() error {
+			state, err := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", pid).Output()
+			if err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z") {
+				return errors.New("process " + pid + " of " + name + " lives: " + string(state))
+			}
+			return nil
+		})
+	}
+}
+
+func TestAnInstallationThatHangsIsEndedWithItsTree(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Fatal(err) // every Linux has it
+	}
+	scripts := broken(t, "mkdir -p node_modules/fake\n", hanging)
+	t.Run("cancelled", func(t *testing.T) {
+		state, env := t.TempDir(), tools(t, scripts)
+		dir, _ := lookup(env, "TOOLS")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		p := planned(t, Options{StateDir: state, Environ: env}, fakePackage())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.Install(ctx)
+			ended <- err
+		}()
+		awaitFile(t, filepath.Join(dir, "far.pid"))
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it says %v", err)
+		}
+		gone(t, dir)
+		nothingLeft(t, state)
+	})
+	t.Run("too slow", func(t *testing.T) {
+		state, env := t.TempDir(), tools(t, scripts)
+		dir, _ := lookup(env, "TOOLS")
+		_, err := planned(t, Options{StateDir: state, Environ: env, Timeout: 3 * time.Second}, fakePackage()).Install(t.Context())
+		if e := reason(t, err, TimedOut); !strings.Contains(e.Message, "3s") {
+			t.Errorf("it says %v", e)
+		}
+		gone(t, dir)
+		nothingLeft(t, state)
+	})
+	t.Run("a question", func(t *testing.T) {
+		env := tools(t, broken(t, `case "$2" in`, hanging+`case "$2" in`))
+		dir, _ := lookup(env, "TOOLS")
+		_, err := resolve(t, Options{StateDir: t.TempDir(), Environ: env, QueryTimeout: 3 * time.Second}, fakePackage())
+		reason(t, err, TimedOut)
+		gone(t, dir)
+	})
+}
+
+func TestWithoutNPM(t *testing.T) {
+	p := planned(t, Options{StateDir: t.TempDir(), Environ: []string{"PATH=" + t.TempDir() + ":."}}, fakePackage())
+	if p.Installable || mustJSON(t, p.Entry) != `{"command":"npx","args":["-y","fake@1.2.3"]}` {
+		t.Errorf("the plan is %+v", p)
+	}
+	_, err := p.Install(t.Context())
+	if e := reason(t, err, NoTool); !strings.Contains(e.Error(), "npm") || !strings.Contains(e.Error(), "Node.js") {
+		t.Errorf("it says %v", e)
+	}
+}
+
+// What npm is given does not come from an npm that started this process, nor
+// from the project in which it stands.
+func TestNPMGetsACleanPlace(t *testing.T) {
+	state := t.TempDir()
+	env := append(tools(t, broken(t, "case \"$1\" in\nview)", `env >"$TOOLS/env.$1"; pwd >"$TOOLS/pwd.$1"; case "$1" in
+view)`)), "npm_config_local_prefix=/evil", "npm_package_name=evil", "npm_config_registry=https://mine.invalid", "INIT_CWD=/evil")
+	dir, _ := lookup(env, "TOOLS")
+	done, err := planned(t, Options{StateDir: state, Environ: env}, fakePackage()).Install(t.Context())
+	must(t, err)
+	for _, step := range []string{"view", "install"} {
+		text, err := os.ReadFile(filepath.Join(dir, "env."+step))
+		must(t, err)
+		if strings.Contains(string(text), "evil") || !strings.Contains(string(text), "https://mine.invalid") {
+			t.Errorf("%s got\n%s", step, text)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "pwd.view")); err != nil || string(text) != "/\n" {
+		t.Errorf("npm was asked in %q, %v", text, err)
+	}
+	must(t, done.Discard())
+}
+
+func TestADiskThatIsReallyFull(t *testing.T) {
+	state := t.TempDir()
+	if err := mountSmall(t, state); err != nil {
+		t.Logf("no small disk can be made here (%v); the fake npm that says so is tested anyway", err)
+		return
+	}
+	env := tools(t, broken(t, "mkdir -p node_modules/fake\n", "mkdir -p node_modules/fake; dd if=/dev/zero of=node_modules/large bs=65536 count=64\n"))
+	_, err := planned(t, Options{StateDir: state, Environ: env}, fakePackage()).Install(t.Context())
+	reason(t, err, DiskFull)
+	nothingLeft(t, state)
+}
+
+// A broken lock file stops the keeping, and nothing of the rest is lost.
+func TestKeepingIntoABrokenLockFile(t *testing.T) {
+	state := t.TempDir()
+	done, err := planned(t, Options{StateDir: state, Environ: tools(t, map[string]string{"npm": fakeNPM})}, fakePackage()).Install(t.Context())
+	must(t, err)
+	l := provisioned.Open(state)
+	must(t, os.WriteFile(l.Path(), []byte("{"), 0o600))
+	_, err = done.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	var brokenErr *provisioned.BrokenError
+	if !errors.As(err, &brokenErr) {
+		t.Errorf("it says %v", err)
+	}
+	must(t, done.Discard())
+	if text, err := os.ReadFile(l.Path()); err != nil || string(text) != "{" {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+	must(t, os.Remove(l.Path()))
+	must(t, os.Remove(l.Path()+".lock"))
+	nothingLeft(t, state)
+}
