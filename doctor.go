@@ -106,6 +106,7 @@ func openTrial(ctx context.Context, cfg *config.Config, dir string, starts []doc
 	trial := *cfg
 	st := &trial.Settings
 	st.StateDir, st.CacheEnabled, st.Trace, st.Audit.File = dir, false, "", ""
+	st.Pins = string(messages.PinsOff) // a trial accepts nothing
 	st.Search.Embedder, st.DrainTimeout = "none", 0
 	st.Pool.MinPoolSize, st.Pool.ResPoolSize = 0, 0
 	st.Pool.PoolSize = 2 * o.Parallel // one that ends does not hold up the next

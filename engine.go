@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/safename"
@@ -81,6 +82,7 @@ type Engine struct {
 	endReloads context.CancelFunc
 
 	searches  turns                // of scripts
+	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
 	audit     *auditor             // nil: none
 	telemetry *telemetry.Telemetry // set before the first call
@@ -134,6 +136,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		}
 	}
 	e.audit = e.newAuditor(&st)
+	keeper := newKeeper(e, &st)
 	var launcher actors.Launcher
 	launcher, err = e.launcher(cfg)
 	if err != nil {
@@ -147,6 +150,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		Provisioner: provisioner{e},
 		Sandbox:     scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,
 		Launcher: launcher, Cache: cache, StorePath: storePath(&st), Settings: poolSettings(st.Pool),
+		Keeper:     keeper,
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
@@ -170,11 +174,15 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	e.report(cfg)
 	e.core.UseEmbedder(e.embedder(cfg))
 	servers := cfg.Servers
+	e.core.SetPins(pinMode(cfg))
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
 	}
 	e.startTelemetry(&st)
 	if e.opts.Watch {
+		if keeper.store != nil {
+			e.pins = keeper.store.Watch(e.pinsChanged)
+		}
 		e.watcher = config.Watch(e.opts.Sources, cfg, e.changed)
 	}
 	if st.StateDir != "" {
@@ -335,6 +343,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	if embedderSettings(old) != embedderSettings(cfg) {
 		e.core.UseEmbedder(e.embedder(cfg))
 	}
+	e.core.SetPins(pinMode(cfg))
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
 	return e.core.Apply(ctx, change)
 }
@@ -351,6 +360,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	if e.watcher != nil {
 		e.watcher.Stop()
 	}
+	e.pins.Close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 	e.remote.Close()
 	if e.guard != nil {

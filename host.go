@@ -55,7 +55,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		s.Servers = append(s.Servers, messages.HostServer{
 			Name: d.Name, Description: d.Description, Disabled: d.Disabled, Provisioned: d.Provisioned, State: d.State,
 			Breaker: status.Breaker, Failures: status.Failures, RetryAt: d.RetryAt, Error: e.scrubbed(d.Error),
-			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Instances: entry.Instances(), Counts: entry.Counts(),
+			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Changed: d.Changed, Held: d.Held, Suspicious: d.Suspicious, Instances: entry.Instances(), Counts: entry.Counts(),
 		})
 	}
 	return s, nil

@@ -24,6 +24,12 @@ type Server struct {
 	Known   bool `json:"known"`
 	Tools   int  `json:"tools"`
 	Enabled int  `json:"enabled"`
+	// Changed counts tools whose definition is not the accepted one, new ones
+	// included, Held those of them that are closed for it, and Suspicious those
+	// with texts that read like orders to a model.
+	Changed    int `json:"changed,omitempty"`
+	Held       int `json:"held,omitempty"`
+	Suspicious int `json:"suspicious,omitempty"`
 	// Error is why the server failed last; nil where it works.
 	Error *Error `json:"error,omitempty"`
 	// RetryAt is when it is tried again; zero: with the next call.
@@ -42,6 +48,14 @@ type Tool struct {
 	Summary string   `json:"summary,omitempty"` // the description's first sentence
 	Enabled bool     `json:"enabled"`
 	Tags    []string `json:"tags,omitempty"`
+	// Change is how the definition stands to the accepted one, and Parts what of
+	// it differs; Held says that the tool is closed for it.
+	Change ToolChange `json:"change,omitempty"`
+	Parts  []string   `json:"parts,omitempty"`
+	Held   bool       `json:"held,omitempty"`
+	// Signs are the kinds of text in the definition that read like orders to a
+	// model; docs/PINS.md lists them.
+	Signs []string `json:"signs,omitempty"`
 	// Definition is the child's own, byte for byte.
 	Definition json.RawMessage `json:"definition,omitempty"`
 	// InputSchema is a part of Definition.
@@ -52,7 +66,12 @@ type Tool struct {
 	HiddenText bool `json:"hiddenText,omitempty"`
 
 	listed *messages.Tool
+	review *messages.ToolReview // nil: nothing is to be said
 }
+
+// ToolChange is how a tool's definition stands to the accepted one: "changed",
+// "new", or "" where it is the accepted one or nothing was accepted.
+type ToolChange = messages.ToolChange
 
 // ListServers returns all configured servers, by name. It starts none.
 func (e *Engine) ListServers() []Server {
@@ -85,6 +104,11 @@ func describeServer(entry *supervision.Entry, known *index.ServerEntry) Server {
 		if t.Enabled {
 			s.Enabled++
 		}
+		if r := t.Review; r != nil {
+			s.Changed += one(r.Change != "")
+			s.Held += one(r.Held)
+			s.Suspicious += one(len(r.Signs) > 0)
+		}
 	}
 	if s.Description == "" {
 		instructions, _ := index.Plain(known.Toolset.Instructions)
@@ -94,6 +118,13 @@ func describeServer(entry *supervision.Entry, known *index.ServerEntry) Server {
 		s.Description, _ = index.Plain(strings.TrimSpace(known.Toolset.ServerName + " " + known.Toolset.ServerVersion))
 	}
 	return s
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // ListTools returns a server's tools in the server's order. A server whose
@@ -140,11 +171,15 @@ func (e *Engine) ToolDetails(ctx context.Context, server, tool string) (*Tool, e
 func describeTool(t *index.Entry) Tool {
 	title, inTitle := index.Plain(t.Tool.Title)
 	description, inDescription := index.Plain(t.Tool.Description)
-	return Tool{
+	tool := Tool{
 		Server: t.Tool.Server, Name: t.Tool.Name, Title: title, Summary: summary(description),
 		Enabled: t.Enabled, Tags: t.Tags, HiddenText: inTitle || inDescription,
-		listed: t.Tool,
+		listed: t.Tool, review: t.Review,
 	}
+	if r := t.Review; r != nil {
+		tool.Change, tool.Parts, tool.Held, tool.Signs = r.Change, r.Parts, r.Held, r.Signs
+	}
+	return tool
 }
 
 // known returns what the catalog has of a server, asking it where there is

@@ -54,6 +54,8 @@ type connection struct {
 	internal map[uint64]func(c *kernel.Context, f *messages.Frame)
 	listing  *listing
 	relist   relisting
+	gate     gate
+	verdicts uint64               // that calls waited for, ever
 	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
 	handled  uint64 // calls that left this connection, answered or handed back
@@ -80,6 +82,10 @@ type connectionDeps struct {
 	launcher Launcher
 	identity *identity
 	index    *kernel.PID
+	// holding says that calls have to wait for the verdict on what a child
+	// lists; vet is the verdict on one call, nil: it may go.
+	holding  func() bool
+	vet      func(call *messages.Call) *messages.Error
 	starts   chan struct{} // bounds concurrent starts
 	launches atomic.Uint64 // processes ever started: their number marks their trees
 }
@@ -175,6 +181,10 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onListDue(ctx, m)
 	case *relistDue:
 		c.onRelistDue(ctx, m)
+	case *messages.Judged:
+		c.onJudged(ctx, m)
+	case *judgeDue:
+		c.onJudgeDue(ctx, m)
 	case *runStarting:
 		c.onStarting(ctx, m)
 	case *runLaunched:

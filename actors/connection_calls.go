@@ -13,8 +13,14 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-// onCall takes a call, lets it wait, or hands it back.
+// onCall takes a call that has just come.
 func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
+	call.Needs = max(1, c.gate.announced)
+	c.admit(ctx, call)
+}
+
+// admit gives a call to the child, lets it wait, or hands it back.
+func (c *connection) admit(ctx *kernel.Context, call *messages.Call) {
 	if call.Cancelled != nil && call.Cancelled.Load() {
 		c.handled++
 		c.answer(call, &messages.Answer{Err: cancelledError(call)})
@@ -25,8 +31,8 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	}
 	switch c.state {
 	case messages.StateIdle, messages.StateActive:
-		if c.ready {
-			c.send(ctx, call)
+		if c.ready && !c.gated(call) {
+			c.sendVetted(ctx, call)
 			return
 		}
 	case messages.StateConnecting:
@@ -39,7 +45,7 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 		c.handled++
 		c.answer(call, &messages.Answer{Err: &messages.Error{
 			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
-			Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + " to start",
+			Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + " to be ready",
 			Hint:    "Wait until the server is connected, then call again.",
 		}})
 		return
@@ -48,6 +54,7 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	if !call.Deadline.IsZero() {
 		c.arm(ctx, call.Deadline)
 	}
+	c.listForGate(ctx)
 }
 
 // send gives a call to the child.
@@ -138,6 +145,7 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 	case f.Method == methodProgress:
 		c.onProgress(f)
 	case f.Method == methodListChanged:
+		c.gate.announced++
 		c.onListChanged(ctx)
 	}
 }

@@ -24,8 +24,10 @@ type listing struct {
 	bytes   int
 	cursors map[string]bool
 	again   bool // the list changed while it was being read
-	changed bool // it is read because it changed
-	due     *kernel.Timer
+	// announced is how many changes had been announced when it began.
+	announced uint64
+	changed   bool // it is read because it changed
+	due       *kernel.Timer
 }
 
 // relisting keeps a child that says at every listing that its list has changed
@@ -117,7 +119,7 @@ func (c *connection) list(ctx *kernel.Context) {
 	}
 	c.relist.timer.Stop()
 	c.relist.timer = nil
-	c.listing = &listing{cursors: map[string]bool{}}
+	c.listing = &listing{cursors: map[string]bool{}, announced: c.gate.announced}
 	c.listPage(ctx, nil)
 }
 
@@ -191,15 +193,18 @@ func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) 
 			Message: strconv.Quote(c.spec.Name) + " is connected but did not list its tools: " + failure,
 			Hint:    "This is a fault of the server; its log may say more.",
 		}})
+		c.gateFailed(ctx, failure)
 	} else {
+		verdict := c.judge(ctx, l)
 		c.sys.Send(c.deps.index, &messages.Listing{
 			Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
 			Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
-			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr,
+			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Verdict: verdict,
 		})
 	}
 	if l.again {
 		c.onListChanged(ctx)
 	}
+	c.listForGate(ctx)
 	c.idleIfDone(ctx)
 }

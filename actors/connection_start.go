@@ -111,6 +111,7 @@ func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
 	}
 	c.proven = false
 	c.hs = handshake{learned: m.Era}
+	c.gate.reset()
 	c.startRun()
 }
 
@@ -323,13 +324,19 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 	c.run.since = time.Now()
 	ctx.Send(c.parent, &messages.ConnectionReady{Instance: c.instance})
 	c.list(ctx)
-	for range len(c.waiters) { // one by one, since a call may go back to wait
-		w := c.waiters[0]
-		c.waiters = c.waiters[1:]
-		c.onCall(ctx, w)
-	}
+	c.serveWaiters(ctx)
 	if c.hs.listen {
 		c.request(ctx, methodListen, []byte(`{"notifications":{"toolsListChanged":true}}`), func(*kernel.Context, *messages.Frame) {})
+	}
+}
+
+// serveWaiters takes up those that wait, one by one, since a call may go back to
+// wait.
+func (c *connection) serveWaiters(ctx *kernel.Context) {
+	for range len(c.waiters) {
+		w := c.waiters[0]
+		c.waiters = c.waiters[1:]
+		c.admit(ctx, w)
 	}
 }
 

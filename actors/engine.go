@@ -29,6 +29,8 @@ type Options struct {
 	Settings  supervision.PoolSettings
 	// CatalogTTL is the age from which a listing is refreshed at its next use.
 	CatalogTTL time.Duration
+	// Keeper remembers what was accepted of servers' tools; nil: nobody does.
+	Keeper index.Keeper
 	// CatalogSweep is the distance between two looks for what belongs to
 	// servers that are no longer configured.
 	CatalogSweep time.Duration
@@ -114,14 +116,15 @@ func NewEngine(opts Options) (*Engine, error) {
 	e.sys.OnUndelivered(e.undelivered)
 	deps := &connectionDeps{
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
-		starts: make(chan struct{}, opts.MaxStarts),
+		starts:  make(chan struct{}, opts.MaxStarts),
+		holding: e.view.Holding, vet: e.vet,
 	}
 	ready := make(chan error, 1)
 	root := &rootActor{
 		sweepEvery: opts.CatalogSweep,
 		strategy:   supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume }),
 		produceIndex: index.NewActor(&index.ActorDeps{
-			View: e.view, Cache: opts.Cache, StorePath: opts.StorePath, Warn: opts.Log.Warn,
+			View: e.view, Cache: opts.Cache, Keeper: opts.Keeper, StorePath: opts.StorePath, Warn: opts.Log.Warn,
 			Notify: func(server string, msg any) {
 				if entry, ok := e.dir.Lookup(server); ok {
 					e.sys.Send(entry.Breaker, msg)
@@ -232,6 +235,15 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 	// the directory.
 	_, err := e.PoolStats(ctx)
 	return err
+}
+
+// SetPins says what becomes of tools whose definition is not the accepted one.
+// It holds once a later Apply has returned.
+func (e *Engine) SetPins(mode messages.PinMode) { e.sys.Send(e.index, &index.SetPins{Mode: mode}) }
+
+// PinsChanged has read anew what is accepted of servers.
+func (e *Engine) PinsChanged(servers []string) {
+	e.sys.Send(e.index, &index.PinsChanged{Servers: servers})
 }
 
 // Change is the difference between two configurations.

@@ -73,6 +73,9 @@ func (e *Engine) check(call *messages.Call, known *index.ServerEntry) (tool *ind
 	if tool == nil {
 		return nil, toolNotFound(known, call), fresh
 	}
+	if held(tool) {
+		return nil, toolHeld(call, tool.Review), fresh
+	}
 	if !tool.Enabled {
 		return nil, toolDisabled(call), true
 	}
@@ -215,6 +218,44 @@ func toolDisabled(call *messages.Call) *messages.Error {
 		Code: messages.CodeToolDisabled, Server: call.Server, Tool: call.Tool,
 		Message: strconv.Quote(call.Tool) + " of " + strconv.Quote(call.Server) + " is disabled by a tool rule",
 		Hint:    "Use another tool, or ask the user to change metamcp.toolRules.",
+	}
+}
+
+func held(tool *index.Entry) bool { return tool.Review != nil && tool.Review.Held }
+
+// vet is the verdict on a call that a child is about to get: what the child
+// lists may have changed since the call was checked.
+func (e *Engine) vet(call *messages.Call) *messages.Error {
+	known := e.view.Load().Server(call.Server)
+	if known == nil || call.Tool == "" {
+		return nil
+	}
+	tool := known.Tool(call.Tool)
+	switch {
+	case tool == nil && known.Toolset.Live:
+		return toolNotFound(known, call)
+	case tool != nil && held(tool):
+		return toolHeld(call, tool.Review)
+	}
+	return nil
+}
+
+// toolHeld says what keeps a tool closed, in words that name no text of the
+// server's but the name.
+func toolHeld(call *messages.Call, review *messages.ToolReview) *messages.Error {
+	why := "its definition changed after the user had accepted it"
+	switch {
+	case review.Problem != "":
+		why = "it is not known what the user has accepted of it: " + review.Problem
+	case review.Change == messages.ToolNew:
+		why = "the server has it only since the user accepted its tools"
+	case len(review.Parts) > 0:
+		why = "its " + strings.Join(review.Parts, ", ") + " changed after the user had accepted it"
+	}
+	return &messages.Error{
+		Code: messages.CodeToolDisabled, Server: call.Server, Tool: call.Tool,
+		Message: strconv.Quote(call.Tool) + " of " + strconv.Quote(call.Server) + " is held back: " + why,
+		Hint:    "Use another tool, or ask the user to look at it with metamcp pins diff " + call.Server + " and to accept it with metamcp approve " + call.Server + ".",
 	}
 }
 

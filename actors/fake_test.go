@@ -45,6 +45,8 @@ type script struct {
 	backlog  func(line []byte) bool
 	stderr   []string
 	modern   bool // only server/discover opens the conversation
+	// answers may take a line over; it runs on the child's goroutine.
+	answers func(l *fakeLink, m rpcLine) bool
 	// refuseVersions is how often a start's server/discover is refused for its
 	// version.
 	refuseVersions int
@@ -377,6 +379,9 @@ func (l *fakeLink) refuse(id json.RawMessage, message string) {
 }
 
 func (l *fakeLink) handle(m rpcLine) {
+	if l.sc.answers != nil && l.sc.answers(l, m) {
+		return
+	}
 	switch {
 	case has(l.sc.diesOf, m.Method):
 		l.crash()

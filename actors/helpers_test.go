@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
 )
@@ -109,6 +110,9 @@ func newRig(t testing.TB, change func(s *supervision.PoolSettings)) *rig {
 	t.Helper()
 	return newRigWith(t, change, func(*Options) {})
 }
+
+// keptBy is an option: somebody remembers which definitions were accepted.
+func keptBy(k index.Keeper) func(o *Options) { return func(o *Options) { o.Keeper = k } }
 
 func newRigWith(t testing.TB, change func(s *supervision.PoolSettings), options func(o *Options)) *rig {
 	t.Helper()

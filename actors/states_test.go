@@ -85,7 +85,7 @@ func newBench(t *testing.T, sc *script) *bench {
 	b.sys.SetTracer(b.rec)
 	b.f.scripts["a"] = sc
 	ready := make(chan *kernel.PID, 1)
-	deps := &connectionDeps{launcher: b.f, identity: newIdentity("test", "1"), starts: make(chan struct{}, 1)}
+	deps := &connectionDeps{launcher: b.f, identity: newIdentity("test", "1"), starts: make(chan struct{}, 1), holding: func() bool { return false }}
 	s := spec("a", nil)
 	s.StopGrace = 10 * time.Millisecond
 	var err error
@@ -216,6 +216,7 @@ func stale() []any {
 		&probeDue{run: other}, &listDue{run: other, id: 1}, &runLaunched{run: other}, &runEOF{run: other},
 		&runExited{run: other, exit: &messages.Exit{}}, &exitDue{run: other}, &runTooLarge{run: other}, &runBroken{run: other},
 		&ladderDue{run: other}, &runStep{run: other}, &runGone{run: other}, &brokeDue{}, &runNoise{run: other},
+		&relistDue{run: other}, &messages.Judged{Verdict: other}, &judgeDue{verdict: other},
 	}
 }
 

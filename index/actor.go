@@ -16,6 +16,9 @@ type ActorDeps struct {
 	// Cache may be nil: nothing is kept on disk. It is used by one worker at
 	// a time.
 	Cache *Cache
+	// Keeper remembers what was accepted of servers; nil: nobody does. It is
+	// used by one worker at a time.
+	Keeper Keeper
 	// StorePath is the folder of the badger store; "": nothing is kept there.
 	StorePath string
 	// StoreRetry is how long the index works in memory before it looks again
@@ -44,8 +47,9 @@ type (
 
 type (
 	loaded struct {
-		sets []*messages.Toolset
-		done chan<- struct{}
+		sets     []*messages.Toolset
+		accepted map[string]messages.Accepted
+		done     chan<- struct{}
 	}
 	stored struct{ err error } // what the store said
 )
@@ -75,13 +79,14 @@ type indexActor struct {
 	begun bool
 	shelf shelf
 	embed embeddingWork
+	pins  pinning
 }
 
 // NewActor returns the producer of the index actor.
 func NewActor(deps *ActorDeps) func() kernel.Actor {
 	deps.View.background = newBackground()
 	return func() kernel.Actor {
-		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, embed: embeddingWork{paces: paces{}, background: deps.View.background}}
+		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, pins: newPinning(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
 	}
 }
 
@@ -102,6 +107,16 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.onBegin(ctx)
 	case *Settle:
 		a.onSettle(ctx, m)
+	case *SetPins:
+		a.onSetPins(ctx, m)
+	case *PinsChanged:
+		a.loadPins(ctx, m.Servers)
+	case *pinsLoaded:
+		a.onPinsLoaded(ctx, m)
+	case *kept:
+		a.onKept(ctx, m)
+	case *keepLate:
+		a.onKeepLate(ctx)
 	case *UseEmbedder:
 		a.onUseEmbedder(ctx, m)
 	case *embedded:
@@ -139,10 +154,7 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	spec := a.specs[m.Server]
 	if spec == nil || spec.Hash != m.SpecHash {
-		a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Err: &messages.Error{
-			Code: messages.CodeServerNotFound, Server: m.Server, Retryable: true,
-			Message: "the server's configuration changed while it listed its tools", Hint: "Try again.",
-		}})
+		a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Err: outdated(m.Server)})
 		return
 	}
 	ts := &messages.Toolset{
@@ -155,7 +167,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	for _, page := range m.Pages {
 		tools, skipped, _, _, err := ParseTools(m.Server, page)
 		if err != nil {
-			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Err: &messages.Error{
+			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Err: &messages.Error{
 				Code: messages.CodeConnection, Server: m.Server, Class: messages.ClassOther, Cause: err,
 				Message: fmt.Sprintf("%q is connected but its tool listing is not understood: %v", m.Server, err),
 				Hint:    "This is a fault of the server; its log may say more.",
@@ -168,18 +180,36 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	if ts.Skipped > 0 {
 		a.deps.Warn("a server listed tools that cannot be used", "server", m.Server, "skipped", ts.Skipped)
 	}
-	old := a.deps.View.Load().Server(m.Server)
-	a.deps.View.p.Store(a.deps.View.Load().With(ts, labels(spec)))
-	a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance})
-	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, ts)) {
-		a.saves[m.Server] = ts
+	a.judge(ctx, &judging{ts: ts, instance: m.Instance, verdict: m.Verdict})
+}
+
+// publish makes a listing what its server has, and tells its breaker.
+func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.Review) {
+	server := j.ts.Server
+	spec := a.specs[server]
+	if spec == nil || spec.Hash != j.ts.SpecHash {
+		a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Err: outdated(server)})
+		return
+	}
+	old := a.deps.View.Load().Server(server)
+	a.deps.View.p.Store(a.deps.View.Load().With(j.ts, labels(spec, review)))
+	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict})
+	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts)) {
+		a.saves[server] = j.ts
 		a.work(ctx)
 	}
 	a.embedNext(ctx)
 }
 
-func labels(spec *messages.ServerSpec) Labels {
-	return Labels{Tags: spec.Tags, Description: spec.Description}
+func outdated(server string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeServerNotFound, Server: server, Retryable: true,
+		Message: "the server's configuration changed while it listed its tools", Hint: "Try again.",
+	}
+}
+
+func labels(spec *messages.ServerSpec, review *messages.Review) Labels {
+	return Labels{Tags: spec.Tags, Description: spec.Description, Review: review}
 }
 
 // sameListing reports whether two listings of a server would be the same on
@@ -214,33 +244,48 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 	for name := range a.specs {
 		if specs[name] == nil {
 			cat = cat.Without(name)
+			delete(a.pins.accepted, name)
 		}
 	}
 	a.specs = specs
 	a.deps.View.p.Store(cat)
-	if a.deps.Cache == nil || len(fresh) == 0 {
+	pinned := a.deps.Keeper != nil && a.pins.mode != messages.PinsOff
+	if a.deps.Cache == nil && !pinned || len(fresh) == 0 {
 		closeIfAny(m.Done)
 		return
 	}
 	deps, sys, self, done := a.deps, ctx.System(), ctx.Self(), m.Done
 	sys.Go(func(context.Context) {
-		sets, skipped := deps.Cache.LoadAll(fresh, loadParallel)
-		for _, s := range skipped {
-			deps.Warn("a file of the schema cache was left out", "server", s.Server, "why", s.Err)
+		result := &loaded{done: done}
+		if deps.Cache != nil {
+			var skipped []SkippedFile
+			result.sets, skipped = deps.Cache.LoadAll(fresh, loadParallel)
+			for _, s := range skipped {
+				deps.Warn("a file of the schema cache was left out", "server", s.Server, "why", s.Err)
+			}
 		}
-		sys.Send(self, &loaded{sets: sets, done: done})
+		if pinned {
+			result.accepted = deps.loadAccepted(fresh)
+		}
+		sys.Send(self, result)
 	}, func(any) { sys.Send(self, &loaded{done: done}) })
 }
 
 func (a *indexActor) onLoaded(m *loaded) {
 	cat := a.deps.View.Load()
+	for server, accepted := range m.accepted {
+		// What a worker said meanwhile is newer.
+		if a.specs[server] != nil && a.pins.accepted[server] == nil {
+			a.pins.accepted[server] = accepted
+		}
+	}
 	for _, ts := range m.sets {
 		spec := a.specs[ts.Server]
 		if spec == nil || spec.Hash != ts.SpecHash || cat.Server(ts.Server) != nil {
 			continue // of another command, or older than what a child said
 		}
 		ts.Live = false
-		cat = cat.With(ts, labels(spec))
+		cat = cat.With(ts, labels(spec, a.review(ts)))
 	}
 	a.deps.View.p.Store(cat)
 	closeIfAny(m.done)

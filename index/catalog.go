@@ -34,11 +34,13 @@ type Catalog struct {
 	space      *space
 }
 
-// Labels are what the configuration says of a server.
+// Labels are what is said of a server beside its listing: by the
+// configuration, and by who compared the listing with what was accepted.
 type Labels struct {
 	// Tags go to each of its tools.
 	Tags        []string
 	Description string
+	Review      *messages.Review // nil: nobody compared
 }
 
 // With returns a catalog in which ts is what its server has, in place of

@@ -22,6 +22,9 @@ type Entry struct {
 	Enabled bool
 	// Tags are the server's and those of tool rules.
 	Tags []string
+	// Review is what is to be said of the definition; nil: nothing. It may
+	// have closed the tool.
+	Review *messages.ToolReview
 	// Validator judges arguments for the tool.
 	Validator *Validator
 
@@ -43,6 +46,10 @@ type ServerEntry struct {
 	names, descriptions haystack
 }
 
+// Review is what was found when the listing was compared with what had been
+// accepted of the server; nil where nobody compared.
+func (s *ServerEntry) Review() *messages.Review { return s.labels.Review }
+
 // Tool returns the entry with exactly this name, or nil.
 func (s *ServerEntry) Tool(name string) *Entry { return s.byName[name] }
 
@@ -63,6 +70,9 @@ func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old *Serv
 		}
 		e := &Entry{Tool: t}
 		e.Enabled, e.Tags = rules.Decide(ts.Server, t.Name, labels.Tags)
+		if e.Review = labels.Review.Of(t.Name); e.Review != nil && e.Review.Held {
+			e.Enabled = false
+		}
 		e.passage = &passage{tool: t, about: about, tags: e.Tags}
 		if old != nil {
 			if before := old.byName[t.Name]; before != nil && bytes.Equal(before.Tool.InputSchema, t.InputSchema) &&

@@ -26,12 +26,12 @@ func Forget(st *store.Store, cache *Cache, specs []*messages.ServerSpec, rules *
 	sets, _ := cache.LoadAll(names, loadParallel) // whoever opens the catalog reports files that are broken
 	for _, ts := range sets {
 		cached[ts.Server] = true
-		catalog = catalog.With(ts, labels(byName[ts.Server]))
+		catalog = catalog.With(ts, labels(byName[ts.Server], nil))
 	}
 	err := st.Listings(func(server string, raw []byte) error {
 		if spec := byName[server]; spec != nil && !cached[server] {
 			if ts, err := decodeToolset(server, raw); err == nil {
-				catalog = catalog.With(ts, labels(spec))
+				catalog = catalog.With(ts, labels(spec, nil))
 			}
 		}
 		return nil

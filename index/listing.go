@@ -130,7 +130,7 @@ func usableName(name string) bool {
 	for _, r := range name {
 		// What turns or breaks the lines of those who read it is no name, nor
 		// what two tools could differ in without anybody seeing it.
-		if unicode.IsControl(r) || isHidden(r, before) {
+		if unicode.IsControl(r) || messages.Hidden(r, before) {
 			return false
 		}
 		before = r

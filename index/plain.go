@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // escapeSequence is a terminal's control sequence as ECMA-48 has it: CSI with
@@ -32,7 +33,7 @@ func Plain(text string) (plain string, hidden bool) {
 		switch {
 		case r == '\r':
 			continue
-		case isHidden(r, before):
+		case messages.Hidden(r, before):
 			hidden = true
 			continue
 		}
@@ -51,25 +52,6 @@ func suspicious(text string) bool {
 		}
 	}
 	return false
-}
-
-// isHidden reports whether nobody sees r after the character before.
-func isHidden(r, before rune) bool {
-	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case unicode.IsControl(r), r == unicode.ReplacementChar:
-		return true
-	case r == zeroWidthNonJoiner || r == zeroWidthJoiner:
-		return before < utf8.RuneSelf // between Latin letters it joins nothing
-	case unicode.In(r, unicode.Variation_Selector):
-		// One picks the look of an emoji; a supplementary one, or one after a
-		// letter, carries something else.
-		return r > 0xffff || before < utf8.RuneSelf && !strings.ContainsRune("#*0123456789", before)
-	}
-	// Format characters: bidirectional controls, zero-width spaces, tags.
-	return unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == '\u3164' || r == '\uffa0' || r == '\u115f' || r == '\u1160'
 }
 
 // PlainJSON does to each string of a JSON text what [Plain] does, and leaves

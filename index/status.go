@@ -14,6 +14,8 @@ type View struct {
 	embedder atomic.Pointer[sharedEmbedder]
 	// background is set by the actor before anyone searches; nil: none.
 	background *background
+	// holding says that tools are closed until what they say is accepted.
+	holding atomic.Bool
 	// generation counts the moments at which tools got vectors.
 	generation atomic.Uint64
 }
@@ -25,6 +27,10 @@ func (v *View) Load() *Catalog {
 	}
 	return &Catalog{}
 }
+
+// Holding says whether tools with another definition than the accepted one are
+// closed, so that a call may have to wait for the verdict on a listing.
+func (v *View) Holding() bool { return v.holding.Load() }
 
 // Status returns how the index does.
 func (v *View) Status() Status {

@@ -57,9 +57,12 @@ type Call struct {
 	Timeout    time.Duration // 0: the server's
 	Idempotent bool          // annotated read-only or idempotent: safe to repeat
 	Attempt    uint8         // 0 for the first
-	Cancelled  *atomic.Bool  // set once the caller has given up; nothing is sent or repeated afterwards
-	Reply      ReplyPort
-	Progress   ProgressPort // nil: nobody listens
+	// Needs is the connection's: how many changes of the child's list have to be
+	// compared with what was accepted before the call is sent.
+	Needs     uint64
+	Cancelled *atomic.Bool // set once the caller has given up; nothing is sent or repeated afterwards
+	Reply     ReplyPort
+	Progress  ProgressPort // nil: nobody listens
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
 }

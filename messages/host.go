@@ -64,6 +64,9 @@ type HostServer struct {
 	Known       bool       `json:"known"`                 // its tools have been listed
 	Tools       int        `json:"tools"`
 	Enabled     int        `json:"enabled"`
+	Changed     int        `json:"changed,omitempty"`    // tools that are not as accepted
+	Held        int        `json:"held,omitempty"`       // those of them that are closed for it
+	Suspicious  int        `json:"suspicious,omitempty"` // tools with texts that read like orders to a model
 	Instances   []Instance `json:"instances"`
 	// Counts are since the server was configured.
 	Counts ServerCounts `json:"counts"`

@@ -139,13 +139,25 @@ type Listing struct {
 	ServerName    string
 	ServerVersion string
 	Instructions  string
+	// Verdict is the number under which the connection wants to hear that the
+	// listing was compared with what was accepted; 0: it does not.
+	Verdict uint64
 }
 
-// Cataloged tells a breaker that the index has taken in a listing.
+// Cataloged tells a breaker that the index has taken in a listing. Verdict is
+// that of the listing.
 type Cataloged struct {
 	Server   string
 	Instance uint64
+	Verdict  uint64
 	Err      *Error
+}
+
+// Judged tells a connection that the index has compared a listing with what was
+// accepted; Err is why it could not.
+type Judged struct {
+	Verdict uint64
+	Err     *Error
 }
 
 // Status is what is publicly known of a server at one moment.

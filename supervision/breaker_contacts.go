@@ -89,6 +89,9 @@ func (b *breakerActor) busy(ctx *kernel.Context, in *instance) {
 
 func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	in := b.instances[m.Instance]
+	if in != nil && m.Verdict != 0 {
+		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Err: m.Err})
+	}
 	if in == nil || in.retire || in.phase == phaseFailed || in.phase == phaseClosing {
 		// The listing of a connection that is gone is as good as any other,
 		// but that it has none says nothing of the next.

@@ -146,6 +146,10 @@ func besides(r *audit.Record) string {
 		if d := r.Decision; d != nil {
 			return fmt.Sprintf("%s %s %s %s", d.Decision, d.Package, d.Version, d.Reason)
 		}
+	case audit.KindPins:
+		if d := r.Decision; d != nil {
+			return d.Decision + ": " + d.Reason
+		}
 	case audit.KindStart, audit.KindStop, audit.KindRotate:
 		text := fmt.Sprintf("host %s, pid %d", r.Host.Name, r.Host.PID)
 		if r.Found != "" {

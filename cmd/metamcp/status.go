@@ -305,7 +305,7 @@ func toolCount(s *messages.HostServer) string {
 // again.
 func problem(s *messages.HostServer, now time.Time) string {
 	if s.Error == nil {
-		return ""
+		return pinProblem(s)
 	}
 	var text string
 	if s.Error.Class != messages.ClassNone {
@@ -324,6 +324,24 @@ func problem(s *messages.HostServer, now time.Time) string {
 		text = "again " + again + ": " + text
 	}
 	return text
+}
+
+// pinProblem says what a person should look at in a server that works.
+func pinProblem(s *messages.HostServer) string {
+	var parts []string
+	switch {
+	case s.Held > 0:
+		parts = append(parts, fmt.Sprintf("%d held back: metamcp pins diff %s", s.Held, oneLine(s.Name)))
+	case s.Changed > 0:
+		parts = append(parts, fmt.Sprintf("%d changed: metamcp pins diff %s", s.Changed, oneLine(s.Name)))
+	}
+	if s.Suspicious > 0 {
+		parts = append(parts, fmt.Sprintf("%d with suspicious texts: metamcp pins list %s", s.Suspicious, oneLine(s.Name)))
+	}
+	if parts == nil {
+		return ""
+	}
+	return "of its tools " + strings.Join(parts, "; ")
 }
 
 // age is a duration for people, in its two largest units.

@@ -20,6 +20,11 @@ const (
 	KindExecute Kind = "execute"
 	// KindProvision is one provisioning decision; its Decision is set.
 	KindProvision Kind = "provision"
+	// KindPins is what became of the definitions of a server's tools: its
+	// Decision is "accepted" (the first listing), "changed" (tools are not as
+	// accepted), "approved" (by a person) or "suspicious" (texts that read like
+	// orders to a model), and its Reason names the tools.
+	KindPins Kind = "pins"
 	// KindStart is a host that began to write.
 	KindStart Kind = "start"
 	// KindStop is a host that ended in order.
@@ -42,17 +47,18 @@ type Client struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Decision is what was decided about a server to provision.
+// Decision is what was decided about a server to provision, or about what its
+// tools say.
 type Decision struct {
 	// Decision is in one word what happened: "local", "provisioned",
-	// "recommended", "denied" or "failed".
+	// "recommended", "denied" or "failed"; of pins as [KindPins] says.
 	Decision   string  `json:"decision"`
 	Source     string  `json:"source,omitempty"` // "local", "registry", "cache", "builtin"
 	Package    string  `json:"package,omitempty"`
-	Version    string  `json:"version,omitempty"` // exactly what was pinned
-	Confidence float64 `json:"confidence"`        // 0 to 1
-	Trusted    bool    `json:"trusted"`           // the namespace is allowed
-	Gate       string  `json:"gate,omitempty"`    // the one that refused it
+	Version    string  `json:"version,omitempty"`    // exactly what was pinned
+	Confidence float64 `json:"confidence,omitempty"` // 0 to 1
+	Trusted    bool    `json:"trusted,omitempty"`    // the namespace is allowed
+	Gate       string  `json:"gate,omitempty"`       // the one that refused it
 	Reason     string  `json:"reason,omitempty"`
 }
 

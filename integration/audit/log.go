@@ -77,7 +77,7 @@ func (l *Log) Path() string {
 	return l.path
 }
 
-// Append hands over one call, script or provisioning decision. It never waits for the
+// Append hands over one call, script or decision. It never waits for the
 // disk; what finds no room in the queue is counted, and a gap entry says how
 // much that was. After Close it does nothing. It may be called from every
 // goroutine.
@@ -85,7 +85,7 @@ func (l *Log) Append(e Entry) {
 	if l == nil {
 		return
 	}
-	if e.Kind != KindProvision && e.Kind != KindExecute {
+	if e.Kind != KindProvision && e.Kind != KindExecute && e.Kind != KindPins {
 		e.Kind = KindCall
 	}
 	if e.Time.IsZero() {

@@ -95,6 +95,7 @@ type Settings struct {
 	ToolRules       []ToolRule
 	RegistryURL     string
 	TrustFile       string // absolute path
+	Pins            string // "off", "warn" or "hold"
 	AutoProvision   bool
 	// ProvisionClients are patterns of client names; empty: all.
 	ProvisionClients []string

@@ -108,6 +108,8 @@ var keyTable = []Key{
 		Doc: "Clients may have trusted servers installed with mcp_provision; false: servers are only recommended.", ref: func(s *Settings) any { return &s.AutoProvision }},
 	{Path: "trust.autoProvisionClients", Flag: "auto-provision-clients", Type: TypeList,
 		Doc: "Patterns of the names of clients whose sessions may do so, as clients name themselves; empty: all.", ref: func(s *Settings) any { return &s.ProvisionClients }},
+	{Path: "trust.pins", Flag: "trust-pins", Type: TypeEnum, Enum: []string{"off", "warn", "hold"}, Default: "warn",
+		Doc: "Tools that say something else than when their server was first listed: off looks at nothing, warn tells, hold closes them until metamcp approve.", ref: func(s *Settings) any { return &s.Pins }},
 
 	{Path: "execute.timeoutMs", Flag: "execute-timeout", Type: TypeMillis, Default: "120000", Min: 1, Max: day,
 		Doc: "Wall time of one mcp_execute at most.", ref: func(s *Settings) any { return &s.Execute.Timeout }},

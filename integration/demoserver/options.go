@@ -78,6 +78,11 @@ type Options struct {
 	// HiddenText adds a tool whose texts hold what a person does not see.
 	HiddenText bool
 
+	// ToolsFile is a JSON object of definitions by the tool's name, read at each
+	// tools/list where it is there: they are listed in the place of the own ones,
+	// further ones at the end, and with null in their place tools are not listed.
+	ToolsFile string
+
 	// CallsFile gets one line per executed tool call, CancelsFile one per
 	// cancelled call, both as a [Record] in JSON. PIDFile gets one line per
 	// process, "PID server" or "PID helper". All are appended to.
@@ -150,6 +155,7 @@ func (o *Options) register(fs *flag.FlagSet) {
 	fs.IntVar(&o.Tools, "tools", 0, "generated tools beyond the built-in ones")
 	fs.BoolVar(&o.OddTools, "odd-tools", false, "list some definitions that strict readers stumble over")
 	fs.BoolVar(&o.HiddenText, "hidden-text", false, "list a tool whose texts hold invisible characters")
+	fs.StringVar(&o.ToolsFile, "tools-file", "", "list the definitions of this JSON file, {NAME: DEFINITION or null}, in the place of the own ones")
 	fs.StringVar(&o.CallsFile, "calls-file", "", "append one line per executed call to this file")
 	fs.StringVar(&o.CancelsFile, "cancels-file", "", "append one line per cancelled call to this file")
 	fs.StringVar(&o.PIDFile, "pid-file", "", "append one line per process to this file")

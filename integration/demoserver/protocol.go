@@ -157,7 +157,7 @@ func (s *server) list(m message, modern bool) error {
 		Cursor string `json:"cursor"`
 	}
 	_ = json.Unmarshal(m.Params, &p)
-	all := s.tools.definitions()
+	all := s.listed()
 	from := 0
 	if p.Cursor != "" && !s.opts.RepeatCursor {
 		var err error

@@ -3,7 +3,11 @@ package demoserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -94,6 +98,51 @@ func (b *toolbox) definitions() []json.RawMessage {
 	return b.defs[:len(b.defs):len(b.defs)]
 }
 
+// listed returns the definitions, with those of the tools file.
+func (s *server) listed() []json.RawMessage {
+	own := s.tools.definitions()
+	others := s.otherTools()
+	if len(others) == 0 {
+		return own
+	}
+	var list []json.RawMessage
+	for _, def := range own {
+		var t struct{ Name string }
+		_ = json.Unmarshal(def, &t) // an odd definition has no name, and stays
+		other, replaced := others[t.Name]
+		delete(others, t.Name)
+		switch {
+		case !replaced:
+			list = append(list, def)
+		case string(other) != "null":
+			list = append(list, other)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		if other := others[name]; string(other) != "null" {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// otherTools reads the tools file; one that is not there is empty.
+func (s *server) otherTools() map[string]json.RawMessage {
+	if s.opts.ToolsFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(s.opts.ToolsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var others map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(text, &others)
+	}
+	s.complain(err)
+	return others
+}
+
 func (b *toolbox) find(name string) (tool, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,6 +193,9 @@ func (s *server) call(ctx context.Context, m message, mt meta, modern bool) erro
 		return s.out.failure(m.ID, &rpcError{Code: codeInvalidParams, Message: "tools/call: " + err.Error()})
 	}
 	t, ok := s.tools.find(p.Name)
+	if _, other := s.otherTools()[p.Name]; !ok && other {
+		t, ok = tool{quick: func(_ *server, c *call) (json.RawMessage, *rpcError) { return c.text("called " + c.tool), nil }}, true
+	}
 	if !ok {
 		return s.out.failure(m.ID, &rpcError{Code: codeInvalidParams, Message: "unknown tool: " + p.Name})
 	}

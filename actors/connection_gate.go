@@ -1,0 +1,147 @@
+package actors
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// judgePatience is how long calls wait for the verdict on a listing. It takes
+// milliseconds where nothing is broken.
+const judgePatience = 30 * time.Second
+
+// gate keeps calls from a child whose tools nobody has compared yet with those
+// that a person accepted. It is open where tools are not held back.
+//
+// A call that comes after the child announced a change waits until a listing
+// that began after the announcement was compared. One that came before goes with
+// an earlier verdict, so that a child which announces changes all the time holds
+// nobody up for ever.
+type gate struct {
+	announced uint64 // changes of the list, of which the start of the run is the first
+	vetted    uint64 // of them are in listings that were compared
+	judging   []judging
+	timer     *kernel.Timer
+}
+
+// judging is a listing that the index has and has not compared yet.
+type judging struct {
+	verdict   uint64 // its number
+	announced uint64 // changes that are in it
+}
+
+type judgeDue struct{ verdict uint64 }
+
+// reset is for a new run, of which nothing is known.
+func (g *gate) reset() {
+	g.timer.Stop()
+	*g = gate{announced: 1}
+}
+
+// gated reports whether a call has to wait.
+func (c *connection) gated(call *messages.Call) bool {
+	return c.deps.holding() && call.Needs > c.gate.vetted
+}
+
+// judge is told of each listing that goes to the index. It returns the number of
+// the verdict that calls wait for; 0: none does.
+func (c *connection) judge(ctx *kernel.Context, l *listing) uint64 {
+	g := &c.gate
+	if !c.deps.holding() {
+		g.vetted = max(g.vetted, l.announced) // the index looks at it anew should that change
+		return 0
+	}
+	if g.vetted >= l.announced {
+		return 0
+	}
+	c.verdicts++
+	g.judging = append(g.judging, judging{c.verdicts, l.announced})
+	g.timer.Stop()
+	g.timer = ctx.After(judgePatience, &judgeDue{c.verdicts})
+	return c.verdicts
+}
+
+func (c *connection) onJudged(ctx *kernel.Context, m *messages.Judged) {
+	g := &c.gate
+	if len(g.judging) == 0 || m.Verdict != g.judging[0].verdict {
+		return // of an earlier run, or nobody waits any more
+	}
+	announced := g.judging[0].announced
+	if g.judging = g.judging[1:]; len(g.judging) == 0 {
+		g.timer.Stop()
+	}
+	if m.Err != nil {
+		c.refuseWaiters(ctx, m.Err)
+		return
+	}
+	g.vetted = max(g.vetted, announced)
+	c.serveWaiters(ctx)
+}
+
+func (c *connection) onJudgeDue(ctx *kernel.Context, m *judgeDue) {
+	if n := len(c.gate.judging); n == 0 || m.verdict != c.gate.judging[n-1].verdict {
+		return
+	}
+	c.gate.judging = nil
+	c.refuseWaiters(ctx, c.notJudged("they were not compared with what the user has accepted within "+judgePatience.String()))
+}
+
+// gateFailed deals with calls that waited for a listing which failed.
+func (c *connection) gateFailed(ctx *kernel.Context, why string) {
+	if c.ready && c.deps.holding() && len(c.gate.judging) == 0 {
+		c.refuseWaiters(ctx, c.notJudged("it did not list them: "+why))
+	}
+}
+
+func (c *connection) notJudged(why string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeConnection, Server: c.spec.Name, Class: messages.ClassOther, Retryable: true,
+		Message: "the tools of " + strconv.Quote(c.spec.Name) + " are held back (trust.pins): " + why + "; the call was not sent",
+		Hint:    "Try again; if it stays so, the log of the server or of the host may say more.",
+	}
+}
+
+// refuseWaiters answers those that wait, none of which the child has seen.
+func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
+	waiting := c.waiters
+	c.waiters = nil
+	for _, w := range waiting {
+		own := *err
+		own.Tool = w.Tool
+		c.handled++
+		c.answer(w, &messages.Answer{Err: &own})
+	}
+	if len(waiting) > 0 && c.state == messages.StateIdle && c.ready {
+		c.tellIdle(ctx) // the breaker has counted the calls
+	}
+}
+
+// listForGate lists at once where nothing that is under way would let the last
+// waiter go: the pause before the listing of a changed list is not for calls.
+func (c *connection) listForGate(ctx *kernel.Context) {
+	if !c.ready || c.listing != nil || len(c.waiters) == 0 {
+		return
+	}
+	last := c.waiters[len(c.waiters)-1]
+	if !c.gated(last) || len(c.gate.judging) > 0 && c.gate.judging[len(c.gate.judging)-1].announced >= last.Needs {
+		return
+	}
+	c.list(ctx)
+}
+
+// sendVetted gives a call to the child unless its tool is held back by now.
+func (c *connection) sendVetted(ctx *kernel.Context, call *messages.Call) {
+	if c.deps.holding() {
+		if err := c.deps.vet(call); err != nil {
+			c.handled++
+			c.answer(call, &messages.Answer{Err: err})
+			if c.state == messages.StateIdle {
+				c.tellIdle(ctx) // the breaker has counted the call
+			}
+			return
+		}
+	}
+	c.send(ctx, call)
+}

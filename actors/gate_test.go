@@ -1,0 +1,340 @@
+package actors
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// memoryKeeper remembers in memory what was accepted: the definitions byte for
+// byte.
+type memoryKeeper struct {
+	mu       sync.Mutex
+	accepted map[string]*memoryAccepted
+	keeps    int
+	panics   bool
+}
+
+type memoryAccepted struct {
+	tools     map[string]string
+	approvals int
+}
+
+func newMemoryKeeper() *memoryKeeper { return &memoryKeeper{accepted: map[string]*memoryAccepted{}} }
+
+func (k *memoryKeeper) Load(server string) messages.Accepted {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.accepted[server]; a != nil {
+		return a
+	}
+	return &memoryAccepted{}
+}
+
+func (k *memoryKeeper) Keep(ts *messages.Toolset) messages.Accepted {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.panics {
+		panic("the disk breaks")
+	}
+	k.keeps++
+	if k.accepted[ts.Server] == nil {
+		a := &memoryAccepted{tools: map[string]string{}}
+		for _, t := range ts.Tools {
+			a.tools[t.Name] = string(t.Raw)
+		}
+		k.accepted[ts.Server] = a
+	}
+	return k.accepted[ts.Server]
+}
+
+// approve accepts one definition.
+func (k *memoryKeeper) approve(server, tool, raw string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := k.accepted[server]
+	next := &memoryAccepted{tools: maps.Clone(old.tools), approvals: old.approvals + 1}
+	next.tools[tool] = raw
+	k.accepted[server] = next
+}
+
+func (a *memoryAccepted) Pinned() bool   { return a.tools != nil }
+func (a *memoryAccepted) Approvals() int { return a.approvals }
+
+func (a *memoryAccepted) Review(ts *messages.Toolset, mode messages.PinMode) *messages.Review {
+	r := &messages.Review{Tools: map[string]*messages.ToolReview{}}
+	if a.tools == nil {
+		return r
+	}
+	for _, t := range ts.Tools {
+		switch old, ok := a.tools[t.Name]; {
+		case !ok:
+			r.Tools[t.Name] = &messages.ToolReview{Change: messages.ToolNew, Held: mode == messages.PinsHold}
+		case old != string(t.Raw):
+			r.Tools[t.Name] = &messages.ToolReview{Change: messages.ToolAltered, Parts: []string{"description"}, Held: mode == messages.PinsHold}
+		}
+	}
+	r.Unrecorded = len(r.Tools) > 0
+	return r
+}
+
+// turncoat is a server whose tools change while it runs and between its runs. A
+// child lists and does what the world was when it started, or when it announced a
+// change last. "read" never changes.
+type turncoat struct {
+	mu       sync.Mutex
+	world    map[string]int // version of each tool; below 0: there is none
+	children map[*fakeLink]map[string]int
+	fine     map[string]bool // definitions that were ever accepted
+	wrong    []string
+	called   int
+}
+
+func newTurncoat() *turncoat {
+	c := &turncoat{world: map[string]int{"do": 0, "twice": 0, "late": -1, "read": 0}, children: map[*fakeLink]map[string]int{}, fine: map[string]bool{}}
+	for tool, v := range c.world {
+		if v >= 0 {
+			c.fine[definitionOf(tool, v)] = true
+		}
+	}
+	return c
+}
+
+func definitionOf(tool string, version int) string {
+	return `{"name":"` + tool + `","description":"version ` + strconv.Itoa(version) + `","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
+}
+
+// of is what a child has; the lock is held.
+func (c *turncoat) of(l *fakeLink) map[string]int {
+	if c.children[l] == nil {
+		c.children[l] = maps.Clone(c.world)
+	}
+	return c.children[l]
+}
+
+func (c *turncoat) answer(l *fakeLink, m rpcLine) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mine := c.of(l)
+	switch m.Method {
+	case methodToolsList:
+		var defs []string
+		for _, tool := range []string{"do", "late", "read", "twice"} {
+			if mine[tool] >= 0 {
+				defs = append(defs, definitionOf(tool, mine[tool]))
+			}
+		}
+		l.answer(m.ID, `{"tools":[`+strings.Join(defs, ",")+`]}`)
+		return true
+	case methodToolsCall:
+		var p struct {
+			Name string
+			Args doArgs `json:"arguments"`
+		}
+		_ = json.Unmarshal(m.Params, &p) // a line of ours
+		c.called++
+		if !c.fine[definitionOf(p.Name, mine[p.Name])] {
+			c.wrong = append(c.wrong, fmt.Sprintf("%s#%d got a call of %s, which is at version %d", l.server, l.n, p.Name, mine[p.Name]))
+		}
+		if p.Args.Do == "changed" {
+			c.children[l] = maps.Clone(c.world)
+		}
+	}
+	return false
+}
+
+// TestNoChangedToolIsCalledBeforeApproval draws servers that change their tools
+// at restarts, announced and unannounced, with one child and with two, while
+// calls come from several sides and tools are accepted one by one.
+func TestNoChangedToolIsCalledBeforeApproval(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { turn(t, rand.New(rand.NewPCG(seed, 5))) })
+	}
+}
+
+func turn(t *testing.T, random *rand.Rand) {
+	const steps = 60
+	k, c := newMemoryKeeper(), newTurncoat()
+	r := newRigWith(t, func(s *supervision.PoolSettings) { s.FailureThreshold = 1000; s.Cooldown = time.Millisecond }, keptBy(k))
+	r.e.SetPins(messages.PinsHold)
+	r.add("a", &script{answers: c.answer}, func(s *messages.ServerSpec) { s.MaxInstances = 1 + random.IntN(2) })
+	tools := []string{"do", "twice", "late"}
+	r.wantResult(r.do("a", "read", doArgs{}))
+	refused, passed := 0, 0
+	call := func(tool string, args doArgs) {
+		switch a := r.do("a", tool, args); {
+		case a.Err == nil:
+			passed++
+		case a.Err.Code == messages.CodeToolDisabled:
+			refused++
+		}
+	}
+	for range steps {
+		tool := tools[random.IntN(len(tools))]
+		switch random.IntN(6) {
+		case 0: // the world changes, or goes back
+			c.mu.Lock()
+			c.world[tool] = random.IntN(3)
+			c.mu.Unlock()
+		case 1: // a child announces it
+			r.do("a", "read", doArgs{Do: "changed"})
+		case 2: // a child ends
+			if living := r.f.living("a"); len(living) > 0 {
+				living[random.IntN(len(living))].crash()
+			}
+		case 3: // what is there is accepted
+			c.mu.Lock()
+			for _, mine := range c.children {
+				c.fine[definitionOf(tool, mine[tool])] = true
+			}
+			v := c.world[tool]
+			c.fine[definitionOf(tool, v)] = true
+			c.mu.Unlock()
+			k.approve("a", tool, definitionOf(tool, v))
+			r.e.PinsChanged([]string{"a"})
+		case 4: // calls at the same time, for several children
+			var calls []*pendingCall
+			for range 4 {
+				calls = append(calls, r.start("a", tools[random.IntN(len(tools))], doArgs{Do: "delay", Ms: 1}))
+			}
+			for _, p := range calls {
+				r.wait(p)
+			}
+		default:
+			call(tool, doArgs{})
+		}
+	}
+	r.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.wrong {
+		t.Error(w)
+	}
+	t.Logf("%d calls came through, %d passed and %d were refused one by one", c.called, passed, refused)
+}
+
+// TestHoldSaysWhatChanged: of a tool that was called a moment ago.
+func TestHoldSaysWhatChanged(t *testing.T) {
+	k, c := newMemoryKeeper(), newTurncoat()
+	r := newRigWith(t, nil, keptBy(k))
+	r.e.SetPins(messages.PinsHold)
+	r.add("a", &script{answers: c.answer}, nil)
+	r.ok("a")
+	c.mu.Lock()
+	c.world["do"], c.world["late"] = 1, 1
+	c.mu.Unlock()
+	r.wantResult(r.do("a", "read", doArgs{Do: "changed"}))
+	// The listing is not there yet: the calls wait for it.
+	changed, fresh := r.start("a", "do", doArgs{}), r.start("a", "late", doArgs{})
+	if err := r.wantCode(r.wait(changed), messages.CodeToolDisabled); !strings.Contains(err.Message, "description changed") || !strings.Contains(err.Hint, "metamcp approve a") {
+		t.Errorf("%v, hint %q", err, err.Hint)
+	}
+	r.wait(fresh) // it may have been asked for before it was listed
+	r.f.eventually(t, "the new tool is known and held back", func() bool {
+		a := r.do("a", "late", doArgs{})
+		return a.Err != nil && a.Err.Code == messages.CodeToolDisabled && strings.Contains(a.Err.Message, "only since")
+	})
+	r.wantResult(r.do("a", "twice", doArgs{}))
+	k.approve("a", "do", definitionOf("do", 1))
+	r.e.PinsChanged([]string{"a"})
+	r.f.eventually(t, "the accepted tool can be called", func() bool { return r.do("a", "do", doArgs{}).Err == nil })
+	// Under warn the rest can be, too; under hold it cannot be again.
+	r.e.SetPins(messages.PinsWarn)
+	r.f.eventually(t, "nothing is held back any more", func() bool { return r.do("a", "late", doArgs{}).Err == nil })
+	r.e.SetPins(messages.PinsHold)
+	r.f.eventually(t, "it is held back again", func() bool { return r.do("a", "late", doArgs{}).Err != nil })
+	r.e.SetPins(messages.PinsOff)
+	r.f.eventually(t, "nothing is compared", func() bool { return r.do("a", "late", doArgs{}).Err == nil })
+}
+
+// TestHoldDoesNotStarve: a child that announces changes all the time is called
+// all the same.
+func TestHoldDoesNotStarve(t *testing.T) {
+	r := newRigWith(t, nil, keptBy(newMemoryKeeper()))
+	r.e.SetPins(messages.PinsHold)
+	r.add("a", &script{restless: true}, nil)
+	for range 20 {
+		r.ok("a")
+	}
+}
+
+// TestHoldWithoutListing: a child that does not list its tools gets no call.
+func TestHoldWithoutListing(t *testing.T) {
+	r := newRigWith(t, nil, keptBy(newMemoryKeeper()))
+	r.e.SetPins(messages.PinsHold)
+	r.add("a", nil, nil)
+	r.add("b", &script{pages: []string{usualTools, "broken"}}, nil)
+	r.ok("a")
+	r.ok("b")
+	// Its tools are known, and its next child breaks the listing.
+	r.f.living("b")[0].crash()
+	r.f.eventually(t, "b has ended", func() bool { return len(r.f.living("b")) == 0 })
+	r.f.mu.Lock()
+	r.f.scripts["b"] = &script{refuse: []string{methodToolsList}}
+	r.f.mu.Unlock()
+	err := r.wantCode(r.do("b", "do", doArgs{}), messages.CodeConnection)
+	if !strings.Contains(err.Message, "held back") || !err.Retryable {
+		t.Errorf("%v", err)
+	}
+	if n := len(r.f.lines("b", methodToolsCall)); n != 1 {
+		t.Errorf("b got %d calls, want the first alone", n)
+	}
+}
+
+// TestHoldWhereTheKeeperBreaks: nothing passes, and nobody waits for ever.
+func TestHoldWhereTheKeeperBreaks(t *testing.T) {
+	k := newMemoryKeeper()
+	k.panics = true
+	r := newRigWith(t, nil, keptBy(k))
+	r.e.SetPins(messages.PinsHold)
+	r.add("a", nil, nil)
+	if a := r.do("a", "do", doArgs{}); a.Err == nil || !strings.Contains(a.Err.Message, "could not be looked up") {
+		t.Errorf("want a refusal, got %s, %v", a.Result, a.Err)
+	}
+	if n := len(r.f.lines("a", methodToolsCall)); n != 0 {
+		t.Errorf("a got %d calls", n)
+	}
+	k.mu.Lock()
+	k.panics = false
+	k.mu.Unlock()
+	r.ok("a")
+}
+
+// TestRecordingIsPaced: a server that changes its tools with every listing does
+// not keep the disk busy.
+func TestRecordingIsPaced(t *testing.T) {
+	k, c := newMemoryKeeper(), newTurncoat()
+	r := newRigWith(t, nil, keptBy(k))
+	r.e.SetPins(messages.PinsWarn)
+	r.add("a", &script{answers: c.answer}, nil)
+	r.ok("a")
+	for v := range 30 {
+		c.mu.Lock()
+		c.world["do"] = v + 1
+		c.mu.Unlock()
+		r.wantResult(r.do("a", "read", doArgs{Do: "changed"}))
+		port := make(contacted, 1)
+		r.e.Contact("a", true, port)
+		<-port
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	const most = 5
+	if k.keeps > most {
+		t.Errorf("it was recorded %d times", k.keeps)
+	}
+}
+
+type contacted chan *messages.Error
+
+// Contacted implements messages.ContactPort.
+func (c contacted) Contacted(_ uint64, err *messages.Error) { c <- err }

@@ -1,0 +1,374 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// A Keeper remembers what was accepted of servers' tools. Load and Keep touch
+// the disk; the index calls them in workers only. All methods are safe for any
+// goroutine and never fail: what cannot be read or written is told to people by
+// the keeper, and shows in what is accepted.
+type Keeper interface {
+	// Load reads what was accepted of a server.
+	Load(server string) messages.Accepted
+	// Keep accepts a listing where nothing was accepted of its server yet, and
+	// otherwise records what differs. It returns what is accepted now.
+	Keep(ts *messages.Toolset) messages.Accepted
+}
+
+// What the host says to the index.
+type (
+	// SetPins says what becomes of tools whose definition is not the accepted
+	// one.
+	SetPins struct{ Mode messages.PinMode }
+	// PinsChanged says that others changed what is accepted of servers.
+	PinsChanged struct{ Servers []string }
+)
+
+type (
+	// judging is a listing that is not published yet.
+	judging struct {
+		ts       *messages.Toolset
+		instance uint64
+		verdict  uint64
+	}
+	pinsLoaded struct{ accepted map[string]messages.Accepted }
+	kept       struct {
+		accepted map[string]messages.Accepted
+		broke    any // why the worker did nothing
+	}
+	keepLate struct{}
+)
+
+// keepPause is how long a server whose differences were recorded waits before
+// others are: one that changes its tools for ever must not keep the disk busy.
+const keepPause = 10 * time.Second
+
+// pinning is what the index actor knows of accepted definitions. They are read
+// and written by one worker at a time.
+type pinning struct {
+	mode     messages.PinMode
+	accepted map[string]messages.Accepted // of servers that were looked up
+	working  bool
+	keeps    map[string]*messages.Toolset // to be recorded
+	late     map[string]*messages.Toolset // to be recorded after a pause
+	kept     map[string]time.Time         // when differences were recorded last
+	timer    bool                         // keepLate is on its way
+	// unsettled are listings of servers of which nothing is known to be
+	// accepted, under hold: the disk may know better.
+	unsettled map[string][]*judging
+}
+
+func newPinning() pinning {
+	return pinning{
+		mode: messages.PinsOff, accepted: map[string]messages.Accepted{},
+		keeps: map[string]*messages.Toolset{}, late: map[string]*messages.Toolset{}, kept: map[string]time.Time{},
+		unsettled: map[string][]*judging{},
+	}
+}
+
+// judge compares a listing with what is accepted, and publishes it. Under hold
+// the first listing of a server waits until the disk was asked, since another
+// host may have accepted something else.
+func (a *indexActor) judge(ctx *kernel.Context, j *judging) {
+	p, server := &a.pins, j.ts.Server
+	accepted := p.accepted[server]
+	switch {
+	case a.deps.Keeper == nil || p.mode == messages.PinsOff:
+		a.publish(ctx, j, nil)
+	case accepted != nil && accepted.Pinned():
+		review := a.sticky(j, a.review(j.ts))
+		a.publish(ctx, j, review)
+		if review.Unrecorded {
+			a.record(ctx, j.ts)
+		}
+	case p.mode == messages.PinsHold:
+		p.unsettled[server] = append(p.unsettled[server], j)
+		p.keeps[server] = j.ts
+		a.keep(ctx)
+	default:
+		a.publish(ctx, j, nil) // what is to be said of it comes from the worker
+		p.keeps[server] = j.ts
+		a.keep(ctx)
+	}
+}
+
+// review says what is to be said of a listing as things stand; nil: nothing.
+func (a *indexActor) review(ts *messages.Toolset) *messages.Review {
+	accepted := a.pins.accepted[ts.Server]
+	if accepted == nil || a.pins.mode == messages.PinsOff {
+		return nil
+	}
+	return accepted.Review(ts, a.pins.mode)
+}
+
+// sticky keeps tools closed that another instance of the server has changed,
+// until a person says what is accepted: calls may go to either.
+func (a *indexActor) sticky(j *judging, review *messages.Review) *messages.Review {
+	spec, known := a.specs[j.ts.Server], a.deps.View.Load().Server(j.ts.Server)
+	if a.pins.mode != messages.PinsHold || spec == nil || spec.MaxInstances < 2 || known == nil || !known.Toolset.Live {
+		return review
+	}
+	var merged *messages.Review
+	for _, e := range known.Entries {
+		now := review.Of(e.Tool.Name)
+		if e.Review == nil || !e.Review.Held || now != nil && now.Held {
+			continue
+		}
+		if merged == nil {
+			own := *review
+			if own.Tools = maps.Clone(review.Tools); own.Tools == nil {
+				own.Tools = map[string]*messages.ToolReview{}
+			}
+			own.Unrecorded = false // of the other instance, it is recorded
+			merged = &own
+		}
+		merged.Tools[e.Tool.Name] = e.Review
+	}
+	if merged != nil {
+		return merged
+	}
+	return review
+}
+
+// record has differences written down, at a bounded pace for each server.
+func (a *indexActor) record(ctx *kernel.Context, ts *messages.Toolset) {
+	p := &a.pins
+	if time.Since(p.kept[ts.Server]) < keepPause {
+		p.late[ts.Server] = ts
+		if !p.timer {
+			p.timer = true
+			ctx.After(keepPause, &keepLate{})
+		}
+		return
+	}
+	p.kept[ts.Server] = time.Now()
+	p.keeps[ts.Server] = ts
+	a.keep(ctx)
+}
+
+func (a *indexActor) onKeepLate(ctx *kernel.Context) {
+	p := &a.pins
+	p.timer = false
+	for server, ts := range p.late {
+		if a.specs[server] != nil {
+			p.keeps[server], p.kept[server] = ts, time.Now()
+		}
+	}
+	clear(p.late)
+	for server := range p.kept {
+		if a.specs[server] == nil {
+			delete(p.kept, server)
+		}
+	}
+	a.keep(ctx)
+}
+
+// keep gives the worker the next listings.
+func (a *indexActor) keep(ctx *kernel.Context) {
+	p := &a.pins
+	if p.working || len(p.keeps) == 0 {
+		return
+	}
+	p.working = true
+	sets := p.keeps
+	p.keeps = map[string]*messages.Toolset{}
+	deps, sys, self := a.deps, ctx.System(), ctx.Self()
+	sys.Go(func(context.Context) {
+		accepted := make(map[string]messages.Accepted, len(sets))
+		for server, ts := range sets {
+			accepted[server] = deps.Keeper.Keep(ts)
+		}
+		sys.Send(self, &kept{accepted: accepted})
+	}, func(why any) { sys.Send(self, &kept{broke: why}) })
+}
+
+func (a *indexActor) onKept(ctx *kernel.Context, m *kept) {
+	a.pins.working = false
+	for server, accepted := range m.accepted {
+		if a.specs[server] == nil {
+			delete(a.pins.unsettled, server)
+			continue
+		}
+		a.accept(ctx, server, accepted)
+	}
+	if m.broke != nil {
+		a.unsettledFailed(m.broke)
+	}
+	a.keep(ctx)
+}
+
+// unsettledFailed refuses the listings that nobody could look after.
+func (a *indexActor) unsettledFailed(why any) {
+	for server, waiting := range a.pins.unsettled {
+		delete(a.pins.unsettled, server)
+		for _, j := range waiting {
+			a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Err: &messages.Error{
+				Code: messages.CodeConnection, Server: server, Class: messages.ClassOther, Retryable: true,
+				Message: fmt.Sprintf("what was accepted of %q could not be looked up: %v", server, why),
+				Hint:    "Try again; if it stays so, report it with the log of the host.",
+			}})
+		}
+	}
+}
+
+// accept makes it known what is accepted of a server, and has it hold for what
+// is known of its tools.
+func (a *indexActor) accept(ctx *kernel.Context, server string, accepted messages.Accepted) {
+	p := &a.pins
+	before := p.accepted[server]
+	p.accepted[server] = accepted
+	waiting := p.unsettled[server]
+	delete(p.unsettled, server)
+	for _, j := range waiting {
+		a.publish(ctx, j, a.sticky(j, a.review(j.ts)))
+	}
+	cat := a.deps.View.Load()
+	known, spec := cat.Server(server), a.specs[server]
+	if len(waiting) > 0 || known == nil || spec == nil {
+		return
+	}
+	review := a.review(known.Toolset)
+	if before != nil && before.Approvals() == accepted.Approvals() {
+		review = a.sticky(&judging{ts: known.Toolset}, review)
+	}
+	if !sameReview(review, known.Review()) {
+		a.deps.View.p.Store(cat.With(known.Toolset, labels(spec, review)))
+		a.embedNext(ctx)
+	}
+}
+
+// sameReview reports whether two reviews say the same of every tool.
+func sameReview(x, y *messages.Review) bool {
+	none := &messages.Review{}
+	x, y = cmp.Or(x, none), cmp.Or(y, none)
+	return x.Problem == y.Problem && maps.EqualFunc(x.Tools, y.Tools, func(s, t *messages.ToolReview) bool {
+		return s.Change == t.Change && s.Held == t.Held && s.Problem == t.Problem && equalStrings(s.Parts, t.Parts) && equalStrings(s.Signs, t.Signs)
+	})
+}
+
+func equalStrings(x, y []string) bool {
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i] != y[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
+	p := &a.pins
+	if p.mode == m.Mode || a.deps.Keeper == nil {
+		return
+	}
+	p.mode = m.Mode
+	a.deps.View.holding.Store(m.Mode == messages.PinsHold)
+	clear(p.accepted)
+	// What waits for the disk is answered all the same; under another mode
+	// than hold nobody has to wait.
+	if m.Mode == messages.PinsOff {
+		for server, waiting := range p.unsettled {
+			delete(p.unsettled, server)
+			for _, j := range waiting {
+				a.publish(ctx, j, nil)
+			}
+		}
+	}
+	names := make([]string, 0, len(a.specs))
+	for name := range a.specs {
+		names = append(names, name)
+	}
+	if m.Mode != messages.PinsOff {
+		a.loadPins(ctx, names)
+		return
+	}
+	for server := range a.deps.View.Load().All() {
+		if spec := a.specs[server.Toolset.Server]; spec != nil {
+			a.deps.View.p.Store(a.deps.View.Load().With(server.Toolset, labels(spec, nil)))
+		}
+	}
+	a.embedNext(ctx)
+}
+
+// loadPins reads anew what is accepted of servers.
+func (a *indexActor) loadPins(ctx *kernel.Context, servers []string) {
+	if a.deps.Keeper == nil || a.pins.mode == messages.PinsOff {
+		return
+	}
+	var names []string
+	for _, name := range servers {
+		if a.specs[name] != nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	deps, sys, self := a.deps, ctx.System(), ctx.Self()
+	sys.Go(func(context.Context) {
+		sys.Send(self, &pinsLoaded{deps.loadAccepted(names)})
+	}, nil)
+}
+
+func (a *indexActor) onPinsLoaded(ctx *kernel.Context, m *pinsLoaded) {
+	if a.pins.mode == messages.PinsOff {
+		return
+	}
+	for server, accepted := range m.accepted {
+		if a.specs[server] == nil {
+			continue
+		}
+		if len(a.pins.unsettled[server]) > 0 && !accepted.Pinned() {
+			continue // the worker that accepts them is under way
+		}
+		a.accept(ctx, server, accepted)
+		known := a.deps.View.Load().Server(server)
+		if known == nil || !known.Toolset.Live {
+			continue
+		}
+		switch review := known.Review(); {
+		case !accepted.Pinned():
+			// Pins were turned on, or somebody deleted them: what the server
+			// says now is what counts.
+			a.pins.keeps[server] = known.Toolset
+		case review != nil && review.Unrecorded:
+			a.record(ctx, known.Toolset)
+		}
+	}
+	a.keep(ctx)
+}
+
+// loadAccepted reads what is accepted of many servers.
+func (d *ActorDeps) loadAccepted(names []string) map[string]messages.Accepted {
+	var mu sync.Mutex
+	accepted := make(map[string]messages.Accepted, len(names))
+	next := make(chan string)
+	var workers sync.WaitGroup
+	for range min(loadParallel, len(names)) {
+		workers.Go(func() {
+			for name := range next {
+				got := d.Keeper.Load(name)
+				mu.Lock()
+				accepted[name] = got
+				mu.Unlock()
+			}
+		})
+	}
+	for _, name := range names {
+		next <- name
+	}
+	close(next)
+	workers.Wait()
+	return accepted
+}

@@ -1,0 +1,191 @@
+package pins
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// fileVersion is the version of a file's format. A file of another one is not
+// used, and is left as it is.
+const fileVersion = 1
+
+// Bounds of one server's file.
+const (
+	maxFile = 64 << 20 // bytes
+	// maxDefinition bounds a definition that is kept for diffs, and
+	// maxDefinitions all of one server; of the others only the print is.
+	maxDefinition  = 64 << 10
+	maxDefinitions = 8 << 20
+)
+
+// A Pin is one accepted definition of a tool, or one that was seen and is not
+// accepted yet.
+type Pin struct {
+	Print Print
+	// Definition is in its one spelling; nil where it was too large to be kept.
+	Definition json.RawMessage
+	Signs      []string // as [Signs] returns them
+	raw        [sha256.Size]byte
+}
+
+// text is the definition where it is kept and is the one whose print stands
+// beside it: somebody may have changed the file.
+func (p *Pin) text() json.RawMessage {
+	if p == nil || p.Definition == nil || PrintOf(p.Definition).Hash != p.Print.Hash {
+		return nil
+	}
+	return p.Definition
+}
+
+// newPin takes a definition as a server wrote it.
+func newPin(definition json.RawMessage, room *int) *Pin {
+	text, p := canonical(definition)
+	pin := &Pin{Print: p, Signs: Signs(definition), raw: sha256.Sum256(definition)}
+	if len(text) <= min(maxDefinition, *room) {
+		pin.Definition = bytes.Clone(text) // not the whole page
+		*room -= len(text)
+	}
+	return pin
+}
+
+type filePin struct {
+	Hash       []byte          `json:"hash"`  // of the one spelling
+	Parts      []byte          `json:"parts"` // beginnings of hashes of its parts
+	Raw        []byte          `json:"raw"`   // hash of what the server wrote
+	Signs      []string        `json:"signs,omitempty"`
+	Definition json.RawMessage `json:"definition,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p *Pin) MarshalJSON() ([]byte, error) {
+	parts := make([]byte, 0, 8*len(p.Print.parts))
+	for _, n := range p.Print.parts {
+		parts = binary.BigEndian.AppendUint64(parts, n)
+	}
+	return json.Marshal(filePin{p.Print.Hash[:], parts, p.raw[:], p.Signs, p.Definition})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Pin) UnmarshalJSON(text []byte) error {
+	var f filePin
+	if err := json.Unmarshal(text, &f); err != nil {
+		return err
+	}
+	if len(f.Hash) != len(p.Print.Hash) || len(f.Raw) != len(p.raw) || len(f.Parts) != 8*len(p.Print.parts) {
+		return errors.New("a hash has the wrong length")
+	}
+	copy(p.Print.Hash[:], f.Hash)
+	copy(p.raw[:], f.Raw)
+	for i := range p.Print.parts {
+		p.Print.parts[i] = binary.BigEndian.Uint64(f.Parts[8*i:])
+	}
+	p.Signs = f.Signs
+	p.Definition = f.Definition
+	return nil
+}
+
+// file is what is known of one server. It never changes once it is shared.
+type file struct {
+	Version int    `json:"version"`
+	Server  string `json:"server"`
+	// Since is when its tools were accepted first, and Approved when a person
+	// accepted some last; Approvals counts how often that was.
+	Since     time.Time `json:"since"`
+	Approved  time.Time `json:"approved,omitzero"`
+	Approvals int       `json:"approvals,omitempty"`
+	// Accepted are the accepted definitions by the tool's name, and Pending
+	// those of the last listing that are not.
+	Accepted map[string]*Pin `json:"accepted"`
+	Pending  map[string]*Pin `json:"pending,omitempty"`
+	// Seen is when Pending was written.
+	Seen time.Time `json:"seen,omitzero"`
+}
+
+// readFile reads a server's file; nil without an error: there is none.
+func readFile(path, server string) (*file, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil //nolint:nilnil // nil is no file
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	var f file
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, fmt.Errorf("it is not what metamcp writes there: %w", err)
+	}
+	switch {
+	case f.Version != fileVersion:
+		return nil, fmt.Errorf("it is of version %d, and this metamcp knows %d", f.Version, fileVersion)
+	case f.Server != server:
+		return nil, fmt.Errorf("it is of the server %q", f.Server)
+	case f.Accepted == nil:
+		return nil, errors.New("it accepts nothing")
+	}
+	for _, pins := range []map[string]*Pin{f.Accepted, f.Pending} {
+		for name, p := range pins {
+			if p == nil {
+				return nil, fmt.Errorf("the tool %q has no hash", name)
+			}
+		}
+	}
+	return &f, nil
+}
+
+func (f *file) encode() ([]byte, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("what is known of the tools of %q takes more than %d MiB", f.Server, maxFile>>20)
+	}
+	return append(text, '\n'), nil
+}
+
+// slim is the file without what only people look at, for hosts that keep it in
+// memory.
+func (f *file) slim() *file {
+	if f == nil {
+		return nil
+	}
+	own := *f
+	own.Accepted, own.Pending = slim(f.Accepted), slim(f.Pending)
+	return &own
+}
+
+func slim(pins map[string]*Pin) map[string]*Pin {
+	out := make(map[string]*Pin, len(pins))
+	for name, p := range pins {
+		own := *p
+		own.Definition = nil
+		out[name] = &own
+	}
+	return out
+}
+
+// Short is the beginning of the hash, as people compare it.
+func (p *Pin) Short() string { return base64.RawURLEncoding.EncodeToString(p.Print.Hash[:9]) }

@@ -1,0 +1,151 @@
+package metamcp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/audit"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/pins"
+	"github.com/metamcp/metamcp/messages"
+)
+
+func pinMode(cfg *config.Config) messages.PinMode { return messages.PinMode(cfg.Settings.Pins) }
+
+// keeper implements index.Keeper with the files in the state folder, and tells
+// people what it finds.
+type keeper struct {
+	e     *Engine
+	store *pins.Store // nil: there is no state folder
+	// memory is what was accepted where there is none: server → *pins.Server.
+	memory sync.Map
+}
+
+func newKeeper(e *Engine, st *config.Settings) *keeper {
+	k := &keeper{e: e}
+	if st.StateDir != "" {
+		k.store = pins.NewStore(st.StateDir)
+	}
+	return k
+}
+
+// Load implements index.Keeper.
+func (k *keeper) Load(server string) messages.Accepted {
+	if k.store == nil {
+		return k.remembered(server)
+	}
+	accepted := k.store.Load(server).Slim()
+	k.complain(server, accepted)
+	return accepted
+}
+
+func (k *keeper) complain(server string, accepted *pins.Server) {
+	if p := accepted.Problem(); p != "" {
+		k.e.log.Error("what was accepted of a server's tools is not known", "server", server, "why", p, "hint", "mend the file, or delete it to have what the server says next accepted")
+	}
+}
+
+func (k *keeper) remembered(server string) *pins.Server {
+	if known, ok := k.memory.Load(server); ok {
+		return known.(*pins.Server)
+	}
+	return &pins.Server{}
+}
+
+// Keep implements index.Keeper.
+func (k *keeper) Keep(ts *messages.Toolset) messages.Accepted {
+	if k.store == nil {
+		if known := k.remembered(ts.Server); known.Pinned() {
+			return known
+		}
+		accepted := pins.Accept(ts)
+		k.memory.Store(ts.Server, accepted)
+		return accepted
+	}
+	const enough = 20 * time.Second
+	ctx, cancel := context.WithTimeout(k.e.reloads, enough)
+	defer cancel()
+	accepted, news, err := k.store.Record(ctx, ts)
+	if err != nil {
+		k.e.log.Error(err.Error(), "server", ts.Server)
+	}
+	k.complain(ts.Server, accepted)
+	if news != nil {
+		k.e.pinNews(ts.Server, news)
+	}
+	return accepted
+}
+
+// pinNews tells what a listing brought.
+func (e *Engine) pinNews(server string, news *pins.News) {
+	if news.First {
+		e.log.Info("the tools of a server are accepted as they are", "server", server, "tools", news.Tools)
+		e.auditPins(server, "accepted", strconv.Itoa(news.Tools)+" tools, as the server listed them first")
+	}
+	if len(news.Differences) > 0 {
+		e.log.Warn("tools of a server are not what was accepted", "server", server, "tools", differences(news.Differences), "hint", "metamcp pins diff "+server)
+		e.auditPins(server, "changed", differences(news.Differences))
+	}
+	if len(news.Signs) > 0 {
+		e.log.Warn("tools of a server hold texts that read like orders to a model", "server", server, "tools", suspicious(news.Signs), "hint", "metamcp pins list "+server)
+		e.auditPins(server, "suspicious", suspicious(news.Signs))
+	}
+}
+
+func (e *Engine) auditPins(server, decision, reason string) {
+	if e.audit == nil {
+		return
+	}
+	e.audit.append(audit.Entry{Kind: audit.KindPins, Server: server, Decision: &audit.Decision{Decision: decision, Reason: pins.Visible(reason)}})
+}
+
+// namedTools is how many tools one line names.
+const namedTools = 20
+
+// differences says in one line what differs.
+func differences(list []pins.Difference) string {
+	var parts []string
+	for i := range list {
+		if i == namedTools {
+			parts = append(parts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		parts = append(parts, list[i].String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func suspicious(signs map[string][]string) string {
+	var parts []string
+	for i, tool := range slices.Sorted(maps.Keys(signs)) {
+		if i == namedTools {
+			parts = append(parts, fmt.Sprintf("and %d more", len(signs)-i))
+			break
+		}
+		parts = append(parts, tool+" ("+strings.Join(signs[tool], ", ")+")")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// pinsChanged is told which files have changed.
+func (e *Engine) pinsChanged(files []string) {
+	changed := make(map[string]bool, len(files))
+	for _, f := range files {
+		changed[f] = true
+	}
+	var servers []string
+	for _, spec := range e.Config().Servers {
+		if changed[pins.File(spec.Name)] {
+			servers = append(servers, spec.Name)
+		}
+	}
+	if len(servers) > 0 {
+		e.core.PinsChanged(servers)
+	}
+}
