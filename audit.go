@@ -71,6 +71,28 @@ func (a *auditor) executed(run *messages.Run, r *messages.RunReport, outcome str
 	a.append(entry)
 }
 
+// provisioned records one request for a server, and what was decided.
+func (a *auditor) provisioned(p *messages.Provision, req *ProvisionRequest, r *messages.ProvisionReport, outcome string, begun time.Time) {
+	asked, _ := json.Marshal(req) // plain fields always marshal
+	entry := audit.Entry{
+		Kind: audit.KindProvision, Time: begun, Session: p.Session, Request: p.Trace, Server: r.Server, Tool: toolProvision,
+		Args: asked, Outcome: outcome, Duration: time.Since(begun),
+		Decision: &audit.Decision{
+			Decision: string(r.Decision), Source: r.Source, Package: r.Package, Version: r.Version, Confidence: r.Confidence,
+			Trusted: r.Trusted, Gate: r.Gate, Reason: r.Reason,
+		},
+	}
+	if r.Err != nil {
+		entry.Class = string(r.Err.Class)
+		if entry.Decision.Reason == "" {
+			entry.Decision.Reason = r.Err.Message
+		}
+	}
+	entry.Decision.Reason = string(a.e.secrets.Load().Bytes([]byte(entry.Decision.Reason)))
+	a.name(&entry)
+	a.append(entry)
+}
+
 // name says who asked.
 func (a *auditor) name(entry *audit.Entry) {
 	if p, ok := a.e.clients.Load(entry.Session); ok {

@@ -281,28 +281,15 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	if err != nil {
 		return nil, err
 	}
-	a := &DiscoverAnswer{Server: ask.Server, Matches: []MatchLine{}, Pending: found.Pending, Notes: found.Notes}
+	a := &DiscoverAnswer{Server: ask.Server, Pending: found.Pending, Notes: found.Notes}
 	schemas := schemasShown
 	if ask.Detail == "full" {
 		schemas = len(found.Matches)
 	}
 	budget := e.budget()
 	e.findSkills(ctx, &ask, a, budget)
-	for i, m := range found.Matches {
-		l := matchLine(&m, i < schemas, ask.Detail == "full")
-		// The signature says most of what the schema does, in fewer words.
-		if tokens(l) > budget.Left() {
-			l.Schema = nil
-		}
-		if tokens(l) > budget.Left() {
-			l.Signature = ""
-		}
-		if !budget.Spend(tokens(l)) {
-			a.Omitted = len(found.Matches) - i
-			a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
-			break
-		}
-		a.Matches = append(a.Matches, l)
+	if a.Matches, a.Omitted = matchLines(budget, found.Matches, schemas, ask.Detail == "full"); a.Omitted > 0 {
+		a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
 	}
 	if slices.ContainsFunc(a.Matches, func(l MatchLine) bool { return l.Hidden }) {
 		a.Notes = append(a.Notes, hiddenNote)
@@ -329,6 +316,27 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}
 	return a, nil
+}
+
+// matchLines are as many matches as the budget has room for, the first with
+// their schemas. omitted counts the others.
+func matchLines(budget *index.Budget, matches []Match, schemas int, signatures bool) (lines []MatchLine, omitted int) {
+	lines = []MatchLine{}
+	for i := range matches {
+		l := matchLine(&matches[i], i < schemas, signatures)
+		// The signature says most of what the schema does, in fewer words.
+		if tokens(l) > budget.Left() {
+			l.Schema = nil
+		}
+		if tokens(l) > budget.Left() {
+			l.Signature = ""
+		}
+		if !budget.Spend(tokens(l)) {
+			return lines, len(matches) - i
+		}
+		lines = append(lines, l)
+	}
+	return lines, 0
 }
 
 func matchLine(m *Match, withSchema, withSignature bool) MatchLine {

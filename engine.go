@@ -143,7 +143,8 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return &Error{Code: messages.CodeConfiguration, Message: "the sandbox cannot be used: " + err.Error(), Cause: err}
 	}
 	e.core, err = actors.NewEngine(actors.Options{
-		Sandbox: scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,
+		Provisioner: provisioner{e},
+		Sandbox:     scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,
 		Launcher: launcher, Cache: cache, StorePath: storePath(&st), Settings: poolSettings(st.Pool),
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late

@@ -22,8 +22,8 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 	s := &messages.HostStatus{
 		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files,
 		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Draining: e.core.Draining(),
-		Sandbox: e.core.SandboxStatus(),
-		Drops:   messages.DropCounts{Trace: e.core.Trace().Dropped()},
+		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
+		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()},
 	}
 	if !e.core.Closed() {
 		pool, err := e.core.PoolStats(ctx)

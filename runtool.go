@@ -29,7 +29,7 @@ const executeSchema = `{"type":"object","properties":{` +
 	`"timeoutMs":{"type":"integer","minimum":1},` +
 	`"language":{"type":"string","enum":["javascript","typescript"]}},"required":["code"],"additionalProperties":false}`
 
-const executeDescription = "Run JavaScript or TypeScript that uses many tools at once: loops, filters, Promise.all. " +
+const executeDescription = "Run JavaScript or TypeScript that uses many tools: loops, filters, Promise.all. " +
 	"`await servers.NAME.TOOL(args)` gives a tool's value or throws {code, server, tool}; `return` gives the answer. " +
 	"Also servers.list(), discover(query), sleep(ms), console. No files, network or imports."
 

@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -26,6 +27,8 @@ type SearchOptions struct {
 	// startupTimeout, since it ends with the program. 0: what has no vector
 	// yet is found by its words.
 	Settle time.Duration
+
+	ranking string // "": the configured one
 }
 
 // Match is a tool that fits a query.
@@ -71,7 +74,7 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 		_ = e.core.Settle(settling) // what is not embedded by then is found by its words
 		cancel()
 	}
-	ranker, err := index.NewRanker(e.Config().Settings.Search.Ranking)
+	ranker, err := index.NewRanker(cmp.Or(opts.ranking, e.Config().Settings.Search.Ranking))
 	if err != nil {
 		return nil, &Error{Code: messages.CodeConfiguration, Message: "search.ranking: " + err.Error(), Cause: err}
 	}

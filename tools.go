@@ -26,14 +26,15 @@ const instructions = `metamcp stands in front of many MCP servers. ` +
 	`Run one with mcp_call {"server", "tool", "args"}. ` +
 	`For several steps, many calls or large results write code for mcp_execute: only what it returns comes back. ` +
 	`mcp_discover without arguments lists the servers; with server and tool it shows one tool whole. ` +
+	`Where nothing fits, mcp_provision {"intent"} finds a server to add; "autoProvision": true installs one that the user trusts and that you name exactly. ` +
 	`Servers start by themselves on first use. An error says what to do next.`
 
 const discoverSchema = `{"type":"object","properties":{` +
-	`"query":{"type":"string","description":"what you need, in your own words"},` +
+	`"query":{"type":"string","description":"what you need"},` +
 	`"server":{"type":"string","description":"only this server"},` +
-	`"tool":{"type":"string","description":"with server: this tool, whole"},` +
+	`"tool":{"type":"string","description":"with server: this one"},` +
 	`"limit":{"type":"integer","minimum":1,"maximum":100},` +
-	`"detail":{"type":"string","enum":["brief","full"],"description":"full: all schemas, and TypeScript signatures"}},"additionalProperties":false}`
+	`"detail":{"type":"string","enum":["brief","full"],"description":"full: all schemas and signatures"}},"additionalProperties":false}`
 
 const callSchema = `{"type":"object","properties":{` +
 	`"server":{"type":"string"},` +
@@ -50,7 +51,7 @@ func (e *Engine) newMCPServer() *server.MCPServer {
 		server.WithLogging(),
 	)
 	discover := mcp.NewToolWithRawSchema(toolDiscover,
-		"Find tools of the servers behind metamcp by query, or list servers, a server's tools, or one tool with its schema.",
+		"Find tools behind metamcp by query, or list servers, a server's tools, or one tool with its schema.",
 		json.RawMessage(discoverSchema))
 	discover.Annotations = annotations("Discover tools", true, false)
 	s.AddTool(discover, e.handleDiscover)
@@ -61,6 +62,8 @@ func (e *Engine) newMCPServer() *server.MCPServer {
 	s.AddTool(call, func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return errorResult(&Error{Code: messages.CodeValidation, Message: "the call has the wrong form", Hint: `Send {"server": "...", "tool": "...", "args": {...}}.`}), nil
 	})
+
+	s.AddTool(newProvisionTool(), e.handleProvision)
 
 	execute := mcp.NewToolWithRawSchema(toolExecute, executeDescription, json.RawMessage(executeSchema))
 	execute.Annotations = annotations("Run code", false, true)

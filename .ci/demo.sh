@@ -74,6 +74,14 @@ echo 'return await servers.demo.add({a: 1})' | run exec - || true
 say "What the actors said to each other for it: the script is one request, its calls belong to it."
 "$bin" trace "$work/script.jsonl"
 
+if [ "$npm" = yes ]; then
+	say "A server that is not configured, named exactly and trusted: installed, tried once, kept, and there."
+	run provision @modelcontextprotocol/server-memory --yes
+	run call server-memory read_graph '{}'
+	say "One that nobody trusts is only recommended."
+	run provision @playwright/mcp --yes || true
+fi
+
 say "Errors say what to do next."
 run call demo ad '{"a": 1}' || true
 run call broken anything || true

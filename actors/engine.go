@@ -45,6 +45,8 @@ type Options struct {
 	ScrubJSON func(raw json.RawMessage) json.RawMessage
 	// Sandbox starts the processes in which scripts run; nil: none run.
 	Sandbox SandboxLauncher
+	// Provisioner finds and installs servers; nil: nobody does.
+	Provisioner Provisioner
 	// SandboxSettings are those of the first script.
 	SandboxSettings SandboxSettings
 	// NextCall gives a script's call a number that no other call of this host
@@ -81,7 +83,10 @@ type Engine struct {
 	pool     *kernel.PID
 	sandbox  *kernel.PID
 
-	sandboxStatus atomic.Pointer[messages.SandboxStatus] // nil: nothing happened yet
+	provisioner *kernel.PID
+
+	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
+	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
 
 	judges   chan struct{} // turns of the workers that check calls
 	waiting  atomic.Int64  // calls that wait for such a turn
@@ -133,10 +138,11 @@ func NewEngine(opts Options) (*Engine, error) {
 				}, kernel.Inline())
 			},
 		}}, opts.Settings),
-		produceSandbox: func() kernel.Actor { return newSandbox(e, opts.Sandbox, opts.SandboxSettings) },
-		spawned: func(idx, pool, sandbox *kernel.PID, err error) {
-			e.index, e.pool, e.sandbox = idx, pool, sandbox
-			deps.index = idx
+		produceSandbox:     func() kernel.Actor { return newSandbox(e, opts.Sandbox, opts.SandboxSettings) },
+		produceProvisioner: func() kernel.Actor { return newProvisioner(e, opts.Provisioner) },
+		spawned: func(s spawned, err error) {
+			e.index, e.pool, e.sandbox, e.provisioner = s.index, s.pool, s.sandbox, s.provisioner
+			deps.index = s.index
 			ready <- err
 		},
 	}

@@ -29,6 +29,8 @@ func (e *Engine) undelivered(msg any) {
 		m.reply <- nil
 	case *messages.Run:
 		refuseRun(m, errShuttingDown())
+	case *messages.Provision:
+		refuseProvision(m, errShuttingDown())
 	case *keepResult:
 		m.reply <- ""
 	case *supervision.Shutdown:

@@ -107,16 +107,23 @@ func settings() supervision.PoolSettings {
 
 func newRig(t testing.TB, change func(s *supervision.PoolSettings)) *rig {
 	t.Helper()
+	return newRigWith(t, change, func(*Options) {})
+}
+
+func newRigWith(t testing.TB, change func(s *supervision.PoolSettings), options func(o *Options)) *rig {
+	t.Helper()
 	s := settings()
 	if change != nil {
 		change(&s)
 	}
 	r := &rig{t: t, f: newFakeLauncher(), s: newFakeSandbox(), specs: map[string]*messages.ServerSpec{}, trace: &recorder{}}
-	e, err := NewEngine(Options{
+	o := Options{
 		Sandbox: r.s, SandboxSettings: sandboxSettings(), NextCall: func() uint64 { return lastCall.Add(1) }, Discover: r.discover,
 		Launcher: r.f, Settings: s, CatalogSweep: time.Hour, Name: "test", Version: "1", Log: quiet(),
 		GaveUp: func(reason any) { t.Errorf("the root gave up: %v", reason) },
-	})
+	}
+	options(&o)
+	e, err := NewEngine(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,20 +9,24 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-// rootActor is the parent of all others. It resumes pool, index and
-// sandbox after a panic, since their state is worth more than one message, and gives up where
+// rootActor is the parent of all others. It resumes pool, index, sandbox and
+// provisioner after a panic, since their state is worth more than one message, and gives up where
 // one of them fails again and again: the host then ends in order.
 type rootActor struct {
-	produceIndex   func() kernel.Actor
-	producePool    func() kernel.Actor
-	produceSandbox func() kernel.Actor
-	spawned        func(index, pool, sandbox *kernel.PID, err error)
-	strategy       supervision.Strategy
-	sessions       uint64
-	sweepEvery     time.Duration
-	sweep          *kernel.Timer
-	index          *kernel.PID
+	produceIndex       func() kernel.Actor
+	producePool        func() kernel.Actor
+	produceSandbox     func() kernel.Actor
+	produceProvisioner func() kernel.Actor
+	spawned            func(s spawned, err error)
+	strategy           supervision.Strategy
+	sessions           uint64
+	sweepEvery         time.Duration
+	sweep              *kernel.Timer
+	index              *kernel.PID
 }
+
+// spawned are the children of the root that live as long as it does.
+type spawned struct{ index, pool, sandbox, provisioner *kernel.PID }
 
 type (
 	// openSession starts the actor of a client connection; the PID comes on
@@ -38,23 +42,12 @@ type (
 func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
 	case kernel.Started:
-		idx, err := ctx.Spawn("index", r.produceIndex)
+		s, err := r.spawn(ctx)
+		r.spawned(s, err)
 		if err != nil {
-			r.spawned(nil, nil, nil, err)
 			return
 		}
-		// A run that breaks has answered when it is stopped; its worker goes
-		// with it.
-		sandbox, err := ctx.Spawn("sandbox", r.produceSandbox, kernel.Inline())
-		if err != nil {
-			r.spawned(nil, nil, nil, err)
-			return
-		}
-		pool, err := ctx.Spawn("pool", r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
-			return kernel.Directive(r.strategy.Decide(child, reason, time.Now()))
-		}))
-		r.index = idx
-		r.spawned(idx, pool, sandbox, err)
+		r.index = s.index
 		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
 	case *openSession:
 		r.sessions++
@@ -70,4 +63,22 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 		ctx.Send(r.index, &index.Sweep{})
 		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
 	}
+}
+
+func (r *rootActor) spawn(ctx *kernel.Context) (s spawned, err error) {
+	if s.index, err = ctx.Spawn("index", r.produceIndex); err != nil {
+		return s, err
+	}
+	// A run that breaks has answered when it is stopped; its worker goes
+	// with it.
+	if s.sandbox, err = ctx.Spawn("sandbox", r.produceSandbox, kernel.Inline()); err != nil {
+		return s, err
+	}
+	if s.provisioner, err = ctx.Spawn("provisioner", r.produceProvisioner); err != nil {
+		return s, err
+	}
+	s.pool, err = ctx.Spawn("pool", r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
+		return kernel.Directive(r.strategy.Decide(child, reason, time.Now()))
+	}))
+	return s, err
 }

@@ -347,3 +347,23 @@ func (t *Trace) runEnded(call *messages.Call, run *messages.RunReport, actor str
 	}
 	t.put(&r)
 }
+
+// provisionEnded shows what became of a request for a server, as the answer to
+// it.
+func (t *Trace) provisionEnded(call *messages.Call, p *messages.ProvisionReport, actor string) {
+	if !t.watched() {
+		return
+	}
+	r := messages.TraceRecord{
+		Time: time.Now(), Kind: messages.TraceAnswer, Request: call.Trace, From: actor, To: actor, Tool: call.Tool, Server: shortName(p.Server),
+		RanNs: p.Took.Nanoseconds(), Outcome: OutcomeOK, Detail: string(p.Decision),
+	}
+	if p.Package != "" {
+		r.Detail += ": " + shortName(p.Package)
+	}
+	if p.Err != nil {
+		r.Outcome = string(p.Err.Code)
+		r.Detail += ": " + p.Err.Message
+	}
+	t.put(&r)
+}

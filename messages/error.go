@@ -21,6 +21,7 @@ const (
 	CodeCancelled        Code = "CANCELLED"
 	CodeShuttingDown     Code = "SHUTTING_DOWN"
 	CodeSandbox          Code = "SANDBOX_ERROR"
+	CodeProvisionDenied  Code = "PROVISION_DENIED"
 )
 
 // Class says which part of the world failed. It decides whether a breaker

@@ -17,8 +17,10 @@ type HostStatus struct {
 	Sessions int           `json:"sessions"`
 	Calls    CallCounts    `json:"calls"`
 	Sandbox  SandboxStatus `json:"sandbox"`
-	Drops    DropCounts    `json:"drops"`
-	Actors   []ActorStatus `json:"actors,omitempty"` // by id; only where asked for
+	// Provision is the provisioner's; zero where nobody asked for a server.
+	Provision ProvisionStatus `json:"provision,omitzero"`
+	Drops     DropCounts      `json:"drops"`
+	Actors    []ActorStatus   `json:"actors,omitempty"` // by id; only where asked for
 }
 
 // PoolStatus is the pool's books.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/clients"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/gallery"
@@ -146,7 +147,7 @@ func (f *addFlags) fromRegistry(ctx context.Context, c *common, env map[string]s
 	if err != nil {
 		return nil, err
 	}
-	client, err := newRegistryClient(settings)
+	client, err := metamcp.NewRegistry(settings)
 	if err != nil {
 		return nil, registryError(err)
 	}

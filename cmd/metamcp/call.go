@@ -115,6 +115,11 @@ func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, to
 // withEngine opens an engine for one command and ends it, with all its
 // children, whatever happens. A signal cancels the command.
 func withEngine(parent context.Context, c *common, do func(ctx context.Context, e *metamcp.Engine) error) error {
+	return withEngineUntil(parent, c, "whether the call took effect is unknown", do)
+}
+
+// withEngineUntil is withEngine with what is to be said of an interruption.
+func withEngineUntil(parent context.Context, c *common, interrupted string, do func(ctx context.Context, e *metamcp.Engine) error) error {
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	e, err := c.open(ctx, false)
@@ -123,7 +128,7 @@ func withEngine(parent context.Context, c *common, do func(ctx context.Context, 
 	}
 	err = do(ctx, e)
 	if err != nil && ctx.Err() != nil && parent.Err() == nil {
-		fmt.Fprintln(c.stderr, "metamcp: interrupted; whether the call took effect is unknown")
+		fmt.Fprintln(c.stderr, "metamcp: interrupted; "+interrupted)
 		err = statusError(exitInterrupted)
 	}
 	const enough = 10 * time.Second

@@ -129,7 +129,7 @@ func (f *fileFlags) carryOut(cmd *cobra.Command, s *clients.Setup, command strin
 		case f.yes:
 		case f.raw || !interactive(cmd):
 			return errNotWritten
-		case !confirmed(cmd.InOrStdin(), out, countPending(changes)):
+		case !confirmed(cmd.InOrStdin(), out, "Write "+countPending(changes)):
 			fmt.Fprintln(out, "Nothing was written.")
 			return nil
 		}
@@ -171,8 +171,8 @@ func interactive(cmd *cobra.Command) bool {
 	return ok && term.IsTerminal(int(in.Fd())) && terminalWidth(cmd.OutOrStdout()) > 0
 }
 
-func confirmed(in io.Reader, out io.Writer, what string) bool {
-	fmt.Fprintf(out, "Write %s? [y/N] ", what)
+func confirmed(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprintf(out, "%s? [y/N] ", question)
 	line, _ := bufio.NewReader(in).ReadString('\n') // an end of input is no yes
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":

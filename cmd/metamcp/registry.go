@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 )
-
-// registryCache is the name of the registry's cache in the state folder.
-const registryCache = "registry-cache.json"
 
 func newRegistry(c *common) *cobra.Command {
 	cmd := &cobra.Command{
@@ -56,7 +53,7 @@ built-in list did; a note on standard error says so.`,
 				return err
 			}
 			return interruptible(cmd.Context(), "nothing was changed", func(ctx context.Context) error {
-				a, err := searchRegistry(ctx, &cfg.Settings, q)
+				a, err := metamcp.SearchRegistry(ctx, &cfg.Settings, q)
 				if err != nil {
 					return registryError(err)
 				}
@@ -92,24 +89,6 @@ func registryError(err error) error {
 		return usageError{err}
 	}
 	return err
-}
-
-// newRegistryClient asks the registry of the settings; who gets it closes it.
-func newRegistryClient(s *config.Settings) (*registry.Client, error) {
-	file := ""
-	if s.StateDir != "" {
-		file = filepath.Join(s.StateDir, registryCache)
-	}
-	return registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
-}
-
-func searchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (*registry.Answer, error) {
-	client, err := newRegistryClient(s)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	return client.Search(ctx, q)
 }
 
 // foundServer is a server for scripts: its server.json, and what we think of it.

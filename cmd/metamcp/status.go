@@ -227,6 +227,13 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 	if sb := st.Sandbox; sb.Runs > 0 || sb.Running > 0 || sb.Waiting > 0 {
 		head.row("scripts", fmt.Sprintf("%d running, %d waiting, %d since the start, %d failed", sb.Running, sb.Waiting, sb.Runs, sb.Failed))
 	}
+	if pv := st.Provision; len(pv.Installing) > 0 {
+		names := make([]string, len(pv.Installing))
+		for i, name := range pv.Installing {
+			names[i] = oneLine(name)
+		}
+		head.row("installing", strings.Join(names, ", "))
+	}
 	head.row("sessions", strconv.Itoa(st.Sessions))
 	for i := range st.Servers {
 		if s := &st.Servers[i]; s.Provisioned != "" {

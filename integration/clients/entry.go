@@ -193,7 +193,7 @@ func Serves(args []string) bool {
 // a flag.
 var otherCommands = []string{
 	"demo-server", "call", "discover", "index", "model", "bench", "status", "ps", "logs", "audit", "version", "settings", "doctor",
-	"init", "import", "exec", "trace", "registry", "trust", "help", "completion",
+	"init", "import", "exec", "trace", "registry", "trust", "provision", "help", "completion",
 	"add", "remove", "enable", "disable", "list", "test", "man",
 }
 

@@ -95,7 +95,10 @@ type Settings struct {
 	ToolRules       []ToolRule
 	RegistryURL     string
 	TrustFile       string // absolute path
-	Execute         ExecuteSettings
+	AutoProvision   bool
+	// ProvisionClients are patterns of client names; empty: all.
+	ProvisionClients []string
+	Execute          ExecuteSettings
 	// Expose are patterns of child tools that clients see beside the four.
 	Expose    []string
 	Audit     AuditSettings

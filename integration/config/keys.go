@@ -104,6 +104,10 @@ var keyTable = []Key{
 		Doc: "Base URL of the MCP registry, without /v0.1.", ref: func(s *Settings) any { return &s.RegistryURL }},
 	{Path: "trust.file", Flag: "trust-file", Type: TypePath,
 		Doc: "Whom to trust with being installed; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
+	{Path: "trust.autoProvision", Flag: "auto-provision", Type: TypeBool, Default: "true",
+		Doc: "Clients may have trusted servers installed with mcp_provision; false: servers are only recommended.", ref: func(s *Settings) any { return &s.AutoProvision }},
+	{Path: "trust.autoProvisionClients", Flag: "auto-provision-clients", Type: TypeList,
+		Doc: "Patterns of the names of clients whose sessions may do so, as clients name themselves; empty: all.", ref: func(s *Settings) any { return &s.ProvisionClients }},
 
 	{Path: "execute.timeoutMs", Flag: "execute-timeout", Type: TypeMillis, Default: "120000", Min: 1, Max: day,
 		Doc: "Wall time of one mcp_execute at most.", ref: func(s *Settings) any { return &s.Execute.Timeout }},

@@ -157,6 +157,12 @@ var statusSeries = []series{
 	{name: "server_retries", dotted: "server.retries", unit: "{call}", counter: true, help: "Calls that were sent again after their connection was lost.", labels: serverLabel,
 		read: perServer(func(srv *messages.HostServer) float64 { return float64(srv.Counts.Retries) })},
 
+	{name: "provisions", dotted: "provisions", unit: "{request}", counter: true, help: "Requests for servers by what became of them.", labels: []string{"decision"},
+		read: func(s *snapshot, emit func(float64, ...string)) {
+			for _, decision := range sortedKeys(s.Provision.Decisions) {
+				emit(float64(s.Provision.Decisions[decision]), string(decision))
+			}
+		}},
 	{name: "queue_drops", dotted: "queue.drops", unit: "{record}", counter: true, help: "What found no room in a bounded queue and was dropped.", labels: []string{"queue"},
 		read: func(s *snapshot, emit func(float64, ...string)) { emit(float64(s.Drops.Trace), "trace") }},
 	{name: "telemetry_export_failures", dotted: "telemetry.export.failures", unit: "{export}", counter: true, help: "Exports that the OTLP collector did not take.", labels: []string{"signal"},
@@ -174,8 +180,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
+func sortedKeys[K ~string, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/registry"
@@ -97,6 +98,83 @@ func namedIn(intent string, kind registry.Kind, name string) string {
 			return "the intent names " + name
 		}
 	}
+}
+
+// Named says how an intent names a package or server exactly, as [Measure] sees
+// it; "": it does not.
+func Named(intent string, kind registry.Kind, name string) string {
+	if name == "" || oddCharacters(name) != "" {
+		return ""
+	}
+	return namedIn(cut(intent), kind, name)
+}
+
+// NamedLocally says how an intent names what is there already: a configured
+// server, or a tool. Such a name needs less than one by which something is
+// installed. It also counts where it is no word of a sentence, since it has an
+// underscore, a hyphen, a dot, a digit or a capital inside, and beside a word
+// that says what it is, as in "the memory server". "": it does not name it.
+func NamedLocally(intent, name string) string {
+	if name == "" || oddCharacters(name) != "" {
+		return ""
+	}
+	intent = cut(intent)
+	for at := 0; ; {
+		i := strings.Index(intent[at:], name)
+		if i < 0 {
+			return ""
+		}
+		start := at + i
+		before, after := intent[:start], intent[start+len(name):]
+		at = start + 1
+		telling := isMarked(before, after) || looksMade(name) || kindAfter.MatchString(after) || kindBefore.MatchString(before)
+		if telling && startsName(before) && endsName(after) && !isRefused(before) {
+			return "the intent names " + name
+		}
+	}
+}
+
+var (
+	kindAfter  = regexp.MustCompile(`^[ ]+(mcp|MCP|server|tool)\b`)
+	kindBefore = regexp.MustCompile(`\b(server|tool)[ ]+(called[ ]+|named[ ]+)?$`)
+)
+
+// looksMade says that a name is no word of a sentence.
+func looksMade(name string) bool {
+	for i, r := range name {
+		if i > 0 && (r == '_' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' && name[i-1] >= 'a' && name[i-1] <= 'z') {
+			return true
+		}
+	}
+	return false
+}
+
+// nameToken is what may be the name of a package or of a registry's server.
+var nameToken = regexp.MustCompile(`@[0-9A-Za-z][\w.~-]*/[\w.~-]*\w|[a-z]{2,6}(\.[0-9A-Za-z-]+)+/[\w.-]*\w|(npm|pypi|oci):[\w.~/@-]*\w|\w[\w.]*[-_][\w.-]*\w`)
+
+// NamedPackages are the names of packages and registry servers that an intent
+// names exactly, whether there are such or not, without versions, at most ten.
+func NamedPackages(intent string) []string {
+	const enough = 10
+	var names []string
+	for _, token := range nameToken.FindAllString(cut(intent), -1) {
+		kind, name := registry.NPM, token
+		for _, k := range []registry.Kind{registry.NPM, registry.PyPI, registry.OCI} {
+			if rest, ok := strings.CutPrefix(token, kindPrefix(k)); ok {
+				kind, name = k, rest
+			}
+		}
+		if i := strings.LastIndexByte(name, '@'); i > 0 {
+			name = name[:i]
+		}
+		if Named(intent, kind, name) == "" || slices.Contains(names, name) {
+			continue
+		}
+		if names = append(names, name); len(names) == enough {
+			break
+		}
+	}
+	return names
 }
 
 // nameEnd is what may stand behind a name: nothing, a version, or what ends a
@@ -195,6 +273,12 @@ func distinctiveText(name string) string {
 		}
 	}
 	return strings.Join(kept, " ")
+}
+
+// Overlap is the part of an intent's words that a text has, from 0 to 1. Words
+// that say nothing do not count.
+func Overlap(intent, text string) float64 {
+	return share(contentWords(cut(intent)), contentWords(text))
 }
 
 // share is the part of some that is in all.

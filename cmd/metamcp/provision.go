@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
+)
+
+// provisionFlags are those of metamcp provision.
+type provisionFlags struct {
+	context             string
+	env                 []string
+	yes, dryRun, asJSON bool
+}
+
+func newProvision(c *common) *cobra.Command {
+	var f provisionFlags
+	cmd := &cobra.Command{
+		Use: "provision INTENT...", Short: "Get a server for what you need",
+		Long: `Find a server for what you need: among the configured ones, else in the registry.
+At a terminal you are shown what would be installed and asked; your yes stands in
+for trust. --yes asks nobody and installs only what mcp_provision would: a server
+that the trust file trusts, named exactly.
+
+What is installed is tried once, kept in stateDir, and taken over by every
+running metamcp that shares it. Nothing is left of what fails.
+
+Exit status: 0 a server is there, now or before, or --dry-run said what would be
+done; 1 nothing was installed; 2 wrong usage; 130 interrupted.`,
+		Example: `  metamcp provision take screenshots of web pages
+  metamcp provision @modelcontextprotocol/server-everything --yes
+  metamcp provision @stripe/mcp --env 'STRIPE_SECRET_KEY=${STRIPE_KEY}' --dry-run`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			env, err := variables(f.env)
+			if err != nil {
+				return err
+			}
+			req := metamcp.ProvisionRequest{
+				Intent: strings.Join(given, " "), Context: f.context, AutoProvision: f.yes, DryRun: f.dryRun, Env: env,
+			}
+			return f.run(cmd, c, req)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.context, "context", "", "what else there is to say; it helps to choose and names nothing")
+	flags.StringArrayVar(&f.env, "env", nil, "give the server a `NAME=VALUE`; a secret as NAME='${VARIABLE}' of the environment in which metamcp runs")
+	flags.BoolVar(&f.yes, "yes", false, "ask nobody; install what is trusted and named exactly")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be installed, and install nothing")
+	flags.BoolVar(&f.asJSON, "json", false, "print what a model would get; asks nobody")
+	return cmd
+}
+
+// variables reads NAME=VALUE pairs.
+func variables(pairs []string) (map[string]string, error) {
+	env := map[string]string{}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usageError{errors.New("--env takes NAME=VALUE")} // what was given may be a secret
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+func (f *provisionFlags) run(cmd *cobra.Command, c *common, req metamcp.ProvisionRequest) error {
+	return withEngineUntil(cmd.Context(), c, "what was not done to its end was undone", func(ctx context.Context, e *metamcp.Engine) error {
+		if !f.asJSON {
+			req.Progress = func(s metamcp.ProvisionStep) { fmt.Fprintln(cmd.ErrOrStderr(), printable(s.Text)) }
+		}
+		a, err := f.provision(ctx, cmd, e, req)
+		if err != nil || !f.asks(cmd, a) {
+			return err
+		}
+		best := a.Matches[0]
+		yes, err := asked(ctx, cmd, "Install "+printable(withVersion(&best)))
+		switch {
+		case err != nil:
+			return err
+		case !yes:
+			fmt.Fprintln(cmd.OutOrStdout(), "Nothing was installed.")
+			return statusError(exitFailed)
+		}
+		req.Person, req.Choice = true, best.Key
+		_, err = f.provision(ctx, cmd, e, req)
+		return err
+	})
+}
+
+// provision makes one request and shows its answer. The error is also the exit
+// status that the answer means, unless somebody is to be asked.
+func (f *provisionFlags) provision(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamcp.ProvisionRequest) (*metamcp.ProvisionAnswer, error) {
+	a, err := e.Provision(ctx, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.asJSON:
+		err = printJSON(cmd.OutOrStdout(), a)
+	default:
+		err = printProvision(cmd.OutOrStdout(), a)
+	}
+	if err == nil && !f.asks(cmd, a) {
+		err = f.status(a)
+	}
+	return a, err
+}
+
+// asks says whether a person is to be asked about the best match.
+func (f *provisionFlags) asks(cmd *cobra.Command, a *metamcp.ProvisionAnswer) bool {
+	return !f.yes && !f.dryRun && !f.asJSON && a.Decision == metamcp.DecisionRecommended && a.Matches[0].Entry != nil &&
+		a.Matches[0].Problem == "" && interactive(cmd)
+}
+
+// asked asks a person. The error is that of ctx.
+func asked(ctx context.Context, cmd *cobra.Command, question string) (yes bool, err error) {
+	answer := make(chan bool, 1)
+	go func() { answer <- confirmed(cmd.InOrStdin(), cmd.OutOrStdout(), question) }() // a read of a terminal ends with the program
+	select {
+	case yes := <-answer:
+		return yes, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// status is the exit status that an answer ends with.
+func (f *provisionFlags) status(a *metamcp.ProvisionAnswer) error {
+	switch {
+	case a.Decision == metamcp.DecisionLocal, a.Decision == metamcp.DecisionProvisioned:
+		return nil
+	case f.dryRun && a.Decision == metamcp.DecisionRecommended:
+		return nil
+	}
+	return statusError(exitFailed)
+}
+
+func withVersion(o *metamcp.ProvisionOption) string {
+	if o.Version == "" {
+		return o.Name
+	}
+	return o.Name + " " + o.Version
+}
+
+// printProvision shows an answer to a person.
+func printProvision(out io.Writer, a *metamcp.ProvisionAnswer) error {
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, printable(fmt.Sprintf(format, args...))) }
+	switch a.Decision {
+	case metamcp.DecisionLocal:
+		if a.Server != "" {
+			say("%s is configured (%s).", a.Server, a.Reason)
+		} else {
+			say("Configured servers do that.")
+		}
+	case metamcp.DecisionProvisioned:
+		say("%s %s is installed as %s: %s.", a.Package, a.Version, a.Server, a.Reason)
+	case metamcp.DecisionDenied:
+		say("%s", a.Denied.Message)
+		if a.Denied.Hint != "" {
+			say("hint: %s", shellHint(a.Denied.Hint, "", ""))
+		}
+	case metamcp.DecisionNothing:
+		say("No server was found.")
+	default:
+		say("Servers that fit, best first:")
+	}
+	for _, m := range a.Missing {
+		say("  needs %s%s", m.Name, described(m))
+	}
+	for i := range a.Matches {
+		lines = append(lines, matchText(&a.Matches[i])...)
+	}
+	if _, err := fmt.Fprintln(out, strings.Join(lines, "\n")); err != nil {
+		return err
+	}
+	if len(a.Tools) > 0 {
+		t := table{width: terminalWidth(out)}
+		t.row("SERVER", "TOOL", "SUMMARY")
+		for _, l := range a.Tools {
+			t.row(l.Server, l.Tool, tagged(l.Summary, l.Tags))
+		}
+		if err := t.print(out); err != nil {
+			return err
+		}
+	}
+	for _, note := range a.Notes {
+		if _, err := fmt.Fprintln(out, "note:", printable(shellHint(note, a.Server, ""))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matchText is an option in a few lines.
+func matchText(o *metamcp.ProvisionOption) []string {
+	lines := []string{"", printable(fmt.Sprintf("%s  (confidence %.2f)", withVersion(o), o.Confidence))}
+	add := func(name, text string) {
+		if text != "" {
+			lines = append(lines, fmt.Sprintf("  %-10s %s", name, printable(text)))
+		}
+	}
+	add("about", o.Description)
+	add("registry", o.Registered)
+	add("status", o.Status)
+	add("trust", o.Reason)
+	add("by hand", o.Install)
+	if o.Entry != nil {
+		add(".mcp.json", string(o.Entry))
+	}
+	for _, v := range o.Environment {
+		add("variable", v.Name+described(v))
+	}
+	add("problem", o.Problem)
+	return lines
+}
+
+func described(v metamcp.ProvisionVariable) string {
+	var about []string
+	if v.Required {
+		about = append(about, "required")
+	}
+	if v.Secret {
+		about = append(about, "secret")
+	}
+	if v.Default != "" {
+		about = append(about, "default "+v.Default)
+	}
+	if len(v.Choices) > 0 {
+		about = append(about, "one of "+strings.Join(v.Choices, ", "))
+	}
+	text := ""
+	if len(about) > 0 {
+		text = " (" + strings.Join(about, "; ") + ")"
+	}
+	if v.Description != "" {
+		text += ": " + v.Description
+	}
+	return text
+}

@@ -1,0 +1,302 @@
+package metamcp
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/telemetry"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// The parts of a [ProvisionAnswer].
+type (
+	// ProvisionDecision says in one word what became of a request.
+	ProvisionDecision = messages.ProvisionDecision
+	// ProvisionOption is a server that could be installed.
+	ProvisionOption = messages.ProvisionOption
+	// ProvisionVariable is an environment variable that a server reads.
+	ProvisionVariable = messages.ProvisionVariable
+	// ProvisionStep is one step on the way.
+	ProvisionStep = messages.ProvisionStep
+)
+
+// The decisions.
+const (
+	DecisionLocal       = messages.DecisionLocal
+	DecisionProvisioned = messages.DecisionProvisioned
+	DecisionRecommended = messages.DecisionRecommended
+	DecisionDenied      = messages.DecisionDenied
+	DecisionNothing     = messages.DecisionNothing
+)
+
+// Bounds of what one may say, in bytes.
+const (
+	maxIntent  = 4 << 10
+	maxContext = 16 << 10
+)
+
+// ProvisionRequest says what somebody needs.
+type ProvisionRequest struct {
+	// Intent is what is needed, and may name a server or package.
+	Intent string `json:"intent"`
+	// Context is what else was said; it names nothing.
+	Context string `json:"context,omitempty"`
+	// AutoProvision asks for what fits to be installed where it is trusted.
+	AutoProvision bool `json:"autoProvision,omitempty"`
+
+	// Person says that a person saw the option Choice and wants it installed,
+	// trusted or not. What is blocked, imitates others or was deleted stays out.
+	Person bool   `json:"-"`
+	Choice string `json:"-"` // a [ProvisionOption.Key]
+	// DryRun installs nothing and says what would be.
+	DryRun bool `json:"-"`
+	// Env are variables for the server. Secrets must be references such as
+	// ${NAME}: what is here is written to disk.
+	Env map[string]string `json:"-"`
+	// Progress, where not nil, is called with each step as it begins, in order,
+	// on the goroutine of Provision.
+	Progress func(s ProvisionStep) `json:"-"`
+}
+
+// ProvisionAnswer is what became of a request. It keeps to the configured
+// token budget.
+type ProvisionAnswer struct {
+	Decision   ProvisionDecision `json:"decision"`
+	Source     string            `json:"source,omitempty"` // "local", "registry", "cache" or "built-in"
+	Confidence float64           `json:"confidence"`
+	// Server can be called now, Package in this Version was chosen.
+	Server  string `json:"server,omitempty"`
+	Package string `json:"package,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Reason says who allowed it, or which gate was closed.
+	Reason string `json:"reason,omitempty"`
+	// Denied is set where installing was asked for and did not happen.
+	Denied *Error `json:"denied,omitempty"`
+	// Tools can be called now: those that fit, or all of a new server.
+	Tools []MatchLine `json:"tools,omitempty"`
+	// Matches could be installed, best first.
+	Matches []ProvisionOption `json:"matches,omitempty"`
+	// Missing are variables that are needed and that nobody has set.
+	Missing []ProvisionVariable `json:"missing,omitempty"`
+	Omitted int                 `json:"omitted,omitempty"`
+	Notes   []string            `json:"notes,omitempty"`
+}
+
+// Provision finds a server for what is needed: among the configured ones, else
+// in the registry; and where that was asked for, and every gate of trust is
+// open, it installs, starts and keeps it. A server that may not be installed is
+// no error; an error is always an *[Error], and nothing is left of what failed.
+// When ctx ends, what nobody else waits for is undone.
+func (e *Engine) Provision(ctx context.Context, req ProvisionRequest) (*ProvisionAnswer, error) {
+	id := front.NextCall()
+	return e.provision(ctx, req, messages.Meta{Trace: id}, e.telemetry.BeginProvision(ctx, id))
+}
+
+func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messages.Meta, span *telemetry.Provision) (*ProvisionAnswer, error) {
+	begun := time.Now()
+	p := &messages.Provision{
+		Meta: meta, ID: meta.Trace, Intent: req.Intent, Context: req.Context, Choice: req.Choice, DryRun: req.DryRun, Env: req.Env,
+		Cancelled: new(atomic.Bool),
+	}
+	report := e.refusedRequest(&req)
+	if report == nil {
+		p.Consent = e.consent(&req, meta.Session)
+		port := &provisionPort{wake: make(chan struct{}, 1)}
+		p.Reply = port
+		e.core.Provision(p)
+		if report = port.wait(ctx, req.Progress); report == nil {
+			e.core.CancelProvision(p, "the caller gave up: "+ctx.Err().Error())
+			report = &messages.ProvisionReport{Decision: messages.DecisionFailed, Err: &Error{
+				Code: messages.CodeCancelled, Cause: ctx.Err(), Message: "the request for a server was cancelled by its caller: " + ctx.Err().Error(),
+				Hint: "What was being installed for it alone is undone.",
+			}}
+		}
+	}
+	report.Err = e.scrubbed(report.Err)
+	outcome := outcomeOK
+	if report.Err != nil {
+		outcome = string(report.Err.Code)
+	}
+	span.End(string(report.Decision), outcome)
+	if e.audit != nil {
+		e.audit.provisioned(p, &req, report, outcome, begun)
+	}
+	if report.Decision == messages.DecisionFailed {
+		return nil, report.Err
+	}
+	return e.provisionAnswer(report), nil
+}
+
+// refusedRequest is the report on a request that has no sense; nil: it has.
+func (e *Engine) refusedRequest(req *ProvisionRequest) *messages.ProvisionReport {
+	bad := func(message, hint string) *messages.ProvisionReport {
+		return &messages.ProvisionReport{Decision: messages.DecisionFailed, Err: &Error{Code: messages.CodeValidation, Message: message, Hint: hint}}
+	}
+	switch {
+	case strings.TrimSpace(req.Intent) == "":
+		return bad("there is no intent", `Say what is needed, such as {"intent": "take screenshots of web pages"}, or name a server exactly.`)
+	case len(req.Intent) > maxIntent:
+		return bad(fmt.Sprintf("the intent has %d bytes, and %d are the most", len(req.Intent), maxIntent), "Say in a sentence or two what is needed; the rest may go into context.")
+	case len(req.Context) > maxContext:
+		return bad(fmt.Sprintf("the context has %d bytes, and %d are the most", len(req.Context), maxContext), "Send less of it.")
+	}
+	return nil
+}
+
+// consent says who wants the server, and whether they may.
+func (e *Engine) consent(req *ProvisionRequest, session uint64) messages.ProvisionConsent {
+	switch {
+	case req.Person:
+		return messages.ConsentPerson
+	case !req.AutoProvision:
+		return messages.ConsentNone
+	case !e.mayProvision(session):
+		return messages.ConsentForbidden
+	}
+	return messages.ConsentAsked
+}
+
+// mayProvision says whether a session may have servers installed. What is no
+// session is a program, or a person at the shell.
+func (e *Engine) mayProvision(session uint64) bool {
+	st := &e.Config().Settings
+	if !st.AutoProvision {
+		return false
+	}
+	if session == 0 || len(st.ProvisionClients) == 0 {
+		return true
+	}
+	p, ok := e.clients.Load(session)
+	if !ok {
+		return false
+	}
+	name := p.(*front.Peer).GetClientInfo().Name
+	for _, pattern := range st.ProvisionClients {
+		if fits, err := path.Match(pattern, name); err == nil && fits {
+			return true
+		}
+	}
+	return false
+}
+
+// provisionPort collects what a provision says, for the goroutine of Provision.
+type provisionPort struct {
+	wake chan struct{} // capacity 1: there is something to see
+
+	mu     sync.Mutex
+	steps  []ProvisionStep // that Provision has not seen: there are few
+	report *messages.ProvisionReport
+}
+
+// Stepped implements messages.ProvisionPort.
+func (p *provisionPort) Stepped(s ProvisionStep) {
+	const enough = 64
+	p.mu.Lock()
+	if len(p.steps) == enough { // nobody looks
+		p.steps = p.steps[1:]
+	}
+	p.steps = append(p.steps, s)
+	p.mu.Unlock()
+	p.poke()
+}
+
+// Ended implements messages.ProvisionPort.
+func (p *provisionPort) Ended(r *messages.ProvisionReport) {
+	p.mu.Lock()
+	p.report = r
+	p.mu.Unlock()
+	p.poke()
+}
+
+func (p *provisionPort) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns the report, nil where ctx ended first.
+func (p *provisionPort) wait(ctx context.Context, progress func(ProvisionStep)) *messages.ProvisionReport {
+	for {
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		steps, report := p.steps, p.report
+		p.steps = nil
+		p.mu.Unlock()
+		if progress != nil {
+			for _, s := range steps {
+				progress(s)
+			}
+		}
+		if report != nil || ctx.Err() != nil {
+			return report
+		}
+	}
+}
+
+// provisionAnswer is a report as its reader wants it.
+func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
+	a := &ProvisionAnswer{
+		Decision: r.Decision, Source: r.Source, Confidence: r.Confidence, Server: r.Server, Package: r.Package, Version: r.Version,
+		Reason: r.Reason, Denied: r.Err, Missing: r.Missing, Notes: r.Notes,
+	}
+	budget := e.budget()
+	for i := range r.Options {
+		if !budget.Spend(tokens(r.Options[i])) && i > 0 {
+			a.Omitted += len(r.Options) - i
+			a.Notes = append(a.Notes, "The list of servers is cut; say more exactly what is needed.")
+			break
+		}
+		a.Matches = append(a.Matches, r.Options[i])
+	}
+	var fitting []Match
+	cat := e.core.Catalog()
+	add := func(server, tool string, confidence float64) {
+		known := cat.Server(server)
+		if known == nil {
+			return
+		}
+		for _, entry := range known.Entries {
+			if entry.Enabled && (tool == "" || entry.Tool.Name == tool) {
+				t := describeTool(entry)
+				t.InputSchema = entry.Tool.InputSchema
+				fitting = append(fitting, Match{Tool: t, Score: confidence, Connected: e.connected(server)})
+			}
+		}
+	}
+	for _, t := range r.Local {
+		add(t.Server, t.Tool, t.Confidence)
+	}
+	if r.Server != "" && len(r.Local) == 0 {
+		add(r.Server, "", r.Confidence)
+		if known := cat.Server(r.Server); len(fitting) == 0 && known != nil && len(known.Entries) > 0 {
+			a.Notes = append(a.Notes, fmt.Sprintf("All tools of %q are closed by metamcp.toolRules of the configuration.", r.Server))
+		}
+	}
+	var cut int
+	if a.Tools, cut = matchLines(budget, fitting, schemasShown, true); cut > 0 {
+		a.Omitted += cut
+		a.Notes = append(a.Notes, "The list of tools is cut. Call mcp_discover with this server for the list of its tools.")
+	}
+	for _, l := range a.Tools {
+		if l.Hidden {
+			a.Notes = append(a.Notes, hiddenNote)
+			break
+		}
+	}
+	return a
+}
+
+func (e *Engine) connected(server string) bool {
+	entry, ok := e.core.Directory().Lookup(server)
+	return ok && entry.Status().Connected
+}

@@ -1,0 +1,154 @@
+package metamcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/install"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// undoTime bounds what undoes a provision, which must happen even where its
+// caller is gone.
+const undoTime = 30 * time.Second
+
+// reloadTime bounds the reload after that.
+const reloadTime = 3 * time.Second
+
+// provisionJob installs one server that may be installed.
+type provisionJob struct {
+	p         provisioner
+	plan      *install.Plan
+	option    *option
+	report    messages.ProvisionReport // what is known of it already
+	say       *sayer                   // what the plan says goes there
+	allowedBy string
+	reason    string
+}
+
+// Key implements actors.ProvisionJob. The version belongs to it, since another
+// one is another server.
+func (j *provisionJob) Key() string {
+	return joined(j.option.key(), "@", j.plan.Source.Version)
+}
+
+// Do implements actors.ProvisionJob.
+func (j *provisionJob) Do(ctx context.Context, step func(string)) *messages.ProvisionReport {
+	j.say.to(step)
+	r := j.report
+	r.Notes = nil // every request has its own
+	if err := j.do(ctx, step, &r); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		r.Decision, r.Err, r.Server = messages.DecisionFailed, provisionError(err), ""
+		return &r
+	}
+	r.Decision = messages.DecisionProvisioned
+	return &r
+}
+
+func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.ProvisionReport) (err error) {
+	e := j.p.e
+	installed, err := j.plan.Install(ctx)
+	if err != nil {
+		return err
+	}
+	// Whatever goes wrong from here on, and be it a panic, leaves nothing.
+	kept := ""
+	done := false
+	defer func() {
+		if !done {
+			err = errors.Join(err, j.undo(ctx, installed, kept))
+		}
+	}()
+	for _, note := range installed.Notes {
+		if !slices.Contains(j.plan.Notes, note) {
+			r.Notes = append(r.Notes, note)
+		}
+	}
+	r.Version = installed.Source.Version
+
+	step("starting " + installed.Name + " once, to see that it works")
+	if err := j.try(ctx, installed); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	step("keeping " + installed.Name)
+	locked, err := installed.Keep(ctx, "", func(name string) bool { return e.Config().Server(name) != nil }, j.allowedBy, j.reason)
+	if err != nil {
+		return err
+	}
+	kept = locked.Name
+	if err := e.Reload(ctx); err != nil {
+		return fmt.Errorf("%s was installed, but the configuration could not be read again: %w", kept, err)
+	}
+	step("asking " + kept + " for its tools")
+	listing, cancel := context.WithTimeout(ctx, e.patience(kept, true))
+	defer cancel()
+	if _, err := e.known(listing, kept); err != nil {
+		failure := e.scrubbed(asError(err))
+		if !failure.Retryable || ctx.Err() != nil {
+			return failure
+		}
+		// It has started and listed before; a full pool is no reason to throw it
+		// away.
+		r.Notes = append(r.Notes, fmt.Sprintf("%s is installed, but its tools could not be listed right now: %s", kept, failure.Message))
+	}
+	if err := ctx.Err(); err != nil { // the last moment at which nobody wants it any more
+		return err
+	}
+	r.Server = kept
+	done = true
+	return nil
+}
+
+// try starts the installed server in a short-lived runtime, shakes hands, lists
+// its tools and ends it.
+func (j *provisionJob) try(ctx context.Context, installed *install.Installed) error {
+	e := j.p.e
+	spec, err := config.One(e.opts.Sources, installed.Name, installed.Entry)
+	if err != nil {
+		return err
+	}
+	cfg := *e.Config()
+	cfg.Servers = []*messages.ServerSpec{spec}
+	starts, err := TryServers(ctx, &cfg, StartOptions{Version: e.opts.Version, Watchdog: e.opts.Watchdog, Timeout: spec.StartupTimeout, Parallel: 1})
+	if err != nil {
+		return err
+	}
+	if len(starts) == 0 {
+		return &Error{Code: messages.CodeConfiguration, Message: "what was installed cannot be started", Cause: spec.Err}
+	}
+	if failure := starts[0].Err; failure != nil {
+		own := *failure
+		own.Message = fmt.Sprintf("%s was installed, did not work and was removed again: %s", j.report.Package, failure.Message)
+		return e.scrubbed(&own)
+	}
+	return nil
+}
+
+// undo leaves nothing of what was installed, nor of what was kept of it.
+func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, kept string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	if kept == "" {
+		return installed.Discard()
+	}
+	_, err := j.p.lock().Remove(ctx, kept)
+	if e := j.p.e; !e.core.Closed() {
+		// A host that ends meanwhile takes no configuration over, and needs none.
+		reloading, cancel := context.WithTimeout(ctx, reloadTime)
+		defer cancel()
+		if reloadErr := e.Reload(reloading); !e.core.Draining() {
+			err = errors.Join(err, reloadErr)
+		}
+	}
+	return err
+}

@@ -1,0 +1,602 @@
+package metamcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/install"
+	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/registry"
+	"github.com/metamcp/metamcp/integration/trust"
+	"github.com/metamcp/metamcp/messages"
+)
+
+const (
+	// optionsShown is how many servers are recommended, candidatesRead how many
+	// the registry is asked for.
+	optionsShown   = 5
+	candidatesRead = 50
+	// leastConfidence is from where on a server is worth to be shown.
+	leastConfidence = 0.2
+	// resolveTime bounds what is asked of a package manager for a mere
+	// recommendation.
+	resolveTime = 20 * time.Second
+	// descriptionShown bounds a description, in bytes.
+	descriptionShown = 300
+)
+
+// registryCache is the name of the registry's cache in the state folder.
+const registryCache = "registry-cache.json"
+
+// SearchRegistry searches the registry that the settings name, with its cache
+// and the built-in list behind it. The errors are those of
+// [registry.Client.Search].
+func SearchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (*registry.Answer, error) {
+	client, err := NewRegistry(s)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.Search(ctx, q)
+}
+
+// NewRegistry returns a client of the registry that the settings name, with its
+// cache; who gets it closes it.
+func NewRegistry(s *config.Settings) (*registry.Client, error) {
+	file := ""
+	if s.StateDir != "" {
+		file = filepath.Join(s.StateDir, registryCache)
+	}
+	return registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
+}
+
+// provisioner is what the provisioner's actor works with.
+type provisioner struct{ e *Engine }
+
+// option is one way to get one server, judged.
+type option struct {
+	server     registry.Server
+	candidate  trust.Candidate
+	confidence trust.Confidence
+	decision   trust.Decision
+	source     registry.Source
+	shown      messages.ProvisionOption
+}
+
+func (o *option) key() string { return string(o.candidate.Kind) + ":" + o.candidate.Package }
+
+// pkg is the package as the registry describes it; nil of a remote server.
+func (o *option) pkg() *registry.Package {
+	for i := range o.server.Packages {
+		if pkg := &o.server.Packages[i]; pkg.Kind == o.candidate.Kind && pkg.Identifier == o.candidate.Package {
+			return pkg
+		}
+	}
+	return nil
+}
+
+// never says that a server must not be installed whoever wants it.
+func (o *option) never() bool {
+	return slices.ContainsFunc(o.decision.Checks, func(c trust.Check) bool {
+		return !c.Passed && (c.Gate == trust.GateStatus || c.Gate == trust.GateBlocked || c.Gate == trust.GateImitation)
+	})
+}
+
+// Look implements actors.Provisioner.
+func (p provisioner) Look(ctx context.Context, ask *messages.Provision, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
+	packages := trust.NamedPackages(ask.Intent)
+	var notes []string
+	if ask.Choice == "" {
+		step("looking among the configured servers")
+		if r := p.named(ctx, ask, packages); r != nil {
+			return r, nil
+		}
+		// Who names a package that is not configured means no other one.
+		if len(packages) == 0 {
+			r, said := p.words(ctx, ask)
+			if r != nil {
+				return r, nil
+			}
+			notes = said
+		}
+	}
+	step("asking the registry")
+	options, said, err := p.options(ctx, ask, packages)
+	if err != nil {
+		return failedReport(err), nil
+	}
+	notes = append(notes, said...)
+	if len(packages) > 0 && ask.Choice == "" && !slices.ContainsFunc(options, func(o *option) bool { return o.confidence.Exact != "" }) {
+		r, said := p.words(ctx, ask)
+		if r != nil {
+			r.Notes = append(r.Notes, "No registry knows "+strings.Join(packages, ", ")+".")
+			return r, nil
+		}
+		notes = append(notes, said...)
+		notes = append(notes, "No registry knows "+strings.Join(packages, ", ")+"; the user can add a server to .mcp.json.")
+	}
+	return p.choose(ctx, ask, options, notes, step)
+}
+
+// options are the servers that the registry has, judged, best first.
+func (p provisioner) options(ctx context.Context, ask *messages.Provision, packages []string) (options []*option, notes []string, err error) {
+	st := &p.e.Config().Settings
+	policy := trust.Load(st.TrustFile)
+	if policy.Note != "" {
+		notes = append(notes, policy.Note)
+	}
+	byKey := map[string]*option{}
+	var leftOut int
+	consider := func(server *registry.Server, source registry.Source) {
+		for _, c := range trust.Candidates(server) {
+			o := &option{server: *server, candidate: c, source: source}
+			o.confidence = trust.Measure(ask.Intent, ask.Context, &c, server.Title+" "+server.Description)
+			o.decision = policy.Decide(&c, o.confidence, settingOf(ask.Consent))
+			if o.key() != ask.Choice && (o.confidence.Value < leastConfidence || o.never() && o.confidence.Exact == "") {
+				leftOut++
+				continue
+			}
+			if other := byKey[o.key()]; other == nil {
+				byKey[o.key()] = o
+				options = append(options, o)
+			} else if better(o, other) < 0 {
+				*other = *o
+			}
+		}
+	}
+	for _, text := range p.searchTexts(ask.Intent, packages) {
+		a, err := SearchRegistry(ctx, st, registry.Query{Search: text, Limit: candidatesRead})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, note := range a.Notes {
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+		for i := range a.Servers {
+			consider(&a.Servers[i], a.Source)
+		}
+	}
+	// A stranger's description of a well-known package must not keep it away.
+	for _, s := range registry.Builtin() {
+		if slices.Contains(packages, s.Name) {
+			consider(&s, registry.FromBuiltin)
+		}
+	}
+	slices.SortStableFunc(options, better)
+	if n := len(options) - optionsShown; n > 0 {
+		leftOut += n
+	}
+	if leftOut > 0 && len(options) == 0 {
+		notes = append(notes, fmt.Sprintf("The registry has %s that share a word or so with the intent; none fits.", counted(leftOut, "server", "servers")))
+	}
+	for _, o := range options[:min(len(options), optionsShown)] {
+		p.show(o, ask)
+	}
+	return options, notes, nil
+}
+
+// better orders options: what may be installed first, then by confidence and
+// trust, and what never may be last.
+func better(a, b *option) int {
+	rank := func(o *option) float64 {
+		switch {
+		case o.decision.Allowed:
+			return 10
+		case o.never():
+			return -10
+		case o.decision.Trusted:
+			return o.confidence.Value + 0.001
+		}
+		return o.confidence.Value
+	}
+	if c := cmp.Compare(rank(b), rank(a)); c != 0 {
+		return c
+	}
+	// Trust in the description is worth more than trust in the package.
+	via := func(o *option) int {
+		if o.decision.Via == trust.ServerName {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Compare(via(b), via(a))
+}
+
+// redacted is what stands in the place of a secret.
+var redacted = regexp.MustCompile(`\[REDACTED[^\]]*\]`)
+
+// searchTexts is what the registry is asked for: the names that an intent
+// names, else its words.
+func (p provisioner) searchTexts(intent string, packages []string) []string {
+	const names, longest = 3, 200
+	if len(packages) > 0 {
+		packages = slices.DeleteFunc(slices.Clone(packages), func(name string) bool { return len(name) > longest })
+		return packages[:min(len(packages), names)]
+	}
+	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if registry.Hidden(r) {
+			return ' '
+		}
+		return r
+	}, intent)), " ")
+	// It goes to somebody else.
+	text = strings.TrimSpace(redacted.ReplaceAllString(p.e.secrets.Load().Text(text), ""))
+	if len(text) > longest {
+		text = text[:strings.LastIndexByte(text[:longest], ' ')+1]
+		if text == "" { // one word
+			return nil
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	return []string{strings.TrimSpace(text)}
+}
+
+func settingOf(c messages.ProvisionConsent) trust.Setting {
+	switch c {
+	case messages.ConsentAsked, messages.ConsentPerson:
+		return trust.Asked
+	case messages.ConsentForbidden:
+		return trust.Forbidden
+	default:
+		return trust.NotAsked
+	}
+}
+
+// show writes down what is told of an option.
+func (p provisioner) show(o *option, ask *messages.Provision) {
+	description, _ := cutText(o.server.Description, descriptionShown)
+	s := messages.ProvisionOption{
+		Key: o.key(), Name: o.candidate.Package, Description: description, Registered: o.candidate.Server,
+		Confidence: math.Round(o.confidence.Value*100) / 100, Trusted: o.decision.Trusted, Gate: string(o.decision.Gate), Reason: o.decision.Reason(),
+	}
+	if o.server.Status != "" && o.server.Status != registry.Active {
+		s.Status = string(o.server.Status)
+	}
+	for _, c := range o.decision.Checks {
+		if !c.Passed && c.Gate != o.decision.Gate {
+			s.Closed = append(s.Closed, string(c.Gate))
+		}
+	}
+	if !o.never() {
+		describeWay(&s, o)
+	}
+	if pkg := o.pkg(); pkg != nil {
+		s.Version = pkg.Version
+		for _, v := range pkg.Environment {
+			s.Environment = append(s.Environment, messages.ProvisionVariable{
+				Name: v.Name, Description: v.Description, Required: v.Required, Secret: v.Secret, Default: plainDefault(&v.Input), Choices: v.Choices,
+				Missing: v.Required && v.Value == "" && v.Default == "" && !given(ask, v.Name),
+			})
+		}
+	}
+	o.shown = s
+}
+
+func plainDefault(v *registry.Input) string {
+	if v.Secret {
+		return ""
+	}
+	return v.Default
+}
+
+// given says whether somebody has set a variable.
+func given(ask *messages.Provision, name string) bool {
+	return ask.Env[name] != "" || os.Getenv(name) != ""
+}
+
+func cutText(text string, most int) (short string, cut bool) {
+	if len(text) <= most {
+		return text, false
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…", true
+}
+
+// describeWay says how a person would get a server, as far as that is known
+// without asking anybody.
+func describeWay(s *messages.ProvisionOption, o *option) {
+	version := ""
+	if pkg := o.pkg(); pkg != nil {
+		version = pkg.Version
+	}
+	entry := map[string]any{}
+	var words []string
+	switch o.candidate.Kind {
+	case registry.NPM:
+		words = []string{"npx", "-y", joined(o.candidate.Package, "@", version)}
+	case registry.PyPI:
+		words = []string{"uvx", joined(o.candidate.Package, "@", version)}
+	case registry.OCI:
+		words = []string{"docker", "run", "-i", "--rm", o.candidate.Package}
+	case trust.Remote:
+		entry["url"] = o.candidate.Package
+		s.Problem = "it runs elsewhere, so there is nothing to install; its entry works in .mcp.json"
+	default:
+		s.Problem = "metamcp has no command for packages of the kind " + string(o.candidate.Kind)
+		return
+	}
+	if words != nil {
+		s.Install = strings.Join(words, " ")
+		entry["command"], entry["args"] = words[0], words[1:]
+	}
+	name := shortName(o.candidate.Package)
+	s.Entry, _ = compact(map[string]any{name: entry}) // strings always marshal
+}
+
+func joined(name, by, version string) string {
+	if version == "" {
+		return name
+	}
+	return name + by + version
+}
+
+// shortName is the last part of a package's name, or the host of a URL.
+func shortName(name string) string {
+	if u, err := url.Parse(name); err == nil && u.Host != "" {
+		return u.Hostname()
+	}
+	name = strings.TrimRight(name, "/")
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
+// choose decides what becomes of a request.
+func (p provisioner) choose(ctx context.Context, ask *messages.Provision, options []*option, notes []string, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
+	r := &messages.ProvisionReport{Notes: notes}
+	if len(options) == 0 {
+		r.Decision, r.Source = messages.DecisionNothing, string(registry.FromRegistry)
+		r.Reason = "no server fits"
+		r.Notes = append(r.Notes, "No server fits; use other words, or name a server or package exactly.")
+		return r, nil
+	}
+	best := options[0]
+	var chosen *option
+	switch allowed := allowedOf(options); {
+	case ask.Consent == messages.ConsentPerson:
+		i := slices.IndexFunc(options, func(o *option) bool { return o.key() == ask.Choice })
+		if ask.Choice != "" && i < 0 {
+			return failedReport(&Error{Code: messages.CodeServerNotFound, Message: ask.Choice + " is not among what the registry answers any more", Hint: "Look again."}), nil
+		}
+		chosen = options[max(i, 0)]
+		best = chosen
+	case len(allowed) == 1:
+		chosen = allowed[0]
+	case len(allowed) > 1:
+		r.Notes = append(r.Notes, fmt.Sprintf("The intent names %d servers, and one is installed at a time; name the one that is meant.", len(allowed)))
+	}
+	r.Source, r.Confidence, r.Package = string(best.source), best.shown.Confidence, best.candidate.Package
+	r.Trusted, r.Gate, r.Reason = best.decision.Trusted, string(best.decision.Gate), best.decision.Reason()
+	if ask.Consent == messages.ConsentPerson && (best.never() || best.decision.Gate == trust.GateFile) {
+		return denied(r, options, best.decision.Reason(), gateHint(best)), nil
+	}
+	if chosen == nil {
+		if !best.never() {
+			p.refine(ctx, ask, best)
+			r.Version = best.shown.Version
+		}
+		if ask.Consent == messages.ConsentNone {
+			r.Decision = messages.DecisionRecommended
+			r.Options = shownOf(options)
+			return r, nil
+		}
+		if r.Gate == "" {
+			r.Reason = "the intent names more than one server"
+		}
+		return denied(r, options, r.Reason, gateHint(best)), nil
+	}
+
+	step("finding out the exact version of " + chosen.candidate.Package)
+	allowedBy, reason := chosen.decision.By, chosen.decision.Reason()
+	via := chosen.decision.Via
+	if ask.Consent == messages.ConsentPerson {
+		r.Gate = ""
+		if !chosen.decision.Allowed {
+			allowedBy, reason = provisioned.APerson, "a person saw what would be installed and said yes"
+			if via != trust.ServerName {
+				via = chosen.candidate.Kind // nothing but the package was seen
+			}
+		}
+	}
+	r.Reason = reason
+	opts := p.installOptions(ask, chosen, via)
+	say := &sayer{}
+	say.to(step)
+	opts.Progress = say.say
+	plan, err := install.Resolve(ctx, opts, &chosen.server, chosen.candidate, via)
+	if err != nil {
+		f := failedReport(err)
+		f.Source, f.Confidence, f.Package, f.Trusted = r.Source, r.Confidence, r.Package, r.Trusted
+		return f, nil
+	}
+	chosen.take(plan)
+	r.Version = plan.Source.Version
+	r.Notes = append(r.Notes, plan.Notes...)
+	switch {
+	case !plan.Installable:
+		return denied(r, options, "it cannot be installed: "+plan.Why, "The entry below, where there is one, works in .mcp.json; the user may put it there."), nil
+	case len(plan.Missing) > 0:
+		names := make([]string, len(plan.Missing))
+		for i := range plan.Missing {
+			names[i] = plan.Missing[i].Name
+			r.Missing = append(r.Missing, variableOf(&plan.Missing[i], true))
+		}
+		return denied(r, options, "it needs "+strings.Join(names, ", ")+", which nobody has set",
+			"Ask the user to set them in the environment in which metamcp is started, or to run `metamcp provision` with --env; do not ask for secrets in the conversation. Then ask again."), nil
+	case ask.DryRun:
+		r.Decision = messages.DecisionRecommended
+		r.Options = shownOf([]*option{chosen})
+		r.Notes = append(r.Notes, "This was a dry run: nothing was installed.")
+		return r, nil
+	}
+	return r, &provisionJob{p: p, plan: plan, option: chosen, report: *r, say: say, allowedBy: allowedBy, reason: reason}
+}
+
+// sayer passes on what a plan says, to whom it concerns at the time.
+type sayer struct{ f atomic.Pointer[func(string)] }
+
+func (s *sayer) to(f func(string)) { s.f.Store(&f) }
+func (s *sayer) say(text string)   { (*s.f.Load())(text) }
+
+func allowedOf(options []*option) (allowed []*option) {
+	for _, o := range options {
+		if o.decision.Allowed {
+			allowed = append(allowed, o)
+		}
+	}
+	return allowed
+}
+
+func shownOf(options []*option) (shown []messages.ProvisionOption) {
+	for _, o := range options[:min(len(options), optionsShown)] {
+		shown = append(shown, o.shown)
+	}
+	return shown
+}
+
+// denied is the report on a server that was wanted and is not installed.
+func denied(r *messages.ProvisionReport, options []*option, why, hint string) *messages.ProvisionReport {
+	r.Decision = messages.DecisionDenied
+	r.Options = shownOf(options)
+	r.Reason = why
+	r.Err = &Error{Code: messages.CodeProvisionDenied, Message: r.Package + " was not installed: " + why, Hint: hint}
+	return r
+}
+
+// gateHint says what would open the gate that refused a server.
+func gateHint(o *option) string {
+	switch o.decision.Gate {
+	case trust.GateFile:
+		return "The user has to mend the trust file; metamcp trust list says what is wrong."
+	case trust.GateNamespace, trust.GateEntry:
+		return "The user decides: `metamcp provision` installs it after asking, `metamcp trust add` trusts it from now on, or the entry below goes into .mcp.json."
+	case trust.GateConfidence:
+		return "If it is the right one, name it exactly: use " + o.candidate.Package + "."
+	case trust.GateSetting:
+		return "The user can install it with `metamcp provision`, or allow this client to with the setting trust.autoProvision."
+	case trust.GateStatus, trust.GateBlocked, trust.GateImitation:
+		return "Take another one."
+	default:
+		return "Name the one that is meant."
+	}
+}
+
+// refine asks the package manager about a server that is only recommended, so
+// that its version is exact. Where that fails, what the registry says stays.
+func (p provisioner) refine(ctx context.Context, ask *messages.Provision, o *option) {
+	ctx, cancel := context.WithTimeout(ctx, resolveTime)
+	defer cancel()
+	via := o.decision.Via
+	if via != trust.ServerName {
+		via = o.candidate.Kind
+	}
+	if plan, err := install.Resolve(ctx, p.installOptions(ask, o, via), &o.server, o.candidate, via); err == nil {
+		o.take(plan)
+		if !plan.Installable {
+			o.shown.Problem = plan.Why
+		}
+		return
+	} else if e := (*install.Error)(nil); errors.As(err, &e) {
+		o.shown.Problem = e.Message
+	}
+}
+
+// take tells what a plan knows better.
+func (o *option) take(plan *install.Plan) {
+	o.shown.Version = plan.Source.Version
+	if plan.Entry.Command != "" {
+		o.shown.Install = strings.Join(append([]string{plan.Entry.Command}, plan.Entry.Args...), " ")
+	}
+	o.shown.Entry, _ = compact(map[string]any{plan.Name: plan.Entry}) // strings always marshal
+	o.shown.Environment = nil
+	for i := range plan.Needs {
+		n := &plan.Needs[i]
+		missing := slices.ContainsFunc(plan.Missing, func(m install.Need) bool { return m.Name == n.Name })
+		o.shown.Environment = append(o.shown.Environment, variableOf(n, missing))
+	}
+}
+
+func variableOf(n *install.Need, missing bool) messages.ProvisionVariable {
+	v := messages.ProvisionVariable{
+		Name: n.Name, Description: n.Description, Required: n.Required, Secret: n.Secret, Choices: n.Choices, Missing: missing,
+	}
+	if !n.Secret {
+		v.Default = n.Default
+	}
+	return v
+}
+
+// installOptions say how a server is installed. What the environment has of the
+// variables that it needs is passed on by reference, where its description is
+// trusted: a stranger's could name any secret.
+func (p provisioner) installOptions(ask *messages.Provision, o *option, via registry.Kind) install.Options {
+	opts := install.Options{StateDir: p.e.Config().Settings.StateDir, Values: map[string]string{}}
+	if p.e.guard != nil {
+		opts.Guard = p.e.guard
+	}
+	if pkg := o.pkg(); pkg != nil && (via == trust.ServerName || o.candidate.Server == "") {
+		for i := range pkg.Environment {
+			if v := &pkg.Environment[i]; v.Value == "" && os.Getenv(v.Name) != "" {
+				opts.Values[v.Name] = "${" + v.Name + "}"
+			}
+		}
+	}
+	for name, value := range ask.Env {
+		opts.Values[name] = value
+	}
+	return opts
+}
+
+// failedReport is the report on what broke.
+func failedReport(err error) *messages.ProvisionReport {
+	return &messages.ProvisionReport{Decision: messages.DecisionFailed, Err: provisionError(err)}
+}
+
+// provisionError is an error of a part as the reader of ours wants it.
+func provisionError(err error) *Error {
+	var e *Error
+	var in *install.Error
+	var reg *registry.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: messages.CodeCancelled, Message: "the request for a server was cancelled", Cause: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: messages.CodeExecutionTimeout, Retryable: true, Message: "the request for a server took too long", Hint: "Try again; the registry or the package manager is slow.", Cause: err}
+	case errors.As(err, &in):
+		out := &Error{Code: messages.CodeToolExecution, Message: in.Message, Hint: in.Hint, Cause: err}
+		switch in.Reason {
+		case install.NoTool:
+			out.Code = messages.CodeConfiguration
+		case install.TimedOut:
+			out.Code, out.Retryable = messages.CodeExecutionTimeout, true
+		case install.Failed, install.DiskFull:
+			out.Retryable = true
+		default: // trying again would not help
+		}
+		for line := range strings.Lines(in.Output) {
+			out.Details = append(out.Details, strings.TrimRight(line, "\n"))
+		}
+		return out
+	case errors.As(err, &reg):
+		return &Error{Code: messages.CodeValidation, Message: reg.Message, Hint: reg.Hint, Cause: err}
+	}
+	return &Error{Code: messages.CodeToolExecution, Message: err.Error(), Cause: err}
+}
