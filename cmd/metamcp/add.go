@@ -200,7 +200,7 @@ func (f *addFlags) refuseSecrets(n *clients.NewServer) error {
 	if p.Where == "env" {
 		how = fmt.Sprintf("write --env %[1]s alone, which stands for ${%[1]s}, and set that variable where metamcp is started", p.Name)
 	}
-	return usageError{fmt.Errorf("%s of %s looks like a secret, and secrets do not belong into the file: %s; --plain writes it all the same", p, n.Name, how)}
+	return usageError{fmt.Errorf("%s of %s looks like a secret, and secrets do not belong into the file: %s; or keep it with metamcp secrets set NAME and write ${secret:NAME}; --plain writes it all the same", p, n.Name, how)}
 }
 
 // additions are the servers that the command line means.

@@ -93,8 +93,8 @@ func addCompletions(root *cobra.Command, c *common) {
 	}
 }
 
-// described is a completion with what the shell shows beside it.
-func described(name, about string) string {
+// completed is a completion with what the shell shows beside it.
+func completed(name, about string) string {
 	const most = 60
 	about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
 	if about = cutTo(printable(about), most, true); about == "" {
@@ -112,7 +112,7 @@ func (c *common) completeServers(given []string, word string) ([]string, cobra.S
 	var list []string
 	for _, spec := range cfg.Servers {
 		if strings.HasPrefix(spec.Name, word) && !slices.Contains(given, spec.Name) {
-			list = append(list, described(spec.Name, spec.Description))
+			list = append(list, completed(spec.Name, spec.Description))
 		}
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp
@@ -129,7 +129,7 @@ func (c *common) completeTools(server, word string) ([]string, cobra.ShellCompDi
 	for _, set := range sets {
 		for _, tool := range set.Tools {
 			if strings.HasPrefix(tool.Name, word) {
-				list = append(list, described(tool.Name, tool.Description))
+				list = append(list, completed(tool.Name, tool.Description))
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (c *common) completeHosts(word string) ([]string, cobra.ShellCompDirective)
 	var list []string
 	for _, h := range hosts {
 		if strings.HasPrefix(h.Name, word) {
-			list = append(list, described(h.Name, fmt.Sprintf("pid %d", h.PID)))
+			list = append(list, completed(h.Name, fmt.Sprintf("pid %d", h.PID)))
 		}
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp
@@ -176,7 +176,7 @@ func completeGallery(cmd *cobra.Command, given []string, word string) ([]string,
 	var list []string
 	for _, e := range gallery.All() {
 		if strings.HasPrefix(e.Name, word) && !slices.Contains(given, e.Name) {
-			list = append(list, described(e.Name, e.Description))
+			list = append(list, completed(e.Name, e.Description))
 		}
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp

@@ -197,7 +197,11 @@ func printTried(out io.Writer, list []*triedServer) error {
 			if who != "" {
 				who = " (" + who + ")"
 			}
-			fmt.Fprintf(out, "✓ %s: %d tools in %s, protocol %s%s\n", printable(t.Server), len(t.Tools), took, printable(t.Protocol), printable(who))
+			what := "tools"
+			if len(t.Tools) == 1 {
+				what = "tool"
+			}
+			fmt.Fprintf(out, "✓ %s: %d %s in %s, protocol %s%s\n", printable(t.Server), len(t.Tools), what, took, printable(t.Protocol), printable(who))
 			tools := table{width: terminalWidth(out)}
 			for _, tool := range t.Tools {
 				line, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
