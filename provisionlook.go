@@ -63,16 +63,6 @@ func SearchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (
 	return client.Search(ctx, q)
 }
 
-// NewRegistry returns a client of the registry that the settings name, with its
-// cache; who gets it closes it.
-func NewRegistry(s *config.Settings) (*registry.Client, error) {
-	file := ""
-	if s.StateDir != "" {
-		file = filepath.Join(s.StateDir, registryCache)
-	}
-	return registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
-}
-
 // provisioner is what the provisioner's actor works with.
 type provisioner struct{ e *Engine }
 

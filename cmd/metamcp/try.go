@@ -197,11 +197,7 @@ func printTried(out io.Writer, list []*triedServer) error {
 			if who != "" {
 				who = " (" + who + ")"
 			}
-			what := "tools"
-			if len(t.Tools) == 1 {
-				what = "tool"
-			}
-			fmt.Fprintf(out, "✓ %s: %d %s in %s, protocol %s%s\n", printable(t.Server), len(t.Tools), what, took, printable(t.Protocol), printable(who))
+			fmt.Fprintf(out, "✓ %s: %s in %s, protocol %s%s\n", printable(t.Server), counted(uint64(len(t.Tools)), "tool", "tools"), took, printable(t.Protocol), printable(who))
 			tools := table{width: terminalWidth(out)}
 			for _, tool := range t.Tools {
 				line, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
