@@ -1,5 +1,6 @@
 // Package install gets MCP servers onto this machine: npm and PyPI packages,
-// bundles (MCPB) and images.
+// bundles (MCPB) and images. Of a server that runs elsewhere there is only an
+// entry.
 //
 // It goes in steps, so that everything can be said before anything is done:
 // [Resolve] finds out what would be installed, in which exact version, with

@@ -169,7 +169,7 @@ func Resolve(ctx context.Context, opts Options, server *registry.Server, candida
 		return nil, err
 	}
 	if pkg.Transport.Type != "" && pkg.Transport.Type != "stdio" {
-		p.cannot(NotSupported, fmt.Sprintf("it speaks %s and not stdio, and such packages are not started by metamcp yet", pkg.Transport.Type))
+		p.cannot(NotSupported, fmt.Sprintf("it speaks %s and not stdio, and a server that is started for that is not supported", pkg.Transport.Type))
 	}
 	switch pkg.Kind {
 	case registry.NPM:

@@ -1,12 +1,22 @@
 package install
 
 import (
+	"context"
+	"net/url"
+
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 )
 
-// remote plans a server that runs elsewhere: there is nothing to install.
+// remoteWay is a server that runs elsewhere: nothing is installed but its entry.
+type remoteWay struct{ entry Entry }
+
+func (w *remoteWay) install(context.Context, *Plan, *provisioned.Claim) (*started, error) {
+	return &started{entry: w.entry, complete: true}, nil
+}
+
+// remote plans a server that runs elsewhere.
 func (p *Plan) remote(server *registry.Server, address string, own bool) (*Plan, error) {
 	for i := range server.Remotes {
 		if r := &server.Remotes[i]; r.URL == address {
@@ -18,7 +28,6 @@ func (p *Plan) remote(server *registry.Server, address string, own bool) (*Plan,
 
 func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 	p.Name, p.Source.URL = suggestName(trust.Remote, r.URL), r.URL
-	p.cannot(NotSupported, "it runs elsewhere, so there is nothing to install; its entry works in .mcp.json")
 	in := inputReader{values: p.opts.Values, has: func(string) bool { return false }, own: own}
 	e := Entry{Type: "http", Headers: map[string]string{}}
 	if r.Type == "sse" {
@@ -57,7 +66,18 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 	if failed != nil {
 		return failed
 	}
+	// Whoever describes a server must not send what it is given in the clear, or
+	// to this machine.
+	u, err := url.Parse(reference.ReplaceAllString(e.URL, "x"))
+	if err == nil {
+		err = publicNetwork().check(u)
+	}
+	if err != nil {
+		p.cannot(NotSupported, "its address cannot be used: "+err.Error())
+	}
 	e.Headers = orNil(e.Headers)
 	p.Entry, p.Needs, p.Missing = e, in.needs, in.missing
+	p.way = &remoteWay{e}
+	p.note("it runs elsewhere: nothing is installed here, and nobody can tell when it changes")
 	return in.unknown()
 }

@@ -261,9 +261,35 @@ func TestRemotes(t *testing.T) {
 	if mustJSON(t, got) != want {
 		t.Errorf("the entry is\n%s and not\n%s", mustJSON(t, got), want)
 	}
-	if p.Installable || len(p.Missing) != 1 || p.Missing[0].Name != "X-Key" {
+	if len(p.Missing) != 1 || p.Missing[0].Name != "X-Key" {
 		t.Errorf("the plan is %+v", p)
 	}
 	_, err = p.Install(t.Context())
-	reason(t, err, NotSupported)
+	reason(t, err, Missing)
+
+	state := t.TempDir()
+	p, err = Resolve(t.Context(), Options{StateDir: state, Values: map[string]string{"tenant": "me", "token": "${MY_TOKEN}", "X-Key": "${X_KEY}"}}, s, c, trust.ServerName)
+	must(t, err)
+	done, err := p.Install(t.Context())
+	must(t, err)
+	kept, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	must(t, err)
+	if kept.Name != "example" || kept.Folder != "" || kept.Entry.URL != "https://eu.mcp.example.com/me/mcp" || kept.Entry.Headers["X-Key"] != "${X_KEY}" {
+		t.Errorf("kept %+v", kept)
+	}
+	for _, address := range []string{"http://mcp.example.com/mcp", "https://127.0.0.1/mcp", "https://[::1]/mcp", "https://169.254.169.254/x"} {
+		bad := &registry.Server{Name: "io.github.test/remote", Remotes: []registry.Transport{{Type: "sse", URL: address}}}
+		p, err := Resolve(t.Context(), Options{StateDir: state}, bad, trust.Candidates(bad)[0], trust.ServerName)
+		must(t, err)
+		if p.Installable || p.Why == "" {
+			t.Errorf("%s can be installed", address)
+		}
+	}
+
+	// Where only its address is trusted, what the description fixes is left out.
+	p, err = Resolve(t.Context(), Options{StateDir: state, Values: map[string]string{"tenant": "me", "X-Key": "${X_KEY}"}}, s, c, trust.Remote)
+	must(t, err)
+	if got := mustJSON(t, p.Entry.Headers); got != `{"X-Key":"${X_KEY}"}` {
+		t.Errorf("the headers are %s", got)
+	}
 }
