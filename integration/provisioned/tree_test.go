@@ -66,6 +66,12 @@ func TestVerifyNamesWhatChanged(t *testing.T) {
 			return errors.Join(os.WriteFile(filepath.Join(dir, "node_modules/b/.cache/y"), nil, 0o600),
 				os.MkdirAll(filepath.Join(dir, "a", "__pycache__"), 0o700), os.WriteFile(filepath.Join(dir, "a", "__pycache__", "z.pyc"), nil, 0o600))
 		}},
+		{"what a server remembers", "", "", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "node_modules/a/memory.jsonl"), []byte("{}"), 0o600)
+		}},
+		{"a program with the name of data", "run.log", "was added", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "node_modules/a/run.log"), nil, 0o700)
+		}},
 		{"a program", "index.js", "was changed", func(dir string) error { return os.Chmod(filepath.Join(dir, "node_modules/a/index.js"), 0o700) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
