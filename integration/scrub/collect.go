@@ -263,7 +263,7 @@ func isToken(value string) bool {
 
 // set makes the Set of what was collected.
 func (c collector) set() *Set {
-	s := &Set{filter: shapeFilter, known: map[uint32][]secret{}}
+	s := &Set{filter: shapeFilter(), known: map[uint32][]secret{}}
 	written := map[string]string{}
 	for value, name := range c {
 		for _, w := range writings(value) {

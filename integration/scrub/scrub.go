@@ -78,24 +78,28 @@ func (s *Set) Error(err *messages.Error) *messages.Error {
 	return &own
 }
 
-// find returns the parts that have to go, by their start. They may overlap.
-func (s *Set) find(b []byte) (spans []span) {
+// find returns the parts that have to go. They may overlap.
+func (s *Set) find(b []byte) []span { return s.appendFound(nil, b) }
+
+func (s *Set) appendFound(spans []span, b []byte) []span {
 	if len(b) < keyLength {
-		return nil
+		return spans
 	}
-	shapesFrom := 0 // a token has no token within
-	key := uint32(b[0])<<8 | uint32(b[1])<<16
+	var (
+		r          = allRules()
+		sc         *scan
+		shapesFrom = 0 // a token has no token within
+	)
+	key := uint32(b[0]|foldBit)<<8 | uint32(b[1]|foldBit)<<16
 	for i := range len(b) - keyLength + 1 {
-		key = key>>8 | uint32(b[i+2])<<16
+		key = key>>8 | uint32(b[i+2]|foldBit)<<16
 		if !s.filter.has(key) {
 			continue
 		}
-		for _, k := range s.known[key] {
-			if bytes.HasPrefix(b[i:], k.value) {
-				spans = append(spans, span{i, i + len(k.value), k.marker})
-				break // the others are shorter
-			}
+		if k := s.knownAt(b, i, key); k != nil {
+			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
+		spans, sc = sc.at(spans, b, r, i, key)
 		if i < shapesFrom {
 			continue
 		}
@@ -103,7 +107,18 @@ func (s *Set) find(b []byte) (spans []span) {
 			spans, shapesFrom = append(spans, found), found.end
 		}
 	}
-	return spans
+	return sc.end(spans, b, r)
+}
+
+// knownAt returns the longest known secret that stands at i, or nil.
+func (s *Set) knownAt(b []byte, i int, key uint32) *secret {
+	list := s.known[key]
+	for j := range list {
+		if bytes.HasPrefix(b[i:], list[j].value) {
+			return &list[j] // the others are shorter
+		}
+	}
+	return nil
 }
 
 // without returns b with markers in place of spans.
@@ -123,19 +138,47 @@ func (s *Set) without(b []byte, spans []span) []byte {
 	return b
 }
 
-func (s *Set) findKnown(b []byte) []span {
-	return slices.DeleteFunc(s.find(b), func(sp span) bool { return sp.marker == "" || !s.isKnown(b[sp.start:sp.end]) })
+// findKnown is find for the secrets of the configuration alone.
+func (s *Set) findKnown(b []byte) (spans []span) {
+	for i := range len(b) - keyLength + 1 {
+		key := keyOf(b[i:])
+		if !s.filter.has(key) {
+			continue
+		}
+		if k := s.knownAt(b, i, key); k != nil {
+			spans = append(spans, span{i, i + len(k.value), k.marker})
+		}
+	}
+	return spans
 }
 
-func (s *Set) isKnown(value []byte) bool {
-	return slices.ContainsFunc(s.known[keyOf(value)], func(k secret) bool { return bytes.Equal(k.value, value) })
+// findPlain is find without the rules: the secrets of the configuration and the
+// shapes of our own, which need nothing of what stands around them.
+func (s *Set) findPlain(b []byte) (spans []span) {
+	shapesFrom := 0
+	for i := range len(b) - keyLength + 1 {
+		key := keyOf(b[i:])
+		if !s.filter.has(key) {
+			continue
+		}
+		if k := s.knownAt(b, i, key); k != nil {
+			spans = append(spans, span{i, i + len(k.value), k.marker})
+		}
+		if i < shapesFrom {
+			continue
+		}
+		if found, ok := shapeAt(b, i, key); ok {
+			spans, shapesFrom = append(spans, found), found.end
+		}
+	}
+	return spans
 }
 
-// replace puts one marker in place of parts that overlap.
-func replace(b []byte, spans []span) []byte {
+// merge sorts spans and makes one of those that overlap, in their place; the
+// longest gives its marker.
+func merge(spans []span) []span {
 	slices.SortStableFunc(spans, func(x, y span) int { return x.start - y.start })
-	out := make([]byte, 0, len(b)+len(spans)*16)
-	at := 0
+	out := spans[:0]
 	for i := 0; i < len(spans); {
 		whole, longest := spans[i], spans[i].end-spans[i].start
 		for i++; i < len(spans) && spans[i].start < whole.end; i++ {
@@ -144,8 +187,18 @@ func replace(b []byte, spans []span) []byte {
 				whole.marker, longest = spans[i].marker, n
 			}
 		}
-		out = append(append(out, b[at:whole.start]...), whole.marker...)
-		at = whole.end
+		out = append(out, whole)
+	}
+	return out
+}
+
+// replace puts one marker in place of parts that overlap.
+func replace(b []byte, spans []span) []byte {
+	out := make([]byte, 0, len(b)+len(spans)*16)
+	at := 0
+	for _, sp := range merge(spans) {
+		out = append(append(out, b[at:sp.start]...), sp.marker...)
+		at = sp.end
 	}
 	return append(out, b[at:]...)
 }
@@ -171,15 +224,18 @@ func marker(name string) string {
 // keyLength is how many bytes decide whether a place is looked at closely.
 const keyLength = 3
 
+// foldBit makes the letters of both cases one in a key.
+const foldBit = 0x20
+
 func keyOf(value []byte) uint32 {
-	return uint32(value[0]) | uint32(value[1])<<8 | uint32(value[2])<<16
+	return uint32(value[0]|foldBit) | uint32(value[1]|foldBit)<<8 | uint32(value[2]|foldBit)<<16
 }
 
 // filter says of three bytes whether anything begins with them. It may say yes
 // too often. Nearly all places of a text are passed with one look at it.
 type filter [1 << (filterBits - 6)]uint64
 
-const filterBits = 14
+const filterBits = 15
 
 func filterPlace(key uint32) uint32 { return key * 2654435761 >> (32 - filterBits) }
 

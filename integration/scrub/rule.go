@@ -1,0 +1,495 @@
+package scrub
+
+import (
+	_ "embed"
+	"encoding/json"
+	"math"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:generate go run ./fetchrules
+
+// rulesJSON are gitleaks' rules; fetchrules writes it.
+//
+//go:embed rules.json
+var rulesJSON []byte
+
+// ruleFile is the form of rules.json.
+type ruleFile struct {
+	From      string          `json:"from"`
+	Allowlist allowlistSource `json:"allowlist"`
+	Rules     []ruleSource    `json:"rules"`
+}
+
+type ruleSource struct {
+	ID          string            `json:"id"`
+	Regex       string            `json:"regex"`
+	Entropy     float64           `json:"entropy"`
+	SecretGroup int               `json:"secretGroup"`
+	Keywords    []string          `json:"keywords"`
+	Allowlists  []allowlistSource `json:"allowlists"`
+}
+
+type allowlistSource struct {
+	RegexTarget string   `json:"regexTarget"` // "match", "line"; "": the secret
+	Regexes     []string `json:"regexes"`
+	Stopwords   []string `json:"stopwords"`
+}
+
+// method says how the places are found at which a rule's pattern is tried.
+type method uint8
+
+const (
+	// asPrefix: every match begins with one of the keywords.
+	asPrefix method = iota
+	// asAssignment: a name with the keyword in it, a sign, a value.
+	asAssignment
+	// asNeighbour: the keyword stands somewhere near, or within.
+	asNeighbour
+	// asNamed: a quoted name that ends with the keyword, a colon, and a quoted
+	// value: named looks at it, no pattern.
+	asNamed
+)
+
+// rule is how one kind of secret looks.
+type rule struct {
+	id      string
+	marker  string
+	entropy float64
+	group   int
+	method  method
+	reach   int // bytes before and after a keyword that a match may need
+	// programs are what follows from the start of a match on, as far as that is
+	// the same in all; asPrefix alone.
+	programs []program
+	word     bool // a match begins at the beginning of a word
+	source   string
+	pattern  func() *regexp.Regexp
+	allowed  func() []allowlist
+}
+
+// allowlist is what is no secret although it looks like one.
+type allowlist struct {
+	target    string
+	regexes   []*regexp.Regexp
+	stopwords []string
+}
+
+// rules are all of them, ready for use.
+type rules struct {
+	list    []rule
+	words   map[uint32][]keyword // by the key of their rarest part
+	allowed func() allowlist
+}
+
+// keyword is a word in lower case, without which a rule finds nothing.
+type keyword struct {
+	text  string
+	rare  int // where its rarest part begins
+	rules []uint16
+}
+
+// rarest returns where those three bytes of a word begin that are the rarest
+// in texts, by their letters.
+func rarest(word string) (at int) {
+	const (
+		common   = "etaonisrlcdpumghfbyvwkxjqz" // the most frequent first
+		dot      = 14
+		dash     = 18
+		underbar = 19
+		digit    = 22
+	)
+	best := -1
+	for i := range len(word) - keyLength + 1 {
+		sum := 0
+		for _, c := range word[i : i+keyLength] {
+			switch n := strings.IndexRune(common, c); {
+			case n >= 0:
+				sum += n
+			case c == '.':
+				sum += dot
+			case c == '-':
+				sum += dash
+			case c == '_':
+				sum += underbar
+			default:
+				sum += digit
+			}
+		}
+		if sum > best {
+			at, best = i, sum
+		}
+	}
+	return at
+}
+
+const (
+	// assignmentSign is how gitleaks writes what stands between name and value
+	// in rules that look for both.
+	assignmentSign = `(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)`
+	// longestMatch bounds what a pattern without an end is tried on at first.
+	longestMatch = 1 << 10
+	// beforeAssignment is what the name may have before its keyword.
+	beforeAssignment = 64
+	// afterKeyword is what the name may have behind it.
+	afterKeyword = 40
+	nearby       = 600
+)
+
+// otherKeywords replace those of rules whose matches need not hold their
+// keyword: a result is a part of a file at best, and a commit hash must not go
+// because a word stands in the same text.
+var otherKeywords = map[string][]string{
+	"airtable-personnal-access-token": {"pat"},
+	"sourcegraph-access-token":        {"sgp_"},
+	"cloudflare-origin-ca-key":        {"v1.0-"},
+	"intra42-client-secret":           {"s-s4t2ud-", "s-s4t2af-"},
+	"microsoft-teams-webhook":         {"webhook.office.com"},
+	"azure-ad-client-secret":          {"0q~", "1q~", "2q~", "3q~", "4q~", "5q~", "6q~", "7q~", "8q~", "9q~"},
+}
+
+// ownRule are rules that code of ours stands in for.
+var ownRule = map[string]bool{
+	"private-key": true, // privateKey in shapes.go: finds one without an end too
+}
+
+// allRules reads the rules, once; patterns are compiled as they are needed.
+var allRules = sync.OnceValue(func() *rules {
+	var file ruleFile
+	if err := json.Unmarshal(rulesJSON, &file); err != nil {
+		panic("scrub: rules.json: " + err.Error()) // it is a part of the program, and tested
+	}
+	r := &rules{words: map[uint32][]keyword{}, allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
+	byWord := map[string][]uint16{}
+	sets := map[charSet]*charSet{}
+	for i := range file.Rules {
+		src := &file.Rules[i]
+		if ownRule[src.ID] {
+			continue
+		}
+		if other, ok := otherKeywords[src.ID]; ok {
+			src.Keywords = other
+		}
+		n := uint16(len(r.list))
+		r.list = append(r.list, newRule(src, sets))
+		for _, k := range r.list[n].longer(src.Keywords) {
+			byWord[k] = append(byWord[k], n)
+		}
+	}
+	// Members of JSON whose name says that they are secret.
+	n := uint16(len(r.list))
+	r.list = append(r.list, rule{id: "named", method: asNamed})
+	for _, w := range strongEndings() {
+		byWord[w] = append(byWord[w], n)
+	}
+	for w, list := range byWord {
+		rare := rarest(w)
+		key := keyOf([]byte(w[rare:]))
+		r.words[key] = append(r.words[key], keyword{w, rare, list})
+	}
+	return r
+})
+
+// Prepare makes ready what the first text would wait some milliseconds for.
+func Prepare() { allRules() }
+
+func newRule(src *ruleSource, sets map[charSet]*charSet) rule {
+	r := rule{
+		id: src.ID, marker: marker(src.ID), entropy: src.Entropy, group: src.SecretGroup, source: src.Regex,
+		pattern: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(src.Regex) }),
+		allowed: sync.OnceValue(func() (lists []allowlist) {
+			for i := range src.Allowlists {
+				lists = append(lists, src.Allowlists[i].compile())
+			}
+			return lists
+		}),
+	}
+	tree, err := syntax.Parse(src.Regex, syntax.Perl)
+	if err != nil {
+		panic("scrub: rule " + src.ID + ": " + err.Error()) // as for the file
+	}
+	most := longest(tree)
+	r.reach = min(most, longestMatch)
+	if strings.Contains(src.Regex, assignmentSign) {
+		r.method = asAssignment
+		return r
+	}
+	r.word = tree.Op == syntax.OpConcat && tree.Sub[0].Op == syntax.OpWordBoundary
+	r.programs = programsOf(tree, sets)
+	if !beginWith(r.programs, src.Keywords) {
+		r.method, r.programs, r.word = asNeighbour, nil, false
+		r.reach = min(r.reach, nearby)
+	}
+	return r
+}
+
+func (a *allowlistSource) compile() allowlist {
+	out := allowlist{target: a.RegexTarget, stopwords: a.Stopwords}
+	for _, re := range a.Regexes {
+		out.regexes = append(out.regexes, regexp.MustCompile(re))
+	}
+	return out
+}
+
+// longest returns how many bytes a match has at most, as far as ASCII goes.
+func longest(re *syntax.Regexp) int {
+	const endless = 1 << 20
+	total := 0
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(string(re.Rune))
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return 1
+	case syntax.OpStar, syntax.OpPlus:
+		return endless
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return endless
+		}
+		return min(endless, re.Max*longest(re.Sub[0]))
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			total = max(total, longest(sub))
+		}
+		return total
+	}
+	for _, sub := range re.Sub {
+		total = min(endless, total+longest(sub))
+	}
+	return total
+}
+
+// charSet is a set of bytes.
+type charSet [4]uint64
+
+func (s *charSet) add(c byte)      { s[c>>6] |= 1 << (c & 63) }
+func (s *charSet) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
+
+// program is what a match must have from its start on: runs of bytes of a set.
+type program []run
+
+type run struct {
+	set   *charSet
+	count int
+}
+
+// fits says whether b may be the beginning of a match.
+func (p program) fits(b []byte) bool {
+	at := 0
+	for _, r := range p {
+		if len(b)-at < r.count {
+			return false
+		}
+		for _, c := range b[at : at+r.count] {
+			if !r.set.has(c) {
+				return false
+			}
+		}
+		at += r.count
+	}
+	return true
+}
+
+// mostPrograms bounds the alternatives of one rule.
+const mostPrograms = 64
+
+// programsOf returns what each alternative of a pattern begins with.
+func programsOf(re *syntax.Regexp, sets map[charSet]*charSet) []program {
+	open := []program{nil}
+	var closed []program
+	// extend appends re to the open programs; what has no fixed length closes
+	// them.
+	var extend func(re *syntax.Regexp)
+	step := func(s charSet, count int) {
+		shared := sets[s]
+		if shared == nil {
+			shared = &s
+			sets[s] = shared
+		}
+		for i, p := range open {
+			if n := len(p); n > 0 && p[n-1].set == shared {
+				p = slices.Clone(p)
+				p[n-1].count += count
+				open[i] = p
+				continue
+			}
+			open[i] = append(slices.Clone(p), run{shared, count})
+		}
+	}
+	end := func() { closed, open = append(closed, open...), nil }
+	extend = func(re *syntax.Regexp) {
+		if len(open) == 0 {
+			return
+		}
+		switch re.Op {
+		case syntax.OpCapture, syntax.OpConcat:
+			for _, sub := range re.Sub {
+				extend(sub)
+			}
+		case syntax.OpEmptyMatch, syntax.OpWordBoundary:
+		case syntax.OpLiteral, syntax.OpCharClass:
+			for _, s := range setsOf(re) {
+				step(s, 1)
+			}
+		case syntax.OpRepeat, syntax.OpPlus:
+			least, most := 1, -1
+			if re.Op == syntax.OpRepeat {
+				least, most = re.Min, re.Max
+			}
+			each := setsOf(re.Sub[0])
+			if len(each) != 1 {
+				end()
+				return
+			}
+			if least > 0 {
+				step(each[0], least)
+			}
+			if least != most {
+				end()
+			}
+		case syntax.OpAlternate:
+			before := open
+			var after []program
+			for _, sub := range re.Sub {
+				open = slices.Clone(before)
+				extend(sub)
+				after = append(after, open...)
+			}
+			open = after
+			if len(open) > mostPrograms {
+				end()
+			}
+		default:
+			end()
+		}
+	}
+	extend(re)
+	return append(closed, open...)
+}
+
+// setsOf returns the sets of a literal or of one character; nil: it is neither.
+func setsOf(re *syntax.Regexp) []charSet {
+	switch re.Op {
+	case syntax.OpCapture:
+		return setsOf(re.Sub[0])
+	case syntax.OpLiteral:
+		var out []charSet
+		for _, c := range re.Rune {
+			if c >= 0x80 {
+				return nil
+			}
+			var s charSet
+			s.add(byte(c))
+			if re.Flags&syntax.FoldCase != 0 && isAlnum(byte(c)) {
+				s.add(strings.ToLower(string(c))[0])
+				s.add(strings.ToUpper(string(c))[0])
+			}
+			out = append(out, s)
+		}
+		return out
+	case syntax.OpCharClass:
+		var s charSet
+		for i := 0; i+1 < len(re.Rune); i += 2 {
+			for c := re.Rune[i]; c <= re.Rune[i+1] && c < 0x80; c++ {
+				s.add(byte(c))
+			}
+			if re.Rune[i+1] >= 0x80 {
+				for c := 0x80; c < 0x100; c++ { // any byte of such a character
+					s.add(byte(c))
+				}
+			}
+		}
+		return []charSet{s}
+	}
+	return nil
+}
+
+// beginWith says whether whatever fits one of the programs begins with one of
+// the words, whatever its case.
+func beginWith(programs []program, words []string) bool {
+	return len(programs) > 0 && !slices.ContainsFunc(programs, func(p program) bool { return !p.beginsWith(words, 0) })
+}
+
+// beginsWith is that for the words that fit the first at bytes.
+func (p program) beginsWith(words []string, at int) bool {
+	set := p.at(at)
+	if set == nil {
+		return false
+	}
+	for c := range 0x100 {
+		if !set.has(byte(c)) {
+			continue
+		}
+		left := make([]string, 0, len(words))
+		done := false
+		for _, w := range words {
+			if w[at] == fold(byte(c)) {
+				left, done = append(left, w), done || len(w) == at+1
+			}
+		}
+		if !done && (len(left) == 0 || !p.beginsWith(left, at+1)) {
+			return false
+		}
+	}
+	return true
+}
+
+// longer returns the keywords with what may follow the short ones, so that all
+// have the length of a key.
+func (r *rule) longer(words []string) (out []string) {
+	for _, w := range words {
+		if len(w) >= keyLength {
+			out = append(out, w)
+			continue
+		}
+		seen := map[byte]bool{}
+		for _, p := range r.programs {
+			set := p.at(len(w))
+			for c := range 0x80 {
+				if f := fold(byte(c)); set != nil && set.has(byte(c)) && !seen[f] {
+					seen[f] = true
+					out = append(out, r.longer([]string{w + string(f)})...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// at is the set of the byte at a place; nil: the program is over.
+func (p program) at(place int) *charSet {
+	for _, r := range p {
+		if place < r.count {
+			return r.set
+		}
+		place -= r.count
+	}
+	return nil
+}
+
+func fold(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// entropy is that of Shannon, in bits a byte.
+func entropy(b []byte) float64 {
+	var counts [256]int
+	for _, c := range b {
+		counts[c]++
+	}
+	var sum float64
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(b))
+			sum -= p * math.Log2(p)
+		}
+	}
+	return sum
+}
