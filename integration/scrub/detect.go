@@ -82,17 +82,15 @@ func (s *scan) add(spans []span, b []byte, r *rules, n uint16, lo, hi int) []spa
 func (r *rule) place(b []byte, start, end int) (lo, hi int, ok bool) {
 	switch r.method {
 	case asPrefix:
-		if r.word && start > 0 && isWord(b[start-1]) {
+		if r.word && start > 0 && isWord(b[start-1]) || withinBase64(b, start) {
 			return 0, 0, false
 		}
-		for _, p := range r.programs {
-			if p.fits(b[start:]) {
-				return max(0, start-1), min(len(b), start+r.reach+1), true
-			}
-		}
-		return 0, 0, false
+		return max(0, start-1), min(len(b), start+r.reach+1), r.fits(b[start:])
+	case asValue:
+		const name = beforeAssignment + afterKeyword
+		return max(0, start-name), min(len(b), start+r.reach+1), r.fits(b[start:])
 	case asAssignment:
-		valueEnd, ok := assigned(b, start, end)
+		valueEnd, ok := assigned(b, start, end, r.id == genericRule)
 		if !ok {
 			return 0, 0, false
 		}
@@ -102,17 +100,41 @@ func (r *rule) place(b []byte, start, end int) (lo, hi int, ok bool) {
 	}
 }
 
+func (r *rule) fits(b []byte) bool {
+	for _, p := range r.programs {
+		if p.fits(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// withinBase64 says whether what begins at start is a part of base64, which has
+// everything in it somewhere.
+func withinBase64(b []byte, start int) bool {
+	const run = 24
+	if start < run || b[start-1] != '+' && b[start-1] != '/' {
+		return false
+	}
+	for _, c := range b[start-run : start] {
+		if !isAlnum(c) && c != '+' && c != '/' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
 func isWord(c byte) bool { return isAlnum(c) || c == '_' }
 
-// assigned looks behind the keyword of a name for a sign and a value that may
-// be a secret: long enough, with a digit, and ending as a value does.
-func assigned(b []byte, start, end int) (valueEnd int, ok bool) {
+func assigned(b []byte, start, end int, generic bool) (valueEnd int, ok bool) {
 	const (
 		marks    = 3 // quotes, blanks and signs of each sort
 		fillers  = 6
 		least    = 8
 		most     = 512
 		distinct = 5 // different characters
+		// So often a capital follows what is none, where there is no digit.
+		leastTurns = 2
 	)
 	i := end
 	for i < len(b) && i-end <= afterKeyword && (isWord(b[i]) || b[i] == '.' || b[i] == '-' || b[i] == ' ' || b[i] == '\t') {
@@ -130,16 +152,19 @@ func assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 	for n := 0; i < len(b) && n < fillers && (isMark(b[i]) || b[i] == '`' || b[i] == '='); n++ {
 		i++
 	}
-	value, digits := i, 0
+	value, digits, turns := i, 0, 0
 	var seen [2]uint64
 	for i < len(b) && i-value < most && b[i] > ' ' && b[i] < 0x7f && b[i] != '"' && b[i] != '\'' && b[i] != '`' {
 		if b[i] >= '0' && b[i] <= '9' {
 			digits++
 		}
+		if i > value && isCapital(b[i]) && !isCapital(b[i-1]) {
+			turns++
+		}
 		seen[b[i]>>6] |= 1 << (b[i] & 63)
 		i++
 	}
-	if i-value < least || digits == 0 {
+	if i-value < least || generic && digits == 0 && turns < leastTurns {
 		return 0, false
 	}
 	kinds := 0
@@ -150,6 +175,8 @@ func assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 	}
 	return i, kinds >= distinct && credentialName(b, start, value)
 }
+
+func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
 
 func isMark(c byte) bool {
 	return c == ' ' || c == '"' || c == '\'' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'
@@ -218,7 +245,7 @@ func (r *rule) permits(all *rules, b, whole, secret []byte, from, start int) boo
 			return true
 		}
 	}
-	return r.method == asAssignment && isReference(b[from:start], secret)
+	return (r.method == asAssignment || r.method == asValue) && isReference(b[from:start], secret, r.id != genericRule)
 }
 
 func (a *allowlist) has(b, whole, secret []byte, from int) bool {

@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -19,8 +20,11 @@ func strongEndings() []string {
 	return []string{"password", "passwd", "passphrase", "secret", "key", "token", "authorization"}
 }
 
-// credentialWords are what the name of a secret has somewhere in it.
+// credentialWords are what the name of a secret has somewhere in it; the first
+// strictWords of them are in the names of nothing else.
 var credentialWords = []string{"key", "token", "secret", "pass", "pwd", "auth", "cred", "api", "access", "private", "login", "sign"}
+
+const strictWords = 7
 
 // credentialName says whether a name that stands before a value, and whose
 // keyword begins at start, says that it is about a secret. A service's name
@@ -217,10 +221,15 @@ func named(b []byte, start, end int) (span, bool) {
 }
 
 // isReference says whether a value is something that a tool hands out to be
-// used, such as a hash or an id, and its name does not say that it is a secret.
-func isReference(before, secret []byte) bool {
+// used, such as a hash, an id, a file or the place where a listing goes on, and
+// its name does not say that it is a secret. Where the name says whose secret it
+// might be, only hashes and ids are meant.
+func isReference(before, secret []byte, whose bool) bool {
 	name := nameBefore(before)
-	return strongName(name) == "" && (isHash(secret) || isUUID(secret) || isName(secret) || hasExtension(secret) || isPosition(name))
+	if whose {
+		return isDigestName(name) || (isHash(secret) || isUUID(secret)) && !slices.ContainsFunc(credentialWords[:strictWords], func(w string) bool { return indexFold(name, w) >= 0 })
+	}
+	return strongName(name) == "" && (isDigestName(name) || isHash(secret) || isUUID(secret) || isName(secret) || hasExtension(secret) || isPosition(name))
 }
 
 // nameBefore is the name in what stands before a value.
@@ -278,7 +287,7 @@ func isName(b []byte) bool {
 	for piece := range bytes.FieldsFuncSeq(b, func(r rune) bool {
 		return r == '.' || r == '-' || r == '_' || r == '/' || r == '=' || r == '+' || r == ':'
 	}) {
-		letters, digits, changes := 0, 0, 0
+		letters, digits, changes, turns := 0, 0, 0, 0
 		for i, c := range piece {
 			digit := c >= '0' && c <= '9'
 			if digit {
@@ -289,8 +298,11 @@ func isName(b []byte) bool {
 			if i > 0 && digit != (piece[i-1] >= '0' && piece[i-1] <= '9') {
 				changes++
 			}
+			if i > 0 && isCapital(c) && !isCapital(piece[i-1]) {
+				turns++
+			}
 		}
-		if letters > 0 && digits > 0 && changes > 2 && len(piece) > longestMixed {
+		if letters > 0 && digits > 0 && changes > 2 && len(piece) > longestMixed && !isHash(piece) || turns > 2 && 4*turns > len(piece) {
 			return false
 		}
 	}
@@ -310,6 +322,19 @@ func hasExtension(b []byte) bool {
 		}
 	}
 	return true
+}
+
+// isDigestName takes names of what says that something is whole or the same.
+func isDigestName(name []byte) bool {
+	if string(name) == "h1" {
+		return true // of go.sum
+	}
+	for _, w := range []string{"sha1", "sha256", "sha384", "sha512", "md5", "checksum", "digest", "integrity", "etag", "hash", "fingerprint", "commit", "revision", "public"} {
+		if indexFold(name, w) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // positions are words of names whose value says where a listing goes on, and

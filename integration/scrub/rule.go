@@ -48,6 +48,8 @@ const (
 	asPrefix method = iota
 	// asAssignment: a name with the keyword in it, a sign, a value.
 	asAssignment
+	// asValue: a name, a sign, a value that begins with the keyword.
+	asValue
 	// asNeighbour: the keyword stands somewhere near, or within.
 	asNeighbour
 	// asNamed: a quoted name that ends with the keyword, a colon, and a quoted
@@ -64,7 +66,7 @@ type rule struct {
 	method  method
 	reach   int // bytes before and after a keyword that a match may need
 	// programs are what follows from the start of a match on, as far as that is
-	// the same in all; asPrefix alone.
+	// the same in all, or from that of its value on; asPrefix and asValue alone.
 	programs []program
 	word     bool // a match begins at the beginning of a word
 	source   string
@@ -152,13 +154,18 @@ var otherKeywords = map[string][]string{
 	"azure-ad-client-secret":          {"0q~", "1q~", "2q~", "3q~", "4q~", "5q~", "6q~", "7q~", "8q~", "9q~"},
 }
 
+// genericRule is the one that knows no service.
+const genericRule = "generic-api-key"
+
 // ownRule are rules that code of ours stands in for.
 var ownRule = map[string]bool{
 	"private-key": true, // privateKey in shapes.go: finds one without an end too
 }
 
 // allRules reads the rules, once; patterns are compiled as they are needed.
-var allRules = sync.OnceValue(func() *rules {
+var allRules = sync.OnceValue(readRules)
+
+func readRules() *rules {
 	var file ruleFile
 	if err := json.Unmarshal(rulesJSON, &file); err != nil {
 		panic("scrub: rules.json: " + err.Error()) // it is a part of the program, and tested
@@ -192,7 +199,7 @@ var allRules = sync.OnceValue(func() *rules {
 		r.words[key] = append(r.words[key], keyword{w, rare, list})
 	}
 	return r
-})
+}
 
 // Prepare makes ready what the first text would wait some milliseconds for.
 func Prepare() { allRules() }
@@ -216,6 +223,11 @@ func newRule(src *ruleSource, sets map[charSet]*charSet) rule {
 	r.reach = min(most, longestMatch)
 	if strings.Contains(src.Regex, assignmentSign) {
 		r.method = asAssignment
+		if value := capture(tree, max(1, r.group)); value != nil {
+			if programs := programsOf(value, sets); beginWith(programs, src.Keywords) {
+				r.method, r.programs = asValue, programs
+			}
+		}
 		return r
 	}
 	r.word = tree.Op == syntax.OpConcat && tree.Sub[0].Op == syntax.OpWordBoundary
@@ -261,6 +273,19 @@ func longest(re *syntax.Regexp) int {
 		total = min(endless, total+longest(sub))
 	}
 	return total
+}
+
+// capture returns the nth group of a pattern, or nil.
+func capture(re *syntax.Regexp, n int) *syntax.Regexp {
+	if re.Op == syntax.OpCapture && re.Cap == n {
+		return re
+	}
+	for _, sub := range re.Sub {
+		if found := capture(sub, n); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // charSet is a set of bytes.
