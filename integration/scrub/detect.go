@@ -21,7 +21,7 @@ var scans = sync.Pool{New: func() any { return &scan{open: make([]part, len(allR
 
 // at takes the keywords whose rarest part is at i, where key stands.
 func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32) ([]span, *scan) {
-	words := r.words[key]
+	words := r.words[r.at[filterPlace(key)]]
 	for j := range words {
 		w := &words[j]
 		start := i - w.rare
@@ -29,7 +29,7 @@ func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32) ([]span, 
 			continue
 		}
 		for _, n := range w.rules {
-			if r.list[n].method == asNamed {
+			if r.list[n].outline == nil {
 				if found, ok := named(b, start, start+len(w.text)); ok {
 					spans = append(spans, found)
 				}
@@ -80,28 +80,29 @@ func (s *scan) add(spans []span, b []byte, r *rules, n uint16, lo, hi int) []spa
 // end, if there can be one at all. Nearly all keywords of ordinary texts are
 // told from secrets here.
 func (r *rule) place(b []byte, start, end int) (lo, hi int, ok bool) {
-	switch r.method {
+	o := r.outline()
+	switch o.method {
 	case asPrefix:
-		if r.word && start > 0 && isWord(b[start-1]) || withinBase64(b, start) {
+		if o.word && start > 0 && isWord(b[start-1]) || withinBase64(b, start) {
 			return 0, 0, false
 		}
-		return max(0, start-1), min(len(b), start+r.reach+1), r.fits(b[start:])
+		return max(0, start-1), min(len(b), start+o.reach+1), o.fits(b[start:])
 	case asValue:
 		const name = beforeAssignment + afterKeyword
-		return max(0, start-name), min(len(b), start+r.reach+1), r.fits(b[start:])
+		return max(0, start-name), min(len(b), start+o.reach+1), o.fits(b[start:])
 	case asAssignment:
-		valueEnd, ok := assigned(b, start, end, r.id == genericRule)
+		valueEnd, ok := r.assigned(b, start, end)
 		if !ok {
 			return 0, 0, false
 		}
 		return max(0, start-beforeAssignment), min(len(b), valueEnd+2), true
 	default:
-		return max(0, start-r.reach), min(len(b), end+r.reach), true
+		return max(0, start-o.reach), min(len(b), end+o.reach), true
 	}
 }
 
-func (r *rule) fits(b []byte) bool {
-	for _, p := range r.programs {
+func (o *outline) fits(b []byte) bool {
+	for _, p := range o.programs {
 		if p.fits(b) {
 			return true
 		}
@@ -126,7 +127,7 @@ func withinBase64(b []byte, start int) bool {
 
 func isWord(c byte) bool { return isAlnum(c) || c == '_' }
 
-func assigned(b []byte, start, end int, generic bool) (valueEnd int, ok bool) {
+func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 	const (
 		marks    = 3 // quotes, blanks and signs of each sort
 		fillers  = 6
@@ -164,7 +165,7 @@ func assigned(b []byte, start, end int, generic bool) (valueEnd int, ok bool) {
 		seen[b[i]>>6] |= 1 << (b[i] & 63)
 		i++
 	}
-	if i-value < least || generic && digits == 0 && turns < leastTurns {
+	if i-value < least || r.id == genericRule && digits == 0 && turns < leastTurns {
 		return 0, false
 	}
 	kinds := 0
@@ -173,7 +174,13 @@ func assigned(b []byte, start, end int, generic bool) (valueEnd int, ok bool) {
 			kinds++
 		}
 	}
-	return i, kinds >= distinct && credentialName(b, start, value)
+	if kinds < distinct || r.id != genericRule && !credentialName(b, start, value) {
+		return 0, false
+	}
+	if r.id == genericRule && (isReference(b[max(0, start-beforeAssignment):value], b[value:i], false) || entropy(b[value:i]) <= r.entropy) {
+		return 0, false // here already, since such are in every text
+	}
+	return i, true
 }
 
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
@@ -245,7 +252,8 @@ func (r *rule) permits(all *rules, b, whole, secret []byte, from, start int) boo
 			return true
 		}
 	}
-	return (r.method == asAssignment || r.method == asValue) && isReference(b[from:start], secret, r.id != genericRule)
+	m := r.outline().method
+	return (m == asAssignment || m == asValue) && isReference(b[from:start], secret, r.id != genericRule)
 }
 
 func (a *allowlist) has(b, whole, secret []byte, from int) bool {

@@ -126,7 +126,7 @@ func (s *Set) walk(raw []byte, binary bool) ([]byte, Counts) {
 		out = append(out, raw[w.copied:]...)
 	}
 	clear(w.stack)
-	const keep = 1 << 20
+	const keep = 4 << 20
 	if cap(w.text) > keep {
 		w.text = nil
 	}

@@ -52,9 +52,6 @@ const (
 	asValue
 	// asNeighbour: the keyword stands somewhere near, or within.
 	asNeighbour
-	// asNamed: a quoted name that ends with the keyword, a colon, and a quoted
-	// value: named looks at it, no pattern.
-	asNamed
 )
 
 // rule is how one kind of secret looks.
@@ -63,15 +60,19 @@ type rule struct {
 	marker  string
 	entropy float64
 	group   int
-	method  method
-	reach   int // bytes before and after a keyword that a match may need
+	outline func() *outline // nil: it is that of quoted names
+	pattern func() *regexp.Regexp
+	allowed func() []allowlist
+}
+
+// outline is what can be told of a pattern without trying it.
+type outline struct {
+	method method
+	reach  int // bytes before and after a keyword that a match may need
 	// programs are what follows from the start of a match on, as far as that is
 	// the same in all, or from that of its value on; asPrefix and asValue alone.
 	programs []program
 	word     bool // a match begins at the beginning of a word
-	source   string
-	pattern  func() *regexp.Regexp
-	allowed  func() []allowlist
 }
 
 // allowlist is what is no secret although it looks like one.
@@ -83,8 +84,12 @@ type allowlist struct {
 
 // rules are all of them, ready for use.
 type rules struct {
-	list    []rule
-	words   map[uint32][]keyword // by the key of their rarest part
+	list  []rule
+	keys  []uint32 // of the rarest parts of the keywords
+	words [][]keyword
+	// at is the place in words, by filterPlace of a key; there stand the
+	// keywords of all keys with the same place, and at 0 none.
+	at      [1 << filterBits]uint16
 	allowed func() allowlist
 }
 
@@ -143,14 +148,15 @@ const (
 )
 
 // otherKeywords replace those of rules whose matches need not hold their
-// keyword: a result is a part of a file at best, and a commit hash must not go
-// because a word stands in the same text.
+// keyword, or where it is in every text: a result is a part of a file at best,
+// and a commit hash must not go because a word stands in the same text.
 var otherKeywords = map[string][]string{
 	"airtable-personnal-access-token": {"pat"},
 	"sourcegraph-access-token":        {"sgp_"},
 	"cloudflare-origin-ca-key":        {"v1.0-"},
 	"intra42-client-secret":           {"s-s4t2ud-", "s-s4t2af-"},
 	"microsoft-teams-webhook":         {"webhook.office.com"},
+	"kubernetes-secret-yaml":          {"kind: secret", "kind: \"secret", "kind: 'secret", "kind:secret", "kind:\"secret", "kind:'secret"},
 	"azure-ad-client-secret":          {"0q~", "1q~", "2q~", "3q~", "4q~", "5q~", "6q~", "7q~", "8q~", "9q~"},
 }
 
@@ -170,9 +176,8 @@ func readRules() *rules {
 	if err := json.Unmarshal(rulesJSON, &file); err != nil {
 		panic("scrub: rules.json: " + err.Error()) // it is a part of the program, and tested
 	}
-	r := &rules{words: map[uint32][]keyword{}, allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
+	r := &rules{words: make([][]keyword, 1), allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
 	byWord := map[string][]uint16{}
-	sets := map[charSet]*charSet{}
 	for i := range file.Rules {
 		src := &file.Rules[i]
 		if ownRule[src.ID] {
@@ -182,21 +187,27 @@ func readRules() *rules {
 			src.Keywords = other
 		}
 		n := uint16(len(r.list))
-		r.list = append(r.list, newRule(src, sets))
+		r.list = append(r.list, newRule(src))
 		for _, k := range r.list[n].longer(src.Keywords) {
 			byWord[k] = append(byWord[k], n)
 		}
 	}
 	// Members of JSON whose name says that they are secret.
 	n := uint16(len(r.list))
-	r.list = append(r.list, rule{id: "named", method: asNamed})
+	r.list = append(r.list, rule{id: "named"})
 	for _, w := range strongEndings() {
 		byWord[w] = append(byWord[w], n)
 	}
 	for w, list := range byWord {
 		rare := rarest(w)
 		key := keyOf([]byte(w[rare:]))
-		r.words[key] = append(r.words[key], keyword{w, rare, list})
+		r.keys = append(r.keys, key)
+		place := &r.at[filterPlace(key)]
+		if *place == 0 {
+			*place = uint16(len(r.words))
+			r.words = append(r.words, nil)
+		}
+		r.words[*place] = append(r.words[*place], keyword{w, rare, list})
 	}
 	return r
 }
@@ -204,9 +215,10 @@ func readRules() *rules {
 // Prepare makes ready what the first text would wait some milliseconds for.
 func Prepare() { allRules() }
 
-func newRule(src *ruleSource, sets map[charSet]*charSet) rule {
-	r := rule{
-		id: src.ID, marker: marker(src.ID), entropy: src.Entropy, group: src.SecretGroup, source: src.Regex,
+func newRule(src *ruleSource) rule {
+	return rule{
+		id: src.ID, marker: marker(src.ID), entropy: src.Entropy, group: src.SecretGroup,
+		outline: sync.OnceValue(func() *outline { return outlineOf(src) }),
 		pattern: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(src.Regex) }),
 		allowed: sync.OnceValue(func() (lists []allowlist) {
 			for i := range src.Allowlists {
@@ -215,28 +227,30 @@ func newRule(src *ruleSource, sets map[charSet]*charSet) rule {
 			return lists
 		}),
 	}
+}
+
+func outlineOf(src *ruleSource) *outline {
 	tree, err := syntax.Parse(src.Regex, syntax.Perl)
 	if err != nil {
 		panic("scrub: rule " + src.ID + ": " + err.Error()) // as for the file
 	}
-	most := longest(tree)
-	r.reach = min(most, longestMatch)
+	o := &outline{reach: min(longest(tree), longestMatch)}
 	if strings.Contains(src.Regex, assignmentSign) {
-		r.method = asAssignment
-		if value := capture(tree, max(1, r.group)); value != nil {
-			if programs := programsOf(value, sets); beginWith(programs, src.Keywords) {
-				r.method, r.programs = asValue, programs
+		o.method = asAssignment
+		if value := capture(tree, max(1, src.SecretGroup)); value != nil {
+			if programs := programsOf(value); beginWith(programs, src.Keywords) {
+				o.method, o.programs = asValue, programs
 			}
 		}
-		return r
+		return o
 	}
-	r.word = tree.Op == syntax.OpConcat && tree.Sub[0].Op == syntax.OpWordBoundary
-	r.programs = programsOf(tree, sets)
-	if !beginWith(r.programs, src.Keywords) {
-		r.method, r.programs, r.word = asNeighbour, nil, false
-		r.reach = min(r.reach, nearby)
+	if programs := programsOf(tree); beginWith(programs, src.Keywords) {
+		o.programs = programs
+		o.word = tree.Op == syntax.OpConcat && tree.Sub[0].Op == syntax.OpWordBoundary
+		return o
 	}
-	return r
+	o.method, o.reach = asNeighbour, min(o.reach, nearby)
+	return o
 }
 
 func (a *allowlistSource) compile() allowlist {
@@ -323,7 +337,8 @@ func (p program) fits(b []byte) bool {
 const mostPrograms = 64
 
 // programsOf returns what each alternative of a pattern begins with.
-func programsOf(re *syntax.Regexp, sets map[charSet]*charSet) []program {
+func programsOf(re *syntax.Regexp) []program {
+	sets := map[charSet]*charSet{}
 	open := []program{nil}
 	var closed []program
 	// extend appends re to the open programs; what has no fixed length closes
@@ -472,7 +487,7 @@ func (r *rule) longer(words []string) (out []string) {
 			continue
 		}
 		seen := map[byte]bool{}
-		for _, p := range r.programs {
+		for _, p := range r.outline().programs {
 			set := p.at(len(w))
 			for c := range 0x80 {
 				if f := fold(byte(c)); set != nil && set.has(byte(c)) && !seen[f] {
@@ -505,16 +520,28 @@ func fold(c byte) byte {
 
 // entropy is that of Shannon, in bits a byte.
 func entropy(b []byte) float64 {
-	var counts [256]int
+	var counts [256]uint16
+	if len(b) >= len(weights) {
+		b = b[:len(weights)-1] // what is that long tells by its beginning
+	}
 	for _, c := range b {
 		counts[c]++
 	}
-	var sum float64
-	for _, n := range counts {
-		if n > 0 {
-			p := float64(n) / float64(len(b))
-			sum -= p * math.Log2(p)
-		}
+	sum := 0.0
+	for _, c := range b {
+		sum += weights[counts[c]]
+		counts[c] = 0 // each counts once
 	}
-	return sum
+	if len(b) == 0 {
+		return 0
+	}
+	return (weights[len(b)] - sum) / float64(len(b))
 }
+
+// weights are n·log₂n.
+var weights = func() (w [1024]float64) {
+	for n := 1; n < len(w); n++ {
+		w[n] = float64(n) * math.Log2(float64(n))
+	}
+	return w
+}()

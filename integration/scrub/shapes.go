@@ -69,16 +69,22 @@ var byKey = func() map[uint32][]shape {
 	return m
 }()
 
-// shapeFilter passes the beginnings of all shapes, and the keywords of all
-// rules.
-var shapeFilter = sync.OnceValue(func() (f filter) {
+// ownFilter passes the beginnings of the shapes here.
+var ownFilter = func() (f filter) {
 	for _, sh := range shapes {
 		f.add(keyOf([]byte(sh.prefix)))
 	}
 	for _, sp := range special {
 		f.add(keyOf([]byte(sp)))
 	}
-	for key := range allRules().words {
+	return f
+}()
+
+// shapeFilter passes the beginnings of all shapes, and the keywords of all
+// rules.
+var shapeFilter = sync.OnceValue(func() (f filter) {
+	f = ownFilter
+	for _, key := range allRules().keys {
 		f.add(key)
 	}
 	return f
@@ -87,6 +93,9 @@ var shapeFilter = sync.OnceValue(func() (f filter) {
 // shapeAt returns the token that begins at i, or the one that what stands at i
 // introduces. key is keyOf(b[i:]).
 func shapeAt(b []byte, i int, key uint32) (span, bool) {
+	if !ownFilter.has(key) {
+		return span{}, false
+	}
 	if b[i] == userinfoStart[0] {
 		return userinfo(b, i)
 	}
