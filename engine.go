@@ -143,10 +143,11 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
-		Scrub:     func(err *Error) *Error { return e.secrets.Load().Error(err) },
-		CallEnded: e.callEnded,
-		ScrubText: func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
-		ScrubJSON: func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
+		Scrub:      func(err *Error) *Error { return e.secrets.Load().Error(err) },
+		CallEnded:  e.callEnded,
+		ScrubText:  func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
+		ScrubJSON:  func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
+		ScrubFrame: e.scrubFrame,
 		GaveUp: func(reason any) {
 			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
 			close(e.gaveUp)
@@ -175,6 +176,22 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		go e.endLeftovers(st.StateDir)
 	}
 	return nil
+}
+
+// scrubFrame takes secrets out of what a server says to its caller.
+func (e *Engine) scrubFrame(server string, f *messages.Frame) {
+	secrets := e.secrets.Load()
+	if secrets == nil {
+		return
+	}
+	if spec := e.Config().Server(server); spec != nil && spec.Unscrubbed {
+		return
+	}
+	for _, part := range []*json.RawMessage{&f.Result, &f.Error, &f.Params} {
+		var counts scrub.Counts
+		*part, counts = secrets.Result(*part)
+		f.Redacted = scrub.Add(f.Redacted, counts)
+	}
 }
 
 func (e *Engine) learnSecrets(cfg *config.Config) {

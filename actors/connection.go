@@ -80,8 +80,9 @@ type connectionDeps struct {
 	launcher Launcher
 	identity *identity
 	index    *kernel.PID
-	starts   chan struct{} // bounds concurrent starts
-	launches atomic.Uint64 // processes ever started: their number marks their trees
+	starts   chan struct{}                          // bounds concurrent starts
+	launches atomic.Uint64                          // processes ever started: their number marks their trees
+	scrub    func(server string, f *messages.Frame) // nil: frames stay
 }
 
 // pending is a call that the child has.

@@ -43,6 +43,10 @@ type Options struct {
 	ScrubText func(text []byte) []byte
 	// ScrubJSON does the same for a JSON text, which it does not change.
 	ScrubJSON func(raw json.RawMessage) json.RawMessage
+	// ScrubFrame takes secrets out of what a server says to its caller: its
+	// answer to a call, or progress of one. It runs on the goroutine that reads
+	// from the child; nil: frames stay as they are.
+	ScrubFrame func(server string, f *messages.Frame)
 	// Sandbox starts the processes in which scripts run; nil: none run.
 	Sandbox SandboxLauncher
 	// SandboxSettings are those of the first script.
@@ -109,7 +113,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	e.sys.OnUndelivered(e.undelivered)
 	deps := &connectionDeps{
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
-		starts: make(chan struct{}, opts.MaxStarts),
+		starts: make(chan struct{}, opts.MaxStarts), scrub: opts.ScrubFrame,
 	}
 	ready := make(chan error, 1)
 	root := &rootActor{

@@ -104,5 +104,5 @@ func sameSpec(a, b *messages.ServerSpec) bool {
 	limits := a.Timeout == b.Timeout && a.MaxTimeout == b.MaxTimeout && a.StartupTimeout == b.StartupTimeout && a.StopGrace == b.StopGrace
 	policy := a.Lifecycle == b.Lifecycle && a.IdleTimeout == b.IdleTimeout && a.MaxInstances == b.MaxInstances && a.Retry == b.Retry
 	return (a.Err == nil) == (b.Err == nil) && a.Name == b.Name && process && limits && policy &&
-		a.Description == b.Description && maps.Equal(a.Filled, b.Filled) && slices.Equal(a.Tags, b.Tags) && a.Disabled == b.Disabled
+		a.Description == b.Description && maps.Equal(a.Filled, b.Filled) && slices.Equal(a.Tags, b.Tags) && a.Disabled == b.Disabled && a.Unscrubbed == b.Unscrubbed
 }

@@ -263,7 +263,7 @@ func isToken(value string) bool {
 
 // set makes the Set of what was collected.
 func (c collector) set() *Set {
-	s := &Set{filter: shapeFilter(), known: map[uint32][]secret{}}
+	s := &Set{known: map[uint32][]secret{}}
 	written := map[string]string{}
 	for value, name := range c {
 		for _, w := range writings(value) {
@@ -274,7 +274,6 @@ func (c collector) set() *Set {
 	}
 	for w, name := range written {
 		key := keyOf([]byte(w))
-		s.filter.add(key)
 		s.known[key] = append(s.known[key], secret{[]byte(w), marker(name)})
 	}
 	for _, same := range s.known {

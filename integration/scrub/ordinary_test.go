@@ -25,7 +25,7 @@ import (
 // random: hashes, ids, names of files, base64, times.
 func ordinary(tb testing.TB) map[string][]byte {
 	tb.Helper()
-	const fromGo = 4 << 20
+	const fromGo = 2 << 20
 	texts := map[string][]byte{}
 	var source, page bytes.Buffer
 	root := runtime.GOROOT()
@@ -75,7 +75,7 @@ func ordinary(tb testing.TB) map[string][]byte {
 	}
 	at := time.Unix(1_800_000_000, 0).UTC()
 	var lock, log, listing, markup, git, page64 bytes.Buffer
-	for i := range 1500 {
+	for i := range 900 {
 		at = at.Add(time.Duration(rnd.IntN(5000)) * time.Millisecond)
 		stamp := at.Format(time.RFC3339Nano)
 		fmt.Fprintf(&lock, "    \"node_modules/key-tree-%d\": {\n      \"version\": \"%d.%d.%d\",\n      \"resolved\": \"https://registry.example.org/key-tree-%d/-/key-tree-%d.tgz\",\n      \"integrity\": \"sha512-%s\",\n      \"license\": \"MIT\"\n    },\n",

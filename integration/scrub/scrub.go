@@ -10,6 +10,7 @@ package scrub
 import (
 	"bytes"
 	"slices"
+	"sync/atomic"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -18,7 +19,9 @@ import (
 // never changes. A nil Set, as for "scrub": false, takes nothing out. All
 // methods are safe for any goroutine.
 type Set struct {
-	filter filter
+	// filter passes the beginnings of all that is looked for. It is made when
+	// the first text comes, since that takes some milliseconds.
+	filter atomic.Pointer[filter]
 	known  map[uint32][]secret // by their first three bytes, longest first
 }
 
@@ -61,6 +64,23 @@ func (s *Set) Bytes(b []byte) []byte {
 	return s.without(b, spans)
 }
 
+// Counted is Text, and says what it took out.
+func (s *Set) Counted(text string) (string, Counts) {
+	if s == nil || len(text) < keyLength {
+		return text, nil
+	}
+	b := []byte(text)
+	spans := s.find(b)
+	if len(spans) == 0 {
+		return text, nil
+	}
+	counts := Counts{}
+	for _, sp := range merge(slices.Clone(spans)) {
+		count(counts, kindOf(sp.marker), 1)
+	}
+	return string(s.without(b, spans)), counts
+}
+
 // Error returns a copy of err without secrets.
 func (s *Set) Error(err *messages.Error) *messages.Error {
 	if s == nil || err == nil {
@@ -90,10 +110,11 @@ func (s *Set) appendFound(spans []span, b []byte) []span {
 		sc         *scan
 		shapesFrom = 0 // a token has no token within
 	)
+	passes := s.passes()
 	key := uint32(b[0]|foldBit)<<8 | uint32(b[1]|foldBit)<<16
 	for i := range len(b) - keyLength + 1 {
 		key = key>>8 | uint32(b[i+2]|foldBit)<<16
-		if !s.filter.has(key) {
+		if !passes.has(key) {
 			continue
 		}
 		if k := s.knownAt(b, i, key); k != nil {
@@ -108,6 +129,18 @@ func (s *Set) appendFound(spans []span, b []byte) []span {
 		}
 	}
 	return sc.end(spans, b, r)
+}
+
+func (s *Set) passes() *filter {
+	if f := s.filter.Load(); f != nil {
+		return f
+	}
+	f := shapeFilter()
+	for key := range s.known {
+		f.add(key)
+	}
+	s.filter.Store(&f) // whoever else made one made the same
+	return &f
 }
 
 // knownAt returns the longest known secret that stands at i, or nil.
@@ -140,9 +173,10 @@ func (s *Set) without(b []byte, spans []span) []byte {
 
 // findKnown is find for the secrets of the configuration alone.
 func (s *Set) findKnown(b []byte) (spans []span) {
+	passes := s.passes()
 	for i := range len(b) - keyLength + 1 {
 		key := keyOf(b[i:])
-		if !s.filter.has(key) {
+		if !passes.has(key) {
 			continue
 		}
 		if k := s.knownAt(b, i, key); k != nil {
@@ -155,10 +189,11 @@ func (s *Set) findKnown(b []byte) (spans []span) {
 // findPlain is find without the rules: the secrets of the configuration and the
 // shapes of our own, which need nothing of what stands around them.
 func (s *Set) findPlain(b []byte) (spans []span) {
+	passes := s.passes()
 	shapesFrom := 0
 	for i := range len(b) - keyLength + 1 {
 		key := keyOf(b[i:])
-		if !s.filter.has(key) {
+		if !passes.has(key) {
 			continue
 		}
 		if k := s.knownAt(b, i, key); k != nil {
