@@ -147,8 +147,12 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 	if i >= len(b) || !isSign(b[i]) {
 		return 0, false
 	}
+	list := b[i] == ','
 	for n := 0; i < len(b) && n < marks && isSign(b[i]); n++ {
 		i++
+	}
+	if list && i < len(b) && (b[i] == '\n' || b[i] == '\r') {
+		return 0, false // the next line is another matter
 	}
 	for n := 0; i < len(b) && n < fillers && (isMark(b[i]) || b[i] == '`' || b[i] == '='); n++ {
 		i++
@@ -213,13 +217,15 @@ func (r *rule) find(spans []span, all *rules, b []byte, lo, hi int) []span {
 		start, end := r.secret(m)
 		start, end = lo+start, lo+end
 		whole := b[lo+m[0] : lo+m[1]]
+		next := start // what is no secret may hold the name of one: key:\napi_key: …
 		if secret := b[start:end]; len(secret) > 0 && (r.entropy == 0 || entropy(secret) > r.entropy) && !r.permits(all, b, whole, secret, lo+m[0], start) {
+			next = end
 			spans = append(spans, span{start, end, r.marker})
 			if r.id == "kubernetes-secret-yaml" {
 				spans = furtherData(spans, b, start, end, r.marker)
 			}
 		}
-		lo = max(end, lo+m[0]+1)
+		lo = max(next, lo+m[0]+1)
 		if lo >= hi {
 			return spans
 		}

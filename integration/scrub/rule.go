@@ -160,6 +160,14 @@ var otherKeywords = map[string][]string{
 	"azure-ad-client-secret":          {"0q~", "1q~", "2q~", "3q~", "4q~", "5q~", "6q~", "7q~", "8q~", "9q~"},
 }
 
+// wider lets a secret end where one ends in a text of people: before a comma, a
+// bracket, the stop of a sentence. gitleaks has files in mind, and there quotes,
+// blanks and semicolons.
+var wider = strings.NewReplacer(
+	`(?:[\x60'"\s;]|\\[nr]|$)`, `(?:[\x60'"\s;,)\]}<>&|]|\.(?:\s|$)|\\[nr]|$)`,
+	`(?:$|[\\'"\x60\s<),])`, `(?:$|[\\'"\x60\s<>),;\]}&|])`,
+)
+
 // genericRule is the one that knows no service.
 const genericRule = "generic-api-key"
 
@@ -178,14 +186,14 @@ func readRules() *rules {
 	}
 	r := &rules{words: make([][]keyword, 1), allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
 	byWord := map[string][]uint16{}
-	for i := range file.Rules {
-		src := &file.Rules[i]
+	for _, src := range apart(file.Rules) {
 		if ownRule[src.ID] {
 			continue
 		}
 		if other, ok := otherKeywords[src.ID]; ok {
 			src.Keywords = other
 		}
+		src.Regex = wider.Replace(src.Regex)
 		n := uint16(len(r.list))
 		r.list = append(r.list, newRule(src))
 		for _, k := range r.list[n].longer(src.Keywords) {
@@ -210,6 +218,23 @@ func readRules() *rules {
 		r.words[*place] = append(r.words[*place], keyword{w, rare, list})
 	}
 	return r
+}
+
+// apart makes two of rules that look for an assignment or for a token.
+func apart(list []ruleSource) (out []*ruleSource) {
+	const or = `|\b(`
+	for i := range list {
+		src := &list[i]
+		first, second, mixed := strings.Cut(src.Regex, or)
+		if !mixed || !strings.Contains(first, assignmentSign) || !strings.HasPrefix(first, "(?i)") {
+			out = append(out, src)
+			continue
+		}
+		one, other := *src, *src
+		one.Regex, other.Regex = first, `(?i)\b(`+second
+		out = append(out, &one, &other)
+	}
+	return out
 }
 
 // Prepare makes ready what the first text would wait some milliseconds for.
@@ -249,7 +274,7 @@ func outlineOf(src *ruleSource) *outline {
 		o.word = tree.Op == syntax.OpConcat && tree.Sub[0].Op == syntax.OpWordBoundary
 		return o
 	}
-	o.method, o.reach = asNeighbour, min(o.reach, nearby)
+	o.method, o.reach = asNeighbour, min(o.reach+beforeAssignment, nearby)
 	return o
 }
 
