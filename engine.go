@@ -121,7 +121,8 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	var cache *index.Cache
 	if st.StateDir != "" {
 		e.logs = childlog.NewFolder(filepath.Join(st.StateDir, "logs"), childlog.Options{
-			Scrub: func(line []byte) []byte { return e.secrets.Load().Bytes(line) },
+			Scrub:    func(line []byte) []byte { return e.secrets.Load().Bytes(line) },
+			NewScrub: func() func([]byte) []byte { return scrub.NewStream(e.secrets.Load).Line },
 		})
 		if st.CacheEnabled {
 			cache = index.NewCache(st.StateDir, safename.SafeName)

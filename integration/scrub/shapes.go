@@ -18,6 +18,7 @@ type shape struct {
 const (
 	kindPassword      = "password"
 	kindAuthorization = "Authorization"
+	kindPrivateKey    = "private-key"
 )
 
 // longestToken bounds a token, and with it the work at one place.
@@ -179,7 +180,7 @@ func privateKey(b []byte, i int) (span, bool) {
 			end = stop + n + len(tail)
 		}
 	}
-	return span{i, i + end, marker("private-key")}, true
+	return span{i, i + end, marker(kindPrivateKey)}, true
 }
 
 // redacted is how every marker begins.
