@@ -197,7 +197,11 @@ func (e *Engine) scrubFrame(server string, f *messages.Frame) {
 
 func (e *Engine) learnSecrets(cfg *config.Config) {
 	if cfg.Settings.Scrub {
-		e.secrets.Store(scrub.New(cfg.Servers))
+		stored := make(map[string]string, len(cfg.Secrets()))
+		for name, value := range cfg.Secrets() {
+			stored["secret:"+name] = value
+		}
+		e.secrets.Store(scrub.New(append([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers...)))
 		return
 	}
 	e.secrets.Store(nil)

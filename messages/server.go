@@ -78,7 +78,8 @@ type ServerSpec struct {
 	Unscrubbed bool
 
 	// Filled are the host's variables that ${NAME} in the entry named, with
-	// what they hold: many of them are secrets. It is also there where Err is.
+	// what they hold: many of them are secrets. Those of ${secret:NAME} have
+	// that prefix. It is also there where Err is.
 	Filled map[string]string
 
 	// Source is "file:line" of the entry, for messages.

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/tailscale/hujson"
 )
@@ -123,10 +125,11 @@ func (r *resolvedSources) choose() (paths, candidates []string) {
 	return nil, candidates
 }
 
-// hashContents covers everything that was read, failures included.
-func hashContents(contents []content) [32]byte {
+// hashContents covers everything that was read, failures included, and the file
+// of the secrets where there is one.
+func hashContents(contents, secrets []content) [32]byte {
 	h := sha256.New()
-	for _, c := range contents {
+	for _, c := range slices.Concat(contents, secrets) {
 		_, _ = fmt.Fprintf(h, "%d:%s%d:", len(c.path), c.path, len(c.data)) // a hash takes every write
 		_, _ = h.Write(c.data)
 		if c.err != nil {
@@ -142,13 +145,14 @@ func failure(hint, format string, args ...any) error {
 
 // build makes the configuration from what was read.
 func (r *resolvedSources) build(contents []content, candidates []string) (*Config, error) {
+	stored := &secretSource{open: func() *secrets.Store { return secrets.New(r.stateDir(contents)) }}
 	b := &builder{
 		src: r,
 		cfg: &Config{
-			Settings: DefaultSettings(), candidates: candidates, content: hashContents(contents),
+			Settings: DefaultSettings(), candidates: candidates,
 			byName: map[string]*messages.ServerSpec{}, oauth: map[string]json.RawMessage{}, fixed: map[string][]byte{},
 		},
-		ex: &expander{lookup: r.env.lookup},
+		ex: &expander{lookup: r.env.lookup, secrets: stored},
 		at: map[string]place{},
 	}
 	for _, c := range contents {
@@ -157,6 +161,8 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 		}
 	}
 	cfg := b.cfg
+	cfg.secrets, cfg.secretUsers, cfg.secretFile = stored.found, stored.users, stored.file()
+	cfg.content = hashContents(contents, stored.before)
 	warnings, err := applyVariables(&cfg.Settings, r.env)
 	if err != nil {
 		return nil, failure("correct the variable or unset it", "%s", err)
@@ -328,9 +334,10 @@ func (b *builder) server(doc *document, name string, m *hujson.ObjectMember) {
 		spec: &messages.ServerSpec{Name: name, Source: doc.file + ":" + strconv.Itoa(line)},
 	}
 	if obj, ok := m.Value.Value.(*hujson.Object); ok {
-		b.ex.used = nil
+		b.ex.used, b.ex.secrets.user = nil, name
 		e.read(&m.Value, obj)
 		e.spec.Filled = b.ex.used
+		b.ex.secrets.user = ""
 	} else {
 		e.mismatch(doc, "the entry", &m.Value, "an object")
 	}

@@ -35,6 +35,7 @@ type Watcher struct {
 	paths      []string // what is read
 	candidates []string // what is waited for while there is nothing to read
 	fixed      map[string][]byte
+	secrets    string // the file of the store; "": no secret is asked for
 	content    [32]byte
 	stamps     []stamp
 	notify     *fsnotify.Watcher // nil where the system has none
@@ -83,6 +84,7 @@ func newWatcher(sources Sources, current *Config, changed func(*Config, error), 
 	}
 	if current != nil {
 		w.paths, w.candidates, w.fixed, w.content = current.Files, current.candidates, current.fixed, current.content
+		w.secrets = current.secretFile
 	} else {
 		w.paths, w.candidates = w.src.choose()
 	}
@@ -200,10 +202,14 @@ func (w *Watcher) run() {
 
 // watched are the files whose content or appearance matters.
 func (w *Watcher) watched() []string {
+	list := w.candidates
 	if len(w.paths) > 0 {
-		return w.paths
+		list = w.paths
 	}
-	return w.candidates
+	if w.secrets != "" {
+		list = append(slices.Clone(list), w.secrets)
+	}
+	return list
 }
 
 // concerns says whether an event's name is one of the files, or a file that
@@ -256,14 +262,17 @@ func (w *Watcher) check(forced bool) {
 		paths, candidates = w.src.choose()
 	}
 	contents := readAll(paths, w.fixed, w.read)
-	hash := hashContents(contents)
+	hash := hashContents(contents, readSecrets(w.secrets))
 	if hash == w.content {
 		return
 	}
 	w.content = hash
 	w.paths, w.candidates = paths, candidates
-	w.watchFolders()
 	cfg, err := w.src.build(contents, candidates)
+	if err == nil {
+		w.secrets, w.content = cfg.secretFile, cfg.content
+	}
+	w.watchFolders()
 	w.call(cfg, err)
 }
 

@@ -74,7 +74,11 @@ func New(specs []*messages.ServerSpec) *Set {
 			}
 		}
 		for name, value := range spec.Filled {
-			if value != spec.Command { // a command that is not found has to be named
+			switch stored, ok := strings.CutPrefix(name, "secret:"); {
+			case ok:
+				c.add(stored, value, minLength)
+				c.within(stored, value)
+			case value != spec.Command: // a command that is not found has to be named
 				c.filled(name, value)
 			}
 		}
