@@ -148,7 +148,7 @@ Without a command it speaks MCP over standard input and output.`,
 	root.AddCommand(
 		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
 		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
-		newRegistry(c), newTrust(c), newVersion(), newDemoServer(),
+		newRegistry(c), newTrust(c), newSecrets(c), newVersion(), newDemoServer(),
 		newSandboxWorker(),
 	)
 	return root
