@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"slices"
 	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -72,7 +71,7 @@ func count(c Counts, kind string, n int) {
 type walker struct {
 	s      *Set
 	raw    []byte
-	binary bool // what is binary stays unseen
+	result bool // of a tool: what is binary stays unseen, what may be no secret stays
 	stack  []level
 	text   []byte // of a string with escapes
 	spans  []span
@@ -115,9 +114,9 @@ func aboutOf(key, value []byte) about {
 
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
-func (s *Set) walk(raw []byte, binary bool) ([]byte, Counts) {
+func (s *Set) walk(raw []byte, result bool) ([]byte, Counts) {
 	w := walkers.Get().(*walker)
-	w.s, w.raw, w.binary = s, raw, binary
+	w.s, w.raw, w.result = s, raw, result
 	w.run()
 	out, counts := w.out, w.counts
 	if out == nil {
@@ -146,7 +145,7 @@ func (w *walker) run() {
 			}
 			if top := w.top(); top != nil && top.wants {
 				top.key, top.wants = raw[i+1:end-1], false
-				if !w.binary {
+				if !w.result {
 					w.name(i+1, end-1)
 				}
 			} else {
@@ -183,7 +182,7 @@ func (w *walker) value(lo, hi int) {
 	kind := ""
 	if top := w.top(); top != nil && top.object {
 		top.about |= aboutOf(top.key, inner)
-		if w.binary && w.isBinary(top, inner, hi+1) {
+		if w.result && w.isBinary(top, inner, hi+1) {
 			return
 		}
 		kind = strongName(top.key)
@@ -193,9 +192,9 @@ func (w *walker) value(lo, hi int) {
 		w.text = jsonrpc.AppendUnescaped(w.text[:0], inner)
 		text = w.text
 	}
-	w.spans = w.s.appendFound(w.spans[:0], text)
-	if w.binary && len(w.spans) > 0 {
-		w.spans = slices.DeleteFunc(w.spans, func(sp span) bool { return isExample(sp.marker, text[sp.start:sp.end]) })
+	w.spans = w.s.appendFound(w.spans[:0], text, w.result)
+	if w.result && len(w.spans) > 0 {
+		w.spans = withoutExamples(w.spans, text)
 	}
 	if kind != "" && isSecretValue(text) {
 		w.spans = append(w.spans, span{0, len(text), marker(kind)})
@@ -304,7 +303,7 @@ func (w *walker) replace(lo, hi int, text []byte, escaped bool) {
 	}
 	w.out = append(w.out, inner[at:]...)
 	// A marker beside the rest could spell a secret again.
-	if len(w.s.known) > 0 && len(w.s.findKnown(w.out[begin:])) > 0 {
+	if len(w.s.known) > 0 && len(w.s.findKnown(w.out[begin:], w.result)) > 0 {
 		quoted := jsonrpc.AppendQuote(nil, string(w.s.without(text, w.spans)))
 		w.out = append(w.out[:begin], quoted[1:len(quoted)-1]...)
 	}

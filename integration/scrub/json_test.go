@@ -177,6 +177,33 @@ func TestOnlyTheSecretChanges(t *testing.T) {
 	}
 }
 
+// TestWordsOfTheConfigurationStay: what an entry holds may be a word that every
+// result has; it goes from errors and logs alone.
+func TestWordsOfTheConfigurationStay(t *testing.T) {
+	s := New([]*messages.ServerSpec{{
+		Env:    []string{"GIT_AUTHOR_EMAIL=jane@example.org", "AUTH_USER=jane.doe-1", "POSTGRES_PASSWORD=postgres", "SESSION_NAME=work-12", "PARTITION_KEY=tenant_id", "API_KEY=k3y-of-somebody", "DB_PASSWORD=pr0duct!on", "STORED_PASSWORD=x"},
+		Args:   []string{"--api-key", "behind-a-flag-1", "--auth", "someone-else"},
+		Filled: map[string]string{"PROJECT": "project-x-1", "secret:WORD": "wordsword", "DEPLOY_TOKEN": "tok-0815-x"},
+	}})
+	for _, stays := range []string{"jane@example.org", "jane.doe-1", "postgres", "work-12", "tenant_id", "someone-else", "project-x-1"} {
+		raw := json.RawMessage(`["` + stays + `"]`)
+		if got, counts := s.Result(raw); string(got) != string(raw) || counts != nil {
+			t.Errorf("%s became %s", raw, got)
+		}
+		if got, counts := s.Counted(stays); got != stays || counts != nil {
+			t.Errorf("%s became %s", stays, got)
+		}
+		if got := s.Text("x " + stays); !strings.Contains(got, "[REDACTED:") {
+			t.Errorf("an error keeps %s", got)
+		}
+	}
+	for _, goes := range []string{"k3y-of-somebody", "pr0duct!on", "behind-a-flag-1", "wordsword", "tok-0815-x"} {
+		if got, counts := s.Result(json.RawMessage(`["` + goes + `"]`)); strings.Contains(string(got), goes) || len(counts) != 1 {
+			t.Errorf("%s stays: %s", goes, got)
+		}
+	}
+}
+
 // TestBinaryStays: what is an image, a sound or a file is not looked into, even
 // if a secret's shape is in it.
 func TestBinaryStays(t *testing.T) {

@@ -142,6 +142,10 @@ func isExample(mark string, v []byte) bool {
 	return false
 }
 
+func withoutExamples(spans []span, text []byte) []span {
+	return slices.DeleteFunc(spans, func(sp span) bool { return isExample(sp.marker, text[sp.start:sp.end]) })
+}
+
 func onlyLetters(b []byte) bool {
 	for _, c := range b {
 		if !isAlnum(c) || c >= '0' && c <= '9' {

@@ -27,8 +27,9 @@ type Set struct {
 
 // secret is a known value, and what is written in its place.
 type secret struct {
-	value  []byte
-	marker string
+	value   []byte
+	marker  string
+	certain bool // it goes from results, too
 }
 
 // span is a part of a text that has to go.
@@ -64,13 +65,14 @@ func (s *Set) Bytes(b []byte) []byte {
 	return s.without(b, spans)
 }
 
-// Counted is Text, and says what it took out.
+// Counted is Text for what a tool or a script says to its caller: what may be
+// no secret stays, as in [Set.Result]. It says what it took out.
 func (s *Set) Counted(text string) (string, Counts) {
 	if s == nil || len(text) < keyLength {
 		return text, nil
 	}
 	b := []byte(text)
-	spans := s.find(b)
+	spans := withoutExamples(s.appendFound(nil, b, true), b)
 	if len(spans) == 0 {
 		return text, nil
 	}
@@ -99,9 +101,10 @@ func (s *Set) Error(err *messages.Error) *messages.Error {
 }
 
 // find returns the parts that have to go. They may overlap.
-func (s *Set) find(b []byte) []span { return s.appendFound(nil, b) }
+func (s *Set) find(b []byte) []span { return s.appendFound(nil, b, false) }
 
-func (s *Set) appendFound(spans []span, b []byte) []span {
+// appendFound is find; certain leaves out what only may be a secret.
+func (s *Set) appendFound(spans []span, b []byte, certain bool) []span {
 	if len(b) < keyLength {
 		return spans
 	}
@@ -117,7 +120,7 @@ func (s *Set) appendFound(spans []span, b []byte) []span {
 		if !passes.has(key) {
 			continue
 		}
-		if k := s.knownAt(b, i, key); k != nil {
+		if k := s.knownAt(b, i, key, certain); k != nil {
 			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
 		spans, sc = sc.at(spans, b, r, i, key)
@@ -144,10 +147,10 @@ func (s *Set) passes() *filter {
 }
 
 // knownAt returns the longest known secret that stands at i, or nil.
-func (s *Set) knownAt(b []byte, i int, key uint32) *secret {
+func (s *Set) knownAt(b []byte, i int, key uint32, certain bool) *secret {
 	list := s.known[key]
 	for j := range list {
-		if bytes.HasPrefix(b[i:], list[j].value) {
+		if (list[j].certain || !certain) && bytes.HasPrefix(b[i:], list[j].value) {
 			return &list[j] // the others are shorter
 		}
 	}
@@ -161,25 +164,25 @@ func (s *Set) without(b []byte, spans []span) []byte {
 	const rounds = 4
 	for range rounds {
 		b = replace(b, spans)
-		if spans = s.findKnown(b); len(spans) == 0 {
+		if spans = s.findKnown(b, false); len(spans) == 0 {
 			return b
 		}
 	}
-	if b = []byte(marker("")); len(s.findKnown(b)) > 0 {
+	if b = []byte(marker("")); len(s.findKnown(b, false)) > 0 {
 		return nil
 	}
 	return b
 }
 
 // findKnown is find for the secrets of the configuration alone.
-func (s *Set) findKnown(b []byte) (spans []span) {
+func (s *Set) findKnown(b []byte, certain bool) (spans []span) {
 	passes := s.passes()
 	for i := range len(b) - keyLength + 1 {
 		key := keyOf(b[i:])
 		if !passes.has(key) {
 			continue
 		}
-		if k := s.knownAt(b, i, key); k != nil {
+		if k := s.knownAt(b, i, key, certain); k != nil {
 			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
 	}
@@ -196,7 +199,7 @@ func (s *Set) findPlain(b []byte) (spans []span) {
 		if !passes.has(key) {
 			continue
 		}
-		if k := s.knownAt(b, i, key); k != nil {
+		if k := s.knownAt(b, i, key, false); k != nil {
 			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
 		if i < shapesFrom {
