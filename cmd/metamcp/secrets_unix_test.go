@@ -4,13 +4,15 @@ package main
 
 import (
 	"bytes"
-	"io"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/term"
+
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // TestSecretPrompt: what is typed is taken and not shown.
@@ -35,16 +37,13 @@ func TestSecretPrompt(t *testing.T) {
 		value <- v
 	}()
 	// The terminal shows what is typed until the prompt has turned that off.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		now, err := term.GetState(int(tty.Fd()))
-		if err == nil && *now != *before {
-			break
+	testkit.Eventually(t, time.Minute, func() error {
+		if now, err := term.GetState(int(tty.Fd())); err != nil || *now == *before {
+			return fmt.Errorf("the terminal still shows what is typed (%v)", err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the terminal still shows what is typed")
-		}
-	}
-	if _, err := io.WriteString(terminal, "hush-hush\n"); err != nil {
+		return nil
+	})
+	if _, err := terminal.WriteString("hush-hush\n"); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -58,7 +57,7 @@ func TestSecretPrompt(t *testing.T) {
 	if now, err := term.GetState(int(tty.Fd())); err != nil || *now != *before {
 		t.Errorf("the terminal is not as it was: %v", err)
 	}
-	if _, err := io.WriteString(tty, "END"); err != nil {
+	if _, err := tty.WriteString("END"); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

@@ -205,14 +205,11 @@ func (r *rule) find(spans []span, all *rules, b []byte, lo, hi int) []span {
 	// A match that ends where the part does might be longer, or be none: its
 	// end may be the end of the text only by this part.
 	m := re.FindSubmatchIndex(b[lo:hi])
-	for {
-		if m != nil && lo+m[1] == hi && hi < len(b) && hi-lo < most {
+	for m != nil {
+		if lo+m[1] == hi && hi < len(b) && hi-lo < most {
 			hi = min(len(b), hi+more)
 			m = re.FindSubmatchIndex(b[lo:hi])
 			continue
-		}
-		if m == nil {
-			return spans
 		}
 		start, end := r.secret(m)
 		start, end = lo+start, lo+end
@@ -222,7 +219,7 @@ func (r *rule) find(spans []span, all *rules, b []byte, lo, hi int) []span {
 			next = end
 			spans = append(spans, span{start, end, r.marker})
 			if r.id == "kubernetes-secret-yaml" {
-				spans = furtherData(spans, b, start, end, r.marker)
+				spans = furtherData(spans, b, end, r.marker)
 			}
 		}
 		lo = max(next, lo+m[0]+1)
@@ -231,6 +228,7 @@ func (r *rule) find(spans []span, all *rules, b []byte, lo, hi int) []span {
 		}
 		m = re.FindSubmatchIndex(b[lo:hi])
 	}
+	return spans
 }
 
 // secret is the part of a match that has to go.
@@ -300,9 +298,8 @@ var dataLine = regexp.MustCompile(`^\s*\n[ \t]+[\w.-]+:[ \t]*["']?([A-Za-z0-9+/]
 
 // furtherData appends what stands below the first value of a Secret of
 // Kubernetes.
-func furtherData(spans []span, b []byte, start, end int, mark string) []span {
+func furtherData(spans []span, b []byte, end int, mark string) []span {
 	const longest = 64 << 10
-	_ = start
 	for {
 		m := dataLine.FindSubmatchIndex(b[end:min(len(b), end+longest)])
 		if m == nil {

@@ -272,7 +272,8 @@ func (w *walker) ahead(i int) (a about) {
 // isBase64 takes the slash with and without the backslash that JSON allows.
 func isBase64(b []byte) bool {
 	for i, c := range b {
-		if !isAlnum(c) && c != '+' && c != '/' && c != '=' && !(c == '\\' && i+1 < len(b) && b[i+1] == '/') {
+		slash := c == '\\' && i+1 < len(b) && b[i+1] == '/'
+		if !isAlnum(c) && c != '+' && c != '/' && c != '=' && !slash {
 			return false
 		}
 	}

@@ -258,12 +258,15 @@ func isHash(b []byte) bool {
 		}
 	}
 	for _, c := range b {
-		if c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' {
-			continue
+		if !isHexDigit(c) {
+			return false
 		}
-		return false
 	}
 	return true
+}
+
+func isHexDigit(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
 func isUUID(b []byte) bool {
@@ -276,7 +279,7 @@ func isUUID(b []byte) bool {
 			if c != '-' {
 				return false
 			}
-		} else if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+		} else if !isHexDigit(c) {
 			return false
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +28,11 @@ func ordinary(tb testing.TB) map[string][]byte {
 	const fromGo = 2 << 20
 	texts := map[string][]byte{}
 	var source, page bytes.Buffer
-	root := runtime.GOROOT()
+	found, err := exec.CommandContext(tb.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	root := strings.TrimSpace(string(found))
 	for _, dir := range []string{"src", "doc", "api", "misc"} {
 		_ = filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
@@ -52,7 +56,7 @@ func ordinary(tb testing.TB) map[string][]byte {
 			default:
 				return nil
 			}
-			if text, err := os.ReadFile(path); err == nil && to.Len() < fromGo {
+			if text, err := os.ReadFile(path); err == nil && to.Len() < fromGo { //nolint:gosec // nobody changes it meanwhile
 				_, _ = to.Write(text)
 			}
 			return nil
@@ -122,9 +126,8 @@ func TestOrdinaryTextsStay(t *testing.T) {
 		}
 	}
 	if total < least {
-		t.Skipf("this Go installation has only %d bytes of sources and pages", total)
+		t.Errorf("this Go installation has only %d bytes of sources and pages", total)
 	}
-	t.Logf("%d bytes", total)
 }
 
 func BenchmarkResult(b *testing.B) {

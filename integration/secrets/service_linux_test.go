@@ -1,3 +1,5 @@
+//go:build secretservice
+
 package secrets_test
 
 import (
@@ -15,7 +17,9 @@ import (
 const insideVariable = "METAMCP_TEST_SECRET_SERVICE"
 
 // TestSecretService is with a real Secret Service, that of GNOME, on a bus of
-// its own and with a home of its own; the user's keyring is not touched.
+// its own and with a home of its own; the user's keyring is not touched. It
+// needs dbus-run-session and gnome-keyring-daemon, so it has a tag; make
+// test-keyring runs it.
 func TestSecretService(t *testing.T) {
 	if dir := os.Getenv(insideVariable); dir != "" {
 		s := secrets.New(dir)
@@ -27,11 +31,6 @@ func TestSecretService(t *testing.T) {
 			t.Errorf("a removed one: %v", err)
 		}
 		return
-	}
-	for _, program := range []string{"dbus-run-session", "gnome-keyring-daemon"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed", program)
-		}
 	}
 	self, err := os.Executable()
 	if err != nil {

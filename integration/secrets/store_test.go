@@ -143,35 +143,6 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-func TestOpenToOthers(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there are no modes")
-	}
-	noKeyring(t)
-	s := secrets.New(t.TempDir())
-	set(t, s, "A", "hush-hush")
-	for _, mode := range []os.FileMode{0o644, 0o640, 0o602, 0o660} {
-		if err := os.Chmod(s.Path(), mode); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Get("A"); err == nil || !strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "hush") {
-			t.Errorf("mode %o: %v", mode, err)
-		}
-		if _, err := s.Set(t.Context(), "B", "x", false); err == nil {
-			t.Errorf("mode %o: it was written to", mode)
-		}
-	}
-	if err := os.Remove(s.Path()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(s.Path(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Get("A"); err == nil || !strings.Contains(err.Error(), "no file") {
-		t.Errorf("a folder: %v", err)
-	}
-}
-
 // TestManyAtOnce: no change of two processes, here stores, is lost.
 func TestManyAtOnce(t *testing.T) {
 	noKeyring(t)
@@ -196,7 +167,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // TestMockedKeyring is with the library's own mock in place of a keyring; a
-// real one is in TestSecretService.
+// real one is in TestSecretService, which has the build tag secretservice.
 func TestMockedKeyring(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
 	zalando.MockInit()

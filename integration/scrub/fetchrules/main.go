@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,9 +47,9 @@ type allowlist struct {
 }
 
 func main() {
-	log.SetFlags(0)
 	if err := run(); err != nil {
-		log.Fatal("fetchrules: ", err)
+		fmt.Fprintln(os.Stderr, "fetchrules:", err)
+		os.Exit(1)
 	}
 }
 
