@@ -1,10 +1,12 @@
-// Package scrub takes secrets out of what metamcp says: errors, logs, traces
-// and the ends of stderr that they quote. Results of tools are not touched,
-// they belong to the caller.
+// Package scrub takes secrets out of what metamcp and its servers say: results
+// of tools, errors, logs, traces and the ends of stderr that they quote.
 //
 // It knows secrets by value, from the configuration: see [New]. Beside these
-// it knows the shapes of common tokens, wherever they stand. docs/SECRETS.md
-// says what counts as a secret and what cannot be caught.
+// it knows how the tokens of services look: by shapes of its own (shapes.go),
+// and by the rules of gitleaks (rule.go), which are tried only where one of
+// their keywords stands and what is around it may be a secret (detect.go).
+// names.go says what is none all the same. docs/SECRETS.md says what counts as
+// a secret and what cannot be caught.
 package scrub
 
 import (
