@@ -38,8 +38,8 @@ type StartOptions struct {
 	Watchdog string
 }
 
-// TryServers starts the local servers of a configuration, asks each for its
-// tools and ends them all again. It reads and writes nothing of the state
+// TryServers starts the servers of a configuration, or connects to those behind a
+// URL, asks each for its tools and ends them all again. It reads and writes nothing of the state
 // folder, so that a host that runs with it is not disturbed. The starts are in
 // the order of the configuration; those that ctx did not leave time for have a
 // CANCELLED error. The error is an *[Error]: the runtime did not start, or did
@@ -49,7 +49,7 @@ func TryServers(ctx context.Context, cfg *config.Config, o StartOptions) (starts
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}
 	for _, spec := range cfg.Servers {
-		if spec.Err == nil && !spec.Disabled && spec.Transport == messages.TransportStdio && (o.Wanted == nil || o.Wanted(spec.Name)) {
+		if spec.Err == nil && !spec.Disabled && (o.Wanted == nil || o.Wanted(spec.Name)) {
 			starts = append(starts, doctor.Start{Spec: spec})
 		}
 	}

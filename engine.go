@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -57,11 +58,12 @@ type Options struct {
 
 // Engine is a running runtime.
 type Engine struct {
-	opts  Options
-	log   *slog.Logger
-	core  *actors.Engine
-	guard *watchdog.Host
-	logs  *childlog.Folder
+	opts   Options
+	log    *slog.Logger
+	core   *actors.Engine
+	guard  *watchdog.Host
+	remote *remote.Launcher
+	logs   *childlog.Folder
 
 	// config is the configuration in force. reload serialises those who
 	// replace it; readers need no lock.
@@ -163,7 +165,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	}
 	e.report(cfg)
 	e.core.UseEmbedder(e.embedder(cfg))
-	servers := usable(cfg.Servers)
+	servers := cfg.Servers
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
 		return err
 	}
@@ -240,28 +242,6 @@ func attributes(p config.Problem) []any {
 	return out
 }
 
-// usable gives servers that this version cannot run the reason to refuse with.
-func usable(specs []*messages.ServerSpec) []*messages.ServerSpec {
-	out := make([]*messages.ServerSpec, len(specs))
-	for i, spec := range specs {
-		out[i] = usable1(spec)
-	}
-	return out
-}
-
-func usable1(spec *messages.ServerSpec) *messages.ServerSpec {
-	if spec.Err != nil || spec.Transport == messages.TransportStdio {
-		return spec
-	}
-	own := *spec
-	own.Err = &Error{
-		Code: messages.CodeConfiguration, Server: spec.Name,
-		Message: "remote servers are not supported by this version of metamcp yet (" + spec.Source + ")",
-		Hint:    "Use the server's stdio form where there is one, or connect the client to it directly.",
-	}
-	return &own
-}
-
 func poolSettings(p config.PoolSettings) supervision.PoolSettings {
 	return supervision.PoolSettings{
 		Pool: supervision.PoolConfig{
@@ -332,17 +312,17 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	var settings []string // that changed
-	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: usable(cfg.Servers), Drain: cfg.Settings.DrainTimeout}
+	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: cfg.Servers, Drain: cfg.Settings.DrainTimeout}
 	for _, a := range config.Diff(old, cfg) {
 		switch a := a.(type) {
 		case config.ServerAdded:
-			change.Added = append(change.Added, usable1(a.Server))
+			change.Added = append(change.Added, a.Server)
 		case config.ServerRemoved:
 			change.Removed = append(change.Removed, a.Server.Name)
 		case config.ServerChanged:
-			change.Changed = append(change.Changed, usable1(a.New))
+			change.Changed = append(change.Changed, a.New)
 		case config.ServerUpdated:
-			change.Updated = append(change.Updated, usable1(a.New))
+			change.Updated = append(change.Updated, a.New)
 		case config.PoolChanged:
 			p := poolSettings(a.New)
 			change.Settings = &p
@@ -377,6 +357,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.watcher.Stop()
 	}
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
+	e.remote.Close()
 	if e.guard != nil {
 		e.guard.Close()
 	}

@@ -7,12 +7,17 @@ import (
 	"github.com/metamcp/metamcp/integration/child"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/watchdog"
 	"github.com/metamcp/metamcp/messages"
 )
 
-// stdioLauncher lets the connections start child processes.
-type stdioLauncher struct{ l *child.Launcher }
+// launchers let the connections start child processes and reach servers behind
+// URLs.
+type launchers struct {
+	local  *child.Launcher
+	remote *remote.Launcher
+}
 
 func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	opts := child.Options{Parse: parseFrame, Logs: e.logs, Log: e.log}
@@ -27,12 +32,24 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stdioLauncher{l}, nil
+	r, err := remote.NewLauncher(remote.Options{Parse: parseFrame, Log: e.log})
+	if err != nil {
+		return nil, err
+	}
+	e.remote = r
+	return launchers{l, r}, nil
 }
 
 // Launch implements actors.Launcher.
-func (s stdioLauncher) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
-	p, err := s.l.Launch(spec, instance, ear)
+func (s launchers) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
+	if spec.Transport != messages.TransportStdio {
+		k, err := s.remote.Launch(spec, ear)
+		if err != nil {
+			return nil, err
+		}
+		return remoteLink{k}, nil
+	}
+	p, err := s.local.Launch(spec, instance, ear)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +67,19 @@ func (l stdioLink) Sendv(head, body, tail []byte) error {
 	return linkError(l.Process.Sendv(head, body, tail))
 }
 
+// remoteLink is a server behind a URL as a connection sees it.
+type remoteLink struct{ *remote.Link }
+
+// Send implements actors.Link.
+func (l remoteLink) Send(line []byte) error { return linkError(l.Link.Send(line)) }
+
+// Sendv implements actors.Link.
+func (l remoteLink) Sendv(head, body, tail []byte) error {
+	return linkError(l.Link.Sendv(head, body, tail))
+}
+
 func linkError(err error) error {
-	if errors.Is(err, child.ErrBacklog) {
+	if errors.Is(err, child.ErrBacklog) || errors.Is(err, remote.ErrBacklog) {
 		return actors.ErrBacklog
 	}
 	return err

@@ -69,6 +69,10 @@ func (c *connection) onExitDue(ctx *kernel.Context, m *exitDue) {
 // lost declares the child dead with what is known of its end.
 func (c *connection) lost(ctx *kernel.Context) {
 	r := c.run
+	if told := evident(nil); errors.As(r.eofErr, &told) {
+		c.fail(ctx, told.Evidence()) // a server without a process
+		return
+	}
 	ev := messages.Evidence{Exit: r.exit, EOF: r.eof}
 	if !errors.Is(r.eofErr, io.EOF) {
 		ev.Err = r.eofErr // more telling than that the stream is over

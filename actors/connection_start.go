@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -70,7 +71,9 @@ func (r *run) abandon() Link {
 // Every child understands its own era's first message, but some legacy ones
 // die of a discover, hang on it, or count it as a fault; so a child of unknown
 // era is greeted with initialize, and asked to discover when it refuses that
-// or stays silent. What was learned is kept with the catalog entry.
+// or stays silent. What was learned is kept with the catalog entry. Over
+// Streamable HTTP nothing dies or hangs, so there the modern message comes first,
+// as the protocol wants it, and servers of both eras are spoken to in the newer.
 type handshake struct {
 	era      messages.Era // what requests are written in
 	learned  messages.Era // what the catalog knew
@@ -79,13 +82,15 @@ type handshake struct {
 	name     string
 	childVer string
 	instr    string
+	repeated bool              // the modern greeting was sent a second time
 	listen   bool              // the child announces changes of its tools by subscription
 	refused  map[string]string // what the child said to a greeting that it refused
 }
 
 // firstGreeting is the message that opens a run.
 func (c *connection) firstGreeting() string {
-	if c.hs.learned == messages.EraModern {
+	switch {
+	case c.hs.learned == messages.EraModern, c.hs.learned != messages.EraLegacy && c.spec.Transport == messages.TransportHTTP:
 		return methodDiscover
 	}
 	return methodInitialize
@@ -168,7 +173,11 @@ func (c *connection) onLaunched(ctx *kernel.Context, m *runLaunched) {
 	c.gauge.PID.Store(int64(m.link.Pid()))
 	c.gauge.Spawned()
 	if ctx.Tracing() {
-		ctx.Event("spawn", "pid "+strconv.Itoa(m.link.Pid()), 0)
+		if c.spec.Transport == messages.TransportStdio {
+			ctx.Event("spawn", "pid "+strconv.Itoa(m.link.Pid()), 0)
+		} else {
+			ctx.Event("connect", string(c.spec.Transport), 0)
+		}
 	}
 	if r.ending {
 		c.climb(ctx)
@@ -255,12 +264,32 @@ func (c *connection) greetingRefused(ctx *kernel.Context, method, other string, 
 	if f.Error != nil {
 		said = rpcErrorText(f.Error)
 	}
+	if method == methodDiscover && !c.hs.repeated && offersOurs(f.Error) {
+		c.hs.repeated = true
+		delete(c.hs.asked, method)
+		c.greet(ctx, method)
+		return
+	}
 	c.hs.refused[method] = method + " was refused: " + said
 	if _, both := c.hs.refused[other]; both {
 		c.fail(ctx, messages.Evidence{Text: c.hs.refused[methodInitialize] + "; " + c.hs.refused[methodDiscover]})
 		return
 	}
 	c.greet(ctx, other)
+}
+
+// offersOurs says whether a server refused a version and offers the very one that
+// it was asked in: what stands in front of it may have answered, or another part of
+// it, so the protocol has clients ask once more.
+func offersOurs(raw json.RawMessage) bool {
+	const unsupportedVersion = -32022
+	var e struct {
+		Code int64 `json:"code"`
+		Data struct {
+			Supported []string `json:"supported"`
+		} `json:"data"`
+	}
+	return json.Unmarshal(raw, &e) == nil && e.Code == unsupportedVersion && slices.Contains(e.Data.Supported, mcp.LATEST_PROTOCOL_VERSION)
 }
 
 func (c *connection) onProbeDue(ctx *kernel.Context, m *probeDue) {

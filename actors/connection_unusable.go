@@ -2,10 +2,12 @@ package actors
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -32,6 +34,11 @@ func (c *connection) onBroken(ctx *kernel.Context, m *runBroken) {
 	why := "it is no JSON-RPC message"
 	if m.why != nil {
 		why = m.why.Error()
+	}
+	if told := evident(nil); errors.As(m.why, &told) {
+		ctx.Event("refused", why, 0)
+		c.unusable(ctx, m.id, supervision.Describe(c.spec.Name, told.Evidence()))
+		return
 	}
 	ctx.Event("noise", m.line, 0)
 	c.unusable(ctx, m.id, &messages.Error{

@@ -45,6 +45,9 @@ type script struct {
 	backlog  func(line []byte) bool
 	stderr   []string
 	modern   bool // only server/discover opens the conversation
+	// refuseVersions is how often a start's server/discover is refused for its
+	// version.
+	refuseVersions int
 }
 
 const usualTools = `{"tools":[
@@ -133,9 +136,10 @@ type fakeLink struct {
 	wg      sync.WaitGroup
 
 	// Of the child's goroutine alone.
-	greeted  bool
-	page     int
-	deferred map[string]json.RawMessage // id by which a late answer is given
+	discovers int
+	greeted   bool
+	page      int
+	deferred  map[string]json.RawMessage // id by which a late answer is given
 }
 
 func poke(c chan struct{}) {
@@ -401,6 +405,10 @@ func (l *fakeLink) handle(m rpcLine) {
 	case methodDiscover:
 		if !l.sc.modern {
 			l.refuse(m.ID, "server/discover is not known here")
+			return
+		}
+		if l.discovers++; l.discovers <= l.sc.refuseVersions {
+			l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32022,"message":"not this version","data":{"supported":["2026-07-28"]}}}`)
 			return
 		}
 		l.greeted = true

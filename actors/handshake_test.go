@@ -54,6 +54,44 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// Over Streamable HTTP the modern greeting comes first, and once more where its
+// version was refused by a server that offers it.
+func TestRemoteHandshake(t *testing.T) {
+	overHTTP := func(s *messages.ServerSpec) { s.Transport = messages.TransportHTTP }
+	for _, tc := range []struct {
+		name        string
+		script      script
+		era         messages.Era // "": a start that fails
+		initializes int
+		discovers   int
+	}{
+		{"modern", script{strict: true, modern: true}, messages.EraModern, 0, 1},
+		{"legacy", script{strict: true}, messages.EraLegacy, 1, 1},
+		{"the version is refused once", script{strict: true, modern: true, refuseVersions: 1}, messages.EraModern, 0, 2},
+		{"the version is refused for ever", script{strict: true, modern: true, refuseVersions: 100}, "", 1, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add("a", &tc.script, overHTTP)
+			a := r.do("a", "do", doArgs{})
+			if tc.era == messages.EraUnknown {
+				r.wantCode(a, messages.CodeConnection)
+			} else {
+				r.wantResult(a)
+				if got := r.e.Catalog().Server("a").Toolset.Era; got != tc.era {
+					t.Errorf("learned era %q, want %q", got, tc.era)
+				}
+			}
+			if got := len(r.f.lines("a", methodInitialize)); got != tc.initializes {
+				t.Errorf("%d times initialize, want %d", got, tc.initializes)
+			}
+			if got := len(r.f.lines("a", methodDiscover)); got != tc.discovers {
+				t.Errorf("%d times server/discover, want %d", got, tc.discovers)
+			}
+		})
+	}
+}
+
 func TestLearnedEraIsUsedFirst(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("a", &script{strict: true, modern: true}, func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleEphemeral })

@@ -10,6 +10,13 @@ import (
 // ErrBacklog is what a link returns while too much is queued for its child.
 var ErrBacklog = errors.New("it does not read its input fast enough")
 
+// evident is an error of a transport that knows itself what a breaker should make
+// of it.
+type evident interface {
+	error
+	Evidence() messages.Evidence
+}
+
 // Launcher starts the transport of a connection. Launch may take as long as a
 // fork and an exec; a connection calls it from a worker. The number is unique
 // in this host and marks the process tree. The ear hears of the transport until
@@ -27,20 +34,23 @@ type Ear interface {
 	// Noise is a line that was no JSON-RPC.
 	Noise(line []byte)
 	// Broken is a line that was meant as the answer to the request with this
-	// id but cannot be used; line is its beginning.
+	// id but cannot be used; line is its beginning. A why that has an Evidence
+	// method tells what the server did instead of answering.
 	Broken(id json.RawMessage, line []byte, why error)
 	// TooLarge says that a message over the size cap was thrown away. id is
 	// that of the request which it answers, nil where that is not known.
 	TooLarge(id json.RawMessage)
 	// Drained says that lines had been queued for the child and none are now.
 	Drained()
-	// EOF says that no frame follows; exactly once.
+	// EOF says that no frame follows; exactly once. An err that has an Evidence
+	// method says all there is to say about the end.
 	EOF(err error)
 	// Exited says that the process was reaped; exactly once.
 	Exited(exit *messages.Exit)
 }
 
-// Link is the way to a running child. Its methods may be called from any
+// Link is the way to a running child, or to a server behind a URL: that has no
+// process of ours, so Pid is 0, Stderr empty, and its "tree" is the connection. Its methods may be called from any
 // goroutine; only TreeAlive, Signal and Release take longer than a moment.
 type Link interface {
 	// Send hands over one whole line and never blocks. ErrBacklog says that

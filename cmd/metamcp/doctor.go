@@ -18,7 +18,6 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/doctor"
 	"github.com/metamcp/metamcp/integration/scrub"
-	"github.com/metamcp/metamcp/messages"
 )
 
 // doctorFlags are the flags of one command.
@@ -184,8 +183,6 @@ func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags, secret
 			results = append(results, skipped(name, "it is turned off at "+spec.Source))
 		case !wanted[name]:
 			results = append(results, skipped(name, "it would start itself; see config.loop"))
-		case spec.Transport != messages.TransportStdio:
-			results = append(results, skipped(name, "it is a remote server; see config.unsupported"))
 		}
 	}
 	starts, err := metamcp.TryServers(ctx, p.Config, metamcp.StartOptions{

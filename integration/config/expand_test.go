@@ -63,14 +63,6 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"ab", "ba", 1}, {"abc", "abd", 1}, {"kitten", "sitting", 3}} {
-		if got := editDistance(tt.a, tt.b); got != tt.want {
-			t.Errorf("%q %q: %d", tt.a, tt.b, got)
-		}
-	}
 }
 
 func TestExpansionIsBounded(t *testing.T) {

@@ -13,9 +13,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/metamcp/metamcp/integration/secrets"
-	"github.com/metamcp/metamcp/messages"
 	"github.com/tailscale/hujson"
+
+	"github.com/metamcp/metamcp/integration/secrets"
+	"github.com/metamcp/metamcp/integration/spelling"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // FilesVariable names the files where no --config does, separated as PATH is.
@@ -279,7 +281,7 @@ func (b *builder) members(doc *document, root *hujson.Object) error {
 		default:
 			// Other programs keep their own things beside ours; only what is
 			// nearly one of our names is worth a word.
-			if c := nearest(name, topNames); c != "" && editDistance(strings.ToLower(name), strings.ToLower(c)) <= 2 {
+			if c := nearest(name, topNames); c != "" && spelling.Distance(strings.ToLower(name), strings.ToLower(c)) <= 2 {
 				b.warnings([]Problem{doc.problem(&m.Name, shorten(name)+" is not known and ignored", "did you mean "+c+"?")})
 			}
 		}

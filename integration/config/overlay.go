@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/spf13/pflag"
+
+	"github.com/metamcp/metamcp/integration/spelling"
 )
 
 // Overlay holds the settings that flags, or a program that embeds the host,
@@ -164,7 +166,7 @@ func applyVariables(s *Settings, env *environment) ([]Problem, error) {
 		// Other variables of that prefix belong to other parts of the program;
 		// only a slip of the finger is worth a word.
 		if strings.HasPrefix(p.key, "METAMCP_") && !slices.Contains(names, p.key) && len(p.key) <= 64 {
-			if c := nearest(p.key, names); c != "" && editDistance(p.key, c) <= 2 {
+			if c := nearest(p.key, names); c != "" && spelling.Distance(p.key, c) <= 2 {
 				warnings = appendBounded(warnings, Problem{
 					Message: fmt.Sprintf("the environment variable %s is not known and ignored", p.key),
 					Hint:    "did you mean " + c + "?",

@@ -106,21 +106,21 @@ func problems(list []config.Problem, status Status, why, none string) []Result {
 	return results
 }
 
-// unsupported names servers of kinds that cannot be run yet.
+// unsupported names what entries ask for and this version cannot do.
 func (p *Patient) unsupported() []Result {
 	var results []Result
 	for _, spec := range p.servers() {
-		if spec.Transport == messages.TransportStdio {
+		if len(p.Config.OAuth(spec.Name)) == 0 {
 			continue
 		}
 		results = append(results, Result{
-			Subject: spec.Name, Status: Fail, Found: fmt.Sprintf("%s: a remote server (%s)", spec.Source, spec.Transport),
-			Why: "This version of metamcp runs local servers only; calls of this one are refused.",
-			Fix: `Use the server's stdio form where there is one ("command" instead of "url"), or connect the client to it directly.`,
+			Subject: spec.Name, Status: Warn, Found: spec.Source + ": oauth settings",
+			Why: "This version of metamcp does not log in with OAuth by itself; a server that asks for it refuses.",
+			Fix: `Get a token by other means and put it into the entry's headers: "Authorization": "Bearer ${TOKEN}".`,
 		})
 	}
 	if results == nil {
-		return []Result{{Status: OK, Found: "all servers are of a kind that is supported"}}
+		return []Result{{Status: OK, Found: "all that the entries ask for is supported"}}
 	}
 	return results
 }

@@ -15,7 +15,7 @@ func TestConfiguration(t *testing.T) {
   "good": {"command": "x", "comand": 1},
   "unset": {"command": "x", "args": ["${NOT_THERE}"]},
   "off": {"command": "x", "url": "http://x", "disabled": true},
-  "remote": {"url": "https://example.com/mcp"}
+  "remote": {"url": "https://example.com/mcp", "oauth": {"clientId": "x"}}
 }, "metamcp": {"pool": {"poolSize": -1}}}`, 0o600)
 	results := examine(t, patientOf(t, dir, file), doctor.GroupConfiguration)
 	for _, w := range []want{
@@ -24,7 +24,7 @@ func TestConfiguration(t *testing.T) {
 		{"config.problem", "", doctor.Fail, file + ":", ""},
 		{"config.warning", "good", doctor.Warn, file + ":2:28: comand is not known", "did you mean command?"},
 		{"config.warning", "off", doctor.Warn, "both a command and a url", ""},
-		{"config.unsupported", "remote", doctor.Fail, file + ":5: a remote server", "stdio form"},
+		{"config.unsupported", "remote", doctor.Warn, file + ":5: oauth settings", "headers"},
 		{"config.loop", "", doctor.OK, "", ""},
 	} {
 		expect(t, results, w)

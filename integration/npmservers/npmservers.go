@@ -79,6 +79,24 @@ func CompilerDir(tb testing.TB) string {
 	return dir
 }
 
+// Conformance returns the command of the protocol's conformance suite: a Node.js
+// that is new enough for it, and its JavaScript entry; about 60 MB.
+func Conformance(tb testing.TB) (node, entry string) {
+	tb.Helper()
+	node, _ = DBHub(tb)
+	return node, existing(tb, filepath.Join(ConformanceDir(tb), "node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js"))
+}
+
+// ConformanceDir is [Dir] for the folder with the conformance suite.
+func ConformanceDir(tb testing.TB) string {
+	tb.Helper()
+	dir := filepath.Join(packageDir(tb), "conformance")
+	if err := install(tb.Context(), dir); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
 // DBHub returns the command of a dual-era server that answers server/discover:
 // a Node.js that is new enough for it, and its JavaScript entry. With the
 // arguments "--transport", "stdio", "--demo" it serves a small database out of

@@ -15,12 +15,18 @@ import (
 
 const buildTimeout = 10 * time.Minute
 
-// build is what this test process has built.
-var build struct {
-	mu   sync.Mutex
-	dir  string // made by Main
+// built is a binary that this test process has built, or failed to build.
+type built struct {
 	path string
 	err  error
+}
+
+// build is what this test process has built.
+var build struct {
+	mu    sync.Mutex
+	dir   string // made by Main
+	host  built
+	plain built
 }
 
 // Main runs the tests of a package that uses [Binary] and removes what was
@@ -44,21 +50,37 @@ func Main(m interface{ Run() int }) int {
 // the others wait. It may be called from any goroutine of a test.
 func Binary(tb testing.TB) string {
 	tb.Helper()
+	return once(tb, &build.host, "host", raceEnabled)
+}
+
+// PlainBinary is [Binary] without the race detector, for a test of what a host
+// leaves on disk, or how much it takes, when the detector makes that ten times
+// slower. What races a test may find, it does not find here.
+func PlainBinary(tb testing.TB) string {
+	tb.Helper()
+	if !raceEnabled {
+		return Binary(tb)
+	}
+	return once(tb, &build.plain, "plain", false)
+}
+
+func once(tb testing.TB, b *built, folder string, race bool) string {
+	tb.Helper()
 	build.mu.Lock()
 	defer build.mu.Unlock()
 	if build.dir == "" {
 		tb.Fatal("testkit.Binary needs a TestMain that calls testkit.Main")
 	}
-	if build.path == "" && build.err == nil {
-		build.path, build.err = buildBinary(build.dir, "./cmd/metamcp")
+	if b.path == "" && b.err == nil {
+		b.path, b.err = buildBinary(filepath.Join(build.dir, folder), "./cmd/metamcp", race)
 	}
-	if build.err != nil {
-		tb.Fatal(build.err)
+	if b.err != nil {
+		tb.Fatal(b.err)
 	}
-	return build.path
+	return b.path
 }
 
-func buildBinary(dir, pkg string) (string, error) {
+func buildBinary(dir, pkg string, race bool) (string, error) {
 	root, err := ModuleRoot()
 	if err != nil {
 		return "", err
@@ -68,13 +90,16 @@ func buildBinary(dir, pkg string) (string, error) {
 		path += ".exe"
 	}
 	args := []string{"build", "-buildvcs=false", "-o", path}
-	if raceEnabled {
+	if race {
 		args = append(args, "-race")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = root
+	if !race {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make vet` and `make build` compile it: the cache has it
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}

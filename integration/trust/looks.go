@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/metamcp/metamcp/integration/registry"
+	"github.com/metamcp/metamcp/integration/spelling"
 )
 
 // Names are judged by their first bytes; none that is genuine is longer.
@@ -81,30 +82,6 @@ func oddCharacters(text string) string {
 	return "the characters " + strings.Join(odd, ", ")
 }
 
-// distance counts insertions, deletions, changes and swaps of neighbours
-// between a and b, in bytes.
-func distance(a, b string) int {
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		next[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := row[j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			next[j] = min(row[j]+1, next[j-1]+1, change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				next[j] = min(next[j], before[j-2]+1)
-			}
-		}
-		before, row, next = row, next, before
-	}
-	return row[len(b)]
-}
-
 // near says whether a is b with slips of the finger; short words are too often
 // near each other by chance.
 func near(a, b string) bool {
@@ -119,7 +96,7 @@ func near(a, b string) bool {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return false
 	}
-	return distance(a, b) <= most
+	return spelling.Distance(a, b) <= most
 }
 
 // quote shows a name that nobody vouches for, hidden characters as escapes.

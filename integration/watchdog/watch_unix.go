@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/openfds"
 )
 
 // The descriptors of a watchdog; 0 to 2 are the null device.
@@ -22,7 +24,7 @@ const ready = 'r'
 // closes. It works with plain blocking reads, so that the process needs no
 // poller and next to no memory.
 func watch(hostID string, since uint64) {
-	closeFrom(lifeFD + 1)
+	openfds.CloseFrom(lifeFD + 1)
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	// From here on nothing but SIGKILL ends us early: the host waits for this.

@@ -217,24 +217,3 @@ func TestLandlockAlone(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
-
-// What the host has left open by mistake is closed.
-func TestCloseFrom(t *testing.T) {
-	var fds [2]int
-	if err := syscall.Pipe(fds[:]); err != nil {
-		t.Fatal(err)
-	}
-	high, err := unix.FcntlInt(uintptr(fds[0]), unix.F_DUPFD, 500)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeFrom(400)
-	if _, err := unix.FcntlInt(uintptr(high), unix.F_GETFD, 0); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("descriptor %d: %v", high, err)
-	}
-	if _, err := unix.FcntlInt(uintptr(fds[1]), unix.F_GETFD, 0); err != nil {
-		t.Errorf("a descriptor below: %v", err)
-	}
-	_ = syscall.Close(fds[0])
-	_ = syscall.Close(fds[1])
-}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/openfds"
 	"github.com/metamcp/metamcp/integration/sandbox"
 )
 
@@ -37,7 +38,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	// A value of our own keeps the runtime from reading the limits of its cgroup
 	// once a second, which it cannot do here, and breaks over.
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
-	closeFrom(3)
+	openfds.CloseFrom(3)
 	in = pollable(in)
 	p := &process{out: out}
 	meter := newMeter() // opens what it reads before nothing can be opened any more

@@ -1,4 +1,4 @@
-package watchdog
+package openfds
 
 import (
 	"strconv"
@@ -6,10 +6,11 @@ import (
 	"syscall"
 )
 
-// closeFrom closes the descriptors from first on: what the host inherited and
-// did not mark must not be held open by us. Those of the kernel's own kind are
-// left, since the runtime's poller is among them.
-func closeFrom(first int) {
+// CloseFrom closes the descriptors from first on: what the host inherited and
+// did not mark must not be held open by a helper of it. Those of the kernel's own
+// kind are left, since the runtime's poller is among them. Call it before anything
+// else of the process opens one.
+func CloseFrom(first int) {
 	const dir = "/proc/self/fd"
 	list, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,0 +1,242 @@
+package e2e_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/integration/npmservers"
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+// listening starts a server that takes its port from command's arguments or
+// environment, and waits until it accepts connections.
+func listening(t testing.TB, port string, command testkit.Command) *testkit.Process {
+	t.Helper()
+	p := testkit.StartCommand(t, command)
+	eventually(t, "the server listens", func() bool {
+		select {
+		case <-p.Exited():
+			t.Fatalf("the server ended: %s", p.Stderr)
+		default:
+		}
+		var d net.Dialer
+		conn, err := d.DialContext(t.Context(), "tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	})
+	return p
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t testing.TB) string {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// everythingOver starts server-everything behind a port.
+func everythingOver(t testing.TB, how, port string) *testkit.Process {
+	t.Helper()
+	return listening(t, port, testkit.Command{
+		Path: npmservers.Node(t), Args: []string{npmservers.Entry(t, npmservers.Everything), how}, Env: []string{"PORT=" + port},
+	})
+}
+
+// Real servers answer over HTTP what they answer over stdio, to the byte.
+func TestRemoteResultsAreThoseOfADirectConnection(t *testing.T) {
+	t.Parallel()
+	everything := func(how, path string, more ...string) func(testing.TB) map[string]any {
+		return func(t testing.TB) map[string]any {
+			port := freePort(t)
+			everythingOver(t, how, port)
+			entry := map[string]any{"url": "http://127.0.0.1:" + port + path}
+			for i := 0; i < len(more); i += 2 {
+				entry[more[i]] = more[i+1]
+			}
+			return entry
+		}
+	}
+	entries := map[string]func(t testing.TB) map[string]any{
+		"everything over Streamable HTTP":  everything("streamableHttp", "/mcp"),
+		"everything over SSE":              everything("sse", "/sse", "type", "sse"),
+		"everything over SSE, which shows": everything("sse", "/sse"),
+		"dbhub over Streamable HTTP": func(t testing.TB) map[string]any {
+			port := freePort(t)
+			node, dbhub := npmservers.DBHub(t)
+			listening(t, port, testkit.Command{Path: node, Args: []string{dbhub, "--transport", "http", "--port", port, "--demo"}})
+			return map[string]any{"url": "http://127.0.0.1:" + port + "/mcp"}
+		},
+	}
+	all := subjects(t)
+	for name, entry := range entries {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, s := range all {
+				if !strings.HasPrefix(name, s.name) {
+					continue
+				}
+				// Over HTTP a server of both eras is spoken to in the modern one.
+				bare := direct(t, s.entry(t), s.name == "dbhub")
+				via := host(t, servers{"x": entry(t)}, nil)
+				for _, c := range s.calls {
+					result, failure := bare.ask("tools/call", toolParams(c.tool, c.args))
+					viaResult, viaFailure := via.ask("tools/call", callParams("x", c.tool, c.args))
+					same(t, c.tool+c.args, result, viaResult)
+					same(t, c.tool+c.args, failure, viaFailure)
+				}
+				return
+			}
+			t.Fatal("nothing is compared")
+		})
+	}
+}
+
+// A server that was restarted knows nothing of the session: the next call makes
+// a new one. While it is gone, its class says so.
+func TestRemoteServerRestarts(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	p := everythingOver(t, "streamableHttp", port)
+	h := host(t, servers{"x": {"url": "http://127.0.0.1:" + port + "/mcp"}}, map[string]any{"pool": map[string]any{"cooldownMs": 1}})
+	echo := func() string {
+		result, failure := h.ask("tools/call", callParams("x", "echo", `{"message":"hello"}`))
+		return string(result) + string(failure)
+	}
+	if got := echo(); !strings.Contains(got, "Echo: hello") {
+		t.Fatal(got)
+	}
+	p.Signal(t, syscall.SIGKILL)
+	<-p.Exited()
+	if got := echo(); !strings.Contains(got, "SERVER_CONNECTION_ERROR") || !strings.Contains(got, "offline") {
+		t.Errorf("the server is gone: %s", got)
+	}
+	everythingOver(t, "streamableHttp", port)
+	eventually(t, "the server is reached again", func() bool { return strings.Contains(echo(), "Echo: hello") })
+}
+
+// goServer is a real server made with mcp-go, which speaks both eras.
+type goServer struct {
+	url     string
+	mcp     *server.MCPServer
+	waiting chan struct{} // a call of wait has begun
+	ended   chan struct{} // its context has ended
+	closed  chan string   // a session was given back
+}
+
+func newGoServer(t testing.TB) *goServer {
+	t.Helper()
+	g := &goServer{waiting: make(chan struct{}, 1), ended: make(chan struct{}, 1), closed: make(chan string, 10)}
+	hooks := &server.Hooks{}
+	hooks.AddOnUnregisterSession(func(_ context.Context, s server.ClientSession) { g.closed <- s.SessionID() })
+	g.mcp = server.NewMCPServer("go", "1", server.WithToolCapabilities(true), server.WithHooks(hooks))
+	g.mcp.AddTool(mcp.NewTool("wait"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		g.waiting <- struct{}{}
+		<-ctx.Done()
+		g.ended <- struct{}{}
+		return nil, ctx.Err()
+	})
+	handler := server.NewStreamableHTTPServer(g.mcp, server.WithStateful(true))
+	s := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
+		defer cancel()
+		_ = handler.Shutdown(ctx)
+		s.CloseClientConnections()
+		s.Close()
+	})
+	g.url = s.URL + "/mcp"
+	return g
+}
+
+func (g *goServer) event(t testing.TB, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen", what)
+	}
+}
+
+// What a server says on its own arrives, what is cancelled ends there, and at
+// the end of the host the session is given back.
+func TestRemoteServerOfMCPGo(t *testing.T) {
+	t.Parallel()
+	g := newGoServer(t)
+	h := host(t, servers{"go": {"url": g.url}}, nil)
+	if found := h.discover(`{"server":"go"}`); len(found.Tools) != 1 {
+		t.Fatalf("%+v", found)
+	}
+	g.mcp.AddTool(mcp.NewTool("later"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("late"), nil
+	})
+	eventually(t, "the new tool is found", func() bool { return len(h.discover(`{"server":"go"}`).Tools) == 2 })
+
+	id := h.request("tools/call", callParams("go", "wait", `{}`))
+	g.event(t, "the call", g.waiting)
+	h.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`))
+	g.event(t, "the end of the call", g.ended)
+
+	h.p.CloseStdin()
+	h.p.Wait(t, patience)
+	select {
+	case <-g.closed:
+	case <-time.After(patience):
+		t.Error("the session was not given back")
+	}
+}
+
+// What is wrong with a server behind a URL is said in words that help.
+func TestRemoteServersThatRefuse(t *testing.T) {
+	t.Parallel()
+	respond := func(status int, header, value, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(header, value)
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(s.Close)
+		return s.URL + "/mcp?key=s3cret-of-the-url"
+	}
+	h := host(t, servers{
+		"auth":     {"url": respond(401, "WWW-Authenticate", `Bearer realm="x"`, "")},
+		"busy":     {"url": respond(503, "Retry-After", "30", "try later")},
+		"page":     {"url": respond(200, "Content-Type", "text/html", "<html>")},
+		"internal": {"url": respond(307, "Location", "http://169.254.169.254/latest/meta-data", "")},
+		"nowhere":  {"url": "http://127.0.0.1:" + freePort(t) + "/mcp"},
+		"no-name":  {"url": "http://no-such-host.invalid/mcp"},
+	}, nil)
+	for name, want := range map[string][]string{
+		"auth": {"auth", "401"}, "busy": {"http", "503", "try later"}, "page": {"text/html"},
+		"internal": {"169.254.169.254", "put the new address into the url"}, "nowhere": {"offline", "refused"}, "no-name": {"offline", "no-such-host.invalid"},
+	} {
+		result, failure := h.ask("tools/call", callParams(name, "x", `{}`))
+		got := string(result) + string(failure)
+		for _, part := range append(want, "SERVER_CONNECTION_ERROR") {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: no %q in %s", name, part, got)
+			}
+		}
+		if strings.Contains(got, "s3cret-of-the-url") {
+			t.Errorf("%s tells the key of the URL: %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Error is why a server behind a URL could not be reached, or what it answered
+// instead of an answer. It never holds the query of a URL, which may be a key.
+type Error struct {
+	Status     int           // of HTTP; 0: there was no answer
+	RetryAfter time.Duration // 0: the server did not say
+	// Said is for people: what the server wrote, in one line, or what was wrong.
+	Said  string
+	Cause error
+}
+
+// Error returns what happened in one line.
+func (f *Error) Error() string {
+	switch {
+	case f.Status != 0 && f.Said != "":
+		return fmt.Sprintf("HTTP %d %s: %s", f.Status, http.StatusText(f.Status), f.Said)
+	case f.Status != 0:
+		return fmt.Sprintf("HTTP %d %s", f.Status, http.StatusText(f.Status))
+	case f.Said != "" && f.Cause != nil:
+		return f.Said + ": " + f.Cause.Error()
+	case f.Cause != nil:
+		return f.Cause.Error()
+	}
+	return f.Said
+}
+
+// Unwrap returns the cause.
+func (f *Error) Unwrap() error { return f.Cause }
+
+// Evidence is what a breaker makes a class of.
+func (f *Error) Evidence() messages.Evidence {
+	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said}
+	if f.Cause == nil && f.Status == 0 {
+		ev.Err = f
+	}
+	return ev
+}
+
+// refusal is the failure that an answer with an error status is.
+func refusal(resp *http.Response, body []byte) *Error {
+	f := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	if challenge := resp.Header.Get("WWW-Authenticate"); challenge != "" && resp.StatusCode == http.StatusUnauthorized {
+		scheme, _, _ := strings.Cut(challenge, " ")
+		f.Said = "it asks for " + oneLine([]byte(scheme)) + " authorization; "
+	}
+	if strings.Contains(resp.Header.Get("Content-Type"), "html") {
+		f.Said += "a page for people"
+		return f
+	}
+	f.Said += oneLine(body)
+	return f
+}
+
+// retryAfter reads the header of that name, RFC 9110 section 10.2.3.
+func retryAfter(value string, now time.Time) time.Duration {
+	const longest = 24 * time.Hour
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil && seconds > 0 {
+		return min(time.Duration(seconds)*time.Second, longest)
+	}
+	if at, err := http.ParseTime(value); err == nil && at.After(now) {
+		return min(at.Sub(now), longest)
+	}
+	return 0
+}
+
+// oneLine is the beginning of a body for people.
+func oneLine(body []byte) string {
+	const enough = 300
+	body = body[:min(len(body), enough)]
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(body), "\uFFFD"))), " ")
+}
+
+// unreachable is the failure that an error of the HTTP client is, without the
+// URL, whose query may be a secret.
+func unreachable(err error) *Error {
+	var f *Error
+	if errors.As(err, &f) {
+		return f
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &Error{Said: "the server closed the connection before it had answered", Cause: err}
+	}
+	return &Error{Cause: err}
+}
+
+func cancelled(err error) bool { return errors.Is(err, context.Canceled) }

@@ -1,0 +1,132 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// The defaults of [Options].
+const (
+	DefaultMaxMessage = 64 << 20
+	DefaultMaxQueue   = 64 << 20
+)
+
+// Options say how servers are reached. Parse is required.
+type Options struct {
+	// Parse takes one message apart into the members of f, which may slice it.
+	// It returns an error for what is no JSON-RPC message. It is called from many
+	// goroutines at once.
+	Parse func(text []byte, f *messages.Frame) error
+	// MaxMessage is the longest message that passes, in bytes; 0 means 64 MiB.
+	MaxMessage int
+	// MaxQueue is how many bytes may be on their way to one server before Send
+	// refuses more; 0 means 64 MiB.
+	MaxQueue int
+	// Reconnect is how long to wait before a stream that broke is opened again,
+	// where the server does not say; it doubles with each failure up to 30 s; 0
+	// means 1 s.
+	Reconnect time.Duration
+	// Transport makes the requests; nil: one with the proxy of the environment
+	// (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) and the system's certificates, to which
+	// SSL_CERT_FILE and SSL_CERT_DIR add.
+	Transport http.RoundTripper
+	// Log takes what has no other way to people; nil: the default one.
+	Log *slog.Logger
+}
+
+// Launcher opens links. It is safe for any goroutine.
+type Launcher struct {
+	o      Options
+	client *http.Client
+}
+
+// NewLauncher checks the options and fills in the defaults.
+func NewLauncher(o Options) (*Launcher, error) {
+	if o.Parse == nil {
+		return nil, errors.New("remote: Options.Parse is missing: nobody could read what the servers say")
+	}
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = DefaultMaxMessage
+	}
+	if o.MaxQueue <= 0 {
+		o.MaxQueue = DefaultMaxQueue
+	}
+	if o.Reconnect <= 0 {
+		o.Reconnect = time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Transport == nil {
+		o.Transport = newTransport()
+	}
+	return &Launcher{o: o, client: &http.Client{Transport: o.Transport, CheckRedirect: sameOrigin}}, nil
+}
+
+func newTransport() *http.Transport {
+	const (
+		dial      = 10 * time.Second
+		keepAlive = 30 * time.Second
+		idle      = 90 * time.Second
+	)
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: dial, KeepAlive: keepAlive}).DialContext,
+		TLSHandshakeTimeout:    dial,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    maxPosts,
+		IdleConnTimeout:        idle,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// sameOrigin follows a redirect only where the request stays what it is and the
+// origin too, from http to https apart: an answer of a server must not make its
+// host send credentials, or anything, to somewhere else.
+func sameOrigin(req *http.Request, via []*http.Request) error {
+	const most = 5
+	first := via[0]
+	switch {
+	case len(via) > most:
+		return &Error{Said: fmt.Sprintf("it redirects more than %d times", most)}
+	case req.Method != first.Method:
+		return &Error{Said: "it redirects to " + bare(req.URL) + " in a way that drops the request; put the new address into the url"}
+	case req.URL.Hostname() != first.URL.Hostname(), req.URL.Scheme != "https" && req.URL.Scheme != first.URL.Scheme,
+		req.URL.Scheme == first.URL.Scheme && req.URL.Port() != first.URL.Port():
+		return &Error{Said: "it redirects to " + bare(req.URL) + ", which is not where it was configured to be; if that is right, put the new address into the url"}
+	}
+	return nil
+}
+
+// bare is a URL without what may be secret.
+func bare(u *url.URL) string {
+	return u.Scheme + "://" + u.Host + u.EscapedPath()
+}
+
+// Close ends the connections that are kept for the next request. Links that are
+// open are not ended.
+func (l *Launcher) Close() { l.client.CloseIdleConnections() }
+
+// Launch makes a link to spec's URL. Nothing is sent yet: whether the server is
+// there shows with the first line. The error says that the URL is none.
+//
+// The caller must end the link with [Link.CloseInput] or [Link.Signal] and call
+// [Link.Release].
+func (l *Launcher) Launch(spec *messages.ServerSpec, ear Ear) (*Link, error) {
+	base, err := url.Parse(spec.URL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, fmt.Errorf("the url of %q is no http or https URL", spec.Name)
+	}
+	k := newLink(l, spec, base, ear)
+	if spec.Transport == messages.TransportSSE {
+		k.useSSE()
+	}
+	return k, nil
+}

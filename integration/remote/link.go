@@ -1,0 +1,361 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+const (
+	// maxPosts is how many requests are with one server at once; more wait here.
+	maxPosts = 256
+	// maxWaiting bounds the requests of one link, each of which has a goroutine.
+	maxWaiting = 16 << 10
+
+	methodInitialize  = "initialize"
+	methodInitialized = "notifications/initialized"
+	methodCancelled   = "notifications/cancelled"
+	methodDiscover    = "server/discover"
+	methodListChanged = "notifications/tools/list_changed"
+)
+
+// What Send reports; they are compared with errors.Is.
+var (
+	// ErrBacklog: too much is on its way to the server; nothing of the line was
+	// taken.
+	ErrBacklog = errors.New("the server does not take requests fast enough: too many are queued for it")
+	// ErrClosed: the link has ended, or failed, which EOF tells.
+	ErrClosed = errors.New("the connection to the server is closed")
+)
+
+// Ear is told what a server says and how the link ends. The methods are called
+// one at a time, none may block or call [Link.Release]; Send may be called from
+// within.
+type Ear interface {
+	// Frame is one JSON-RPC message. The frame belongs to the receiver.
+	Frame(f *messages.Frame)
+	// Flush follows each Frame.
+	Flush()
+	// Noise is the beginning of what came in the place of a message.
+	Noise(text []byte)
+	// Broken says that the request with this id has no answer, or one that is
+	// none; why may be a *[Error]. The slices belong to the receiver.
+	Broken(id json.RawMessage, text []byte, why error)
+	// TooLarge says that a message over the cap was thrown away; id is that of
+	// the request which it answers.
+	TooLarge(id json.RawMessage)
+	// EOF says that no more frames come, exactly once: io.EOF where the end was
+	// asked for, else a *[Error].
+	EOF(err error)
+	// Exited follows EOF.
+	Exited(exit *messages.Exit)
+}
+
+// Link is the way to one server. Its methods may be called from any goroutine.
+type Link struct {
+	l    *Launcher
+	spec *messages.ServerSpec
+	ear  Ear
+
+	ctx    context.Context //nolint:containedctx // the life of the link's goroutines
+	cancel context.CancelFunc
+	posts  chan struct{}
+	earMu  sync.Mutex // one call of ear at a time
+	work   sync.WaitGroup
+	done   chan struct{} // Exited was called
+	// renewing is taken by who makes a new session.
+	renewing chan struct{}
+
+	mu       sync.Mutex
+	base     *url.URL
+	sse      *sseState // nil: Streamable HTTP
+	session  string
+	version  string // of the protocol, once it is agreed upon
+	modern   bool
+	mirrors  map[string][]mirror // by tool
+	proven   bool                // the server has answered over Streamable HTTP
+	greeting []byte
+	gate     chan struct{} // closed once the server knows that it is initialized; nil: no need to wait
+	inflight map[string]*exchange
+	queued   int // bytes
+	ended    bool
+	endErr   error
+	asked    bool // for the end
+}
+
+// exchange is one line on its way, and the answer to it.
+type exchange struct {
+	line   []byte
+	id     json.RawMessage // nil: a notification, or an answer of ours
+	method string
+	params json.RawMessage
+	ctx    context.Context //nolint:containedctx // ends with the request
+	cancel context.CancelFunc
+}
+
+func newLink(l *Launcher, spec *messages.ServerSpec, base *url.URL, ear Ear) *Link {
+	k := &Link{
+		l: l, spec: spec, base: base, ear: ear, posts: make(chan struct{}, maxPosts),
+		done: make(chan struct{}), renewing: make(chan struct{}, 1), inflight: map[string]*exchange{},
+	}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	return k
+}
+
+// Pid returns 0: the process is somebody else's.
+func (k *Link) Pid() int { return 0 }
+
+// Stderr returns nothing: a server behind a URL has none for us.
+func (k *Link) Stderr() []string { return nil }
+
+// Sendv is [Link.Send] for a line in three parts.
+func (k *Link) Sendv(head, body, tail []byte) error {
+	line := make([]byte, 0, len(head)+len(body)+len(tail))
+	return k.Send(append(append(append(line, head...), body...), tail...))
+}
+
+// Send hands over one JSON-RPC message, with or without a final line feed, and
+// never blocks. The slice is handed over. Requests are sent side by side; none
+// overtakes the notification that the session is initialized. Cancelling a
+// request ends what waits for its answer.
+//
+// It returns [ErrBacklog] where too much is on its way, [ErrClosed] after the end.
+func (k *Link) Send(line []byte) error {
+	line = bytes.TrimRight(line, "\n")
+	var f messages.Frame
+	if err := k.l.o.Parse(line, &f); err != nil {
+		return err
+	}
+	x := &exchange{line: line, method: f.Method, params: f.Params}
+	if f.Method != "" {
+		x.id = f.ID
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.ended:
+		return ErrClosed
+	case k.queued > 0 && k.queued+len(line) > k.l.o.MaxQueue, len(k.inflight) >= maxWaiting:
+		return ErrBacklog
+	}
+	if f.Method == methodCancelled && k.abort(f.Params) {
+		return nil
+	}
+	x.ctx, x.cancel = context.WithCancel(k.ctx)
+	gate := k.gate
+	switch f.Method {
+	case methodInitialize:
+		k.greeting = line
+	case methodInitialized:
+		k.gate = make(chan struct{})
+	}
+	if x.id != nil {
+		k.inflight[string(x.id)] = x
+	}
+	k.queued += len(line)
+	opens := k.gate
+	k.work.Go(func() {
+		k.run(x, gate)
+		if x.method == methodInitialized {
+			k.awaitListening(k.listen())
+			close(opens)
+		}
+	})
+	return nil
+}
+
+// abort ends the request that a notification cancels, and says whether nothing
+// else is to be done: a modern server takes the end of the request as word. The
+// notification to a legacy one follows; what it still answers is not read.
+// k.mu is held.
+func (k *Link) abort(params json.RawMessage) bool {
+	var p struct {
+		ID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return k.modern
+	}
+	if x := k.inflight[string(p.ID)]; x != nil {
+		x.cancel()
+	}
+	return k.modern
+}
+
+// run sees one line through.
+func (k *Link) run(x *exchange, gate <-chan struct{}) {
+	defer k.forget(x)
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-x.ctx.Done():
+			return
+		}
+	}
+	// What is no request is short, and must not wait for requests: it may be
+	// the cancellation of one.
+	if x.id != nil {
+		select {
+		case k.posts <- struct{}{}:
+			defer func() { <-k.posts }()
+		case <-x.ctx.Done():
+			return
+		}
+	}
+	k.exchange(x)
+}
+
+func (k *Link) forget(x *exchange) {
+	x.cancel()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.queued -= len(x.line)
+	if k.inflight[string(x.id)] == x {
+		delete(k.inflight, string(x.id))
+	}
+}
+
+// waits says whether somebody still wants the answer to x.
+func (k *Link) waits(x *exchange) bool { return x.ctx.Err() == nil }
+
+// frame hands on one message and returns the request that it answers, which is
+// over then; nil: none.
+func (k *Link) frame(text []byte) *exchange {
+	f := &messages.Frame{Size: len(text)}
+	if err := k.l.o.Parse(text, f); err != nil {
+		k.noise(text)
+		return nil
+	}
+	var x *exchange
+	if f.Method == "" {
+		k.mu.Lock()
+		if x = k.inflight[string(f.ID)]; x != nil {
+			delete(k.inflight, string(f.ID))
+			k.learn(x, f)
+		}
+		k.mu.Unlock()
+	}
+	k.tell(f)
+	return x
+}
+
+func (k *Link) tell(f *messages.Frame) {
+	k.earMu.Lock()
+	defer k.earMu.Unlock()
+	k.ear.Frame(f)
+	k.ear.Flush()
+}
+
+func (k *Link) broken(id json.RawMessage, text []byte, why error) {
+	k.earMu.Lock()
+	defer k.earMu.Unlock()
+	k.ear.Broken(id, beginning(text), why)
+}
+
+func (k *Link) tooLarge(id json.RawMessage) {
+	k.earMu.Lock()
+	defer k.earMu.Unlock()
+	k.ear.TooLarge(id)
+}
+
+func (k *Link) noise(text []byte) {
+	k.earMu.Lock()
+	defer k.earMu.Unlock()
+	k.ear.Noise(beginning(text))
+}
+
+func beginning(text []byte) []byte {
+	const enough = 4 << 10
+	return bytes.Clone(text[:min(len(text), enough)])
+}
+
+// learn takes from an answer what later requests need. k.mu is held.
+func (k *Link) learn(x *exchange, f *messages.Frame) {
+	if len(f.Result) == 0 {
+		return
+	}
+	switch x.method {
+	case methodInitialize:
+		var res struct {
+			Version string `json:"protocolVersion"`
+		}
+		if json.Unmarshal(f.Result, &res) == nil {
+			k.version, k.modern = res.Version, false
+		}
+	case methodDiscover:
+		k.modern = true
+	case methodTools:
+		if k.modern {
+			f.Result = k.learnTools(x, f.Result)
+		}
+	}
+}
+
+// CloseInput ends the link: a session is given back, requests are let go.
+func (k *Link) CloseInput() { k.end(io.EOF, true) }
+
+// Signal ends the link like CloseInput; SignalKill does not wait for the server
+// to take the session back.
+func (k *Link) Signal(s messages.Signal) {
+	k.end(io.EOF, true)
+	if s == messages.SignalKill {
+		k.cancel()
+	}
+}
+
+// TreeAlive reports whether the link has not ended yet.
+func (k *Link) TreeAlive() bool {
+	select {
+	case <-k.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Release ends the link where it has not, and waits until nothing of it is left.
+// It must not be called from a method of the Ear.
+func (k *Link) Release() {
+	k.Signal(messages.SignalKill)
+	<-k.done
+}
+
+func (k *Link) fail(f *Error) { k.end(f, false) }
+
+// end ends the link, once.
+func (k *Link) end(err error, asked bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return
+	}
+	k.ended, k.endErr, k.asked = true, err, asked
+	for _, x := range k.inflight {
+		x.cancel()
+	}
+	go k.finish(asked && k.session != "")
+}
+
+// finish is the end of the link, in a goroutine of its own that nobody waits for
+// but Release.
+func (k *Link) finish(goodbye bool) {
+	if goodbye {
+		const patience = 2 * time.Second
+		ctx, cancel := context.WithTimeout(k.ctx, patience)
+		k.goodbye(ctx)
+		cancel()
+	}
+	k.cancel()
+	k.work.Wait()
+	k.earMu.Lock()
+	defer k.earMu.Unlock()
+	k.ear.EOF(k.endErr)
+	close(k.done)
+	k.ear.Exited(&messages.Exit{Requested: k.asked})
+}

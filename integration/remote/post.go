@@ -1,0 +1,355 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "MCP-Protocol-Version"
+	jsonType      = "application/json"
+	streamType    = "text/event-stream"
+)
+
+// exchange sends a line and reads what comes back.
+func (k *Link) exchange(x *exchange) {
+	for first := true; ; first = false {
+		if s := k.sseMode(); s != nil {
+			k.exchangeSSE(x, s)
+			return
+		}
+		session := k.sessionNow()
+		resp, err := k.post(x.ctx, k.base, x, session)
+		if err != nil {
+			k.lost(x, err)
+			return
+		}
+		again := k.answer(x, resp, session, first)
+		drain(resp)
+		if !again {
+			return
+		}
+	}
+}
+
+// lost ends the link for an error of the network, unless somebody wanted the
+// request to end.
+func (k *Link) lost(x *exchange, err error) {
+	if !k.waits(x) || cancelled(err) {
+		return
+	}
+	k.fail(unreachable(err))
+}
+
+// answer reads the response to a line. It reports, of the first attempt at most,
+// that the line is to be sent once more: the session is a new one, or the
+// transport is.
+func (k *Link) answer(x *exchange, resp *http.Response, session string, first bool) (again bool) {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode >= http.StatusBadRequest:
+		return k.refused(x, resp, kind, session, first)
+	case x.id == nil:
+		return false
+	}
+	k.mu.Lock()
+	k.proven = true
+	if x.method == methodInitialize {
+		k.session = resp.Header.Get(headerSession)
+	}
+	k.mu.Unlock()
+	switch kind {
+	case jsonType:
+		k.whole(x, resp.Body)
+	case streamType:
+		k.stream(x, resp.Body)
+	default:
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		k.broken(x.id, body, &Error{Said: fmt.Sprintf("it answered HTTP %d with %q where JSON or an event stream was due", resp.StatusCode, kind)})
+	}
+	return false
+}
+
+// whole reads an answer that is one JSON text.
+func (k *Link) whole(x *exchange, r io.Reader) {
+	limit := k.l.o.MaxMessage
+	body, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	switch {
+	case err != nil:
+		k.lost(x, err)
+		return
+	case len(body) > limit:
+		k.tooLarge(x.id)
+		return
+	}
+	if !k.frames(body, x) {
+		k.broken(x.id, body, errors.New("the body of the response does not answer the request"))
+	}
+}
+
+// frames hands on what a body or an event holds, and says whether the answer to x
+// was there.
+func (k *Link) frames(body []byte, x *exchange) (answered bool) {
+	for _, text := range batch(body) {
+		over := k.frame(text)
+		if over != nil && over != x {
+			over.cancel() // it waits elsewhere for what came here
+		}
+		answered = answered || over != nil && over == x
+	}
+	return answered
+}
+
+// batch takes apart what servers of 2025-03-26 may answer with.
+func batch(body []byte) []json.RawMessage {
+	var all []json.RawMessage
+	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' && json.Unmarshal(text, &all) == nil {
+		return all
+	}
+	return []json.RawMessage{body}
+}
+
+// refused takes an answer with an error status. JSON-RPC errors are answers; a
+// session that the server has forgotten is made anew; what speaks against the
+// server as a whole ends the link, anything else the request alone.
+func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, first bool) (again bool) {
+	const enough = 64 << 10
+	body, err := io.ReadAll(io.LimitReader(resp.Body, enough))
+	if err != nil {
+		k.lost(x, err)
+		return false
+	}
+	status := resp.StatusCode
+	if first && forgotten(status, body) && session != "" && x.method != methodInitialize {
+		if err := k.renew(x.ctx, session); err != nil {
+			k.lost(x, err)
+			return false
+		}
+		return true
+	}
+	if text := errorFor(x.id, body); text != nil && kind == jsonType && x.id != nil {
+		k.mu.Lock()
+		k.proven = true
+		k.mu.Unlock()
+		k.frames(text, x)
+		return false
+	}
+	f := refusal(resp, body)
+	k.mu.Lock()
+	proven := k.proven
+	k.mu.Unlock()
+	switch {
+	case !proven && x.method == methodInitialize && oldTransport(status):
+		return k.useSSE()
+	case x.id == nil:
+		return false // nobody waits, and what is wrong shows with the next request
+	case x.method == methodDiscover && otherEra(status):
+		k.broken(x.id, nil, f) // the older greeting follows
+	case !proven, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+		k.fail(f)
+	default:
+		k.broken(x.id, nil, f)
+	}
+	return false
+}
+
+// forgotten says whether a server refused since it does not know the session:
+// with 404, as the protocol has it, or as many servers do, with 400 and words. The
+// request was not looked at in either case.
+func forgotten(status int, body []byte) bool {
+	return status == http.StatusNotFound || status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
+}
+
+// otherEra says whether a server that answers the modern greeting so may know
+// the legacy one.
+func otherEra(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusTooManyRequests:
+		return false
+	}
+	return status < http.StatusInternalServerError
+}
+
+// oldTransport says whether a server that answers a POST so may be one that
+// knows HTTP+SSE only.
+func oldTransport(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+}
+
+// errorFor returns a body that is a JSON-RPC error as the answer to a request:
+// servers that refuse before they read the request do not know its id.
+func errorFor(id json.RawMessage, body []byte) []byte {
+	var e struct {
+		ID    json.RawMessage `json:"id"`
+		Error *struct {
+			Code    *int64  `json:"code"`
+			Message *string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &e) != nil || e.Error == nil || e.Error.Code == nil || e.Error.Message == nil {
+		return nil
+	}
+	if len(e.ID) > 0 && string(e.ID) != "null" {
+		return body
+	}
+	var raw struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &raw) != nil {
+		return nil
+	}
+	text := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	return append(append(append(text, `,"error":`...), raw.Error...), '}')
+}
+
+// drain reads the rest of a response, so that its connection can be used again,
+// unless that takes long.
+func drain(resp *http.Response) {
+	const (
+		enough   = 64 << 10
+		patience = 250 * time.Millisecond
+	)
+	timer := time.AfterFunc(patience, func() { _ = resp.Body.Close() })
+	_, _ = io.CopyN(io.Discard, resp.Body, enough)
+	timer.Stop()
+	_ = resp.Body.Close()
+}
+
+// post makes one request. The caller closes the body.
+func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(x.line))
+	if err != nil {
+		return nil, err
+	}
+	k.headers(req, session)
+	req.Header.Set("Content-Type", jsonType)
+	req.Header.Set("Accept", jsonType+", "+streamType)
+	name := subject(x)
+	k.mu.Lock()
+	modern := k.modern || x.method == methodDiscover
+	var list []mirror
+	if x.method == methodCall {
+		list = k.mirrors[name]
+	}
+	k.mu.Unlock()
+	if modern {
+		req.Header.Set(headerVersion, mcp.LATEST_PROTOCOL_VERSION)
+		if x.method != "" {
+			req.Header.Set("Mcp-Method", x.method)
+		}
+		if name != "" {
+			req.Header.Set("Mcp-Name", headerValue(name))
+		}
+		if len(list) > 0 {
+			setMirrors(req.Header, list, x.params)
+		}
+	}
+	return k.l.client.Do(req)
+}
+
+// headers sets what every request carries.
+func (k *Link) headers(req *http.Request, session string) {
+	req.Header.Set("User-Agent", "metamcp")
+	for name, value := range k.spec.Headers {
+		req.Header.Set(name, value)
+	}
+	if session != "" {
+		req.Header.Set(headerSession, session)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.version != "" {
+		req.Header.Set(headerVersion, k.version)
+	}
+}
+
+// subject is what a modern request has in its Mcp-Name.
+func subject(x *exchange) string {
+	var p struct {
+		Name string `json:"name"`
+		URI  string `json:"uri"`
+	}
+	switch x.method {
+	case methodCall, "prompts/get":
+		_ = json.Unmarshal(x.params, &p)
+		return p.Name
+	case "resources/read":
+		_ = json.Unmarshal(x.params, &p)
+		return p.URI
+	}
+	return ""
+}
+
+func (k *Link) sessionNow() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.session
+}
+
+// renew makes a new session where old is still the present one: the greeting is
+// sent again, and what the connection above knows of the tools is outdated. One
+// does it, the others wait for it.
+func (k *Link) renew(ctx context.Context, old string) error {
+	select {
+	case k.renewing <- struct{}{}:
+		defer func() { <-k.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	k.mu.Lock()
+	greeting, now := k.greeting, k.session
+	k.mu.Unlock()
+	if now != old {
+		return nil
+	}
+	hello := &exchange{line: greeting, method: methodInitialize, ctx: ctx}
+	resp, err := k.post(ctx, k.base, hello, "")
+	if err != nil {
+		return err
+	}
+	defer drain(resp)
+	if resp.StatusCode >= http.StatusBadRequest {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+		return refusal(resp, body)
+	}
+	session := resp.Header.Get(headerSession)
+	ready := &exchange{line: []byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}`), method: methodInitialized, ctx: ctx}
+	second, err := k.post(ctx, k.base, ready, session)
+	if err != nil {
+		return err
+	}
+	drain(second)
+	k.mu.Lock()
+	k.session = session
+	k.mu.Unlock()
+	k.listen()
+	k.tell(&messages.Frame{Method: methodListChanged})
+	return nil
+}
+
+// goodbye gives the session back. A server that does not want that says 405.
+func (k *Link) goodbye(ctx context.Context) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, k.base.String(), nil)
+	if err != nil {
+		return
+	}
+	k.headers(req, k.sessionNow())
+	resp, err := k.l.client.Do(req)
+	if err != nil {
+		return
+	}
+	drain(resp)
+}

@@ -1,0 +1,195 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+const (
+	// maxResumes is how often in a row a broken stream is opened again before
+	// the request that waits for it has no answer.
+	maxResumes = 5
+	// longestPause is the distance between attempts to open a stream.
+	longestPause = 30 * time.Second
+)
+
+// stream reads the events that answer x, and goes on where the server offers to
+// when they break off.
+func (k *Link) stream(x *exchange, body io.Reader) {
+	events := newEventReader(body, k.l.o.MaxMessage)
+	answered, err := k.events(events, x)
+	for resumes := 0; !answered && k.waits(x); {
+		if events.id == "" || resumes == maxResumes || k.isModern() {
+			k.unanswered(x, err)
+			return
+		}
+		resumes++
+		last := events.id
+		answered, err = k.resume(x, events, resumes)
+		if events.id != last {
+			resumes = 0
+		}
+	}
+}
+
+// resume asks for the rest of a stream after a pause, and reads it. The error is
+// io.EOF where the server has none.
+func (k *Link) resume(x *exchange, events *eventReader, attempt int) (answered bool, err error) {
+	if !pause(x.ctx, events.retry, k.l.o.Reconnect, attempt) {
+		return false, x.ctx.Err()
+	}
+	resp, err := k.get(x.ctx, k.base, events.id)
+	if err != nil {
+		return false, err
+	}
+	defer drain(resp)
+	if !isStream(resp) {
+		return false, io.EOF
+	}
+	events.goOn(resp.Body)
+	return k.events(events, x)
+}
+
+// isModern says that the server is of the era that has neither sessions nor
+// streams that go on.
+func (k *Link) isModern() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.modern
+}
+
+func isStream(resp *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return resp.StatusCode == http.StatusOK && kind == streamType
+}
+
+// unanswered ends a request whose stream is over: a stream that was closed in
+// order concerns the request alone.
+func (k *Link) unanswered(x *exchange, err error) {
+	if errors.Is(err, io.EOF) {
+		k.broken(x.id, nil, &Error{Said: "the stream ended before the answer came"})
+		return
+	}
+	k.lost(x, err)
+}
+
+// events hands on what comes until x is answered (nil: until the stream ends).
+func (k *Link) events(events *eventReader, x *exchange) (answered bool, _ error) {
+	for {
+		ev, err := events.next()
+		switch {
+		case err != nil:
+			return false, err
+		case ev.over && x != nil:
+			k.tooLarge(x.id)
+			return true, nil
+		case ev.over, ev.name != "" && ev.name != "message", len(ev.data) == 0:
+			continue
+		}
+		if k.frames(ev.data, x) {
+			return true, nil
+		}
+	}
+}
+
+// pause waits before an attempt, the longer the more have failed, and not at the
+// same moment as everybody else; what the server asked for is the least.
+func pause(ctx context.Context, asked, first time.Duration, attempt int) bool {
+	wait := min(first<<min(attempt-1, 10), longestPause)
+	if asked > 0 && attempt <= 1 {
+		wait = asked
+	} else {
+		wait = max(wait, asked)
+		wait += rand.N(wait/4 + 1) //nolint:gosec // spreads attempts, guards nothing
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (k *Link) get(ctx context.Context, from *url.URL, last string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	k.headers(req, k.sessionNow())
+	req.Header.Set("Accept", streamType)
+	req.Header.Set("Cache-Control", "no-store")
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	return k.l.client.Do(req)
+}
+
+// listen keeps the stream open in which a legacy server says what belongs to no
+// request, for as long as the session is the same. A server need not have one.
+// The channel is closed once the server has answered, however.
+func (k *Link) listen() <-chan struct{} {
+	answered := make(chan struct{})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended || k.modern || k.sse != nil {
+		close(answered)
+		return answered
+	}
+	session := k.session
+	k.work.Go(func() { k.hear(session, sync.OnceFunc(func() { close(answered) })) })
+	return answered
+}
+
+// awaitListening holds back the first requests until what they cause can be
+// heard, but not for a server that answers with its first event only.
+func (k *Link) awaitListening(answered <-chan struct{}) {
+	const enough = 250 * time.Millisecond
+	timer := time.NewTimer(enough)
+	defer timer.Stop()
+	select {
+	case <-answered:
+	case <-timer.C:
+	case <-k.ctx.Done():
+	}
+}
+
+func (k *Link) hear(session string, answered func()) {
+	defer answered()
+	events := newEventReader(nil, k.l.o.MaxMessage)
+	for attempt := 0; ; attempt++ {
+		if attempt > 0 && !pause(k.ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
+			return
+		}
+		resp, err := k.get(k.ctx, k.base, events.id)
+		answered()
+		if err != nil {
+			if k.ctx.Err() != nil {
+				return
+			}
+			continue // a request will tell if the server is gone
+		}
+		if !isStream(resp) {
+			drain(resp)
+			if resp.StatusCode >= http.StatusInternalServerError {
+				continue
+			}
+			return
+		}
+		events.goOn(resp.Body)
+		began := time.Now()
+		_, _ = k.events(events, nil)
+		_ = resp.Body.Close()
+		if time.Since(began) > longestPause {
+			attempt = 0 // it was a good one
+		}
+	}
+}
