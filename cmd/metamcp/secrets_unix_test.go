@@ -4,7 +4,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +38,11 @@ func TestSecretPrompt(t *testing.T) {
 	}()
 	// The terminal shows what is typed until the prompt has turned that off.
 	testkit.Eventually(t, time.Minute, func() error {
-		if now, err := term.GetState(int(tty.Fd())); err != nil || *now == *before {
-			return fmt.Errorf("the terminal still shows what is typed (%v)", err)
+		now, err := term.GetState(int(tty.Fd()))
+		if err == nil && *now == *before {
+			err = errors.New("the terminal still shows what is typed")
 		}
-		return nil
+		return err
 	})
 	if _, err := terminal.WriteString("hush-hush\n"); err != nil {
 		t.Fatal(err)
