@@ -36,7 +36,7 @@ TEST := $(GO) test $(RACE)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 # grpcnotrace leaves out gRPC's own debug page, which brings 7 MB of templates.
 .PHONY: build
@@ -108,6 +108,14 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMIN) "$$pkg"; \
 		done; \
 	done
+
+.PHONY: test-keyring
+test-keyring: ## test the store of secrets with a real keyring (gnome-keyring, dbus-run-session)
+	$(TEST) -tags secretservice -count=1 ./integration/secrets
+
+.PHONY: scrub-rules
+scrub-rules: ## fetch gitleaks' rules in the version that integration/scrub/fetchrules names
+	$(GO) generate ./integration/scrub
 
 .PHONY: clean
 clean: ## remove what was built and installed here

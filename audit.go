@@ -48,7 +48,7 @@ func (a *auditor) called(r *actors.CallReport) {
 	entry := audit.Entry{
 		Kind: audit.KindCall, Time: r.Started, Session: r.Call.Session, Request: r.Call.Trace,
 		Server: r.Call.Server, Tool: r.Call.Tool, Args: r.Call.Args, Outcome: r.Outcome, Duration: r.Took,
-		ResultBytes: r.Answer.PayloadBytes(),
+		ResultBytes: r.Answer.PayloadBytes(), Redacted: r.Answer.Redacted,
 	}
 	a.name(&entry)
 	if r.Answer.Err != nil {
@@ -58,11 +58,11 @@ func (a *auditor) called(r *actors.CallReport) {
 }
 
 // executed records one script; its calls are recorded by themselves.
-func (a *auditor) executed(run *messages.Run, r *messages.RunReport, outcome string, begun time.Time) {
+func (a *auditor) executed(run *messages.Run, r *messages.RunReport, outcome string, begun time.Time, redacted map[string]int) {
 	code, _ := json.Marshal(map[string]string{"code": run.Code}) // a string always marshals
 	entry := audit.Entry{
 		Kind: audit.KindExecute, Time: begun, Session: run.Session, Request: run.Trace, Tool: toolExecute,
-		Args: code, Outcome: outcome, Duration: time.Since(begun),
+		Args: code, Outcome: outcome, Duration: time.Since(begun), Redacted: redacted,
 	}
 	if r.Outcome != nil {
 		entry.ResultBytes = len(r.Outcome.Value)

@@ -129,7 +129,8 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	var cache *index.Cache
 	if st.StateDir != "" {
 		e.logs = childlog.NewFolder(filepath.Join(st.StateDir, "logs"), childlog.Options{
-			Scrub: func(line []byte) []byte { return e.secrets.Load().Bytes(line) },
+			Scrub:    func(line []byte) []byte { return e.secrets.Load().Bytes(line) },
+			NewScrub: func() func([]byte) []byte { return scrub.NewStream(e.secrets.Load).Line },
 		})
 		if st.CacheEnabled {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
@@ -154,10 +155,11 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
-		Scrub:     func(err *Error) *Error { return e.secrets.Load().Error(err) },
-		CallEnded: e.callEnded,
-		ScrubText: func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
-		ScrubJSON: func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
+		Scrub:      func(err *Error) *Error { return e.secrets.Load().Error(err) },
+		CallEnded:  e.callEnded,
+		ScrubText:  func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
+		ScrubJSON:  func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
+		ScrubFrame: e.scrubFrame,
 		GaveUp: func(reason any) {
 			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
 			close(e.gaveUp)
@@ -193,9 +195,29 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
+// scrubFrame takes secrets out of what a server says to its caller.
+func (e *Engine) scrubFrame(server string, f *messages.Frame) {
+	secrets := e.secrets.Load()
+	if secrets == nil {
+		return
+	}
+	if spec := e.Config().Server(server); spec != nil && spec.Unscrubbed {
+		return
+	}
+	for _, part := range []*json.RawMessage{&f.Result, &f.Error, &f.Params} {
+		var counts scrub.Counts
+		*part, counts = secrets.Result(*part)
+		f.Redacted = scrub.Add(f.Redacted, counts)
+	}
+}
+
 func (e *Engine) learnSecrets(cfg *config.Config) {
 	if cfg.Settings.Scrub {
-		e.secrets.Store(scrub.New(cfg.Servers))
+		stored := make(map[string]string, len(cfg.Secrets()))
+		for name, value := range cfg.Secrets() {
+			stored["secret:"+name] = value
+		}
+		e.secrets.Store(scrub.New(append([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers...)))
 		return
 	}
 	e.secrets.Store(nil)

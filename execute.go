@@ -21,8 +21,11 @@ type ExecuteOptions struct {
 
 // Result is a child's answer to a call.
 type Result struct {
-	// Raw is the child's result object, byte for byte.
+	// Raw is the child's result object, byte for byte but for secrets, in whose
+	// place [REDACTED:KIND] stands.
 	Raw json.RawMessage
+	// Redacted says how many secrets of which kind were taken out; nil: none.
+	Redacted map[string]int
 	// IsError is true where the tool itself reports a failure.
 	IsError bool
 }
@@ -167,7 +170,7 @@ func resultOf(call *messages.Call, a *messages.Answer) (Update, error) {
 	if flag := jsonrpc.Get(a.Result, "isError"); flag != nil {
 		head.IsError = string(flag) == "true"
 	}
-	return Update{Result: &Result{Raw: a.Result, IsError: head.IsError}}, nil
+	return Update{Result: &Result{Raw: a.Result, Redacted: a.Redacted, IsError: head.IsError}}, nil
 }
 
 // answerPort takes a call's one answer.

@@ -115,9 +115,15 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		return nil, err
 	}
 	port := &runPort{wake: make(chan struct{}, 1)}
+	clean := &scriptScrub{e: e}
+	port.clean = clean.text
+	begin := func(call *messages.Call) {
+		clean.called(call.Server)
+		span.BeginCall(call)
+	}
 	run := &messages.Run{
 		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers, Args: req.Args,
-		Cancelled: new(atomic.Bool), Reply: port, Begin: span.BeginCall,
+		Cancelled: new(atomic.Bool), Reply: port, Begin: begin,
 	}
 	begun := time.Now()
 	e.core.Run(run)
@@ -131,8 +137,9 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	}
 	outcome := runOutcome(report)
 	span.End(outcome)
+	clean.outcome(report)
 	if e.audit != nil {
-		e.audit.executed(run, report, outcome, begun)
+		e.audit.executed(run, report, outcome, begun, clean.counts)
 	}
 	if report.Err != nil {
 		return nil, report.Err
@@ -240,7 +247,8 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 
 // runPort collects what a run says, for the goroutine of Run.
 type runPort struct {
-	wake chan struct{} // capacity 1: there is something to see
+	wake  chan struct{}            // capacity 1: there is something to see
+	clean func(text string) string // takes the secrets out of a line; runs on Run's goroutine
 
 	// calls are those that are done. Nobody is woken for one: who tells of the
 	// progress looks now and then.
@@ -319,6 +327,7 @@ func (p *runPort) take(req *RunRequest) *messages.RunReport {
 	p.lines = nil
 	p.mu.Unlock()
 	for _, l := range lines {
+		l.Text = p.clean(l.Text)
 		if req.Console != nil {
 			req.Console(l)
 		}

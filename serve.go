@@ -8,6 +8,7 @@ import (
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -28,7 +29,10 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	defer e.clients.Delete(session.ID())
 	defer session.Close()
-	begin := time.AfterFunc(beginAfter, e.core.BeginSearch)
+	begin := time.AfterFunc(beginAfter, func() {
+		scrub.Prepare()
+		e.core.BeginSearch()
+	})
 	defer begin.Stop()
 	info, err := json.Marshal(map[string]string{"name": "metamcp", "version": e.opts.Version})
 	if err != nil {

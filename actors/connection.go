@@ -86,8 +86,9 @@ type connectionDeps struct {
 	// lists; vet is the verdict on one call, nil: it may go.
 	holding  func() bool
 	vet      func(call *messages.Call) *messages.Error
-	starts   chan struct{} // bounds concurrent starts
-	launches atomic.Uint64 // processes ever started: their number marks their trees
+	starts   chan struct{}                          // bounds concurrent starts
+	launches atomic.Uint64                          // processes ever started: their number marks their trees
+	scrub    func(server string, f *messages.Frame) // nil: frames stay
 }
 
 // pending is a call that the child has.

@@ -172,7 +172,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	delete(c.inflight, id)
 	c.handled++
 	c.answered++
-	a := &messages.Answer{More: f.More}
+	a := &messages.Answer{More: f.More, Redacted: f.Redacted}
 	switch {
 	case isObject(f.Result):
 		a.Result = f.Result

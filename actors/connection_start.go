@@ -121,7 +121,7 @@ func (c *connection) startRun() {
 	c.run = r
 	c.hs.asked, c.hs.refused = map[string]bool{}, map[string]string{}
 	sys, self, spec, deps := c.sys, c.self, c.spec, c.deps
-	ear := &earOf{c: c, run: r.n}
+	ear := &earOf{c: c, run: r.n, server: c.spec.Name}
 	n := r.n
 	c.sys.Go(func(wctx contextT) {
 		select {

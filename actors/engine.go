@@ -45,6 +45,10 @@ type Options struct {
 	ScrubText func(text []byte) []byte
 	// ScrubJSON does the same for a JSON text, which it does not change.
 	ScrubJSON func(raw json.RawMessage) json.RawMessage
+	// ScrubFrame takes secrets out of what a server says to its caller: its
+	// answer to a call, or progress of one. It runs on the goroutine that reads
+	// from the child; nil: frames stay as they are.
+	ScrubFrame func(server string, f *messages.Frame)
 	// Sandbox starts the processes in which scripts run; nil: none run.
 	Sandbox SandboxLauncher
 	// Provisioner finds and installs servers; nil: nobody does.
@@ -117,7 +121,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	deps := &connectionDeps{
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts:  make(chan struct{}, opts.MaxStarts),
-		holding: e.view.Holding, vet: e.vet,
+		holding: e.view.Holding, vet: e.vet, scrub: opts.ScrubFrame,
 	}
 	ready := make(chan error, 1)
 	root := &rootActor{

@@ -75,9 +75,10 @@ type Link interface {
 
 // earOf sends what one run of a child says to its connection.
 type earOf struct {
-	c    *connection
-	run  uint64
-	more bool // a frame of this burst may be held back
+	c      *connection
+	run    uint64
+	server string
+	more   bool // a frame of this burst may be held back
 }
 
 // What a run says to its connection. Frames come as *messages.Frame with the
@@ -129,8 +130,21 @@ type (
 
 func (e *earOf) Frame(f *messages.Frame) {
 	f.Instance = e.run
+	if scrub := e.c.deps.scrub; scrub != nil && isForCaller(f) {
+		scrub(e.server, f)
+	}
 	e.more = e.more || f.More
 	e.c.sys.Send(e.c.self, f)
+}
+
+// isForCaller says whether a frame goes to whoever made a call; the others are
+// the connection's own.
+func isForCaller(f *messages.Frame) bool {
+	if f.Method != "" {
+		return f.Method == methodProgress
+	}
+	id, ok := parseID(f.ID)
+	return ok && id < internalID
 }
 
 // Flush lets go what was held back for answers that were none.

@@ -104,6 +104,10 @@ type Answer struct {
 	RPCError json.RawMessage
 	// Err is our own failure to get either of them.
 	Err *Error
+	// Redacted says how many secrets of which kind were taken out of Result or
+	// RPCError, which otherwise are the child's byte for byte; nil: none. It is
+	// not changed.
+	Redacted map[string]int
 	// More says that further answers of the same child follow at once; see
 	// [Frame]. A port that can flush is told when the last one was lost.
 	More bool
@@ -134,6 +138,8 @@ type Frame struct {
 	Result   json.RawMessage
 	Error    json.RawMessage
 	Size     int // bytes of the whole line
+	// Redacted is that of the [Answer] which the frame becomes.
+	Redacted map[string]int
 	// More says that another message was read together with this one, so that
 	// what this one causes may be held back until the last of them.
 	More bool

@@ -73,9 +73,13 @@ type ServerSpec struct {
 	Description string
 	Tags        []string
 	Disabled    bool
+	// Unscrubbed says that what the server answers goes to its caller with the
+	// secrets that are in it.
+	Unscrubbed bool
 
 	// Filled are the host's variables that ${NAME} in the entry named, with
-	// what they hold: many of them are secrets. It is also there where Err is.
+	// what they hold: many of them are secrets. Those of ${secret:NAME} have
+	// that prefix. It is also there where Err is.
 	Filled map[string]string
 
 	// Source is "file:line" of the entry, for messages.

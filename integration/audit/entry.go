@@ -80,7 +80,9 @@ type Entry struct {
 	Duration    time.Duration
 	ResultBytes int // of the result as the child sent it
 	Retries     int // attempts after the first
-	Decision    *Decision
+	// Redacted says how many secrets of which kind were taken out of the result.
+	Redacted map[string]int
+	Decision *Decision
 
 	lost   uint64 // of a gap
 	found  string // of a start and a rotate: what was wrong with the chain

@@ -41,6 +41,7 @@ type Record struct {
 	DurationMs  float64         `json:"durationMs,omitempty"`
 	ResultBytes int             `json:"resultBytes,omitempty"`
 	Retries     int             `json:"retries,omitempty"`
+	Redacted    map[string]int  `json:"redacted,omitempty"`
 	Decision    *Decision       `json:"decision,omitempty"`
 	Lost        uint64          `json:"lost,omitempty"`   // of a gap: how many entries
 	Found       string          `json:"found,omitempty"`  // of a start or rotate: what was wrong with the chain
@@ -99,7 +100,7 @@ func (e *encoder) line(dst []byte, x *Entry, seq uint64, prev string) (line []by
 		Session: x.Session, Client: x.Client, Request: x.Request, Server: x.Server, Tool: x.Tool,
 		ArgsBytes: len(x.Args), Outcome: x.Outcome, Class: x.Class,
 		DurationMs:  float64(x.Duration.Microseconds()) / 1000,
-		ResultBytes: x.ResultBytes, Retries: x.Retries, Decision: x.Decision,
+		ResultBytes: x.ResultBytes, Retries: x.Retries, Redacted: x.Redacted, Decision: x.Decision,
 		Lost: x.lost, Found: x.found, Oldest: x.oldest, Prev: prev,
 	}
 	if len(x.Args) > 0 {

@@ -34,15 +34,19 @@ type Options struct {
 	// Scrub removes secrets from a line before it is kept anywhere. It may
 	// return its argument and must not retain it. Nil: nothing is removed.
 	Scrub func(line []byte) []byte
+	// NewScrub returns what does so with the lines of one child, in their order
+	// and on one goroutine, so that it may know those before. Nil: Scrub does.
+	NewScrub func() func(line []byte) []byte
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
 // Folder holds the logs of all servers. It is safe for any goroutine.
 type Folder struct {
-	dir   string
-	scrub func([]byte) []byte
-	now   func() time.Time
+	dir      string
+	scrub    func([]byte) []byte
+	newScrub func() func([]byte) []byte
+	now      func() time.Time
 
 	mu    sync.Mutex
 	files map[string]*file
@@ -55,17 +59,20 @@ func NewFolder(dir string, o Options) *Folder {
 	if o.Scrub == nil {
 		o.Scrub = func(line []byte) []byte { return line }
 	}
+	if o.NewScrub == nil {
+		o.NewScrub = func() func([]byte) []byte { return o.Scrub }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Folder{dir: dir, scrub: o.Scrub, now: o.Now, files: make(map[string]*file), open: list.New()}
+	return &Folder{dir: dir, scrub: o.Scrub, newScrub: o.NewScrub, now: o.Now, files: make(map[string]*file), open: list.New()}
 }
 
 // Open returns a log for one instance of a server. Instances of one server
 // share its file, where label tells their lines apart. Nothing is opened and
 // no buffer is held before the first byte. The caller closes the log.
 func (d *Folder) Open(server, label string) *Log {
-	l := &Log{folder: d, label: label}
+	l := &Log{folder: d, label: label, scrub: d.newScrub()}
 	if d.dir == "" {
 		return l
 	}

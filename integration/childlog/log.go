@@ -21,6 +21,7 @@ type Log struct {
 	folder *Folder
 	file   *file // nil: memory only
 	label  string
+	scrub  func([]byte) []byte // of the goroutine that writes
 
 	partial []byte // a line whose end has not come yet, at most maxLine and margin
 	cutting bool   // the rest of the current line is over the bound
@@ -61,7 +62,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		if i < 0 {
 			break
 		}
-		out = l.line(out, piece, l.cutting, now)
+		out = l.line(out, l.scrub, piece, l.cutting, now)
 		lines++
 		l.partial, l.cutting = l.partial[:0], false
 	}
@@ -102,18 +103,18 @@ func (l *Log) Note(text []byte) {
 	if cut {
 		text = text[:maxLine+margin]
 	}
-	l.flush(l.line(nil, bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), cut, l.folder.now().UTC()), 1)
+	l.flush(l.line(nil, l.folder.scrub, bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), cut, l.folder.now().UTC()), 1)
 }
 
 // line adds one complete line to the ring and to what goes to the file. cut
 // says that the rest of it is missing: its last bytes may be the beginning of
 // a secret, which nobody could recognize.
-func (l *Log) line(out, text []byte, cut bool, now time.Time) []byte {
+func (l *Log) line(out []byte, scrub func([]byte) []byte, text []byte, cut bool, now time.Time) []byte {
 	text = bytes.TrimRight(text, "\r")
 	if len(text) == 0 {
 		return out
 	}
-	text = l.folder.scrub(text)
+	text = scrub(text)
 	if cut {
 		text = text[:max(0, len(text)-margin)]
 	}
@@ -191,7 +192,7 @@ func (l *Log) Last() []string {
 // writes.
 func (l *Log) Finish() {
 	if len(l.partial) > 0 {
-		l.flush(l.line(nil, l.partial, l.cutting, l.folder.now().UTC()), 1)
+		l.flush(l.line(nil, l.scrub, l.partial, l.cutting, l.folder.now().UTC()), 1)
 	}
 	l.partial, l.cutting = nil, false
 }

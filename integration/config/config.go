@@ -34,6 +34,11 @@ type Config struct {
 	candidates []string
 	// fixed holds the content of files that can be read only once (pipes).
 	fixed map[string][]byte
+	// secrets are those of the store, secretFile is the store's file; "": none
+	// is asked for.
+	secrets     map[string]string
+	secretUsers map[string][]string
+	secretFile  string
 	// content is the hash of all that was read.
 	content [32]byte
 	// lock is the lock file of provisioned servers; "" where there is no state

@@ -123,6 +123,10 @@ func (e *entry) member(name string, v *hujson.Value) {
 		e.oauth = e.rawObject(name, v)
 	case "disabled":
 		s.Disabled, _ = e.boolean(e.doc, name, v)
+	case "scrub":
+		if on, ok := e.boolean(e.doc, name, v); ok {
+			s.Unscrubbed = !on
+		}
 	case "timeoutMs":
 		e.millis(name, v, &s.Timeout)
 	case "timeout":

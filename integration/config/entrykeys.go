@@ -56,6 +56,7 @@ var entryTable = []EntryKey{
 		}}}},
 	{Name: "maxInstances", Type: "integer", Default: "1", Min: 1, Max: maxInstances, Doc: "Connections that the server may have at once."},
 	{Name: "retry", Type: "safe, always or never", Default: "safe", Doc: "When a call that was lost in a crash is sent once more.", schema: stringSchema("enum", []any{"safe", "always", "never"})},
+	{Name: "scrub", Type: "boolean", Default: "true", Doc: "Remove secrets from what the server answers; metamcp.scrub must be on.", schema: map[string]any{"type": "boolean"}},
 	{Name: "description", Type: "string", Doc: "One line for mcp_discover.", schema: stringSchema()},
 	{Name: "tags", Type: "array of strings", Doc: "Words of yours, shown with the tools.", schema: schemaStrings},
 }

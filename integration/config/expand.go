@@ -12,6 +12,8 @@ type expander struct {
 	filled int // bytes of all values so far
 	// used are the variables that were resolved since somebody set it to nil.
 	used map[string]string
+	// secrets resolves ${secret:NAME}; nil: nothing can.
+	secrets *secretSource
 }
 
 const (
@@ -33,7 +35,8 @@ var editorVariables = []string{
 	"fileBasename", "fileDirname", "relativeFile", "lineNumber", "selectedText", "defaultBuildTask",
 }
 
-// expand replaces ${VAR}, ${VAR:-default} and ${env:VAR}; $${ stands for ${.
+// expand replaces ${VAR}, ${VAR:-default}, ${env:VAR} and ${secret:NAME}; $${
+// stands for ${.
 // What a variable holds is not looked at again.
 func (e *expander) expand(s string) (string, error) {
 	if e == nil || !strings.Contains(s, "${") {
@@ -77,10 +80,13 @@ func (e *expander) expand(s string) (string, error) {
 // resolve returns the value for what stands between the braces.
 func (e *expander) resolve(inner string) (string, error) {
 	name, fallback, hasDefault := strings.Cut(inner, ":-")
-	name = strings.TrimPrefix(name, "env:")
 	if hasDefault && strings.Contains(fallback, "${") {
 		return "", &variableError{fmt.Sprintf("the default of ${%s:-…} holds another ${", shorten(name)), "defaults are plain text; a variable in them is not resolved"}
 	}
+	if secret, ok := strings.CutPrefix(name, secretPrefix); ok {
+		return e.secret(secret, fallback, hasDefault)
+	}
+	name = strings.TrimPrefix(name, "env:")
 	if prefix, _, scoped := strings.Cut(name, ":"); scoped {
 		return "", editorError(name, prefix)
 	}
@@ -107,6 +113,27 @@ func (e *expander) resolve(inner string) (string, error) {
 		fmt.Sprintf("the environment variable %s is not set", name),
 		fmt.Sprintf("set it where the host is started, or write ${%s:-default}", name),
 	}
+}
+
+// secret returns the value of a secret of the store.
+func (e *expander) secret(name, fallback string, hasDefault bool) (string, error) {
+	if e.secrets == nil {
+		return "", &variableError{fmt.Sprintf("${%s%s} cannot be used here", secretPrefix, shorten(name)), "write the value itself, or an environment variable as ${NAME}"}
+	}
+	value, ok, err := e.secrets.resolve(name)
+	switch {
+	case err != nil:
+		return "", err
+	case ok:
+		if e.used == nil {
+			e.used = map[string]string{}
+		}
+		e.used[secretPrefix+name] = value
+		return value, nil
+	case hasDefault:
+		return fallback, nil
+	}
+	return "", &variableError{fmt.Sprintf("the secret %s is not stored", shorten(name)), "store it: metamcp secrets set " + shorten(name)}
 }
 
 func editorError(name, prefix string) error {

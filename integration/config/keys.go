@@ -135,7 +135,7 @@ var keyTable = []Key{
 	{Path: "telemetry.toolLimit", Flag: "telemetry-tools", Type: TypeInt, Default: "200", Min: 0, Max: 10_000, Restart: true,
 		Doc: "Tools that metrics tell apart by name; further ones count as one, and 0 names none.", ref: func(s *Settings) any { return &s.Telemetry.ToolLimit }},
 	{Path: "scrub", Flag: "scrub", Type: TypeBool, Default: "true",
-		Doc: "Remove secrets from errors and logs.", ref: func(s *Settings) any { return &s.Scrub }},
+		Doc: "Remove secrets from results, errors, logs, traces and the audit log.", ref: func(s *Settings) any { return &s.Scrub }},
 	{Path: "skills", Flag: "skills", Type: TypeBool, Default: "true",
 		Doc: "Find skills (SKILL.md files) with mcp_discover.", ref: func(s *Settings) any { return &s.Skills }},
 	{Path: "stateDir", Flag: "state-dir", Type: TypePath, Default: "~/.metamcp", Restart: true,

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/integration/spelling"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -137,9 +139,9 @@ func (r *resolvedSources) choose() (paths, candidates []string) {
 }
 
 // hashContents covers everything that was read, failures included.
-func hashContents(contents []content) [32]byte {
+func hashContents(contents ...[]content) [32]byte {
 	h := sha256.New()
-	for _, c := range contents {
+	for _, c := range slices.Concat(contents...) {
 		_, _ = fmt.Fprintf(h, "%d:%s%d:", len(c.path), c.path, len(c.data)) // a hash takes every write
 		_, _ = h.Write(c.data)
 		if c.err != nil {
@@ -155,13 +157,14 @@ func failure(hint, format string, args ...any) error {
 
 // build makes the configuration from what was read.
 func (r *resolvedSources) build(contents []content, candidates []string) (*Config, error) {
+	stored := &secretSource{open: func() *secrets.Store { return secrets.New(r.stateDir(contents)) }}
 	b := &builder{
 		src: r,
 		cfg: &Config{
 			Settings: DefaultSettings(), candidates: candidates,
 			byName: map[string]*messages.ServerSpec{}, oauth: map[string]json.RawMessage{}, fixed: map[string][]byte{},
 		},
-		ex: &expander{lookup: r.env.lookup},
+		ex: &expander{lookup: r.env.lookup, secrets: stored},
 		at: map[string]place{},
 	}
 	for _, c := range contents {
@@ -179,8 +182,10 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 	}
 	cfg.Warnings = append(cfg.Warnings, warnings...)
 	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
-	b.provisioned(contents)
+	lock := b.provisioned()
 	b.guests()
+	cfg.secrets, cfg.secretUsers, cfg.secretFile = stored.found, stored.users, stored.file()
+	cfg.content = hashContents(contents, lock, stored.before)
 	cfg.Warnings = append(cfg.Warnings, strayRules(cfg)...)
 	if len(contents) == 0 {
 		without := "there are no servers"
@@ -347,9 +352,10 @@ func (b *builder) server(doc *document, name string, m *hujson.ObjectMember) {
 		spec: &messages.ServerSpec{Name: name, Source: doc.file + ":" + strconv.Itoa(line)},
 	}
 	if obj, ok := m.Value.Value.(*hujson.Object); ok {
-		b.ex.used = nil
+		b.ex.used, b.ex.secrets.user = nil, name
 		e.read(&m.Value, obj)
 		e.spec.Filled = b.ex.used
+		b.ex.secrets.user = ""
 	} else {
 		e.mismatch(doc, "the entry", &m.Value, "an object")
 	}

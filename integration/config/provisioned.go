@@ -21,17 +21,16 @@ func readLock(path string) []content {
 	return []content{c}
 }
 
-// provisioned adds the servers of the lock file behind all others, and notes
-// what the whole configuration was read from.
-func (b *builder) provisioned(contents []content) {
+// provisioned adds the servers of the lock file behind all others, and returns
+// what it read.
+func (b *builder) provisioned() (lock []content) {
 	cfg := b.cfg
-	var lock []content
 	if dir := cfg.Settings.StateDir; dir != "" {
 		cfg.lock = filepath.Join(dir, provisioned.FileName)
 		lock = readLock(cfg.lock)
 		b.locked(provisioned.Open(dir), &lock[0])
 	}
-	cfg.content = hashContents(append(contents[:len(contents):len(contents)], lock...))
+	return lock
 }
 
 func (b *builder) locked(l *provisioned.Lock, c *content) {

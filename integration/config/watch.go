@@ -36,6 +36,7 @@ type Watcher struct {
 	candidates []string // what is waited for while there is nothing to read
 	lock       string   // the lock file of provisioned servers, "" while none is known
 	fixed      map[string][]byte
+	secrets    string // the file of the store; "": no secret is asked for
 	content    [32]byte
 	stamps     []stamp
 	notify     *fsnotify.Watcher // nil where the system has none
@@ -84,6 +85,7 @@ func newWatcher(sources Sources, current *Config, changed func(*Config, error), 
 	}
 	if current != nil {
 		w.paths, w.candidates, w.fixed, w.content, w.lock = current.Files, current.candidates, current.fixed, current.content, current.lock
+		w.secrets = current.secretFile
 	} else {
 		w.paths, w.candidates = w.src.choose()
 	}
@@ -205,8 +207,11 @@ func (w *Watcher) watched() []string {
 	if len(files) == 0 {
 		files = w.candidates
 	}
-	if w.lock != "" {
-		files = append(files[:len(files):len(files)], w.lock)
+	files = slices.Clone(files)
+	for _, more := range []string{w.lock, w.secrets} {
+		if more != "" {
+			files = append(files, more)
+		}
 	}
 	return files
 }
@@ -261,7 +266,7 @@ func (w *Watcher) check(forced bool) {
 		paths, candidates = w.src.choose()
 	}
 	contents := readAll(paths, w.fixed, w.read)
-	hash := hashContents(append(contents[:len(contents):len(contents)], readLock(w.lock)...))
+	hash := hashContents(contents, readLock(w.lock), readSecrets(w.secrets))
 	if hash == w.content {
 		return
 	}
@@ -269,8 +274,8 @@ func (w *Watcher) check(forced bool) {
 	w.paths, w.candidates = paths, candidates
 	cfg, err := w.src.build(contents, candidates)
 	if err == nil {
-		// The lock file may be another one now, and was read anew.
-		w.content, w.lock = cfg.content, cfg.lock
+		// The lock file and the store may be others now, and were read anew.
+		w.content, w.lock, w.secrets = cfg.content, cfg.lock, cfg.secretFile
 	}
 	w.watchFolders()
 	w.call(cfg, err)

@@ -45,6 +45,7 @@ func (p *Patient) stateChecks() []Check {
 		check("state.space", func(context.Context) []Result { return []Result{space(dir)} }),
 		check("state.catalog", func(ctx context.Context) []Result { return []Result{p.catalog(ctx, filepath.Join(dir, "catalog"))} }),
 		check("state.audit", func(context.Context) []Result { return p.auditLog() }),
+		check("state.secrets", func(context.Context) []Result { return p.secrets(dir) }),
 		check("state.logs", func(ctx context.Context) []Result { return []Result{p.logs(ctx, dir)} }),
 	}
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // What an entry says or shows is a secret does not come back out, neither
-// in an answer nor on stderr nor in what is kept on disk, although the server
+// in an error nor in a result nor on stderr nor in what is kept on disk, although the server
 // prints it.
 func TestSecretsAreScrubbed(t *testing.T) {
 	t.Parallel()
-	const key, token = "correct-horse-battery-staple-77", "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	const key, token = "correct-horse-battery-staple-77", "ghp" + "_0123456789abcdefghijABCDEFGHIJ012345"
 	const told, filled, password, argument = "sk-verysecret-123456", "what-a-variable-held", "p4ssw0rd99", "behind-a-flag-1"
 	env := map[string]string{
 		"API_KEY": key, "GITHUB_TOKEN": token, "TOK": told, "VALUE": "${METAMCP_TEST_FILLED}", "DATABASE_URL": "postgres://u:" + password + "@h/db",
@@ -64,9 +64,16 @@ func TestSecretsAreScrubbed(t *testing.T) {
 		}
 		check("metamcp "+command, shown)
 	}
-	// What a tool says as its result is the tool's own affair.
-	if got := textOf(t, c.call("dies", "env", `{"name":"API_KEY"}`)); !strings.Contains(got, key) {
-		t.Errorf("a result was changed: %s", got)
+	for name, marker := range map[string]string{"API_KEY": "API_KEY", "GITHUB_TOKEN": "GITHUB_TOKEN", "TOK": "TOK", "DATABASE_URL": "DATABASE_URL"} {
+		answer := c.call("dies", "env", `{"name":"`+name+`"}`)
+		check("a result", answer)
+		if got := textOf(t, answer); !strings.Contains(got, "[REDACTED:"+marker+"]") {
+			t.Errorf("the result with %s: %s", name, got)
+		}
+	}
+	// What only may be a secret is needed by whoever works with a result.
+	if got := textOf(t, c.call("dies", "env", `{"name":"VALUE"}`)); !strings.Contains(got, filled) {
+		t.Errorf("the result with VALUE: %s", got)
 	}
 	c.p.CloseStdin()
 	c.p.Wait(t, patience)

@@ -80,6 +80,10 @@ func unescape(dst, body []byte) []byte {
 	}
 }
 
+// AppendUnescaped appends to dst what body, the text between the quotes of a
+// valid JSON string, stands for. Lone surrogates become U+FFFD.
+func AppendUnescaped(dst, body []byte) []byte { return unescape(dst, body) }
+
 // hex4 reads the four hexadecimal digits at the start of b.
 func hex4(b []byte) (rune, bool) {
 	if len(b) < 4 {

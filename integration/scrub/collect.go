@@ -74,7 +74,11 @@ func New(specs []*messages.ServerSpec) *Set {
 			}
 		}
 		for name, value := range spec.Filled {
-			if value != spec.Command { // a command that is not found has to be named
+			switch stored, ok := strings.CutPrefix(name, "secret:"); {
+			case ok:
+				c.add(stored, value, minLength, true)
+				c.within(stored, value)
+			case value != spec.Command: // a command that is not found has to be named
 				c.filled(name, value)
 			}
 		}
@@ -87,17 +91,37 @@ func New(specs []*messages.ServerSpec) *Set {
 	return c.set()
 }
 
-// collector is value → name of what is secret.
-type collector map[string]string
+// collector is what is secret, by its value.
+type collector map[string]found
 
-func (c collector) add(name, value string, least int) {
+// found is where a secret was found. certain says that it goes from results of
+// tools as well: there a word that only may be a secret, such as the name of a
+// user or of a project, is needed.
+type found struct {
+	name    string
+	certain bool
+}
+
+func (c collector) add(name, value string, least int, certain bool) {
 	value = strings.TrimSpace(value)
 	if len(value) < least || len(value) > longestValue || plainWords[strings.ToLower(value)] {
 		return
 	}
-	if old, ok := c[value]; !ok || name < old {
-		c[value] = name
+	old, ok := c[value]
+	if ok && old.name < name {
+		name = old.name
 	}
+	c[value] = found{name, old.certain || certain}
+}
+
+// certainWords end the names of variables, flags and headers that hold nothing
+// but secrets.
+var certainWords = regexp.MustCompile(`(?i)(key|token|(^|[_.-])tok|secret|passw(or)?d|passphrase|(^|[_.-])pass|pwd|credentials?|cookie|(^|[_.-])pat|(^|[_.-])auth|authorization|(^|[_.-])dsn|connection_?string|bearer|signature)$`)
+
+// isCertain says whether a value under a name goes from results, too: a word
+// that anybody may use does not.
+func isCertain(name, value string) bool {
+	return certainWords.MatchString(name) && isSecretValue([]byte(strings.TrimSpace(value)))
 }
 
 // named takes a variable.
@@ -112,7 +136,7 @@ func (c collector) byName(name, value string) {
 	case !secretName.MatchString(name) || publicName[name] || aboutSecret.MatchString(name):
 	case placeOfSecret.MatchString(name) && isPlace(value):
 	default:
-		c.add(name, value, minLength)
+		c.add(name, value, minLength, isCertain(name, value))
 	}
 }
 
@@ -121,7 +145,7 @@ func (c collector) filled(name, value string) {
 	c.named(name, value)
 	_, err := strconv.ParseFloat(value, 64)
 	if err != nil && !isPlace(value) && !plainVariable.MatchString(name) {
-		c.add(name, value, minUntold)
+		c.add(name, value, minUntold, false)
 	}
 }
 
@@ -166,18 +190,19 @@ func (c collector) header(name, value string) {
 	if publicHeader[strings.ToLower(name)] {
 		return
 	}
-	c.add(name, value, minLength)
+	certain := isCertain(name, value)
+	c.add(name, value, minLength, certain)
 	// The scheme is no part of the secret.
 	scheme, rest, ok := strings.Cut(value, " ")
 	if !ok {
 		return
 	}
-	c.add(name, rest, minLength)
+	c.add(name, rest, minLength, certain)
 	if strings.EqualFold(scheme, "basic") {
 		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil {
-			c.add(name, string(plain), minLength)
+			c.add(name, string(plain), minLength, true)
 			if _, password, ok := strings.Cut(string(plain), ":"); ok {
-				c.add(name, password, minLength)
+				c.add(name, password, minLength, isSecretValue([]byte(password)))
 			}
 		}
 	}
@@ -199,29 +224,29 @@ func (c collector) within(name, value string) {
 	for _, m := range assignment.FindAllStringSubmatch(value, -1) {
 		if !isPlace(m[2]) {
 			name := strings.TrimLeft(m[1], "-")
-			c.add(name, m[2], minLength)
+			c.add(name, m[2], minLength, isCertain(name, m[2]))
 			if plain, err := url.QueryUnescape(m[2]); err == nil {
-				c.add(name, plain, minLength)
+				c.add(name, plain, minLength, isCertain(name, plain))
 			}
 		}
 	}
 	if isToken(value) {
-		c.add(name, value, minUntold)
+		c.add(name, value, minUntold, true)
 	}
 }
 
 // userinfo takes a password, and the pair that Basic makes of it. address is
 // what follows ://.
 func (c collector) userinfo(name, address, password string) {
-	c.add(name, password, minLength)
+	c.add(name, password, minLength, isSecretValue([]byte(password)))
 	plain, err := url.PathUnescape(password)
 	if err != nil {
 		return
 	}
-	c.add(name, plain, minLength)
+	c.add(name, plain, minLength, isSecretValue([]byte(plain)))
 	if user, _, ok := strings.Cut(address, ":"); ok {
 		if user, err := url.PathUnescape(user); err == nil {
-			c.add(name, user+":"+plain, minUntold)
+			c.add(name, user+":"+plain, minUntold, true)
 		}
 	}
 }
@@ -263,19 +288,20 @@ func isToken(value string) bool {
 
 // set makes the Set of what was collected.
 func (c collector) set() *Set {
-	s := &Set{filter: shapeFilter, known: map[uint32][]secret{}}
-	written := map[string]string{}
-	for value, name := range c {
+	s := &Set{known: map[uint32][]secret{}}
+	written := map[string]found{}
+	for value, f := range c {
 		for _, w := range writings(value) {
-			if old, ok := written[w]; !ok || name < old {
-				written[w] = name
+			old, ok := written[w]
+			if ok && old.name < f.name {
+				f.name = old.name
 			}
+			written[w] = found{f.name, old.certain || f.certain}
 		}
 	}
-	for w, name := range written {
+	for w, f := range written {
 		key := keyOf([]byte(w))
-		s.filter.add(key)
-		s.known[key] = append(s.known[key], secret{[]byte(w), marker(name)})
+		s.known[key] = append(s.known[key], secret{[]byte(w), marker(f.name), f.certain})
 	}
 	for _, same := range s.known {
 		// A secret that begins with another one must go as a whole.

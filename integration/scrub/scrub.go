@@ -1,15 +1,18 @@
-// Package scrub takes secrets out of what metamcp says: errors, logs, traces
-// and the ends of stderr that they quote. Results of tools are not touched,
-// they belong to the caller.
+// Package scrub takes secrets out of what metamcp and its servers say: results
+// of tools, errors, logs, traces and the ends of stderr that they quote.
 //
 // It knows secrets by value, from the configuration: see [New]. Beside these
-// it knows the shapes of common tokens, wherever they stand. docs/SECRETS.md
-// says what counts as a secret and what cannot be caught.
+// it knows how the tokens of services look: by shapes of its own (shapes.go),
+// and by the rules of gitleaks (rule.go), which are tried only where one of
+// their keywords stands and what is around it may be a secret (detect.go).
+// names.go says what is none all the same. docs/SECRETS.md says what counts as
+// a secret and what cannot be caught.
 package scrub
 
 import (
 	"bytes"
 	"slices"
+	"sync/atomic"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -18,14 +21,17 @@ import (
 // never changes. A nil Set, as for "scrub": false, takes nothing out. All
 // methods are safe for any goroutine.
 type Set struct {
-	filter filter
+	// filter passes the beginnings of all that is looked for. It is made when
+	// the first text comes, since that takes some milliseconds.
+	filter atomic.Pointer[filter]
 	known  map[uint32][]secret // by their first three bytes, longest first
 }
 
 // secret is a known value, and what is written in its place.
 type secret struct {
-	value  []byte
-	marker string
+	value   []byte
+	marker  string
+	certain bool // it goes from results, too
 }
 
 // span is a part of a text that has to go.
@@ -61,6 +67,24 @@ func (s *Set) Bytes(b []byte) []byte {
 	return s.without(b, spans)
 }
 
+// Counted is Text for what a tool or a script says to its caller: what may be
+// no secret stays, as in [Set.Result]. It says what it took out.
+func (s *Set) Counted(text string) (string, Counts) {
+	if s == nil || len(text) < keyLength {
+		return text, nil
+	}
+	b := []byte(text)
+	spans := withoutExamples(s.appendFound(nil, b, true), b)
+	if len(spans) == 0 {
+		return text, nil
+	}
+	counts := Counts{}
+	for _, sp := range merge(slices.Clone(spans)) {
+		count(counts, kindOf(sp.marker), 1)
+	}
+	return string(s.without(b, spans)), counts
+}
+
 // Error returns a copy of err without secrets.
 func (s *Set) Error(err *messages.Error) *messages.Error {
 	if s == nil || err == nil {
@@ -78,23 +102,107 @@ func (s *Set) Error(err *messages.Error) *messages.Error {
 	return &own
 }
 
-// find returns the parts that have to go, by their start. They may overlap.
-func (s *Set) find(b []byte) (spans []span) {
+// find returns the parts that have to go. They may overlap.
+func (s *Set) find(b []byte) []span { return s.appendFound(nil, b, false) }
+
+// appendFound is find; certain leaves out what only may be a secret.
+func (s *Set) appendFound(spans []span, b []byte, certain bool) []span {
 	if len(b) < keyLength {
-		return nil
+		return spans
 	}
-	shapesFrom := 0 // a token has no token within
-	key := uint32(b[0])<<8 | uint32(b[1])<<16
+	var (
+		r          = allRules()
+		sc         *scan
+		shapesFrom = 0 // a token has no token within
+	)
+	passes := s.passes()
+	key := uint32(b[0]|foldBit)<<8 | uint32(b[1]|foldBit)<<16
 	for i := range len(b) - keyLength + 1 {
-		key = key>>8 | uint32(b[i+2])<<16
-		if !s.filter.has(key) {
+		key = key>>8 | uint32(b[i+2]|foldBit)<<16
+		if !passes.has(key) {
 			continue
 		}
-		for _, k := range s.known[key] {
-			if bytes.HasPrefix(b[i:], k.value) {
-				spans = append(spans, span{i, i + len(k.value), k.marker})
-				break // the others are shorter
-			}
+		if k := s.knownAt(b, i, key, certain); k != nil {
+			spans = append(spans, span{i, i + len(k.value), k.marker})
+		}
+		spans, sc = sc.at(spans, b, r, i, key)
+		if i < shapesFrom {
+			continue
+		}
+		if found, ok := shapeAt(b, i, key); ok {
+			spans, shapesFrom = append(spans, found), found.end
+		}
+	}
+	return sc.end(spans, b, r)
+}
+
+func (s *Set) passes() *filter {
+	if f := s.filter.Load(); f != nil {
+		return f
+	}
+	f := shapeFilter()
+	for key := range s.known {
+		f.add(key)
+	}
+	s.filter.Store(&f) // whoever else made one made the same
+	return &f
+}
+
+// knownAt returns the longest known secret that stands at i, or nil.
+func (s *Set) knownAt(b []byte, i int, key uint32, certain bool) *secret {
+	list := s.known[key]
+	for j := range list {
+		if (list[j].certain || !certain) && bytes.HasPrefix(b[i:], list[j].value) {
+			return &list[j] // the others are shorter
+		}
+	}
+	return nil
+}
+
+// without returns b with markers in place of spans.
+func (s *Set) without(b []byte, spans []span) []byte {
+	// A marker beside the rest of the text could spell a secret again, for
+	// instance one that is itself a part of a marker.
+	const rounds = 4
+	for range rounds {
+		b = replace(b, spans)
+		if spans = s.findKnown(b, false); len(spans) == 0 {
+			return b
+		}
+	}
+	if b = []byte(marker("")); len(s.findKnown(b, false)) > 0 {
+		return nil
+	}
+	return b
+}
+
+// findKnown is find for the secrets of the configuration alone.
+func (s *Set) findKnown(b []byte, certain bool) (spans []span) {
+	passes := s.passes()
+	for i := range len(b) - keyLength + 1 {
+		key := keyOf(b[i:])
+		if !passes.has(key) {
+			continue
+		}
+		if k := s.knownAt(b, i, key, certain); k != nil {
+			spans = append(spans, span{i, i + len(k.value), k.marker})
+		}
+	}
+	return spans
+}
+
+// findPlain is find without the rules: the secrets of the configuration and the
+// shapes of our own, which need nothing of what stands around them.
+func (s *Set) findPlain(b []byte) (spans []span) {
+	passes := s.passes()
+	shapesFrom := 0
+	for i := range len(b) - keyLength + 1 {
+		key := keyOf(b[i:])
+		if !passes.has(key) {
+			continue
+		}
+		if k := s.knownAt(b, i, key, false); k != nil {
+			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
 		if i < shapesFrom {
 			continue
@@ -106,36 +214,11 @@ func (s *Set) find(b []byte) (spans []span) {
 	return spans
 }
 
-// without returns b with markers in place of spans.
-func (s *Set) without(b []byte, spans []span) []byte {
-	// A marker beside the rest of the text could spell a secret again, for
-	// instance one that is itself a part of a marker.
-	const rounds = 4
-	for range rounds {
-		b = replace(b, spans)
-		if spans = s.findKnown(b); len(spans) == 0 {
-			return b
-		}
-	}
-	if b = []byte(marker("")); len(s.findKnown(b)) > 0 {
-		return nil
-	}
-	return b
-}
-
-func (s *Set) findKnown(b []byte) []span {
-	return slices.DeleteFunc(s.find(b), func(sp span) bool { return sp.marker == "" || !s.isKnown(b[sp.start:sp.end]) })
-}
-
-func (s *Set) isKnown(value []byte) bool {
-	return slices.ContainsFunc(s.known[keyOf(value)], func(k secret) bool { return bytes.Equal(k.value, value) })
-}
-
-// replace puts one marker in place of parts that overlap.
-func replace(b []byte, spans []span) []byte {
+// merge sorts spans and makes one of those that overlap, in their place; the
+// longest gives its marker.
+func merge(spans []span) []span {
 	slices.SortStableFunc(spans, func(x, y span) int { return x.start - y.start })
-	out := make([]byte, 0, len(b)+len(spans)*16)
-	at := 0
+	out := spans[:0]
 	for i := 0; i < len(spans); {
 		whole, longest := spans[i], spans[i].end-spans[i].start
 		for i++; i < len(spans) && spans[i].start < whole.end; i++ {
@@ -144,8 +227,18 @@ func replace(b []byte, spans []span) []byte {
 				whole.marker, longest = spans[i].marker, n
 			}
 		}
-		out = append(append(out, b[at:whole.start]...), whole.marker...)
-		at = whole.end
+		out = append(out, whole)
+	}
+	return out
+}
+
+// replace puts one marker in place of parts that overlap.
+func replace(b []byte, spans []span) []byte {
+	out := make([]byte, 0, len(b)+len(spans)*16)
+	at := 0
+	for _, sp := range merge(spans) {
+		out = append(append(out, b[at:sp.start]...), sp.marker...)
+		at = sp.end
 	}
 	return append(out, b[at:]...)
 }
@@ -171,15 +264,18 @@ func marker(name string) string {
 // keyLength is how many bytes decide whether a place is looked at closely.
 const keyLength = 3
 
+// foldBit makes the letters of both cases one in a key.
+const foldBit = 0x20
+
 func keyOf(value []byte) uint32 {
-	return uint32(value[0]) | uint32(value[1])<<8 | uint32(value[2])<<16
+	return uint32(value[0]|foldBit) | uint32(value[1]|foldBit)<<8 | uint32(value[2]|foldBit)<<16
 }
 
 // filter says of three bytes whether anything begins with them. It may say yes
 // too often. Nearly all places of a text are passed with one look at it.
 type filter [1 << (filterBits - 6)]uint64
 
-const filterBits = 14
+const filterBits = 15
 
 func filterPlace(key uint32) uint32 { return key * 2654435761 >> (32 - filterBits) }
 

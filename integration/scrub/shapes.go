@@ -3,6 +3,7 @@ package scrub
 import (
 	"bytes"
 	"encoding/base64"
+	"sync"
 )
 
 // shape is how a service's tokens look: a prefix and so many characters.
@@ -12,6 +13,13 @@ type shape struct {
 	least, most  int    // characters behind the prefix
 	digits       int    // at least so many of them are digits; words have none
 }
+
+// What the shapes that need code of their own are called.
+const (
+	kindPassword      = "password"
+	kindAuthorization = "Authorization"
+	kindPrivateKey    = "private-key"
+)
 
 // longestToken bounds a token, and with it the work at one place.
 const longestToken = 1 << 10
@@ -62,8 +70,8 @@ var byKey = func() map[uint32][]shape {
 	return m
 }()
 
-// shapeFilter passes the beginnings of all shapes.
-var shapeFilter = func() (f filter) {
+// ownFilter passes the beginnings of the shapes here.
+var ownFilter = func() (f filter) {
 	for _, sh := range shapes {
 		f.add(keyOf([]byte(sh.prefix)))
 	}
@@ -73,9 +81,22 @@ var shapeFilter = func() (f filter) {
 	return f
 }()
 
+// shapeFilter passes the beginnings of all shapes, and the keywords of all
+// rules.
+var shapeFilter = sync.OnceValue(func() (f filter) {
+	f = ownFilter
+	for _, key := range allRules().keys {
+		f.add(key)
+	}
+	return f
+})
+
 // shapeAt returns the token that begins at i, or the one that what stands at i
 // introduces. key is keyOf(b[i:]).
 func shapeAt(b []byte, i int, key uint32) (span, bool) {
+	if !ownFilter.has(key) {
+		return span{}, false
+	}
 	if b[i] == userinfoStart[0] {
 		return userinfo(b, i)
 	}
@@ -159,7 +180,7 @@ func privateKey(b []byte, i int) (span, bool) {
 			end = stop + n + len(tail)
 		}
 	}
-	return span{i, i + end, marker("private-key")}, true
+	return span{i, i + end, marker(kindPrivateKey)}, true
 }
 
 // redacted is how every marker begins.
@@ -193,9 +214,9 @@ func userinfo(b []byte, i int) (span, bool) {
 	switch {
 	case at < 0 || bytes.HasPrefix(b[start:], redacted) || bytes.HasPrefix(b[colon+1:], redacted):
 	case colon >= 0 && at > colon+1:
-		return span{colon + 1, at, marker("password")}, true
+		return span{colon + 1, at, marker(kindPassword)}, true
 	case colon < 0 && at-start >= leastToken:
-		return span{start, at, marker("password")}, true
+		return span{start, at, marker(kindPassword)}, true
 	}
 	return span{}, false
 }
@@ -228,7 +249,7 @@ func authorization(b []byte, i int) (span, bool) {
 	}
 	token := b[start:end]
 	if word == "bearer" && len(token) >= leastBearer && digits > 0 || word == "basic" && len(token) >= leastBasic && isUserAndPassword(token) {
-		return span{start, end, marker("Authorization")}, true
+		return span{start, end, marker(kindAuthorization)}, true
 	}
 	return span{}, false
 }
@@ -236,7 +257,9 @@ func authorization(b []byte, i int) (span, bool) {
 // isUserAndPassword says whether token is user:password in base64, and not a
 // word of a sentence.
 func isUserAndPassword(token []byte) bool {
-	plain, err := base64.RawStdEncoding.AppendDecode(nil, bytes.TrimRight(token, "="))
+	var buf [longestToken]byte // a longer token is none
+	n, err := base64.RawStdEncoding.Decode(buf[:], bytes.TrimRight(token, "="))
+	plain := buf[:n]
 	if err != nil || bytes.IndexByte(plain, ':') < 0 {
 		return false
 	}
@@ -262,5 +285,13 @@ func contains(set string, c byte) bool {
 }
 
 func hasPrefixFold(b []byte, lower string) bool {
-	return len(b) >= len(lower) && bytes.EqualFold(b[:len(lower)], []byte(lower))
+	if len(b) < len(lower) {
+		return false
+	}
+	for i := range len(lower) {
+		if fold(b[i]) != lower[i] {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/metamcp/metamcp/integration/secrets"
+)
+
+// secretPrefix is how a variable names a secret of the store.
+const secretPrefix = "secret:"
+
+// secretSource resolves ${secret:NAME} for one load. The store is looked for
+// when the first one comes.
+type secretSource struct {
+	open  func() *secrets.Store
+	store *secrets.Store
+	// before is the store's file as it was before the first secret was read
+	// from it, so that a change since is seen.
+	before []content
+
+	found map[string]string // values by name
+	users map[string][]string
+	user  string // the entry that is being read; "": a setting
+}
+
+func (s *secretSource) resolve(name string) (value string, ok bool, err error) {
+	if err := secrets.CheckName(name); err != nil {
+		return "", false, &variableError{fmt.Sprintf("${%s%s} does not name a secret", secretPrefix, shorten(name)), err.Error()}
+	}
+	if s.users == nil {
+		s.users = map[string][]string{}
+	}
+	if list := s.users[name]; !slices.Contains(list, s.user) {
+		s.users[name] = append(list, s.user)
+	}
+	if value, ok := s.found[name]; ok {
+		return value, true, nil
+	}
+	if s.store == nil {
+		s.store = s.open()
+		s.before = readSecrets(s.store.Path())
+	}
+	value, err = s.store.Get(name)
+	switch {
+	case errors.Is(err, secrets.ErrNotFound):
+		return "", false, nil
+	case err != nil:
+		return "", false, &variableError{err.Error(), "metamcp doctor says more"}
+	}
+	if s.found == nil {
+		s.found = map[string]string{}
+	}
+	s.found[name] = value
+	return value, true, nil
+}
+
+// readSecrets reads the file of the store for the hash of what was read; "":
+// there is none.
+func readSecrets(path string) []content {
+	if path == "" {
+		return nil
+	}
+	return readAll([]string{path}, nil, readFile)
+}
+
+// file is that of the store; "": no secret was asked for.
+func (s *secretSource) file() string {
+	if s.store == nil {
+		return ""
+	}
+	return s.store.Path()
+}
+
+// stateDir finds out where the state folder will be: a secret may be asked for
+// before that is read. What is wrong with the settings is said later.
+func (r *resolvedSources) stateDir(contents []content) string {
+	s := DefaultSettings()
+	for _, c := range contents {
+		if !bytes.Contains(c.data, []byte("stateDir")) {
+			continue
+		}
+		doc, err := parseDocument(c.path, c.data)
+		if err != nil {
+			continue
+		}
+		root, ok := doc.root.Value.(*hujson.Object)
+		if !ok {
+			continue
+		}
+		for i := range root.Members {
+			if m := &root.Members[i]; memberName(m) == "metamcp" {
+				reader := settingsReader{doc: doc, ex: &expander{lookup: r.env.lookup}, s: &s}
+				reader.read(&m.Value)
+			}
+		}
+	}
+	_, _ = applyVariables(&s, r.env)
+	_ = r.overlay.apply(&s)
+	s.resolve(r.home, r.cwd)
+	return s.StateDir
+}
+
+// Secrets are the secrets of the store that the configuration asks for, with
+// their values. They are shared and read-only.
+func (c *Config) Secrets() map[string]string { return c.secrets }
+
+// SecretUsers returns who asks for which secret of the store, whether it is
+// there or not: names of servers, "" for a setting.
+func (c *Config) SecretUsers() map[string][]string { return c.secretUsers }

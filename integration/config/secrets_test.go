@@ -1,0 +1,129 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/secrets"
+)
+
+func store(t *testing.T, dir, name, value string) *secrets.Store {
+	t.Helper()
+	s := secrets.New(dir)
+	if _, err := s.Set(t.Context(), name, value, true); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSecrets(t *testing.T) {
+	w := newWorld(t)
+	store(t, filepath.Join(w.home, ".metamcp"), "GITHUB.pat", "hush-hush")
+	cfg := w.load(`{"mcpServers": {
+		"good": {"command": "x", "args": ["--token=${secret:GITHUB.pat}"], "env": {"A": "${secret:GITHUB.pat}", "B": "$${secret:GITHUB.pat}", "C": "${secret:NONE:-plain}"}},
+		"remote": {"url": "https://x.example", "headers": {"Authorization": "Bearer ${secret:GITHUB.pat}"}, "oauth": {"a": ["${secret:GITHUB.pat}"]}},
+		"missing": {"command": "x", "env": {"A": "${secret:NOT_THERE}"}},
+		"odd": {"command": "${secret:../x}"},
+		"off": {"command": "x", "disabled": true, "env": {"A": "${secret:NOT_THERE}"}}
+	}, "metamcp": {"search": {"embedderUrl": "https://${secret:GITHUB.pat}.example"}}}`)
+	good := cfg.Server("good")
+	if good.Err != nil || good.Args[0] != "--token=hush-hush" || !strings.Contains(strings.Join(good.Env, "\n"), "A=hush-hush\nB=${secret:GITHUB.pat}\nC=plain") {
+		t.Errorf("%+v", good)
+	}
+	if good.Filled["secret:GITHUB.pat"] != "hush-hush" || cfg.Secrets()["GITHUB.pat"] != "hush-hush" || len(cfg.Secrets()) != 1 {
+		t.Errorf("filled %v, all %v", good.Filled, cfg.Secrets())
+	}
+	if r := cfg.Server("remote"); r.Headers["Authorization"] != "Bearer hush-hush" || string(cfg.OAuth("remote")) != `{"a":["hush-hush"]}` {
+		t.Errorf("%+v, %s", r, cfg.OAuth("remote"))
+	}
+	if cfg.Settings.Search.EmbedderURL != "https://hush-hush.example" {
+		t.Errorf("a setting is %s", cfg.Settings.Search.EmbedderURL)
+	}
+	if err := cfg.Server("missing").Err; err == nil || !strings.Contains(err.Message, "the secret NOT_THERE is not stored") || !strings.Contains(err.Hint, "metamcp secrets set NOT_THERE") {
+		t.Errorf("a missing one: %v", err)
+	}
+	if err := cfg.Server("odd").Err; err == nil || !strings.Contains(err.Message, "does not name a secret") {
+		t.Errorf("no name: %v", err)
+	}
+	users := cfg.SecretUsers()
+	if got := strings.Join(users["GITHUB.pat"], ","); got != "good,remote," {
+		t.Errorf("it is used by %q", got)
+	}
+	if got := strings.Join(users["NOT_THERE"], ","); got != "missing,off" {
+		t.Errorf("it is used by %q", got)
+	}
+	if strings.Contains(texts(cfg.Problems)+texts(cfg.Warnings), "hush") {
+		t.Error("a value is in a message")
+	}
+}
+
+// TestSecretsFollowTheStateFolder: however it is set, and wherever in the files.
+func TestSecretsFollowTheStateFolder(t *testing.T) {
+	const server = `"mcpServers": {"a": {"command": "${secret:A}"}}`
+	for _, c := range []struct {
+		name, text string
+		env        string
+	}{
+		{"file", `{` + server + `, "metamcp": {"stateDir": "~/other"}}`, ""},
+		{"file and variable in it", `{` + server + `, "metamcp": {"stateDir": "${WHERE}/other"}}`, ""},
+		{"variable", `{` + server + `}`, "METAMCP_STATE_DIR=~/other"},
+		{"variable over file", `{` + server + `, "metamcp": {"stateDir": "~/third"}}`, "METAMCP_STATE_DIR=~/other"},
+	} {
+		w := newWorld(t)
+		w.env = append(w.env, "WHERE="+w.home)
+		if c.env != "" {
+			w.env = append(w.env, c.env)
+		}
+		store(t, filepath.Join(w.home, "other"), "A", "from-other")
+		if cfg := w.load(c.text); cfg.Server("a").Command != "from-other" {
+			t.Errorf("%s: %+v", c.name, cfg.Server("a"))
+		}
+	}
+}
+
+func TestSecretsThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	s := store(t, filepath.Join(w.home, ".metamcp"), "A", "hush-hush")
+	if err := os.WriteFile(s.Path(), []byte(`{"secrets": "hush`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := w.load(`{"mcpServers": {"a": {"command": "${secret:A}"}, "b": {"command": "b"}, "c": {"command": "${secret:A:-c}"}}}`)
+	for _, name := range []string{"a", "c"} {
+		if err := cfg.Server(name).Err; err == nil || !strings.Contains(err.Message, "damaged") || strings.Contains(err.Message, "hush") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if cfg.Server("b").Err != nil {
+		t.Errorf("another server: %v", cfg.Server("b").Err)
+	}
+}
+
+// TestWatchSecrets: a change of the store is one of the configuration that asks
+// for it.
+func TestWatchSecrets(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			w := newWorld(t)
+			state := filepath.Join(w.home, ".metamcp")
+			must(t, os.MkdirAll(state, 0o700))
+			src := w.sources(w.file("c.json", `{"mcpServers": {"a": {"command": "x", "env": {"A": "${secret:A}"}}}}`))
+			cfg, err := Load(src)
+			must(t, err)
+			if cfg.Server("a").Err == nil {
+				t.Fatal("a secret that is not there was found")
+			}
+			n := startWatching(t, src, cfg, mode.poll, mode.notify)
+			hash := cfg.Server("a").Hash
+			for _, value := range []string{"first", "other"} {
+				store(t, state, "A", value)
+				c := n.until(value, func(c change) bool { return c.err == nil && c.cfg.Secrets()["A"] == value })
+				if a := c.cfg.Server("a"); a.Err != nil || a.Hash == hash {
+					t.Errorf("with %s: %v, its hash did not change", value, a.Err)
+				}
+				hash = c.cfg.Server("a").Hash
+			}
+		})
+	}
+}

@@ -1,0 +1,358 @@
+package scrub
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// strongNames are what the name of a value ends with, without its separators
+// and in lower case, if the value is a secret whatever it looks like.
+var strongNames = []string{
+	"password", "passwd", "passphrase", "secret", "secretkey", "secretaccesskey", "clientsecret", "apikey", "apisecret", "apitoken",
+	"accesstoken", "refreshtoken", "authtoken", "bearertoken", "sessiontoken", "privatekey", "accesskey", "signingkey", "encryptionkey",
+	"authorization", "secrettoken", "personaltoken", "deploytoken", "bottoken", "usertoken", "webhooksecret", "masterkey", "authkey",
+}
+
+// strongEndings are words of which one ends each of the strongNames, however
+// its parts are separated.
+func strongEndings() []string {
+	return []string{"password", "passwd", "passphrase", "secret", "key", "token", "authorization"}
+}
+
+// credentialWords are what the name of a secret has somewhere in it; the first
+// strictWords of them are in the names of nothing else.
+var credentialWords = []string{"key", "token", "secret", "pass", "pwd", "auth", "cred", "api", "access", "private", "login", "sign"}
+
+const strictWords = 7
+
+// credentialName says whether a name that stands before a value, and whose
+// keyword begins at start, says that it is about a secret. A service's name
+// alone does not: what follows it are its ids, names and hashes.
+func credentialName(b []byte, start, value int) bool {
+	lo := start
+	for lo > 0 && start-lo < beforeAssignment && (isWord(b[lo-1]) || b[lo-1] == '.' || b[lo-1] == '-') {
+		lo--
+	}
+	for _, w := range credentialWords {
+		if indexFold(b[lo:value], w) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// indexFold finds a lower-case word whatever the case of the text.
+func indexFold(b []byte, word string) int {
+	for i := 0; i+len(word) <= len(b); i++ {
+		if fold(b[i]) == word[0] && hasPrefixFold(b[i:], word) {
+			return i
+		}
+	}
+	return -1
+}
+
+// strongName returns which of the strongNames a name ends with; "": none.
+func strongName(name []byte) string {
+	const longest = 48 // of what is looked at, from the end
+	var buf [longest]byte
+	n := len(buf)
+	for i := len(name) - 1; i >= 0 && n > 0; i-- {
+		switch c := name[i]; {
+		case isAlnum(c):
+			n--
+			buf[n] = fold(c)
+		case c != '_' && c != '-' && c != '.' && c != ' ':
+			return ""
+		}
+	}
+	clean := buf[n:]
+	if len(clean) == 0 || !strongEnds[clean[len(clean)-1]] {
+		return ""
+	}
+	for _, s := range strongNames {
+		if n := len(clean) - len(s); n >= 0 && string(clean[n:]) == s {
+			return s
+		}
+	}
+	return ""
+}
+
+// strongEnds are the last letters of the strongNames.
+var strongEnds = func() (ends [256]bool) {
+	for _, s := range strongNames {
+		ends[s[len(s)-1]] = true
+	}
+	return ends
+}()
+
+// isSecretValue says whether a value that stands under a strong name is a
+// secret, and no label, no example and no reference to where it is.
+func isSecretValue(v []byte) bool {
+	const (
+		least, most = 6, 8 << 10
+		sentence    = 32 // bytes from which words that are joined are none
+		word        = 20
+	)
+	if scheme, rest, ok := bytes.Cut(v, []byte(" ")); ok && onlyLetters(scheme) {
+		v = rest // Bearer, token
+	}
+	if len(v) < least || len(v) > most || isPlace(string(v)) || isPlaceholder(v) {
+		return false
+	}
+	letters, digits, others, mixed := 0, 0, 0, false
+	for i, c := range v {
+		switch {
+		case c <= ' ' || c == 0x7f:
+			return false
+		case c >= '0' && c <= '9':
+			digits++
+		case isAlnum(c):
+			letters++
+			mixed = mixed || i > 0 && c < 'a' != (v[i-1] < 'a') && isAlnum(v[i-1]) && i > 1
+		case c == '-' || c == '_' || c == '.':
+		default:
+			others++
+		}
+	}
+	switch {
+	case digits > 0 || others > 0:
+		return letters+digits+others >= least
+	case letters == len(v):
+		return mixed || len(v) >= word
+	}
+	return len(v) >= sentence
+}
+
+// isExample says whether what looks like a password in an address, or behind the
+// word Basic, is one that documentation writes. Results of tools hold a lot of
+// that.
+func isExample(mark string, v []byte) bool {
+	const shortest = 4
+	switch mark {
+	case marker(kindPassword):
+		switch strings.ToLower(string(v)) {
+		case "password", "passwd", "pass", "passw0rd", "mypassword", "mypass", "secret", "xxxxx", "example", "changeme", "postgres", "guest":
+			return true
+		}
+		return len(v) < shortest || isPlaceholder(v)
+	case marker(kindAuthorization):
+		return string(v) == "QWxhZGRpbjpvcGVuIHNlc2FtZQ==" // of RFC 7617
+	}
+	return false
+}
+
+func withoutExamples(spans []span, text []byte) []span {
+	return slices.DeleteFunc(spans, func(sp span) bool { return isExample(sp.marker, text[sp.start:sp.end]) })
+}
+
+func onlyLetters(b []byte) bool {
+	for _, c := range b {
+		if !isAlnum(c) || c >= '0' && c <= '9' {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// isPlaceholder takes what stands for a value: ${NAME}, <token>, ****, xxxx,
+// your-key, [REDACTED].
+func isPlaceholder(v []byte) bool {
+	if bytes.IndexByte([]byte("$<{[%*("), v[0]) >= 0 || hasPrefixFold(v, "your") || hasPrefixFold(v, "example") || hasPrefixFold(v, "process.env") || hasPrefixFold(v, "os.") {
+		return true
+	}
+	for _, c := range v {
+		if fold(c) != fold(v[0]) {
+			return bytes.Contains(v, []byte("****")) || bytes.Contains(v, []byte("...")) || bytes.Contains(v, []byte("…"))
+		}
+	}
+	return true // one character
+}
+
+// named finds a value in a text that is JSON, under a quoted name that ends
+// with a keyword; start and end are those of the keyword.
+func named(b []byte, start, end int) (span, bool) {
+	const longest = 8 << 10
+	i := end
+	// Text that is JSON within JSON has backslashes before its quotes.
+	quote := func() bool {
+		for i < len(b) && b[i] == '\\' {
+			i++
+		}
+		if i < len(b) && b[i] == '"' {
+			i++
+			return true
+		}
+		return false
+	}
+	blank := func() {
+		for i < len(b) && isMark(b[i]) && b[i] != '"' && b[i] != '\'' {
+			i++
+		}
+	}
+	if !quote() {
+		return span{}, false
+	}
+	blank()
+	if i >= len(b) || b[i] != ':' {
+		return span{}, false
+	}
+	i++
+	blank()
+	if !quote() {
+		return span{}, false
+	}
+	from := i
+	for i < len(b) && i-from < longest && b[i] != '"' && b[i] >= ' ' {
+		i++
+	}
+	if i >= len(b) || b[i] != '"' {
+		return span{}, false // not a whole value
+	}
+	to := i
+	for to > from && b[to-1] == '\\' {
+		to--
+	}
+	lo := start
+	for lo > 0 && start-lo < beforeAssignment && (isWord(b[lo-1]) || b[lo-1] == '.' || b[lo-1] == '-') {
+		lo--
+	}
+	kind := strongName(b[lo:end])
+	if lo == 0 || b[lo-1] != '"' || kind == "" || !isSecretValue(b[from:to]) {
+		return span{}, false
+	}
+	return span{from, to, marker(kind)}, true
+}
+
+// isReference says whether a value is something that a tool hands out to be
+// used, such as a hash, an id, a file or the place where a listing goes on, and
+// its name does not say that it is a secret. Where the name says whose secret it
+// might be, only hashes and ids are meant.
+func isReference(before, secret []byte, whose bool) bool {
+	name := nameBefore(before)
+	if whose {
+		return isDigestName(name) || (isHash(secret) || isUUID(secret)) && !slices.ContainsFunc(credentialWords[:strictWords], func(w string) bool { return indexFold(name, w) >= 0 })
+	}
+	return strongName(name) == "" && (isDigestName(name) || isHash(secret) || isUUID(secret) || isName(secret) || hasExtension(secret) || isPosition(name))
+}
+
+// nameBefore is the name in what stands before a value.
+func nameBefore(b []byte) []byte {
+	end := len(b)
+	for end > 0 && !isWord(b[end-1]) {
+		end--
+	}
+	start := end
+	for start > 0 && (isWord(b[start-1]) || b[start-1] == '-' || b[start-1] == '.') {
+		start--
+	}
+	return b[start:end]
+}
+
+// isHash takes hashes as hexadecimal digits, with or without their method, and
+// what is said in base64 behind a method.
+func isHash(b []byte) bool {
+	for _, method := range []string{"sha1-", "sha256-", "sha384-", "sha512-", "sha256:", "sha512:", "h1:", "md5-"} {
+		if bytes.HasPrefix(b, []byte(method)) {
+			return true
+		}
+	}
+	for _, c := range b {
+		if !isHexDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func isHexDigit(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+func isUUID(b []byte) bool {
+	const length = 36
+	if len(b) != length {
+		return false
+	}
+	for i, c := range b {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if c != '-' {
+				return false
+			}
+		} else if !isHexDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// isName takes what is made of words and numbers with separators between:
+// names of files and packages, versions, times, expressions of programs. A
+// secret has letters and digits mixed in a long piece.
+func isName(b []byte) bool {
+	const longestMixed = 12
+	for piece := range bytes.FieldsFuncSeq(b, func(r rune) bool {
+		return r == '.' || r == '-' || r == '_' || r == '/' || r == '=' || r == '+' || r == ':'
+	}) {
+		letters, digits, changes, turns := 0, 0, 0, 0
+		for i, c := range piece {
+			digit := c >= '0' && c <= '9'
+			if digit {
+				digits++
+			} else {
+				letters++
+			}
+			if i > 0 && digit != (piece[i-1] >= '0' && piece[i-1] <= '9') {
+				changes++
+			}
+			if i > 0 && isCapital(c) && !isCapital(piece[i-1]) {
+				turns++
+			}
+		}
+		if letters > 0 && digits > 0 && changes > 2 && len(piece) > longestMixed && !isHash(piece) || turns > 2 && 4*turns > len(piece) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasExtension takes names of files.
+func hasExtension(b []byte) bool {
+	const longest = 5
+	dot := bytes.LastIndexByte(b, '.')
+	if dot <= 0 || len(b)-dot-1 > longest || len(b)-dot < 2 {
+		return false
+	}
+	for _, c := range b[dot+1:] {
+		if c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return true
+}
+
+// isDigestName takes names of what says that something is whole or the same.
+func isDigestName(name []byte) bool {
+	if string(name) == "h1" {
+		return true // of go.sum
+	}
+	for _, w := range []string{"sha1", "sha256", "sha384", "sha512", "md5", "checksum", "digest", "integrity", "etag", "hash", "fingerprint", "commit", "revision", "public"} {
+		if indexFold(name, w) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// positions are words of names whose value says where a listing goes on, and
+// which is sent back for the next page.
+var positions = []string{"page", "next", "prev", "continu", "sync", "cursor", "progress", "delta", "resume", "offset", "start", "csrf", "xsrf"}
+
+func isPosition(name []byte) bool {
+	for _, w := range positions {
+		if indexFold(name, w) >= 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,570 @@
+package scrub
+
+import (
+	_ "embed"
+	"encoding/json"
+	"math"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:generate go run ./fetchrules
+
+// rulesJSON are gitleaks' rules; fetchrules writes it.
+//
+//go:embed rules.json
+var rulesJSON []byte
+
+// ruleFile is the form of rules.json.
+type ruleFile struct {
+	From      string          `json:"from"`
+	Allowlist allowlistSource `json:"allowlist"`
+	Rules     []ruleSource    `json:"rules"`
+}
+
+type ruleSource struct {
+	ID          string            `json:"id"`
+	Regex       string            `json:"regex"`
+	Entropy     float64           `json:"entropy"`
+	SecretGroup int               `json:"secretGroup"`
+	Keywords    []string          `json:"keywords"`
+	Allowlists  []allowlistSource `json:"allowlists"`
+}
+
+type allowlistSource struct {
+	RegexTarget string   `json:"regexTarget"` // "match", "line"; "": the secret
+	Regexes     []string `json:"regexes"`
+	Stopwords   []string `json:"stopwords"`
+}
+
+// method says how the places are found at which a rule's pattern is tried.
+type method uint8
+
+const (
+	// asPrefix: every match begins with one of the keywords.
+	asPrefix method = iota
+	// asAssignment: a name with the keyword in it, a sign, a value.
+	asAssignment
+	// asValue: a name, a sign, a value that begins with the keyword.
+	asValue
+	// asNeighbour: the keyword stands somewhere near, or within.
+	asNeighbour
+)
+
+// rule is how one kind of secret looks.
+type rule struct {
+	id      string
+	marker  string
+	entropy float64
+	group   int
+	outline func() *outline // nil: it is that of quoted names
+	pattern func() *regexp.Regexp
+	allowed func() []allowlist
+}
+
+// outline is what can be told of a pattern without trying it.
+type outline struct {
+	method method
+	reach  int // bytes before and after a keyword that a match may need
+	// programs are what follows from the start of a match on, as far as that is
+	// the same in all, or from that of its value on; asPrefix and asValue alone.
+	programs []program
+	word     bool // a match begins at the beginning of a word
+}
+
+// allowlist is what is no secret although it looks like one.
+type allowlist struct {
+	target    string
+	regexes   []*regexp.Regexp
+	stopwords []string
+}
+
+// rules are all of them, ready for use.
+type rules struct {
+	list  []rule
+	keys  []uint32 // of the rarest parts of the keywords
+	words [][]keyword
+	// at is the place in words, by filterPlace of a key; there stand the
+	// keywords of all keys with the same place, and at 0 none.
+	at      [1 << filterBits]uint16
+	allowed func() allowlist
+}
+
+// keyword is a word in lower case, without which a rule finds nothing.
+type keyword struct {
+	text  string
+	rare  int // where its rarest part begins
+	rules []uint16
+}
+
+// rarest returns where those three bytes of a word begin that are the rarest
+// in texts, by their letters.
+func rarest(word string) (at int) {
+	const (
+		common   = "etaonisrlcdpumghfbyvwkxjqz" // the most frequent first
+		dot      = 14
+		dash     = 18
+		underbar = 19
+		digit    = 22
+	)
+	best := -1
+	for i := range len(word) - keyLength + 1 {
+		sum := 0
+		for _, c := range word[i : i+keyLength] {
+			switch n := strings.IndexRune(common, c); {
+			case n >= 0:
+				sum += n
+			case c == '.':
+				sum += dot
+			case c == '-':
+				sum += dash
+			case c == '_':
+				sum += underbar
+			default:
+				sum += digit
+			}
+		}
+		if sum > best {
+			at, best = i, sum
+		}
+	}
+	return at
+}
+
+const (
+	// assignmentSign is how gitleaks writes what stands between name and value
+	// in rules that look for both.
+	assignmentSign = `(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)`
+	// longestMatch bounds what a pattern without an end is tried on at first.
+	longestMatch = 1 << 10
+	// beforeAssignment is what the name may have before its keyword.
+	beforeAssignment = 64
+	// afterKeyword is what the name may have behind it.
+	afterKeyword = 40
+	nearby       = 600
+)
+
+// otherKeywords replace those of rules whose matches need not hold their
+// keyword, or where it is in every text: a result is a part of a file at best,
+// and a commit hash must not go because a word stands in the same text.
+var otherKeywords = map[string][]string{
+	"airtable-personnal-access-token": {"pat"},
+	"sourcegraph-access-token":        {"sgp_"},
+	"cloudflare-origin-ca-key":        {"v1.0-"},
+	"intra42-client-secret":           {"s-s4t2ud-", "s-s4t2af-"},
+	"microsoft-teams-webhook":         {"webhook.office.com"},
+	"kubernetes-secret-yaml":          {"kind: secret", "kind: \"secret", "kind: 'secret", "kind:secret", "kind:\"secret", "kind:'secret"},
+	"azure-ad-client-secret":          {"0q~", "1q~", "2q~", "3q~", "4q~", "5q~", "6q~", "7q~", "8q~", "9q~"},
+}
+
+// wider lets a secret end where one ends in a text of people: before a comma, a
+// bracket, the stop of a sentence. gitleaks has files in mind, and there quotes,
+// blanks and semicolons.
+var wider = strings.NewReplacer(
+	`(?:[\x60'"\s;]|\\[nr]|$)`, `(?:[\x60'"\s;,)\]}<>&|]|\.(?:\s|$)|\\[nr]|$)`,
+	`(?:$|[\\'"\x60\s<),])`, `(?:$|[\\'"\x60\s<>),;\]}&|])`,
+)
+
+// genericRule is the one that knows no service.
+const genericRule = "generic-api-key"
+
+// ownRule are rules that code of ours stands in for.
+var ownRule = map[string]bool{
+	"private-key": true, // privateKey in shapes.go: finds one without an end too
+}
+
+// allRules reads the rules, once; patterns are compiled as they are needed.
+var allRules = sync.OnceValue(readRules)
+
+func readRules() *rules {
+	var file ruleFile
+	_ = json.Unmarshal(rulesJSON, &file) // it is a part of the program, and tested
+	r := &rules{words: make([][]keyword, 1), allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
+	byWord := map[string][]uint16{}
+	for _, src := range apart(file.Rules) {
+		if ownRule[src.ID] {
+			continue
+		}
+		if other, ok := otherKeywords[src.ID]; ok {
+			src.Keywords = other
+		}
+		src.Regex = wider.Replace(src.Regex)
+		n := uint16(len(r.list))
+		r.list = append(r.list, newRule(src))
+		for _, k := range r.list[n].longer(src.Keywords) {
+			byWord[k] = append(byWord[k], n)
+		}
+	}
+	// Members of JSON whose name says that they are secret.
+	n := uint16(len(r.list))
+	r.list = append(r.list, rule{id: "named"})
+	for _, w := range strongEndings() {
+		byWord[w] = append(byWord[w], n)
+	}
+	for w, list := range byWord {
+		rare := rarest(w)
+		key := keyOf([]byte(w[rare:]))
+		r.keys = append(r.keys, key)
+		place := &r.at[filterPlace(key)]
+		if *place == 0 {
+			*place = uint16(len(r.words))
+			r.words = append(r.words, nil)
+		}
+		r.words[*place] = append(r.words[*place], keyword{w, rare, list})
+	}
+	return r
+}
+
+// apart makes two of rules that look for an assignment or for a token.
+func apart(list []ruleSource) (out []*ruleSource) {
+	const or = `|\b(`
+	for i := range list {
+		src := &list[i]
+		first, second, mixed := strings.Cut(src.Regex, or)
+		if !mixed || !strings.Contains(first, assignmentSign) || !strings.HasPrefix(first, "(?i)") {
+			out = append(out, src)
+			continue
+		}
+		one, other := *src, *src
+		one.Regex, other.Regex = first, `(?i)\b(`+second
+		out = append(out, &one, &other)
+	}
+	return out
+}
+
+// Prepare makes ready what the first text would wait some milliseconds for.
+func Prepare() { allRules() }
+
+func newRule(src *ruleSource) rule {
+	return rule{
+		id: src.ID, marker: marker(src.ID), entropy: src.Entropy, group: src.SecretGroup,
+		outline: sync.OnceValue(func() *outline { return outlineOf(src) }),
+		pattern: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(src.Regex) }),
+		allowed: sync.OnceValue(func() (lists []allowlist) {
+			for i := range src.Allowlists {
+				lists = append(lists, src.Allowlists[i].compile())
+			}
+			return lists
+		}),
+	}
+}
+
+func outlineOf(src *ruleSource) *outline {
+	tree, err := syntax.Parse(src.Regex, syntax.Perl)
+	if err != nil {
+		return &outline{} // nothing fits it; as for the file, tests see to that
+	}
+	o := &outline{reach: min(longest(tree), longestMatch)}
+	if strings.Contains(src.Regex, assignmentSign) {
+		o.method = asAssignment
+		if value := capture(tree, max(1, src.SecretGroup)); value != nil {
+			if programs := programsOf(value); beginWith(programs, src.Keywords) {
+				o.method, o.programs = asValue, programs
+			}
+		}
+		return o
+	}
+	if programs := programsOf(tree); beginWith(programs, src.Keywords) {
+		o.programs = programs
+		o.word = tree.Op == syntax.OpConcat && tree.Sub[0].Op == syntax.OpWordBoundary
+		return o
+	}
+	o.method, o.reach = asNeighbour, min(o.reach+beforeAssignment, nearby)
+	return o
+}
+
+func (a *allowlistSource) compile() allowlist {
+	out := allowlist{target: a.RegexTarget, stopwords: a.Stopwords}
+	for _, re := range a.Regexes {
+		out.regexes = append(out.regexes, regexp.MustCompile(re))
+	}
+	return out
+}
+
+// longest returns how many bytes a match has at most, as far as ASCII goes.
+func longest(re *syntax.Regexp) int {
+	const endless = 1 << 20
+	total := 0
+	switch re.Op { //nolint:exhaustive // the others are made of these
+	case syntax.OpLiteral:
+		return len(string(re.Rune))
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return 1
+	case syntax.OpStar, syntax.OpPlus:
+		return endless
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return endless
+		}
+		return min(endless, re.Max*longest(re.Sub[0]))
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			total = max(total, longest(sub))
+		}
+		return total
+	}
+	for _, sub := range re.Sub {
+		total = min(endless, total+longest(sub))
+	}
+	return total
+}
+
+// capture returns the nth group of a pattern, or nil.
+func capture(re *syntax.Regexp, n int) *syntax.Regexp {
+	if re.Op == syntax.OpCapture && re.Cap == n {
+		return re
+	}
+	for _, sub := range re.Sub {
+		if found := capture(sub, n); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// charSet is a set of bytes.
+type charSet [4]uint64
+
+func (s *charSet) add(c byte)      { s[c>>6] |= 1 << (c & 63) }
+func (s *charSet) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
+
+// program is what a match must have from its start on: runs of bytes of a set.
+type program []run
+
+type run struct {
+	set   *charSet
+	count int
+}
+
+// fits says whether b may be the beginning of a match.
+func (p program) fits(b []byte) bool {
+	at := 0
+	for _, r := range p {
+		if len(b)-at < r.count {
+			return false
+		}
+		for _, c := range b[at : at+r.count] {
+			if !r.set.has(c) {
+				return false
+			}
+		}
+		at += r.count
+	}
+	return true
+}
+
+// mostPrograms bounds the alternatives of one rule.
+const mostPrograms = 64
+
+// programsOf returns what each alternative of a pattern begins with.
+func programsOf(re *syntax.Regexp) []program {
+	sets := map[charSet]*charSet{}
+	open := []program{nil}
+	var closed []program
+	// extend appends re to the open programs; what has no fixed length closes
+	// them.
+	var extend func(re *syntax.Regexp)
+	step := func(s charSet, count int) {
+		shared := sets[s]
+		if shared == nil {
+			shared = &s
+			sets[s] = shared
+		}
+		for i, p := range open {
+			if n := len(p); n > 0 && p[n-1].set == shared {
+				p = slices.Clone(p)
+				p[n-1].count += count
+				open[i] = p
+				continue
+			}
+			open[i] = append(slices.Clone(p), run{shared, count})
+		}
+	}
+	end := func() { closed, open = append(closed, open...), nil }
+	extend = func(re *syntax.Regexp) {
+		if len(open) == 0 {
+			return
+		}
+		switch re.Op {
+		case syntax.OpCapture, syntax.OpConcat:
+			for _, sub := range re.Sub {
+				extend(sub)
+			}
+		case syntax.OpEmptyMatch, syntax.OpWordBoundary:
+		case syntax.OpLiteral, syntax.OpCharClass:
+			for _, s := range setsOf(re) {
+				step(s, 1)
+			}
+		case syntax.OpRepeat, syntax.OpPlus:
+			least, most := 1, -1
+			if re.Op == syntax.OpRepeat {
+				least, most = re.Min, re.Max
+			}
+			each := setsOf(re.Sub[0])
+			if len(each) != 1 {
+				end()
+				return
+			}
+			if least > 0 {
+				step(each[0], least)
+			}
+			if least != most {
+				end()
+			}
+		case syntax.OpAlternate:
+			before := open
+			var after []program
+			for _, sub := range re.Sub {
+				open = slices.Clone(before)
+				extend(sub)
+				after = append(after, open...)
+			}
+			open = after
+			if len(open) > mostPrograms {
+				end()
+			}
+		default:
+			end()
+		}
+	}
+	extend(re)
+	return append(closed, open...)
+}
+
+// setsOf returns the sets of a literal or of one character; nil: it is neither.
+func setsOf(re *syntax.Regexp) []charSet {
+	switch re.Op { //nolint:exhaustive // the others are none
+	case syntax.OpCapture:
+		return setsOf(re.Sub[0])
+	case syntax.OpLiteral:
+		var out []charSet
+		for _, c := range re.Rune {
+			if c >= 0x80 {
+				return nil
+			}
+			var s charSet
+			s.add(byte(c))
+			if re.Flags&syntax.FoldCase != 0 && isAlnum(byte(c)) {
+				s.add(strings.ToLower(string(c))[0])
+				s.add(strings.ToUpper(string(c))[0])
+			}
+			out = append(out, s)
+		}
+		return out
+	case syntax.OpCharClass:
+		var s charSet
+		for i := 0; i+1 < len(re.Rune); i += 2 {
+			for c := re.Rune[i]; c <= re.Rune[i+1] && c < 0x80; c++ {
+				s.add(byte(c))
+			}
+			if re.Rune[i+1] >= 0x80 {
+				for c := 0x80; c < 0x100; c++ { // any byte of such a character
+					s.add(byte(c))
+				}
+			}
+		}
+		return []charSet{s}
+	}
+	return nil
+}
+
+// beginWith says whether whatever fits one of the programs begins with one of
+// the words, whatever its case.
+func beginWith(programs []program, words []string) bool {
+	return len(programs) > 0 && !slices.ContainsFunc(programs, func(p program) bool { return !p.beginsWith(words, 0) })
+}
+
+// beginsWith is that for the words that fit the first at bytes.
+func (p program) beginsWith(words []string, at int) bool {
+	set := p.at(at)
+	if set == nil {
+		return false
+	}
+	for c := range 0x100 {
+		if !set.has(byte(c)) {
+			continue
+		}
+		left := make([]string, 0, len(words))
+		done := false
+		for _, w := range words {
+			if w[at] == fold(byte(c)) {
+				left, done = append(left, w), done || len(w) == at+1
+			}
+		}
+		if !done && (len(left) == 0 || !p.beginsWith(left, at+1)) {
+			return false
+		}
+	}
+	return true
+}
+
+// longer returns the keywords with what may follow the short ones, so that all
+// have the length of a key.
+func (r *rule) longer(words []string) (out []string) {
+	for _, w := range words {
+		if len(w) >= keyLength {
+			out = append(out, w)
+			continue
+		}
+		seen := map[byte]bool{}
+		for _, p := range r.outline().programs {
+			set := p.at(len(w))
+			for c := range 0x80 {
+				if f := fold(byte(c)); set != nil && set.has(byte(c)) && !seen[f] {
+					seen[f] = true
+					out = append(out, r.longer([]string{w + string(f)})...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// at is the set of the byte at a place; nil: the program is over.
+func (p program) at(place int) *charSet {
+	for _, r := range p {
+		if place < r.count {
+			return r.set
+		}
+		place -= r.count
+	}
+	return nil
+}
+
+func fold(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// entropy is that of Shannon, in bits a byte.
+func entropy(b []byte) float64 {
+	var counts [256]uint16
+	if len(b) >= len(weights) {
+		b = b[:len(weights)-1] // what is that long tells by its beginning
+	}
+	for _, c := range b {
+		counts[c]++
+	}
+	sum := 0.0
+	for _, c := range b {
+		sum += weights[counts[c]]
+		counts[c] = 0 // each counts once
+	}
+	if len(b) == 0 {
+		return 0
+	}
+	return (weights[len(b)] - sum) / float64(len(b))
+}
+
+// weights are n·log₂n.
+var weights = func() (w [1024]float64) {
+	for n := 1; n < len(w); n++ {
+		w[n] = float64(n) * math.Log2(float64(n))
+	}
+	return w
+}()

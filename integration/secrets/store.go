@@ -1,0 +1,280 @@
+package secrets
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/metamcp/metamcp/integration/atomicfile"
+)
+
+// FileName is the name of the file in the state folder.
+const FileName = "secrets.json"
+
+const (
+	// MaxValue bounds a value, in bytes.
+	MaxValue = 64 << 10
+	maxName  = 128
+	maxFile  = 16 << 20
+	maxCount = 10_000
+)
+
+// Place says where a secret is kept.
+type Place string
+
+// The places of a secret.
+const (
+	InKeyring Place = "keyring"
+	InFile    Place = "file"
+)
+
+// ErrNotFound says that there is no secret of that name.
+var ErrNotFound = errors.New("there is no secret of that name")
+
+// Store is the secrets of one state folder. Its methods are safe for any
+// goroutine, and for several processes at once.
+type Store struct {
+	dir  string
+	ring keyring
+}
+
+// New returns the store of a state folder, which need not be there yet.
+func New(stateDir string) *Store { return &Store{dir: stateDir, ring: systemKeyring(stateDir)} }
+
+// Path is the file of the store.
+func (s *Store) Path() string { return filepath.Join(s.dir, FileName) }
+
+// Entry is one secret without its value.
+type Entry struct {
+	Name    string
+	Place   Place
+	Changed time.Time
+}
+
+// record is one secret in the file.
+type record struct {
+	Place   Place     `json:"in"`
+	Value   string    `json:"value,omitempty"` // where it is in the file
+	Changed time.Time `json:"changed"`
+}
+
+// content is the file.
+type content struct {
+	Version int               `json:"version"`
+	Secrets map[string]record `json:"secrets"`
+}
+
+const version = 1
+
+// CheckName says what is wrong with the name of a secret, or nil.
+func CheckName(name string) error {
+	good := name != "" && len(name) <= maxName
+	for i := range len(name) {
+		c := name[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		good = good && (letter || i > 0 && (c >= '0' && c <= '9' || c == '-' || c == '.'))
+	}
+	if !good {
+		return fmt.Errorf("a secret's name has letters, digits, _, - and ., at most %d of them, and begins with a letter or _", maxName)
+	}
+	return nil
+}
+
+// checkValue says what is wrong with a value, without it.
+func checkValue(value string) error {
+	switch {
+	case value == "":
+		return errors.New("the value is empty")
+	case len(value) > MaxValue:
+		return fmt.Errorf("the value has more than %d KiB", MaxValue>>10)
+	case strings.IndexByte(value, 0) >= 0:
+		return errors.New("the value holds a NUL byte")
+	}
+	return nil
+}
+
+// Get returns the value of a secret. The error is [ErrNotFound], or says why
+// the file or the keyring cannot be used.
+func (s *Store) Get(name string) (string, error) {
+	c, err := s.read()
+	if err != nil {
+		return "", err
+	}
+	r, ok := c.Secrets[name]
+	if !ok {
+		return "", ErrNotFound
+	}
+	if r.Place == InFile {
+		return r.Value, nil
+	}
+	return s.fromKeyring(name)
+}
+
+func (s *Store) fromKeyring(name string) (string, error) {
+	value, err := s.ring.get(name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return "", fmt.Errorf("the secret %s was kept in the keyring and is not there any more; store it again with metamcp secrets set %s", name, name)
+	case err != nil:
+		return "", fmt.Errorf("the secret %s is in the keyring, which cannot be used: %w", name, err)
+	}
+	return value, nil
+}
+
+// List returns all secrets by name.
+func (s *Store) List() ([]Entry, error) {
+	c, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Entry, 0, len(c.Secrets))
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+		r := c.Secrets[name]
+		list = append(list, Entry{name, r.Place, r.Changed})
+	}
+	return list, nil
+}
+
+// Set stores a value, in the keyring where there is one that takes it and
+// inFile does not forbid it, and says where it is.
+func (s *Store) Set(ctx context.Context, name, value string, inFile bool) (place Place, err error) {
+	if err := errors.Join(CheckName(name), checkValue(value)); err != nil {
+		return "", err
+	}
+	err = s.change(ctx, func(c *content) error {
+		old, had := c.Secrets[name]
+		if !had && len(c.Secrets) >= maxCount {
+			return fmt.Errorf("there are %d secrets already", maxCount)
+		}
+		r := record{Place: InKeyring, Changed: time.Now().UTC()}
+		if inFile || s.ring.set(name, value) != nil {
+			r.Place, r.Value = InFile, value
+			if had && old.Place == InKeyring {
+				_ = s.ring.remove(name) // a keyring that cannot be used keeps it
+			}
+		}
+		c.Secrets[name] = r
+		place = r.Place
+		return nil
+	})
+	return place, err
+}
+
+// Remove forgets a secret; removed is false where there was none.
+func (s *Store) Remove(ctx context.Context, name string) (removed bool, err error) {
+	err = s.change(ctx, func(c *content) error {
+		r, ok := c.Secrets[name]
+		if !ok {
+			return errUnchanged
+		}
+		if r.Place == InKeyring {
+			if err := s.ring.remove(name); err != nil && !errors.Is(err, ErrNotFound) {
+				return fmt.Errorf("the secret %s is in the keyring, which cannot be used: %w", name, err)
+			}
+		}
+		delete(c.Secrets, name)
+		removed = true
+		return nil
+	})
+	return removed && err == nil, err
+}
+
+// errUnchanged leaves the file as it is.
+var errUnchanged = errors.New("nothing to be done")
+
+// change reads, changes and writes the file; two changes at once wait for each
+// other.
+func (s *Store) change(ctx context.Context, f func(*content) error) (err error) {
+	if s.dir == "" {
+		return errors.New("there is no state folder, so nothing can be stored; set --state-dir")
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	lock := flock.New(s.Path()+".lock", flock.SetPermissions(0o600))
+	const patience, again = 10 * time.Second, 20 * time.Millisecond
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
+		return fmt.Errorf("the secrets are being changed by somebody else: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	c, err := s.read()
+	if err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	if err := f(c); err != nil {
+		if errors.Is(err, errUnchanged) {
+			return nil
+		}
+		return err
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	if len(text) >= maxFile {
+		return fmt.Errorf("all secrets together have more than %d MiB", maxFile>>20)
+	}
+	return atomicfile.Write(s.Path(), append(text, '\n'), 0o600)
+}
+
+// read returns the file's content; a missing one is empty.
+func (s *Store) read() (*content, error) {
+	c := &content{Version: version, Secrets: map[string]record{}}
+	if s.dir == "" {
+		return c, nil
+	}
+	f, err := os.Open(s.Path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the secrets cannot be read: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("the secrets cannot be read: %w", err)
+	}
+	bad := func(why string) (*content, error) {
+		return nil, fmt.Errorf("the secrets in %s cannot be used: %s", s.Path(), why)
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return bad("it is no file")
+	case info.Size() > maxFile:
+		return bad(fmt.Sprintf("it has more than %d MiB", maxFile>>20))
+	}
+	if why := readableByOthers(info); why != "" {
+		return bad(why)
+	}
+	// What is wrong with the JSON is not repeated: a value may be in it.
+	dec := json.NewDecoder(f)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(c); err != nil {
+		return bad("it is damaged; restore it, or move it away and store the secrets again")
+	}
+	if c.Version != version {
+		return bad(fmt.Sprintf("it is of version %d, and this metamcp knows %d", c.Version, version))
+	}
+	if c.Secrets == nil {
+		c.Secrets = map[string]record{}
+	}
+	for name, r := range c.Secrets {
+		if CheckName(name) != nil || r.Place != InFile && r.Place != InKeyring || r.Place == InFile && checkValue(r.Value) != nil {
+			return bad("it is damaged; restore it, or move it away and store the secrets again")
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,37 @@
+//go:build !windows
+
+package secrets_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/secrets"
+)
+
+func TestOpenToOthers(t *testing.T) {
+	noKeyring(t)
+	s := secrets.New(t.TempDir())
+	set(t, s, "A", "hush-hush")
+	for _, mode := range []os.FileMode{0o644, 0o640, 0o602, 0o660} {
+		if err := os.Chmod(s.Path(), mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get("A"); err == nil || !strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "hush") {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+		if _, err := s.Set(t.Context(), "B", "x", false); err == nil {
+			t.Errorf("mode %o: it was written to", mode)
+		}
+	}
+	if err := os.Remove(s.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(s.Path(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get("A"); err == nil || !strings.Contains(err.Error(), "no file") {
+		t.Errorf("a folder: %v", err)
+	}
+}

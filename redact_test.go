@@ -1,0 +1,91 @@
+package metamcp_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp"
+)
+
+// TestResultsGoWithoutSecrets: what a tool answers is scrubbed for every caller,
+// unless its server or everything is exempt, and the audit log says of what kind
+// it was. What a caller sends arrives as it is.
+func TestResultsGoWithoutSecrets(t *testing.T) {
+	token := "gh" + "p_" + strings.Repeat("aB3dE5gH7jK9", 3)
+	const known = "this-is-known-1"
+	args, _ := json.Marshal(map[string]string{"text": "a " + token + " b " + known})
+	dir := t.TempDir()
+	cfg := children(map[string][]string{"demo": nil, "open": nil}, nil)
+	servers := cfg["mcpServers"].(map[string]any)
+	servers["demo"].(map[string]any)["env"] = map[string]string{childVariable: "1", "SOME_KEY": known}
+	servers["open"].(map[string]any)["scrub"] = false
+	e := openConfig(t, dir, cfg)
+	call := func(server string) *metamcp.Result {
+		t.Helper()
+		r, err := e.Execute(t.Context(), server, "echo", args, metamcp.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	got := call("demo")
+	if want := `{"content":[{"type":"text","text":"a [REDACTED:GitHub-token] b [REDACTED:SOME_KEY]"}]}`; string(got.Raw) != want {
+		t.Errorf("%s, want %s", got.Raw, want)
+	}
+	if got.Redacted["GitHub-token"] != 1 || got.Redacted["SOME_KEY"] != 1 {
+		t.Errorf("counted %v", got.Redacted)
+	}
+	if got := call("open"); !strings.Contains(string(got.Raw), token) || got.Redacted != nil {
+		t.Errorf("the exempt server: %s, %v", got.Raw, got.Redacted)
+	}
+
+	run := func(code string) *metamcp.RunResult {
+		t.Helper()
+		r, err := e.Run(t.Context(), metamcp.RunRequest{Code: code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	text, _ := json.Marshal("a " + token + " b " + known)
+	r := run(`const v = await servers.demo.echo({text: ` + string(text) + `}); console.log(v); return {v, sent: v.length}`)
+	if len(r.Console) != 1 || strings.Contains(r.Console[0].Text+string(r.Value), token) || strings.Contains(string(r.Value), known) || !strings.Contains(string(r.Value), "[REDACTED:GitHub-token]") {
+		t.Errorf("script: %s, %v", r.Value, r.Console)
+	}
+	r = run(`const parts = ` + strings.ReplaceAll(string(text), "p_a", `p_" + "a`) + `; console.log(parts); throw new Error(parts)`)
+	if r.Failure == nil || strings.Contains(r.Failure.Message+r.Failure.Stack+r.Console[0].Text, token) || !strings.Contains(r.Failure.Message, "[REDACTED:GitHub-token]") {
+		t.Errorf("failed script: %+v, %v", r.Failure, r.Console)
+	}
+	r = run(`return await servers.open.echo({text: ` + string(text) + `})`)
+	if !strings.Contains(string(r.Value), token) {
+		t.Errorf("script on the exempt server: %s", r.Value)
+	}
+
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, ".metamcp", "audit.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(log), `"redacted":{"GitHub-token":1,"SOME_KEY":1}`); n != 2 || strings.Contains(string(log), token) {
+		t.Errorf("%d entries tell what was taken out: %s", n, log)
+	}
+	if n := strings.Count(string(log), `"redacted"`); n < 3 {
+		t.Errorf("the failed script's entry does not tell what was taken out: %s", log)
+	}
+}
+
+// TestResultsStayWhereScrubIsOff: nothing is looked for then.
+func TestResultsStayWhereScrubIsOff(t *testing.T) {
+	token := "gh" + "p_" + strings.Repeat("aB3dE5gH7jK9", 3)
+	args, _ := json.Marshal(map[string]string{"text": token})
+	e := open(t, map[string][]string{"demo": nil}, map[string]any{"scrub": false})
+	r, err := e.Execute(t.Context(), "demo", "echo", args, metamcp.ExecuteOptions{})
+	if err != nil || !strings.Contains(string(r.Raw), token) || r.Redacted != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
