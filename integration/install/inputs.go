@@ -47,7 +47,7 @@ type inputReader struct {
 
 // readInputs reads what a package says that it needs.
 func (p *Plan) readInputs(pkg *registry.Package, own bool) (inputs, error) {
-	r := inputReader{values: p.opts.Values, has: func(name string) bool { v, _ := lookup(p.opts.Environ, name); return v != "" }, own: own}
+	r := inputReader{values: p.opts.Values, has: func(name string) bool { return lookup(p.opts.Environ, name) != "" }, own: own}
 	in := inputs{env: map[string]string{}, draftEnv: map[string]string{}}
 	var err error
 	if own {

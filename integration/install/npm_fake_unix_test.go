@@ -143,7 +143,7 @@ func TestAnInstallationThatHangsIsEndedWithItsTree(t *testing.T) {
 	scripts := broken(t, "mkdir -p node_modules/fake\n", hanging)
 	t.Run("cancelled", func(t *testing.T) {
 		state, env := t.TempDir(), tools(t, scripts)
-		dir, _ := lookup(env, "TOOLS")
+		dir := lookup(env, "TOOLS")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		p := planned(t, Options{StateDir: state, Environ: env}, fakePackage())
@@ -162,7 +162,7 @@ func TestAnInstallationThatHangsIsEndedWithItsTree(t *testing.T) {
 	})
 	t.Run("too slow", func(t *testing.T) {
 		state, env := t.TempDir(), tools(t, scripts)
-		dir, _ := lookup(env, "TOOLS")
+		dir := lookup(env, "TOOLS")
 		_, err := planned(t, Options{StateDir: state, Environ: env, Timeout: 3 * time.Second}, fakePackage()).Install(t.Context())
 		if e := reason(t, err, TimedOut); !strings.Contains(e.Message, "3s") {
 			t.Errorf("it says %v", e)
@@ -172,7 +172,7 @@ func TestAnInstallationThatHangsIsEndedWithItsTree(t *testing.T) {
 	})
 	t.Run("a question", func(t *testing.T) {
 		env := tools(t, broken(t, `case "$2" in`, hanging+`case "$2" in`))
-		dir, _ := lookup(env, "TOOLS")
+		dir := lookup(env, "TOOLS")
 		_, err := resolve(t, Options{StateDir: t.TempDir(), Environ: env, QueryTimeout: 3 * time.Second}, fakePackage())
 		reason(t, err, TimedOut)
 		gone(t, dir)
@@ -196,7 +196,7 @@ func TestNPMGetsACleanPlace(t *testing.T) {
 	state := t.TempDir()
 	env := append(tools(t, broken(t, "case \"$1\" in\nview)", `env >"$TOOLS/env.$1"; pwd >"$TOOLS/pwd.$1"; case "$1" in
 view)`)), "npm_config_local_prefix=/evil", "npm_package_name=evil", "npm_config_registry=https://mine.invalid", "INIT_CWD=/evil")
-	dir, _ := lookup(env, "TOOLS")
+	dir := lookup(env, "TOOLS")
 	done, err := planned(t, Options{StateDir: state, Environ: env}, fakePackage()).Install(t.Context())
 	must(t, err)
 	for _, step := range []string{"view", "install"} {

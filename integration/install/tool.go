@@ -17,15 +17,15 @@ import (
 // maxOutput bounds what is kept of each stream of a package manager.
 const maxOutput = 4 << 20
 
-// lookup returns a variable of an environment.
-func lookup(environ []string, name string) (string, bool) {
+// lookup returns a variable of an environment, "" where there is none.
+func lookup(environ []string, name string) string {
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")
 		if key == name || runtime.GOOS == "windows" && strings.EqualFold(key, name) {
-			return value, true
+			return value
 		}
 	}
-	return "", false
+	return ""
 }
 
 // with returns an environment with some variables set anew.
@@ -40,7 +40,7 @@ func with(environ []string, pairs ...string) []string {
 // find returns the file of a tool, "" where there is none. Relative folders in
 // PATH do not count: what lies there depends on where one stands.
 func find(environ []string, name string) string {
-	path, _ := lookup(environ, "PATH")
+	path := lookup(environ, "PATH")
 	suffixes := []string{""}
 	if runtime.GOOS == "windows" {
 		suffixes = []string{".exe", ".cmd", ".bat"}

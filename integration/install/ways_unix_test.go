@@ -50,7 +50,7 @@ func toolPackage(version string) registry.Package {
 func only(t *testing.T, scripts map[string]string) []string {
 	t.Helper()
 	env := tools(t, scripts)
-	dir, _ := lookup(env, "TOOLS")
+	dir := lookup(env, "TOOLS")
 	for _, name := range []string{"sh", "mkdir", "ln", "grep", "dirname", "chmod", "printf", "cat"} {
 		for _, at := range []string{"/bin/", "/usr/bin/"} {
 			if _, err := os.Stat(at + name); err == nil {
@@ -83,7 +83,7 @@ func TestInstallsByUV(t *testing.T) {
 		t.Errorf("kept %+v", kept)
 	}
 	must(t, provisioned.Open(state).Verify(t.Context(), kept))
-	tool, _ := lookup(opts.Environ, "TOOLS")
+	tool := lookup(opts.Environ, "TOOLS")
 	log, err := os.ReadFile(filepath.Join(tool, "log"))
 	must(t, err)
 	for _, line := range strings.Split(strings.TrimSpace(string(log)), "\n") {
