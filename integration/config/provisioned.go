@@ -88,8 +88,9 @@ func (b *builder) lockedServer(l *provisioned.Lock, doc *document, s *provisione
 			Provisioned: &messages.Provisioned{Package: s.Source.String(), Dir: l.Dir(s), Tree: s.Tree},
 		},
 	}
-	b.ex.used = nil
+	b.ex.used, b.ex.secrets.user = nil, s.Name
 	e.read(v, obj)
+	b.ex.secrets.user = ""
 	e.spec.Filled = b.ex.used
 	if len(e.problems) > 0 {
 		e.fail(v)
