@@ -5,17 +5,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
-	"github.com/metamcp/metamcp/integration/pins"
-	"github.com/metamcp/metamcp/integration/typescript"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -56,112 +51,6 @@ type DiscoverAnswer struct {
 	Failed  []FailedLine `json:"failed,omitempty"`
 	Omitted int          `json:"omitted,omitempty"`
 	Notes   []string     `json:"notes,omitempty"`
-}
-
-// ServerLine is one server in a list. Tools is nil while its tools are not
-// known; Enabled also where all of them are.
-type ServerLine struct {
-	Name        string `json:"name"`
-	State       string `json:"state"`
-	Connected   bool   `json:"connected,omitempty"`
-	Tools       *int   `json:"tools,omitempty"`
-	Enabled     *int   `json:"enabled,omitempty"`
-	Description string `json:"description,omitempty"`
-	Held        int    `json:"held,omitempty"`       // tools closed until the user accepts them
-	Changed     int    `json:"changed,omitempty"`    // tools that are not as accepted
-	Suspicious  int    `json:"suspicious,omitempty"` // tools with texts that read like orders
-	Class       string `json:"class,omitempty"`
-	Error       string `json:"error,omitempty"`
-	RetryInMs   int64  `json:"retryInMs,omitempty"`
-	Disabled    bool   `json:"disabled,omitempty"`
-}
-
-// ToolLine is one tool in a server's list.
-type ToolLine struct {
-	Name    string          `json:"name"`
-	Summary string          `json:"summary,omitempty"`
-	Tags    []string        `json:"tags,omitempty"`
-	Schema  json.RawMessage `json:"inputSchema,omitempty"`
-	// Signature is, where detail is "full", the tool as code calls it: what it
-	// takes and gives in TypeScript, made from both schemas. "" where none can
-	// be made of them.
-	Signature string `json:"signature,omitempty"`
-	Marks
-}
-
-// Marks are what is to be said of a tool's definition.
-type Marks struct {
-	Hidden bool `json:"hiddenText,omitempty"` // it held characters that nobody sees
-	// Suspicious are the kinds of text in it that read like orders to a model.
-	Suspicious []string `json:"suspicious,omitempty"`
-	// Changed is "changed" or "new" where it is not as it was accepted.
-	Changed ToolChange `json:"changed,omitempty"`
-}
-
-// marks of a definition, of which part is shown; hidden says whether that part
-// held characters that nobody sees.
-func marks(r *messages.ToolReview, hidden bool) Marks {
-	m := Marks{Hidden: hidden}
-	if r == nil {
-		return m
-	}
-	m.Changed = r.Change
-	for _, sign := range r.Signs {
-		if sign == pins.SignHidden {
-			m.Hidden = true
-			continue
-		}
-		m.Suspicious = append(m.Suspicious, sign)
-	}
-	return m
-}
-
-// markNotes explains the marks.
-func markNotes(all iter.Seq[Marks]) (notes []string) {
-	var hidden, suspicious, changed bool
-	for m := range all {
-		hidden, suspicious, changed = hidden || m.Hidden, suspicious || len(m.Suspicious) > 0, changed || m.Changed != ""
-	}
-	if hidden {
-		notes = append(notes, hiddenNote)
-	}
-	if suspicious {
-		notes = append(notes, suspiciousNote)
-	}
-	if changed {
-		notes = append(notes, changedNote)
-	}
-	return notes
-}
-
-// ToolWhole is one tool with the child's own definition, but for characters
-// that nobody sees. Of a tool that rules close, only that is told.
-type ToolWhole struct {
-	Enabled    bool            `json:"enabled"`
-	Tags       []string        `json:"tags,omitempty"`
-	Definition json.RawMessage `json:"definition,omitempty"`
-	Signature  string          `json:"signature,omitempty"` // as in [ToolLine], always
-	Marks
-}
-
-// MatchLine is one match of a query.
-type MatchLine struct {
-	Server    string          `json:"server"`
-	Tool      string          `json:"tool"`
-	Summary   string          `json:"summary,omitempty"`
-	Score     float64         `json:"score"`
-	Connected bool            `json:"connected,omitempty"`
-	Tags      []string        `json:"tags,omitempty"`
-	Schema    json.RawMessage `json:"inputSchema,omitempty"`
-	Signature string          `json:"signature,omitempty"` // as in [ToolLine]
-	Marks
-}
-
-// FailedLine is one server that could not be asked.
-type FailedLine struct {
-	Server string `json:"server"`
-	Class  string `json:"class,omitempty"`
-	Error  string `json:"error"`
 }
 
 // Discover answers mcp_discover. The error is an *[Error].
@@ -300,50 +189,6 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	return a, nil
 }
 
-// heldNote says which tools are held back. A new one is only counted: nobody has
-// accepted even its name.
-func heldNote(server string, held []*index.Entry) string {
-	var names []string
-	for _, t := range held {
-		if t.Review.Change != messages.ToolNew && len(names) < namedTools {
-			names = append(names, t.Tool.Name)
-		}
-	}
-	text := counted(len(held), "more tool is held back", "more tools are held back")
-	if len(names) > 0 {
-		text += " (" + strings.Join(names, ", ")
-		if more := len(held) - len(names); more > 0 {
-			text += " and " + strconv.Itoa(more) + " more"
-		}
-		text += ")"
-	}
-	return text + ", since the definition is not the one that the user accepted. The user can look with metamcp pins diff " + server + " and accept it with metamcp approve " + server + "."
-}
-
-func toolLine(t *index.Entry, full bool) ToolLine {
-	description, hidden := index.Plain(t.Tool.Description)
-	l := ToolLine{Name: t.Tool.Name, Summary: summary(description), Tags: t.Tags, Marks: marks(t.Review, hidden)}
-	if full {
-		l.Summary = description
-		l.Schema, hidden = shownSchema(t.Tool.InputSchema)
-		l.Hidden = l.Hidden || hidden
-		l.Signature, hidden = signature(t.Tool)
-		l.Hidden = l.Hidden || hidden
-	}
-	return l
-}
-
-// signature is a tool in TypeScript, which holds nothing that nobody sees;
-// hidden says that the schema of its result does, which a list shows nowhere
-// else.
-func signature(t *messages.Tool) (text string, hidden bool) {
-	_, hidden = index.PlainJSON(t.OutputSchema)
-	description, _ := index.Plain(t.Description)
-	return typescript.Signature(typescript.Tool{
-		Server: t.Server, Name: t.Name, Description: description, Input: t.InputSchema, Output: t.OutputSchema,
-	}), hidden
-}
-
 func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
@@ -368,17 +213,6 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 	whole.Signature, _ = signature(t.listed)
 	a.Notes = append(a.Notes, markNotes(func(yield func(Marks) bool) { yield(whole.Marks) })...)
 	return a, nil
-}
-
-// heldWhy says why a tool is held back.
-func heldWhy(t *Tool) string {
-	switch {
-	case t.Change == messages.ToolNew:
-		return "the server has it only since the user accepted its tools"
-	case len(t.Parts) > 0:
-		return "its " + strings.Join(t.Parts, ", ") + " changed after the user had accepted it"
-	}
-	return "it is not known what the user has accepted"
 }
 
 func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
@@ -426,81 +260,6 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}
 	return a, nil
-}
-
-// matchLines are as many matches as the budget has room for, the first with
-// their schemas. omitted counts the others.
-func matchLines(budget *index.Budget, matches []Match, schemas int, signatures bool) (lines []MatchLine, omitted int) {
-	lines = []MatchLine{}
-	for i := range matches {
-		l := matchLine(&matches[i], i < schemas, signatures)
-		// The signature says most of what the schema does, in fewer words.
-		if tokens(l) > budget.Left() {
-			l.Schema = nil
-		}
-		if tokens(l) > budget.Left() {
-			l.Signature = ""
-		}
-		if !budget.Spend(tokens(l)) {
-			return lines, len(matches) - i
-		}
-		lines = append(lines, l)
-	}
-	return lines, 0
-}
-
-// heldNotes says of which servers tools are held back, that a query would have
-// found otherwise.
-func (e *Engine) heldNotes(only string) []string {
-	var names []string
-	tools := 0
-	for s := range e.core.Catalog().All() {
-		if only != "" && s.Toolset.Server != only || s.Review() == nil {
-			continue
-		}
-		held := 0
-		for _, r := range s.Review().Tools {
-			held += one(r.Held)
-		}
-		if tools += held; held > 0 {
-			names = append(names, s.Toolset.Server)
-		}
-	}
-	if tools == 0 {
-		return nil
-	}
-	more := ""
-	if len(names) > namedTools {
-		more = " and " + strconv.Itoa(len(names)-namedTools) + " more"
-		names = names[:namedTools]
-	}
-	return []string{"Some tools (" + strconv.Itoa(tools) + ") of " + strings.Join(names, ", ") + more + " are held back, since their definitions are not those that the user accepted; mcp_discover with server says more."}
-}
-
-func matchLine(m *Match, withSchema, withSignature bool) MatchLine {
-	l := MatchLine{
-		Server: m.Server, Tool: m.Name, Summary: m.Summary, Score: math.Round(m.Score*1000) / 1000,
-		Connected: m.Connected, Tags: m.Tags, Marks: marks(m.review, m.HiddenText),
-	}
-	if withSchema {
-		var hidden bool
-		l.Schema, hidden = shownSchema(m.InputSchema)
-		l.Hidden = l.Hidden || hidden
-	}
-	if withSignature {
-		var hidden bool
-		l.Signature, hidden = signature(m.listed)
-		l.Hidden = l.Hidden || hidden
-	}
-	return l
-}
-
-// shownSchema is a schema in a list: without characters that nobody sees, which
-// hidden tells, and without the name of its dialect, which tells nobody how to
-// call a tool.
-func shownSchema(raw json.RawMessage) (schema json.RawMessage, hidden bool) {
-	schema, hidden = index.PlainJSON(raw)
-	return withoutMember(schema, "$schema"), hidden
 }
 
 func sortedKeys(m map[string]*Error) []string {
