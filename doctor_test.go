@@ -143,7 +143,7 @@ func TestTryServersInterrupted(t *testing.T) {
 
 func TestTryServersWithoutServers(t *testing.T) {
 	cfg := loadIn(t, t.TempDir(), map[string]any{"mcpServers": map[string]any{
-		"remote": map[string]any{"url": "https://example.com"}, "off": map[string]any{"command": "x", "disabled": true}, "broken": map[string]any{},
+		"off": map[string]any{"command": "x", "disabled": true}, "broken": map[string]any{},
 	}})
 	if starts, err := metamcp.TryServers(t.Context(), cfg, metamcp.StartOptions{}); err != nil || starts != nil {
 		t.Errorf("%+v, %v", starts, err)

@@ -21,6 +21,7 @@ func shellHint(text, server, tool string) string {
 		"Call mcp_discover without arguments for the list of servers", "Run `"+discover+"` for the list of servers",
 		"Call mcp_discover with this server for the list of its tools", "Run `"+ofServer+"` for the list of its tools",
 		"mcp_discover with server and tool shows", "`"+ofTool+"` shows",
+		"mcp_discover with server says", "`"+ofServer+"` says",
 		"mcp_discover without arguments lists", "`"+discover+"` lists",
 		"with mcp_discover without arguments", "with `"+discover+"`",
 		"give this one a longer timeoutMs", "give this one a longer --timeout",

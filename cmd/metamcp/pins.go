@@ -22,6 +22,8 @@ import (
 func newPins(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pins", Short: "Show which tools were accepted, and which say something else by now", Args: args(cobra.NoArgs),
+		Example: `  metamcp pins list
+  metamcp pins diff github`,
 		Long: `What a server's tools say of themselves is accepted when they are listed first.
 Tools that say something else later, and new ones, are shown here until metamcp
 approve accepts them; trust.pins says what becomes of them meanwhile.`,

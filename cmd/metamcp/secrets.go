@@ -20,6 +20,8 @@ import (
 func newSecrets(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "secrets", Short: "Keep keys and passwords out of the configuration", Args: args(cobra.NoArgs),
+		Example: `  metamcp secrets set GITHUB_TOKEN
+  metamcp secrets list`,
 		Long: `A configuration names a secret as ${secret:NAME}, in any string; the value is in the
 keyring of the operating system, or, where there is none, in secrets.json in stateDir,
 which nobody else may read. docs/SECRETS.md says more.`,
@@ -152,6 +154,8 @@ func newSecretsList(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "Show which secrets there are, and who uses them", Args: args(cobra.NoArgs),
+		Example: `  metamcp secrets list
+  metamcp secrets list --json`,
 		Long: `Show the names of the secrets, where each is kept and which servers use it; never a
 value. One that a server uses and that is not stored is "missing".`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
