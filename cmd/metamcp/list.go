@@ -85,7 +85,7 @@ Exit status: 0, also where servers are broken; 1 the configuration cannot be
 read.`,
 		Example: `  metamcp list
   metamcp list --json
-  metamcp list --config ~/work/.mcp.json`,
+  metamcp list --config ~/project/.mcp.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(c.sources())
 			if err != nil {

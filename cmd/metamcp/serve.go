@@ -29,7 +29,7 @@ func newServe(c *common) *cobra.Command {
 		Use: "serve", Short: "Speak MCP over standard input and output (the default)", Args: args(cobra.NoArgs),
 		Example: `  metamcp serve
   metamcp serve --import
-  metamcp serve --config ~/work/.mcp.json --web :7777`,
+  metamcp serve --config ~/project/.mcp.json --web :7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
 	}
 	serveFlags(cmd, c)

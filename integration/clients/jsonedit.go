@@ -55,7 +55,7 @@ func parseJSON(raw []byte) (*document, error) {
 		return nil, d.withoutValues(err)
 	}
 	if d.root.Value.Kind() != '{' {
-		return nil, fmt.Errorf("it is not an object: found %s", kind(&d.root))
+		return nil, fmt.Errorf("it is not an object: found %s", jsonc.Kind(&d.root))
 	}
 	d.style = d.look()
 	return d, nil
@@ -72,23 +72,6 @@ func (d *document) withoutValues(err error) error {
 		return fmt.Errorf("it is not JSON: it ends too early, in line %d", last)
 	}
 	return fmt.Errorf("it is not JSON: line %d, column %d", line, column)
-}
-
-func kind(v *hujson.Value) string {
-	switch v.Value.Kind() {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	default:
-		return "null"
-	}
 }
 
 // look finds out how the file is written.
@@ -170,7 +153,7 @@ func (d *document) at(path []string) (*hujson.Value, int, error) {
 		case 'n':
 			return v, i, nil // as good as absent
 		default:
-			return nil, 0, fmt.Errorf("%q is not an object: found %s", strings.Join(path[:i+1], "."), kind(&m.Value))
+			return nil, 0, fmt.Errorf("%q is not an object: found %s", strings.Join(path[:i+1], "."), jsonc.Kind(&m.Value))
 		}
 	}
 	return v, len(path), nil

@@ -161,21 +161,3 @@ func literalString(lit hujson.Literal) string {
 	_ = json.Unmarshal(lit, &s)
 	return s
 }
-
-// kindName says what a value is, for people.
-func kindName(v *hujson.Value) string {
-	switch v.Value.Kind() {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	default:
-		return "null"
-	}
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/metamcp/metamcp/integration/jsonc"
 	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/integration/spelling"
 	"github.com/metamcp/metamcp/messages"
@@ -259,7 +260,7 @@ func (b *builder) file(c content) error {
 	root, ok := doc.root.Value.(*hujson.Object)
 	if !ok {
 		line, column := doc.position(doc.root.StartOffset)
-		return failure(`write {"mcpServers": {…}}`, "%s:%d:%d: expected an object, found %s", c.path, line, column, kindName(&doc.root))
+		return failure(`write {"mcpServers": {…}}`, "%s:%d:%d: expected an object, found %s", c.path, line, column, jsonc.Kind(&doc.root))
 	}
 	b.cfg.Files = append(b.cfg.Files, c.path)
 	return b.members(doc, root)
@@ -325,7 +326,7 @@ func (b *builder) servers(doc *document, key string, v *hujson.Value) {
 	obj, ok := v.Value.(*hujson.Object)
 	if !ok {
 		if v.Value.Kind() != 'n' {
-			b.problems([]Problem{doc.problem(v, fmt.Sprintf("%s: expected an object, found %s", key, kindName(v)), "")})
+			b.problems([]Problem{doc.problem(v, fmt.Sprintf("%s: expected an object, found %s", key, jsonc.Kind(v)), "")})
 		}
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/jsonc"
 	"github.com/tailscale/hujson"
 )
 
@@ -29,7 +30,7 @@ func (r *reader) mismatch(d *document, path string, v *hujson.Value, expected st
 	if expected == "a string" && (v.Value.Kind() == '0' || v.Value.Kind() == 't' || v.Value.Kind() == 'f') {
 		hint = "put it in quotes"
 	}
-	return r.bad(d, v, hint, "%s: expected %s, found %s", path, expected, kindName(v))
+	return r.bad(d, v, hint, "%s: expected %s, found %s", path, expected, jsonc.Kind(v))
 }
 
 // err is the first problem as an error, without position.
