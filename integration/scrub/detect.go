@@ -2,9 +2,10 @@ package scrub
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
 // scan is the work on one text: for each rule the part of it in which its
@@ -294,14 +295,14 @@ func (a *allowlist) has(b, whole, secret []byte, from int) bool {
 }
 
 // dataLine is one further entry of a Secret's data.
-var dataLine = regexp.MustCompile(`^\s*\n[ \t]+[\w.-]+:[ \t]*["']?([A-Za-z0-9+/]{6,}={0,3})["']?`)
+var dataLine = lazyregexp.New(`^\s*\n[ \t]+[\w.-]+:[ \t]*["']?([A-Za-z0-9+/]{6,}={0,3})["']?`)
 
 // furtherData appends what stands below the first value of a Secret of
 // Kubernetes.
 func furtherData(spans []span, b []byte, end int, mark string) []span {
 	const longest = 64 << 10
 	for {
-		m := dataLine.FindSubmatchIndex(b[end:min(len(b), end+longest)])
+		m := dataLine().FindSubmatchIndex(b[end:min(len(b), end+longest)])
 		if m == nil {
 			return spans
 		}
