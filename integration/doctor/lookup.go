@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"github.com/metamcp/metamcp/integration/regular"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
 
