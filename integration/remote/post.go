@@ -85,14 +85,13 @@ func (k *Link) answer(x *exchange, resp *http.Response, session string, first bo
 
 // whole reads an answer that is one JSON text.
 func (k *Link) whole(x *exchange, r io.Reader) {
-	limit := k.l.o.MaxMessage
-	body, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	body, err := readWhole(r, k.l.o.MaxMessage)
 	switch {
+	case errors.Is(err, errTooLarge):
+		k.tooLarge(x.id)
+		return
 	case err != nil:
 		k.lost(x, err)
-		return
-	case len(body) > limit:
-		k.tooLarge(x.id)
 		return
 	}
 	if !k.frames(body, x) {
