@@ -102,10 +102,9 @@ func (k *Link) exchangeSSE(x *exchange, s *sseState) {
 		if x.id == nil {
 			return
 		}
-		switch resp.StatusCode {
-		case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		if noCredential(resp.StatusCode) && k.starts(x) {
 			k.fail(f)
-		default:
+		} else {
 			k.broken(x.id, nil, f)
 		}
 		return
