@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,8 @@ type Error struct {
 	// NotRun says that the server did not carry the request out: it refused it, or
 	// did not get it.
 	NotRun bool
+	// Advice is what to do about it, for people; "": what the status suggests.
+	Advice string
 	Cause  error
 }
 
@@ -47,7 +50,7 @@ func (f *Error) Unwrap() error { return f.Cause }
 
 // Evidence is what a breaker makes a class of.
 func (f *Error) Evidence() messages.Evidence {
-	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said, Remote: true, NotRun: f.NotRun}
+	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said, Remote: true, NotRun: f.NotRun, Advice: f.Advice}
 	if f.Cause == nil && f.Status == 0 {
 		ev.Err, ev.Text = f, "" // which says it
 	}
@@ -139,7 +142,11 @@ func unreachable(err error) *Error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Error{Said: "the server closed the connection before it had answered", Cause: err}
 	}
-	return &Error{Cause: err}
+	f = &Error{Cause: err}
+	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
+		f.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate in SSL_CERT_FILE, in the environment of metamcp."
+	}
+	return f
 }
 
 func cancelled(err error) bool { return errors.Is(err, context.Canceled) }

@@ -51,7 +51,8 @@ func (k *Link) renewed(x *exchange, session string) (again bool) {
 		return true
 	}
 	k.broken(x.id, nil, &Error{
-		Said:   `the server has forgotten the session and did not look at the call; there is a new session now, and "retry": "never" forbids to send the call again`,
+		Said:   `the server has forgotten the session and did not look at the call; "retry": "never" forbids to send it again`,
+		Advice: "There is a new session now: call again.",
 		NotRun: true,
 	})
 	return false
