@@ -221,13 +221,15 @@ func (c collector) within(name, value string) {
 		}
 		rest = rest[i+len(userinfoStart):]
 	}
-	for _, m := range assignment().FindAllStringSubmatch(value, -1) {
-		if !isPlace(m[2]) {
-			name := strings.TrimLeft(m[1], "-")
-			c.add(name, m[2], minLength, isCertain(name, m[2]))
-			if plain, err := url.QueryUnescape(m[2]); err == nil {
-				c.add(name, plain, minLength, isCertain(name, plain))
-			}
+	for _, m := range assignment().FindAllStringSubmatchIndex(value, -1) {
+		name, assigned := strings.TrimLeft(value[m[2]:m[3]], "-"), value[m[4]:m[5]]
+		// ${secret:NAME} only says where the secret is.
+		if isPlace(assigned) || strings.HasSuffix(value[:m[0]], "${") {
+			continue
+		}
+		c.add(name, assigned, minLength, isCertain(name, assigned))
+		if plain, err := url.QueryUnescape(assigned); err == nil {
+			c.add(name, plain, minLength, isCertain(name, plain))
 		}
 	}
 	if isToken(value) {
