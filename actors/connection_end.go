@@ -98,6 +98,7 @@ func (c *connection) fail(ctx *kernel.Context, ev messages.Evidence) {
 		return
 	}
 	started := c.ready
+	ev.Remote = ev.Remote || c.spec.URL != ""
 	ctx.Send(c.parent, &messages.ConnectionFailed{
 		Instance: c.instance, Evidence: ev, Started: started, Returned: c.takeCalls(),
 	})

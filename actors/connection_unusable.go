@@ -20,7 +20,7 @@ func (c *connection) onTooLarge(ctx *kernel.Context, m *runTooLarge) {
 		Code: messages.CodeToolExecution, Server: c.spec.Name,
 		Message: "the answer of " + strconv.Quote(c.spec.Name) + " is larger than 64 MiB and was dropped; the call itself was carried out",
 		Hint:    "Ask for less: a page, a range or a filter.",
-	})
+	}, nil)
 	if !known {
 		ctx.Event("too-large", "a message over the size cap that answers nothing that is in flight", 0)
 	}
@@ -37,7 +37,8 @@ func (c *connection) onBroken(ctx *kernel.Context, m *runBroken) {
 	}
 	if told := evident(nil); errors.As(m.why, &told) {
 		ctx.Event("refused", why, 0)
-		c.unusable(ctx, m.id, supervision.Describe(c.spec.Name, told.Evidence()))
+		ev := told.Evidence()
+		c.unusable(ctx, m.id, supervision.Describe(c.spec.Name, ev), &ev)
 		return
 	}
 	ctx.Event("noise", m.line, 0)
@@ -46,12 +47,13 @@ func (c *connection) onBroken(ctx *kernel.Context, m *runBroken) {
 		Message: strconv.Quote(c.spec.Name) + " answered with a line that cannot be read: " + why,
 		Hint:    "This is a fault of the server. Check what the call may have done before you repeat it.",
 		Details: []string{"the line begins with " + strings.ToValidUTF8(m.line, "\uFFFD")},
-	})
+	}, nil)
 }
 
 // unusable ends the request to which an answer came that is of no use, one of
-// the connection's own included. False: there is no such request.
-func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *messages.Error) bool {
+// the connection's own included. Evidence of a child in trouble goes to the
+// breaker together with the call. False: there is no such request.
+func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *messages.Error, ev *messages.Evidence) bool {
 	if c.ping != nil {
 		c.ping.Stop() // it lives
 		c.ping = nil
@@ -72,6 +74,13 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 	}
 	delete(c.inflight, id)
 	c.handled++
+	if ev != nil && supervision.InTrouble(*ev) {
+		ctx.Send(c.parent, &messages.RequestFailed{
+			Instance: c.instance, Evidence: *ev, Call: p.call, Sent: p.since, Answered: c.answered,
+		})
+		c.idleIfDone(ctx)
+		return true
+	}
 	c.answered++ // badly, but the child is there
 	err.Tool = p.call.Tool
 	c.idleIfDone(ctx)

@@ -16,6 +16,8 @@ func (e *Engine) undelivered(msg any) {
 		e.refuse(m, e.gone(m.Server))
 	case *messages.CallReturned:
 		e.refuse(m.Call, e.gone(m.Call.Server))
+	case *messages.RequestFailed:
+		e.refuse(m.Call, e.gone(m.Call.Server))
 	case *messages.ConnectionFailed:
 		for _, rc := range m.Returned {
 			e.refuse(rc.Call, e.gone(rc.Call.Server))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,6 +52,12 @@ type script struct {
 	// version.
 	refuseVersions int
 }
+
+// told is what a transport says that knows what a breaker should make of it.
+type told struct{ ev messages.Evidence }
+
+func (*told) Error() string                 { return "it went wrong" }
+func (t *told) Evidence() messages.Evidence { return t.ev }
 
 const usualTools = `{"tools":[
 {"name":"do","inputSchema":{"type":"object"}},
@@ -131,6 +138,7 @@ type fakeLink struct {
 	released bool
 	deaf     bool
 	broken   error // what Send returns from now on
+	troubled bool  // the last "troubleOnce" was in trouble
 
 	dead    chan struct{}
 	wake    chan struct{}
@@ -267,6 +275,14 @@ func (l *fakeLink) speaker() {
 			var m rpcLine
 			if id, ok := strings.CutPrefix(line, "broken "); ok {
 				l.ear.Broken([]byte(id), []byte(`{"id":`+id+`,"result":`), errors.New("it has no end"))
+				continue
+			}
+			if id, ok := strings.CutPrefix(line, "trouble "); ok {
+				l.ear.Broken([]byte(id), nil, &told{messages.Evidence{Err: io.ErrUnexpectedEOF, Remote: true}})
+				continue
+			}
+			if id, ok := strings.CutPrefix(line, "refused "); ok {
+				l.ear.Broken([]byte(id), nil, &told{messages.Evidence{HTTPStatus: 403, Remote: true, NotRun: true}})
 				continue
 			}
 			if id, ok := strings.CutPrefix(line, "huge "); ok {
@@ -478,6 +494,14 @@ func (l *fakeLink) call(m rpcLine) {
 	case "delay":
 		l.later(wait, func() { l.answer(m.ID, ok) })
 	case "silent":
+	case "trouble", "refused":
+		l.say(p.Args.Do + " " + string(m.ID))
+	case "troubleOnce":
+		if l.troubled = !l.troubled; l.troubled {
+			l.say("trouble " + string(m.ID))
+			return
+		}
+		l.answer(m.ID, ok)
 	case "broken", "huge":
 		l.say(p.Args.Do + " " + string(m.ID))
 	case "float":

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // TestAnswersThatAreOfNoUse: an answer that is broken or too large fails its
@@ -33,6 +35,37 @@ func TestAnswersThatAreOfNoUse(t *testing.T) {
 				t.Errorf("%d starts, want 1", n)
 			}
 		})
+	}
+}
+
+// TestRequestsInTrouble: a request that a server behind a URL did not answer fails
+// alone, is repeated where that is safe, and opens the breaker with others.
+func TestRequestsInTrouble(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.FailureThreshold, s.Cooldown = 2, time.Hour })
+	r.add("a", nil, func(s *messages.ServerSpec) { s.URL = "http://a" })
+	r.ok("a")
+	other := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	for range 4 {
+		err := r.wantCode(r.do("a", "do", doArgs{Do: "trouble"}), messages.CodeToolExecution)
+		if err.Class != messages.ClassOffline || err.Retryable || !strings.Contains(err.Message, "whether it took effect is unknown") {
+			t.Errorf("error %+v", err)
+		}
+		if err := r.wantCode(r.do("a", "do", doArgs{Do: "refused"}), messages.CodeConnection); err.Class != messages.ClassAuth || err.Retryable {
+			t.Errorf("error %+v", err) // which says that the server is there
+		}
+	}
+	r.wantResult(r.do("a", "twice", doArgs{Do: "troubleOnce"}))
+	// Its repetition is the second in a row.
+	err := r.wantCode(r.do("a", "read", doArgs{Do: "trouble"}), messages.CodeConnection)
+	if err.Class != messages.ClassOffline || !err.Retryable {
+		t.Errorf("error %+v", err)
+	}
+	r.wantCode(r.do("a", "do", doArgs{}), messages.CodeCircuitOpen)
+	r.e.Cancel(other.call, "enough")
+	r.wantCode(r.wait(other), messages.CodeCancelled)
+	if n := r.f.started("a"); n != 1 {
+		t.Errorf("%d starts, want 1", n)
 	}
 }
 

@@ -75,4 +75,10 @@ type Evidence struct {
 	RetryAfter time.Duration // from a Retry-After header
 	Text       string        // anything else: an error message of the child, last lines of stderr
 	Remote     bool          // the server is behind a URL: there is no process of ours
+	// NotRun says of one request that the server did not carry it out: it refused
+	// it, or did not get it.
+	NotRun bool
+	// Advice is what to do, for people, where the transport knows it better than
+	// what can be told from the rest; else "".
+	Advice string
 }

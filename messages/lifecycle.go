@@ -94,6 +94,15 @@ type (
 	ConnectionEnded struct{ Instance uint64 }
 	// ConnectionClosed says that nothing is left of a connection.
 	ConnectionClosed struct{ Instance uint64 }
+	// RequestFailed says that a child is there but got into trouble with one call,
+	// which has no answer.
+	RequestFailed struct {
+		Instance uint64
+		Evidence Evidence
+		Call     *Call
+		Sent     time.Time // when the child got it
+		Answered uint64    // that of ConnectionIdle
+	}
 	// CallReturned gives a call back that reached a connection which cannot
 	// take it any more; nothing of it was written.
 	CallReturned struct {
@@ -194,3 +203,6 @@ type (
 
 // Correlation is that of the call.
 func (m *CallReturned) Correlation() uint64 { return m.Call.Trace }
+
+// Correlation implements kernel.Correlated.
+func (m *RequestFailed) Correlation() uint64 { return m.Call.Trace }

@@ -60,6 +60,7 @@ type breakerActor struct {
 	cause     messages.Meta // the request that is being served, for new instances
 	probeMark uint64        // instance that carries the half-open probe
 	probeCall uint64        // call that is the probe; 0: a contact
+	counted   time.Time     // when a failed request was last counted
 
 	leaving  *messages.Error // set once the server is removed or the host ends
 	deadline time.Time       // of leaving
@@ -88,6 +89,7 @@ type instance struct {
 	lease      uint64
 	dispatched uint64
 	answered   uint64
+	troubled   bool // a request of it failed and was counted, and none succeeded since
 	gauge      Gauge
 	spawned    time.Time
 	ready      time.Time
@@ -164,6 +166,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onEnded(ctx, m)
 	case *messages.ConnectionClosed:
 		b.onClosed(ctx, m.Instance)
+	case *messages.RequestFailed:
+		b.onRequestFailed(ctx, m)
 	case *messages.CallReturned:
 		b.onReturned(ctx, m)
 	case *roomMade:
@@ -223,7 +227,7 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 			b.releaseProbe(in)
 		}
 	}
-	in.answered = m.Answered
+	b.recovered(ctx, in, m.Answered)
 	in.phase = phaseIdle
 	b.idle = append(b.idle, in)
 	b.entry.active.Store(b.anyBusy())

@@ -31,20 +31,12 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 		b.alternate(m.Evidence)
 	}
 	if harmless := wasIdle && m.Evidence.Exit != nil && m.Evidence.Exit.Code == 0 && m.Evidence.Exit.Signal == ""; !harmless {
-		before := b.policy.State(now)
-		b.policy.OnFailure(now, err.Class, err, m.Evidence.RetryAfter)
+		b.count(ctx, now, err, m.Evidence.RetryAfter)
 		var lived time.Duration
 		if m.Started {
 			lived = now.Sub(in.ready)
 		}
 		b.policy.OnDeath(now, lived)
-		if after := b.policy.State(now); after != before {
-			b.entry.tally.moved(before, after)
-			ctx.Event("breaker", before.String()+" → "+after.String()+": "+err.Message, 0)
-			if until, ok := b.policy.OpenUntil(now); ok {
-				ctx.After(until.Sub(now), &statusStale{})
-			}
-		}
 	}
 	b.cataloged = b.cataloged && b.others(in)
 	b.entry.active.Store(b.anyBusy())
@@ -54,6 +46,62 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 		b.afterLoss(ctx, rc, m.Started, err)
 	}
 	b.publish()
+}
+
+// count tells the policy of a failure, and everybody where that opens it.
+func (b *breakerActor) count(ctx *kernel.Context, now time.Time, err *messages.Error, retryAfter time.Duration) {
+	before := b.policy.State(now)
+	b.policy.OnFailure(now, err.Class, err, retryAfter)
+	after := b.policy.State(now)
+	if after == before {
+		return
+	}
+	b.entry.tally.moved(before, after)
+	ctx.Event("breaker", before.String()+" → "+after.String()+": "+err.Message, 0)
+	if until, ok := b.policy.OpenUntil(now); ok {
+		ctx.After(until.Sub(now), &statusStale{})
+	}
+}
+
+// onRequestFailed judges the failure of one call and decides whether it is sent
+// once more. Calls that were with the child together when one of them failed have
+// failed for one cause, and are counted as one.
+func (b *breakerActor) onRequestFailed(ctx *kernel.Context, m *messages.RequestFailed) {
+	now := time.Now()
+	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
+	if in := b.instances[m.Instance]; in != nil {
+		b.recovered(ctx, in, m.Answered)
+		in.troubled = true
+	}
+	if m.Sent.After(b.counted) {
+		b.counted = now
+		b.count(ctx, now, err, m.Evidence.RetryAfter)
+	} else {
+		b.probeCancelled(m.Call.ID)
+	}
+	b.publish() // before anybody hears of it: who does may look at once
+	call := m.Call
+	rc := messages.ReturnedCall{Call: call, Written: !m.Evidence.NotRun}
+	switch {
+	// An answer that says what went wrong would be the same again at once.
+	case err.Class == messages.ClassOffline && m.Evidence.HTTPStatus == 0 && b.repeats(rc):
+		b.repeat(ctx, call)
+		return
+	case rc.Written && !call.Idempotent:
+		err = unknownOutcome(err, call, "the request failed and whether it took effect is unknown: ")
+	}
+	b.refuse(call, err)
+	b.publish()
+}
+
+// recovered takes notice that the child answered calls after one had failed.
+func (b *breakerActor) recovered(ctx *kernel.Context, in *instance, answered uint64) {
+	more := answered > in.answered
+	in.answered = answered
+	if more && in.troubled {
+		in.troubled = false
+		b.succeeded(ctx)
+	}
 }
 
 // alternate makes the next start greet in the other era after one that ended
@@ -72,30 +120,41 @@ func (b *breakerActor) alternate(ev messages.Evidence) {
 
 // afterLoss repeats a call where that is safe and answers it otherwise.
 func (b *breakerActor) afterLoss(ctx *kernel.Context, rc messages.ReturnedCall, started bool, cause *messages.Error) {
-	call := rc.Call
-	safe := !rc.Written || call.Idempotent
-	repeat := started && call.Attempt == 0 && b.leaving == nil &&
-		(b.spec.Retry == messages.RetryAlways || b.spec.Retry != messages.RetryNever && safe)
-	if repeat {
-		again := *call
-		again.Attempt++
-		b.entry.tally.retries.Add(1)
-		ctx.Event("retry", "call "+strconv.FormatUint(call.ID, 10), call.Trace)
-		b.onCall(ctx, &again)
+	if started && b.repeats(rc) {
+		b.repeat(ctx, rc.Call)
 		return
 	}
-	err := *cause
-	err.Tool = call.Tool
 	if rc.Written {
-		err.Code = messages.CodeToolExecution
-		err.Retryable = false
-		err.Message = "the connection was lost during the call; whether it took effect is unknown: " + cause.Message
-		err.Hint = "Nothing was repeated. Check what the call may have done before you repeat it."
-		if call.Attempt > 0 {
-			err.Hint = "The call was repeated once and lost again. Check what it may have done before you repeat it."
-		}
+		cause = unknownOutcome(cause, rc.Call, "the connection was lost during the call; whether it took effect is unknown: ")
 	}
-	b.refuse(call, &err)
+	b.refuse(rc.Call, cause)
+}
+
+// repeats says whether a call that has no answer may be sent once more.
+func (b *breakerActor) repeats(rc messages.ReturnedCall) bool {
+	safe := !rc.Written || rc.Call.Idempotent
+	return rc.Call.Attempt == 0 && b.leaving == nil &&
+		(b.spec.Retry == messages.RetryAlways || b.spec.Retry != messages.RetryNever && safe)
+}
+
+func (b *breakerActor) repeat(ctx *kernel.Context, call *messages.Call) {
+	again := *call
+	again.Attempt++
+	b.entry.tally.retries.Add(1)
+	ctx.Event("retry", "call "+strconv.FormatUint(call.ID, 10), call.Trace)
+	b.onCall(ctx, &again)
+}
+
+// unknownOutcome is the error for a call that a child may have carried out.
+func unknownOutcome(cause *messages.Error, call *messages.Call, what string) *messages.Error {
+	err := *cause
+	err.Code, err.Retryable = messages.CodeToolExecution, false
+	err.Message = what + cause.Message
+	err.Hint = "Nothing was repeated. Check what the call may have done before you repeat it."
+	if call.Attempt > 0 {
+		err.Hint = "The call was repeated once and lost again. Check what it may have done before you repeat it."
+	}
+	return &err
 }
 
 // onEnded starts a failed connection again where somebody waits for it, and

@@ -24,6 +24,17 @@ func Counts(class messages.Class) bool {
 	return class != messages.ClassAuth && class != messages.ClassNone
 }
 
+// InTrouble says whether a request that was not answered tells of trouble of the
+// server, and not of the request: then it counts, as far as its class does.
+func InTrouble(ev messages.Evidence) bool {
+	switch status := ev.HTTPStatus; status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	default:
+		return status < http.StatusBadRequest || status >= http.StatusInternalServerError
+	}
+}
+
 // Classify says which part of the world failed. What the system said plainly
 // decides first, in this order: HTTP status, a program that could not be
 // started, the exit of the process, the end of its stream, errno and other
@@ -32,8 +43,17 @@ func Counts(class messages.Class) bool {
 // program's own words can say that.
 //
 // A cancellation and an exit that we asked for are [messages.ClassNone];
-// evidence of nothing is [messages.ClassOther].
+// evidence of nothing is [messages.ClassOther]. A server behind a URL has no
+// process that could end: what would be that is a connection that broke.
 func Classify(ev messages.Evidence) messages.Class {
+	c := classify(ev)
+	if ev.Remote && c == messages.ClassStdioExit {
+		return messages.ClassOffline
+	}
+	return c
+}
+
+func classify(ev messages.Evidence) messages.Class {
 	if c := classOfStatus(ev.HTTPStatus); c != messages.ClassNone {
 		return c
 	}

@@ -81,6 +81,10 @@ func TestClassifyTyped(t *testing.T) {
 		{"EOF", messages.Evidence{EOF: true}, messages.ClassStdioExit},
 		{"EOF value", messages.Evidence{Err: io.ErrUnexpectedEOF}, messages.ClassStdioExit},
 		{"EOF of a remote", messages.Evidence{Err: &url.Error{Op: "Post", URL: "http://x", Err: io.EOF}}, messages.ClassOffline},
+		{"EOF value of a remote", messages.Evidence{Err: io.EOF, Remote: true}, messages.ClassOffline},
+		{"broken stream of a remote", messages.Evidence{Err: fmt.Errorf("x: %w", io.ErrUnexpectedEOF), Remote: true}, messages.ClassOffline},
+		{"a remote that says EOF", messages.Evidence{Err: errors.New("http2: unexpected EOF"), Remote: true}, messages.ClassOffline},
+		{"500 of a remote", messages.Evidence{HTTPStatus: 500, Err: io.EOF, Remote: true}, messages.ClassHTTP},
 		{"cancelled", messages.Evidence{Err: context.Canceled}, messages.ClassNone},
 		{"asked to exit", messages.Evidence{EOF: true, Exit: &messages.Exit{Requested: true}}, messages.ClassNone},
 		{"nothing", messages.Evidence{}, messages.ClassOther},
@@ -276,5 +280,40 @@ func TestDescribeExhaustion(t *testing.T) {
 		if strings.Contains(e.Message, "in time") || !strings.Contains(e.Hint, "ulimit") {
 			t.Errorf("%v: %s (%s)", errno, e.Message, e.Hint)
 		}
+	}
+}
+
+// A server behind a URL has no command, no process and no environment: nothing
+// that is said of one speaks of them.
+func TestDescribeRemote(t *testing.T) {
+	for name, ev := range map[string]messages.Evidence{
+		"closed":      {Err: io.EOF, Text: "the server closed the connection before it had answered"},
+		"cut":         {Err: io.ErrUnexpectedEOF},
+		"refused":     {Err: dialError(syscall.ECONNREFUSED)},
+		"forbidden":   {Err: dialError(syscall.EACCES)},
+		"no file":     {Err: &fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT}},
+		"late":        {Timeout: true, Text: "no handshake"},
+		"other":       {Err: errors.New("it answered with a page")},
+		"token":       {Text: "invalid access token"},
+		"named token": {HTTPStatus: 401, Text: "GITHUB_TOKEN is not set"},
+		"401":         {HTTPStatus: 401},
+		"500":         {HTTPStatus: 500},
+		"nothing":     {},
+	} {
+		ev.Remote = true
+		err := supervision.Describe("x", ev)
+		for _, word := range []string{"command", "process", "by hand", "stdio", "stderr", "npx", `"env"`, "output"} {
+			if strings.Contains(err.Message+" "+err.Hint, word) {
+				t.Errorf("%s speaks of %q: %s %s", name, word, err.Message, err.Hint)
+			}
+		}
+	}
+	err := supervision.Describe("x", messages.Evidence{Err: io.EOF, Text: "the server closed the connection", Remote: true})
+	if want := `server "x" could not be reached (offline): the server closed the connection`; err.Message != want || !err.Retryable {
+		t.Errorf("%s, want %s", err.Message, want)
+	}
+	err = supervision.Describe("x", messages.Evidence{Err: errors.New("x509"), Remote: true, Advice: "Do that."})
+	if err.Hint != "Do that." || !err.Retryable {
+		t.Errorf("%+v", err)
 	}
 }

@@ -86,12 +86,18 @@ func (f finding) exit() *messages.Exit {
 	return f.ev.Exit
 }
 
+// notStarted says whether it is about a program that could not be started, or
+// the system had nothing left for another connection.
+func (f finding) notStarted() bool {
+	return isSpawnFailure(f.ev.Err) && (!f.ev.Remote || isExhausted(f.ev.Err))
+}
+
 func (f finding) cause() string {
 	var dns *net.DNSError
 	switch {
 	case f.ev.HTTPStatus >= 400:
 		return withDetail(httpStatus(f.ev.HTTPStatus), f.tellingLine())
-	case isSpawnFailure(f.ev.Err):
+	case f.notStarted():
 		return spawnCause(f.ev.Err)
 	case f.exit() != nil:
 		return withDetail(exitCause(f.exit()), f.tellingLine())
@@ -107,6 +113,8 @@ func (f finding) cause() string {
 		return f.ev.Err.Error()
 	case f.ev.Timeout || isTimeout(f.ev.Err):
 		return withDetail("it did not answer in time", f.tellingLine())
+	case f.ev.Remote && f.ev.Text != "":
+		return f.ev.Text // for people already, unlike a log
 	}
 	if line := f.tellingLine(); line != "" {
 		return line
@@ -120,9 +128,11 @@ func (f finding) advice() (hint string, retryable bool) {
 	switch {
 	case f.class == messages.ClassNone:
 		return "", false
+	case f.ev.Advice != "":
+		return f.ev.Advice, f.class != messages.ClassAuth
 	case f.class == messages.ClassAuth:
 		return f.authAdvice(), false
-	case isSpawnFailure(f.ev.Err):
+	case f.notStarted():
 		return f.spawnAdvice(), false
 	case f.class == messages.ClassHTTP:
 		return f.httpAdvice()
@@ -138,8 +148,13 @@ func (f finding) advice() (hint string, retryable bool) {
 		if errors.As(f.ev.Err, &dns) {
 			return fmt.Sprintf("Check the host name in the url of server %q and the network's DNS.", f.server), true
 		}
-		if f.ev.Timeout || isTimeout(f.ev.Err) {
+		switch late := f.ev.Timeout || isTimeout(f.ev.Err); {
+		case late && f.ev.Remote:
+			return fmt.Sprintf("Try again later. If server %q is slow by nature, raise startupTimeoutMs (connection and handshake) or timeoutMs (one call) in its entry.", f.server), true
+		case late:
 			return fmt.Sprintf("Try again later. If server %q is slow by nature, raise startupTimeoutMs (start and handshake; npx and uvx download on the first run) or timeoutMs (one call) in its entry.", f.server), true
+		case f.ev.Remote:
+			return fmt.Sprintf("Check that server %q is running, that its url in the configuration is right, and that the network (or a proxy on the way) lets the connection through.", f.server), true
 		}
 		return fmt.Sprintf("Check that server %q is running and that its address and port in the configuration are right.", f.server), true
 	}
@@ -165,7 +180,7 @@ func (f finding) damagedPackage() string {
 }
 
 func (f finding) authAdvice() string {
-	if name := credentialName(f.text); name != "" {
+	if name := credentialName(f.text); name != "" && !f.ev.Remote {
 		return fmt.Sprintf("Set a valid %s in \"env\" of server %q in the configuration. Repeating the call does not help.", name, f.server)
 	}
 	switch f.ev.HTTPStatus {
@@ -174,6 +189,9 @@ func (f finding) authAdvice() string {
 	case http.StatusProxyAuthRequired:
 		return "The HTTP proxy wants a user and password: set them in HTTPS_PROXY. Repeating the call does not help."
 	case 0:
+		if f.ev.Remote {
+			return fmt.Sprintf("Check the token in \"headers\" or \"oauth\" of server %q. Repeating the call does not help.", f.server)
+		}
 		return fmt.Sprintf("Check the API key or token in \"env\" (or \"headers\") of server %q; the name of the variable is in the server's documentation. Repeating the call does not help.", f.server)
 	}
 	return fmt.Sprintf("Log in again, or renew the token in \"headers\" or \"oauth\" of server %q. Repeating the call does not help.", f.server)

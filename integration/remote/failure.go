@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,13 @@ type Error struct {
 	Status     int           // of HTTP; 0: there was no answer
 	RetryAfter time.Duration // 0: the server did not say
 	// Said is for people: what the server wrote, in one line, or what was wrong.
-	Said  string
-	Cause error
+	Said string
+	// NotRun says that the server did not carry the request out: it refused it, or
+	// did not get it.
+	NotRun bool
+	// Advice is what to do about it, for people; "": what the status suggests.
+	Advice string
+	Cause  error
 }
 
 // Error returns what happened in one line.
@@ -44,7 +50,7 @@ func (f *Error) Unwrap() error { return f.Cause }
 
 // Evidence is what a breaker makes a class of.
 func (f *Error) Evidence() messages.Evidence {
-	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said, Remote: true}
+	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said, Remote: true, NotRun: f.NotRun, Advice: f.Advice}
 	if f.Cause == nil && f.Status == 0 {
 		ev.Err, ev.Text = f, "" // which says it
 	}
@@ -54,6 +60,7 @@ func (f *Error) Evidence() messages.Evidence {
 // refusal is the failure that an answer with an error status is.
 func refusal(resp *http.Response, body []byte) *Error {
 	f := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	f.NotRun = refusesOnly(f.Status, f.RetryAfter)
 	if challenge := resp.Header.Get("WWW-Authenticate"); challenge != "" && resp.StatusCode == http.StatusUnauthorized {
 		scheme, _, _ := strings.Cut(challenge, " ")
 		f.Said = "it asks for " + oneLine([]byte(scheme)) + " authorization; "
@@ -66,16 +73,47 @@ func refusal(resp *http.Response, body []byte) *Error {
 	return f
 }
 
+// refusesOnly says whether a status means that the request was not carried out.
+// Those of the server's own trouble say nothing of that: what stands in front of
+// it may have given up on what goes on behind.
+func refusesOnly(status int, retryAfter time.Duration) bool {
+	switch status {
+	case http.StatusRequestTimeout:
+		return false
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return true
+	case http.StatusServiceUnavailable:
+		return retryAfter > 0
+	}
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError
+}
+
+// longestWait is how long a server can make us wait, whatever it asks for.
+const longestWait = 24 * time.Hour
+
 // retryAfter reads the header of that name, RFC 9110 section 10.2.3.
 func retryAfter(value string, now time.Time) time.Duration {
-	const longest = 24 * time.Hour
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil && seconds > 0 {
-		return min(time.Duration(seconds)*time.Second, longest)
+	const longest = longestWait
+	if d, ok := counted(value, time.Second); ok {
+		return d
 	}
 	if at, err := http.ParseTime(value); err == nil && at.After(now) {
 		return min(at.Sub(now), longest)
 	}
 	return 0
+}
+
+// counted is a number of units of time, at most longestWait however large the
+// number is. False: it is no number.
+func counted(value string, unit time.Duration) (time.Duration, bool) {
+	if strings.Trim(value, "0123456789") != "" || value == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || n >= uint64(longestWait/unit) {
+		return longestWait, true // more than there is room for
+	}
+	return time.Duration(n) * unit, true //nolint:gosec // less than longestWait
 }
 
 // oneLine is the beginning of a body for people.
@@ -104,7 +142,11 @@ func unreachable(err error) *Error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Error{Said: "the server closed the connection before it had answered", Cause: err}
 	}
-	return &Error{Cause: err}
+	f = &Error{Cause: err}
+	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
+		f.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate in SSL_CERT_FILE, in the environment of metamcp."
+	}
+	return f
 }
 
 func cancelled(err error) bool { return errors.Is(err, context.Canceled) }

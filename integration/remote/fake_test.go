@@ -89,14 +89,14 @@ func (k *talk) say(line string) {
 }
 
 // open makes a link to a handler. maxMessage 0: the default.
-func open(t *testing.T, transport messages.Transport, h http.Handler, o Options) *talk {
+func open(t *testing.T, transport messages.Transport, h http.Handler, o Options, with ...func(*messages.ServerSpec)) *talk {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return openURL(t, transport, s.URL+"/mcp?key=s3cret", o)
+	return openURL(t, transport, s.URL+"/mcp?key=s3cret", o, with...)
 }
 
-func openURL(t *testing.T, transport messages.Transport, url string, o Options) *talk {
+func openURL(t *testing.T, transport messages.Transport, url string, o Options, with ...func(*messages.ServerSpec)) *talk {
 	t.Helper()
 	o.Parse = parse
 	if o.Reconnect == 0 {
@@ -107,7 +107,11 @@ func openURL(t *testing.T, transport messages.Transport, url string, o Options) 
 		t.Fatal(err)
 	}
 	ear := &earTrumpet{make(chan heard, 4096)}
-	k, err := l.Launch(&messages.ServerSpec{Name: "x", Transport: transport, URL: url, Headers: map[string]string{"Authorization": "Bearer t0ken"}}, ear)
+	spec := &messages.ServerSpec{Name: "x", Transport: transport, URL: url, Headers: map[string]string{"Authorization": "Bearer t0ken"}}
+	for _, change := range with {
+		change(spec)
+	}
+	k, err := l.Launch(spec, ear)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +140,7 @@ type fakeServer struct {
 	sessions int
 	live     map[string]bool
 	on       map[string]http.HandlerFunc // by JSON-RPC method, or HTTP method for GET and DELETE
+	modern   bool
 	changed  chan struct{}
 }
 
@@ -157,13 +162,16 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		key = r.Method
 	}
 	handler := s.on[key]
-	known := s.live[r.Header.Get(headerSession)]
+	known := s.live[r.Header.Get(headerSession)] || s.modern
+	modern := s.modern
 	s.mu.Unlock()
 	s.changed <- struct{}{}
 	switch {
 	case handler != nil:
 		r.Header.Set("X-Id", string(m.ID))
 		handler(w, r)
+	case m.Method == methodDiscover && modern:
+		answer(w, m.ID, `{"supportedVersions":["2026-07-28"]}`)
 	case m.Method == methodInitialize:
 		s.mu.Lock()
 		s.sessions++
@@ -225,6 +233,18 @@ func (k *talk) greet() {
 		k.t.Fatalf("%+v", h)
 	}
 	k.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+// greetModern makes the server one of the newer era, and greets it.
+func (k *talk) greetModern(s *fakeServer) {
+	k.t.Helper()
+	s.mu.Lock()
+	s.modern = true
+	s.mu.Unlock()
+	k.say(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`)
+	if h := k.next("frame"); h.id != "1" || len(h.f.Result) == 0 {
+		k.t.Fatalf("%+v", h)
+	}
 }
 
 // events writes a stream and flushes it.

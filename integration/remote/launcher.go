@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -88,21 +89,50 @@ func newTransport() *http.Transport {
 }
 
 // sameOrigin follows a redirect only where the request stays what it is and the
-// origin too, from http to https apart: an answer of a server must not make its
-// host send credentials, or anything, to somewhere else.
+// origin too, the step from http to https on their own ports apart: an answer of
+// a server must not make its host send credentials, or anything, to somewhere
+// else, and at another port may be somebody else.
 func sameOrigin(req *http.Request, via []*http.Request) error {
 	const most = 5
 	first := via[0]
+	refuse := func(said string) error {
+		// The other statuses may be what follows upon something done.
+		status := req.Response.StatusCode
+		notRun := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
+		return &Error{Said: said, NotRun: notRun}
+	}
 	switch {
 	case len(via) > most:
-		return &Error{Said: fmt.Sprintf("it redirects more than %d times", most)}
+		return refuse(fmt.Sprintf("it redirects more than %d times", most))
 	case req.Method != first.Method:
-		return &Error{Said: "it redirects to " + bare(req.URL) + " in a way that drops the request; put the new address into the url"}
-	case req.URL.Hostname() != first.URL.Hostname(), req.URL.Scheme != "https" && req.URL.Scheme != first.URL.Scheme,
-		req.URL.Scheme == first.URL.Scheme && req.URL.Port() != first.URL.Port():
-		return &Error{Said: "it redirects to " + bare(req.URL) + ", which is not where it was configured to be; if that is right, put the new address into the url"}
+		return refuse("it redirects to " + bare(req.URL) + " in a way that drops the request; put the new address into the url")
+	case !sameHost(first.URL, req.URL):
+		return refuse("it redirects to " + bare(req.URL) + ", which is not where it was configured to be; if that is right, put the new address into the url")
 	}
 	return nil
+}
+
+// sameHost says whether to is of the origin of from: scheme, host and port. The
+// step from http at its port to https at its own stays with the host too.
+func sameHost(from, to *url.URL) bool {
+	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
+		return false
+	}
+	if from.Scheme == to.Scheme {
+		return port(from) == port(to)
+	}
+	return from.Scheme == "http" && to.Scheme == "https" && port(from) == "80" && port(to) == "443"
+}
+
+// port is that of a URL, that of its scheme where it has none.
+func port(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
 }
 
 // bare is a URL without what may be secret.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -70,8 +71,9 @@ type Link struct {
 	earMu  sync.Mutex // one call of ear at a time
 	work   sync.WaitGroup
 	done   chan struct{} // Exited was called
-	// renewing is taken by who makes a new session.
-	renewing chan struct{}
+	// renewing is taken by who makes a new session, reaching by who looks whether
+	// the server is there.
+	renewing, reaching chan struct{}
 
 	mu       sync.Mutex
 	base     *url.URL
@@ -81,8 +83,12 @@ type Link struct {
 	modern   bool
 	mirrors  map[string][]mirror // by tool
 	proven   bool                // the server has answered over Streamable HTTP
-	greeting []byte
-	gate     chan struct{} // closed once the server knows that it is initialized; nil: no need to wait
+	listed   bool                // and has listed its tools: the start is over
+	hush     context.CancelFunc  // ends the stream that listen keeps; nil: none
+	reached  time.Time           // when a look began that found the server there
+	greeting []byte              // initialize
+	discover []byte              // server/discover
+	gate     chan struct{}       // closed once the server knows that it is initialized; nil: no need to wait
 	inflight map[string]*exchange
 	queued   int // bytes
 	ended    bool
@@ -98,12 +104,13 @@ type exchange struct {
 	params json.RawMessage
 	ctx    context.Context //nolint:containedctx // ends with the request
 	cancel context.CancelFunc
+	sent   atomic.Bool // the server may have seen it
 }
 
 func newLink(l *Launcher, spec *messages.ServerSpec, base *url.URL, ear Ear) *Link {
 	k := &Link{
 		l: l, spec: spec, base: base, ear: ear, posts: make(chan struct{}, maxPosts),
-		done: make(chan struct{}), renewing: make(chan struct{}, 1), inflight: map[string]*exchange{},
+		done: make(chan struct{}), renewing: make(chan struct{}, 1), reaching: make(chan struct{}, 1), inflight: map[string]*exchange{},
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
@@ -153,6 +160,8 @@ func (k *Link) Send(line []byte) error {
 	switch f.Method {
 	case methodInitialize:
 		k.greeting = line
+	case methodDiscover:
+		k.discover = line
 	case methodInitialized:
 		k.gate = make(chan struct{})
 	}
@@ -240,6 +249,9 @@ func (k *Link) frame(text []byte) *exchange {
 			k.learn(x, f)
 		}
 		k.mu.Unlock()
+		if x == nil && string(f.ID) == reachID {
+			return nil
+		}
 	}
 	k.tell(f)
 	return x
@@ -291,6 +303,7 @@ func (k *Link) learn(x *exchange, f *messages.Frame) {
 	case methodDiscover:
 		k.modern = true
 	case methodTools:
+		k.listed = true
 		if k.modern {
 			f.Result = k.learnTools(x, f.Result)
 		}

@@ -1,13 +1,16 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -60,64 +63,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// A session that the server has forgotten is made anew once, by one of those
-// who noticed, and every request is answered.
-func TestForgottenSession(t *testing.T) {
-	t.Parallel()
-	s := newFake()
-	k := open(t, messages.TransportHTTP, s, Options{})
-	k.greet()
-	s.saw(t, 1, calls(methodInitialized))
-	s.mu.Lock()
-	clear(s.live)
-	s.mu.Unlock()
-	const n = 20
-	for i := range n {
-		k.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":"tools/call","params":{"name":"add"}}`, i))
-	}
-	answered := map[string]bool{}
-	changed := 0
-	for len(answered) < n || changed == 0 {
-		switch h := k.next("frame"); {
-		case h.f.Method == methodListChanged:
-			changed++
-		case len(h.f.Result) == 0 || answered[h.id]:
-			t.Fatalf("%+v", h)
-		default:
-			answered[h.id] = true
-		}
-	}
-	if changed != 1 || len(s.saw(t, 2, calls(methodInitialize))) != 2 {
-		t.Errorf("%d new sessions", changed)
-	}
-	for _, a := range s.saw(t, n, calls("tools/call")) {
-		if got := a.header.Get(headerSession); got != "session-1" && got != "session-2" {
-			t.Errorf("sent with %q", got)
-		}
-	}
-}
-
-// A server that forgets every session is given up after one renewal.
-func TestSessionThatIsForgottenForEver(t *testing.T) {
-	t.Parallel()
-	s := newFake()
-	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
-	k := open(t, messages.TransportHTTP, s, Options{})
-	k.greet()
-	k.say(callLine)
-	k.next("frame") // the tools may have changed
-	h := k.next("broken")
-	var f *Error
-	if !errors.As(h.err, &f) || f.Status != http.StatusNotFound || h.id != "7" {
-		t.Errorf("%+v", h)
-	}
-	if n := len(s.saw(t, 2, calls("tools/call"))); n != 2 {
-		t.Errorf("the call was sent %d times", n)
-	}
-}
-
-// What a server answers instead of an answer ends the request, or the link where
-// it concerns every request.
+// What a server answers instead of an answer ends the request alone, and says
+// whether the call may have been carried out. A greeting ends the link with it.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	say := func(status int, kind, body string, more ...string) http.HandlerFunc {
@@ -136,18 +83,25 @@ func TestRefusals(t *testing.T) {
 		what   string
 		status int
 		said   string
+		notRun bool
 	}{
-		{"429", say(429, "text/plain", "slow down", "Retry-After", "7"), "broken", 429, "slow down"},
-		{"500", say(500, "text/html", "<html><p>oops</p></html>"), "broken", 500, "a page for people"},
-		{"401", say(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="x"`), "eof", 401, "Bearer authorization"},
-		{"403", say(403, "text/plain", "not you"), "eof", 403, "not you"},
-		{"html", say(200, "text/html", "<html>"), "broken", 0, "text/html"},
-		{"nothing", say(202, "", ""), "broken", 0, "where JSON"},
-		{"no JSON", say(200, jsonType, "{"), "noise", 0, ""},
-		{"another id", say(200, jsonType, `{"jsonrpc":"2.0","id":99,"result":{}}`), "frame", 0, ""},
-		{"elsewhere", say(307, "", "", "Location", "http://169.254.169.254/latest"), "eof", 0, "http://169.254.169.254/latest, which is not where"},
-		{"not a POST any more", say(302, "", "", "Location", "/other"), "eof", 0, "drops the request"},
-		{"for ever", say(307, "", "", "Location", "/mcp"), "eof", 0, "more than 5 times"},
+		{"429", say(429, "text/plain", "slow down", "Retry-After", "7"), "broken", 429, "slow down", true},
+		{"500", say(500, "text/html", "<html><p>oops</p></html>"), "broken", 500, "a page for people", false},
+		{"502", say(502, "text/plain", ""), "broken", 502, "Bad Gateway", false},
+		{"503", say(503, "text/plain", ""), "broken", 503, "Unavailable", false},
+		{"503 for a while", say(503, "text/plain", "", "Retry-After", "7"), "broken", 503, "Unavailable", true},
+		{"408", say(408, "text/plain", ""), "broken", 408, "Timeout", false},
+		{"400", say(400, "text/plain", "what?"), "broken", 400, "what?", true},
+		{"401", say(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="x"`), "broken", 401, "Bearer authorization", true},
+		{"403", say(403, "text/plain", "not you"), "broken", 403, "not you", true},
+		{"407", say(407, "text/plain", ""), "broken", 407, "Proxy", true},
+		{"html", say(200, "text/html", "<html>"), "broken", 0, "text/html", false},
+		{"nothing", say(202, "", ""), "broken", 0, "where JSON", false},
+		{"no JSON", say(200, jsonType, "{"), "noise", 0, "", false},
+		{"another id", say(200, jsonType, `{"jsonrpc":"2.0","id":99,"result":{}}`), "frame", 0, "", false},
+		{"elsewhere", say(307, "", "", "Location", "http://169.254.169.254/latest"), "broken", 0, "http://169.254.169.254/latest, which is not where", true},
+		{"not a POST any more", say(302, "", "", "Location", "/other"), "broken", 0, "drops the request", false},
+		{"for ever", say(307, "", "", "Location", "/mcp"), "broken", 0, "more than 5 times", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,14 +124,25 @@ func TestRefusals(t *testing.T) {
 				t.Fatalf("%#v: %v", h.err, h.err)
 			}
 			ev := f.Evidence()
-			if ev.HTTPStatus != tt.status || tt.status == 429 && ev.RetryAfter != 7*time.Second {
+			if ev.HTTPStatus != tt.status || tt.status == 429 && ev.RetryAfter != 7*time.Second || ev.NotRun != tt.notRun || !ev.Remote {
 				t.Errorf("%+v", ev)
 			}
-			if tt.what == "broken" {
-				k.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
-				if h := k.next("frame"); h.id != "8" {
-					t.Errorf("the link is of no more use: %+v", h)
-				}
+			k.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+			if h := k.next("frame"); h.id != "8" {
+				t.Errorf("the link is of no more use: %+v", h)
+			}
+			if tt.status == http.StatusBadRequest {
+				return // is taken for a server of the older transport
+			}
+			s = newFake()
+			s.on[methodInitialize] = tt.answer
+			k = open(t, messages.TransportHTTP, s, Options{})
+			k.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
+			switch tt.name {
+			case "html", "nothing": // it is there
+				k.next("broken")
+			default:
+				k.next("eof")
 			}
 		})
 	}
@@ -203,6 +168,72 @@ func TestErrorsWithAStatus(t *testing.T) {
 	}
 }
 
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "0": 0, "-5": 0, "+5": 0, "x": 0, "1.5": 0, "7": 7 * time.Second, "86400": longestWait, "86401": longestWait,
+		"99999999999": longestWait, "99999999999999999999999": longestWait,
+		"Sat, 28 Nov 2026 12:00:09 GMT": 9 * time.Second, "Sat, 28 Nov 2026 11:00:00 GMT": 0, "Wed, 21 Oct 2199 07:28:00 GMT": longestWait,
+	} {
+		if got := retryAfter(value, now); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+func TestSameHost(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		from, to string
+		same     bool
+	}{
+		{"http://h/a", "http://h/b", true},
+		{"http://h/a", "http://H:80/b", true},
+		{"https://h:443/a", "https://h/b", true},
+		{"http://h/a", "https://h/a", true},
+		{"http://h:80/a", "https://h:443/a", true},
+		{"http://h/a", "https://h:8443/a", false},
+		{"http://h:8080/a", "https://h/a", false},
+		{"http://h:8080/a", "https://h:8080/a", false},
+		{"https://h/a", "http://h/a", false},
+		{"http://h:8080/a", "http://h:8081/a", false},
+		{"http://h/a", "http://h.example/a", false},
+		{"http://[::1]:80/a", "http://[::1]/a", true},
+		{"http://h/a", "ftp://h:80/a", false},
+	} {
+		from, err1 := url.Parse(tt.from)
+		to, err2 := url.Parse(tt.to)
+		if err1 != nil || err2 != nil || sameHost(from, to) != tt.same {
+			t.Errorf("%s → %s: %v", tt.from, tt.to, !tt.same)
+		}
+	}
+}
+
+// Nothing is sent to another port of the host, over https either.
+func TestRedirectToAnotherPort(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 1)
+	other := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Authorization") }))
+	t.Cleanup(other.Close)
+	s := newFake()
+	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", other.URL+"/mcp")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}
+	k := open(t, messages.TransportHTTP, s, Options{Transport: other.Client().Transport})
+	k.greet()
+	k.say(callLine)
+	if h := k.next("broken"); !strings.Contains(h.err.Error(), other.URL+"/mcp, which is not where") {
+		t.Errorf("%+v", h)
+	}
+	select {
+	case got := <-asked:
+		t.Errorf("the other port was asked with %q", got)
+	default:
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -223,23 +254,124 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// A connection that breaks in the middle of an answer ends the link: what was
-// asked may have happened, which the pool knows how to treat.
+// A connection that breaks ends the request that it was for, which may have been
+// carried out; others go on.
 func TestConnectionBreaks(t *testing.T) {
 	t.Parallel()
-	s := newFake()
-	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "1000")
-		w.Header().Set("Content-Type", jsonType)
-		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":7,`)
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
+	for name, begin := range map[string]func(w http.ResponseWriter){
+		"before the answer": func(http.ResponseWriter) {},
+		"in a body": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "1000")
+			w.Header().Set("Content-Type", jsonType)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":7,`)
+		},
+		"in an error": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "1000")
+			w.WriteHeader(http.StatusInternalServerError)
+		},
+		"in a stream": func(w http.ResponseWriter) { events(w, "data: {") },
+	} {
+		for _, modern := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " modern ", modern), func(t *testing.T) {
+				t.Parallel()
+				s := newFake()
+				s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
+					if begin(w); name != "before the answer" {
+						_ = http.NewResponseController(w).Flush()
+					}
+					panic(http.ErrAbortHandler)
+				}
+				release := make(chan struct{})
+				s.on["tools/slow"] = func(w http.ResponseWriter, r *http.Request) {
+					<-release
+					answer(w, []byte(r.Header.Get("X-Id")), `{}`)
+				}
+				k := open(t, messages.TransportHTTP, s, Options{})
+				if modern {
+					k.greetModern(s)
+				} else {
+					k.greet()
+				}
+				k.say(`{"jsonrpc":"2.0","id":6,"method":"tools/slow"}`)
+				s.saw(t, 1, calls("tools/slow"))
+				k.say(callLine)
+				h := k.next("broken")
+				var f *Error
+				if !errors.As(h.err, &f) || h.id != "7" || f.NotRun || !errors.Is(h.err, io.EOF) && !errors.Is(h.err, io.ErrUnexpectedEOF) {
+					t.Errorf("%+v", h)
+				}
+				close(release)
+				if h := k.next("frame"); h.id != "6" {
+					t.Errorf("%+v", h)
+				}
+				if n := len(s.saw(t, 1, calls("tools/call"))); n != 1 {
+					t.Errorf("the call was sent %d times", n)
+				}
+			})
+		}
 	}
+}
+
+// A server that is gone ends the link, once, for all that was asked of it.
+func TestServerThatGoes(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on["tools/call"] = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	k := openURL(t, messages.TransportHTTP, srv.URL, Options{})
+	k.greet()
+	const n = 20
+	for i := range n {
+		k.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add"}}`, 100+i))
+	}
+	s.saw(t, n, calls("tools/call"))
+	_ = srv.Listener.Close()
+	srv.CloseClientConnections()
+	h := k.next("eof")
+	var f *Error
+	if !errors.As(h.err, &f) || !errors.Is(h.err, syscall.ECONNREFUSED) {
+		t.Errorf("%v", h.err)
+	}
+	k.next("exited")
+}
+
+// A request that was never sent was not carried out.
+func TestRequestThatIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	refuse := errors.New("no more connections")
+	var dials atomic.Int64
+	k := open(t, messages.TransportHTTP, s, Options{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dials.Add(1) == 4 { // after the greeting, what follows it, and the listening stream
+				return nil, refuse
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+	}})
+	k.greet()
+	s.saw(t, 3, func(ask) bool { return true })
+	k.say(callLine)
+	h := k.next("broken")
+	var f *Error
+	if !errors.As(h.err, &f) || !errors.Is(h.err, refuse) || !f.NotRun {
+		t.Errorf("%+v", h)
+	}
+}
+
+// The first listing is part of the start: a server that takes no credential for
+// it is of no use.
+func TestListingWithoutACredential(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on["tools/list"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 	k := open(t, messages.TransportHTTP, s, Options{})
 	k.greet()
-	k.say(callLine)
+	k.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 	var f *Error
-	if h := k.next("eof"); !errors.As(h.err, &f) || !errors.Is(h.err, io.ErrUnexpectedEOF) {
+	if h := k.next("eof"); !errors.As(h.err, &f) || f.Status != http.StatusUnauthorized {
 		t.Errorf("%+v", h)
 	}
 }
@@ -369,13 +501,9 @@ func TestCancelledRequest(t *testing.T) {
 				<-r.Context().Done()
 				close(ended)
 			}
-			s.on[methodDiscover] = func(w http.ResponseWriter, r *http.Request) {
-				answer(w, []byte(r.Header.Get("X-Id")), `{"supportedVersions":["2026-07-28"]}`)
-			}
 			k := open(t, messages.TransportHTTP, s, Options{})
 			if modern {
-				k.say(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`)
-				k.next("frame")
+				k.greetModern(s)
 			} else {
 				k.greet()
 			}

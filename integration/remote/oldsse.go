@@ -67,7 +67,7 @@ func (k *Link) hearSSE(s *sseState) {
 			return
 		case ev.name == "endpoint" && s.endpoint == nil:
 			to, err := k.base.Parse(string(ev.data))
-			if err != nil || to.Scheme != k.base.Scheme || to.Host != k.base.Host {
+			if err != nil || to.Scheme != k.base.Scheme || !sameHost(k.base, to) {
 				k.fail(&Error{Said: "it wants its requests sent to another origin than the one that was configured"})
 				return
 			}
@@ -102,10 +102,9 @@ func (k *Link) exchangeSSE(x *exchange, s *sseState) {
 		if x.id == nil {
 			return
 		}
-		switch resp.StatusCode {
-		case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		if noCredential(resp.StatusCode) && k.starts(x) {
 			k.fail(f)
-		default:
+		} else {
 			k.broken(x.id, nil, f)
 		}
 		return

@@ -9,12 +9,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-
-	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -43,15 +42,6 @@ func (k *Link) exchange(x *exchange) {
 			return
 		}
 	}
-}
-
-// lost ends the link for an error of the network, unless somebody wanted the
-// request to end.
-func (k *Link) lost(x *exchange, err error) {
-	if !k.waits(x) || cancelled(err) {
-		return
-	}
-	k.fail(unreachable(err))
 }
 
 // answer reads the response to a line. It reports, of the first attempt at most,
@@ -85,14 +75,13 @@ func (k *Link) answer(x *exchange, resp *http.Response, session string, first bo
 
 // whole reads an answer that is one JSON text.
 func (k *Link) whole(x *exchange, r io.Reader) {
-	limit := k.l.o.MaxMessage
-	body, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	body, err := readWhole(r, k.l.o.MaxMessage)
 	switch {
+	case errors.Is(err, errTooLarge):
+		k.tooLarge(x.id)
+		return
 	case err != nil:
 		k.lost(x, err)
-		return
-	case len(body) > limit:
-		k.tooLarge(x.id)
 		return
 	}
 	if !k.frames(body, x) {
@@ -123,8 +112,8 @@ func batch(body []byte) []json.RawMessage {
 }
 
 // refused takes an answer with an error status. JSON-RPC errors are answers; a
-// session that the server has forgotten is made anew; what speaks against the
-// server as a whole ends the link, anything else the request alone.
+// session that the server has forgotten is made anew; anything else ends the
+// request alone, or the link where it cannot start without.
 func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, first bool) (again bool) {
 	const enough = 64 << 10
 	body, err := io.ReadAll(io.LimitReader(resp.Body, enough))
@@ -133,14 +122,19 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		return false
 	}
 	status := resp.StatusCode
-	if first && forgotten(status, body) && session != "" && x.method != methodInitialize {
-		if err := k.renew(x.ctx, session); err != nil {
-			k.lost(x, err)
-			return false
+	text, own := errorFor(x.id, body)
+	answers := text != nil && kind == jsonType && x.id != nil
+	if session != "" && x.method != methodInitialize && (status == http.StatusNotFound || speaksOfSession(status, body)) {
+		switch {
+		case answers && own:
+			// The tool may have run, and speak of a session of its own: it is not
+			// repeated, but the next request shall not fail for the same reason.
+			defer k.renewWhereForgotten(session)
+		case first && (status == http.StatusNotFound || k.forgotten(x.ctx, session)):
+			return k.renewed(x, session)
 		}
-		return true
 	}
-	if text := errorFor(x.id, body); text != nil && kind == jsonType && x.id != nil {
+	if answers {
 		k.mu.Lock()
 		k.proven = true
 		k.mu.Unlock()
@@ -158,7 +152,7 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		return false // nobody waits, and what is wrong shows with the next request
 	case x.method == methodDiscover && otherEra(status):
 		k.broken(x.id, nil, f) // the older greeting follows
-	case !proven, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+	case !proven, noCredential(status) && k.starts(x):
 		k.fail(f)
 	default:
 		k.broken(x.id, nil, f)
@@ -166,21 +160,16 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 	return false
 }
 
-// forgotten says whether a server refused since it does not know the session:
-// with 404, as the protocol has it, or as many servers do, with 400 and words. The
-// request was not looked at in either case.
-func forgotten(status int, body []byte) bool {
-	return status == http.StatusNotFound || status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
+// noCredential says whether a status is that of a credential that is missing, or
+// is not enough.
+func noCredential(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired
 }
 
 // otherEra says whether a server that answers the modern greeting so may know
 // the legacy one.
 func otherEra(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusTooManyRequests:
-		return false
-	}
-	return status < http.StatusInternalServerError
+	return status < http.StatusInternalServerError && status != http.StatusTooManyRequests && !noCredential(status)
 }
 
 // oldTransport says whether a server that answers a POST so may be one that
@@ -190,8 +179,9 @@ func oldTransport(status int) bool {
 }
 
 // errorFor returns a body that is a JSON-RPC error as the answer to a request:
-// servers that refuse before they read the request do not know its id.
-func errorFor(id json.RawMessage, body []byte) []byte {
+// servers that refuse before they read the request do not know its id. own says
+// that this one does.
+func errorFor(id json.RawMessage, body []byte) (text []byte, own bool) {
 	var e struct {
 		ID    json.RawMessage `json:"id"`
 		Error *struct {
@@ -200,19 +190,19 @@ func errorFor(id json.RawMessage, body []byte) []byte {
 		} `json:"error"`
 	}
 	if json.Unmarshal(body, &e) != nil || e.Error == nil || e.Error.Code == nil || e.Error.Message == nil {
-		return nil
+		return nil, false
 	}
 	if len(e.ID) > 0 && string(e.ID) != "null" {
-		return body
+		return body, bytes.Equal(e.ID, id)
 	}
 	var raw struct {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(body, &raw) != nil {
-		return nil
+		return nil, false
 	}
-	text := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	return append(append(append(text, `,"error":`...), raw.Error...), '}')
+	text = append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	return append(append(append(text, `,"error":`...), raw.Error...), '}'), false
 }
 
 // drain reads the rest of a response, so that its connection can be used again,
@@ -230,11 +220,18 @@ func drain(resp *http.Response) {
 
 // post makes one request. The caller closes the body.
 func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session string) (*http.Response, error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { x.sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(x.line))
 	if err != nil {
 		return nil, err
 	}
 	k.headers(req, session)
+	switch x.method {
+	case methodPing, methodDiscover, methodTools, methodInitialize:
+		// Without a value it is not sent, and says that a connection which was closed
+		// while nobody used it may be replaced.
+		req.Header["Idempotency-Key"] = nil
+	}
 	req.Header.Set("Content-Type", jsonType)
 	req.Header.Set("Accept", jsonType+", "+streamType)
 	name := subject(x)
@@ -291,53 +288,6 @@ func subject(x *exchange) string {
 		return p.URI
 	}
 	return ""
-}
-
-func (k *Link) sessionNow() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.session
-}
-
-// renew makes a new session where old is still the present one: the greeting is
-// sent again, and what the connection above knows of the tools is outdated. One
-// does it, the others wait for it.
-func (k *Link) renew(ctx context.Context, old string) error {
-	select {
-	case k.renewing <- struct{}{}:
-		defer func() { <-k.renewing }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	k.mu.Lock()
-	greeting, now := k.greeting, k.session
-	k.mu.Unlock()
-	if now != old {
-		return nil
-	}
-	hello := &exchange{line: greeting, method: methodInitialize, ctx: ctx}
-	resp, err := k.post(ctx, k.base, hello, "")
-	if err != nil {
-		return err
-	}
-	defer drain(resp)
-	if resp.StatusCode >= http.StatusBadRequest {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-		return refusal(resp, body)
-	}
-	session := resp.Header.Get(headerSession)
-	ready := &exchange{line: []byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}`), method: methodInitialized, ctx: ctx}
-	second, err := k.post(ctx, k.base, ready, session)
-	if err != nil {
-		return err
-	}
-	drain(second)
-	k.mu.Lock()
-	k.session = session
-	k.mu.Unlock()
-	k.listen()
-	k.tell(&messages.Frame{Method: methodListChanged})
-	return nil
 }
 
 // goodbye gives the session back. A server that does not want that says 405.

@@ -5,12 +5,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strconv"
 	"time"
 )
 
-// errTooLarge is that of an event over the cap; the stream goes on behind it.
-var errTooLarge = errors.New("the event is larger than a message may be")
+// errTooLarge is that of a body over the cap.
+var errTooLarge = errors.New("it is larger than a message may be")
 
 // event is one event of a text/event-stream.
 type event struct {
@@ -43,87 +42,92 @@ func (e *eventReader) goOn(r io.Reader) { e.r.Reset(r) }
 
 // next returns the next event that has data. io.EOF: the stream ended, and what
 // had begun is no event, as the standard has it.
+//
+// A line is not kept whole: what it says goes where it belongs as it comes, so
+// that an event needs its own size, and once more when it is handed out.
 func (e *eventReader) next() (event, error) {
 	var ev event
+	var data pile
 	var begun bool
 	for {
-		field, value, err := e.line()
-		over := errors.Is(err, errTooLarge)
-		if err != nil && !over {
+		field, value, more, err := e.line()
+		if err != nil {
 			return event{}, err
 		}
 		switch {
-		case over:
-			ev.over, begun = true, true
 		case field == nil:
 			if begun {
 				ev.id = e.id
+				if !ev.over {
+					ev.data = data.bytes()
+				}
 				return ev, nil
 			}
 			ev = event{}
 		case string(field) == "data":
-			if ev.over || len(ev.data)+len(value) > e.max {
-				ev.data, ev.over, begun = nil, true, true
-				continue
+			if begun && !ev.over {
+				data.add([]byte{'\n'})
 			}
-			if begun {
-				ev.data = append(ev.data, '\n')
+			begun = true
+			for {
+				if ev.over = ev.over || data.n+len(value) > e.max; ev.over {
+					data = pile{}
+				} else {
+					data.add(value)
+				}
+				if !more {
+					break
+				}
+				if value, more, err = e.rest(); err != nil {
+					return event{}, err
+				}
 			}
-			ev.data, begun = append(ev.data, value...), true
+			continue
+		case more: // no other field that matters is as long
 		case string(field) == "event":
 			ev.name = string(value)
 		case string(field) == "id":
-			const longest = 4 << 10
-			if len(value) <= longest && bytes.IndexByte(value, 0) < 0 {
+			if bytes.IndexByte(value, 0) < 0 {
 				e.id = string(value)
 			}
 		case string(field) == "retry":
-			const longest = 24 * 60 * 60 * 1000
-			if ms, err := strconv.Atoi(string(value)); err == nil && ms >= 0 && ms <= longest {
-				e.retry = time.Duration(ms) * time.Millisecond
+			if d, ok := counted(string(value), time.Millisecond); ok {
+				e.retry = d
+			}
+		}
+		for more {
+			if _, more, err = e.rest(); err != nil {
+				return event{}, err
 			}
 		}
 	}
 }
 
-// line returns a field and its value, nil for an empty line. The slices are
-// valid until the next call where the line was short.
-func (e *eventReader) line() (field, value []byte, err error) {
-	var long []byte
-	for {
-		part, err := e.r.ReadSlice('\n')
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			const name = 64 // of the field, colon and blank included
-			if len(long)+len(part) > e.max+name {
-				return nil, nil, e.skip()
-			}
-			long = append(long, part...)
-			continue
-		case err != nil:
-			return nil, nil, err
-		case long != nil:
-			part = append(long, part...)
-		}
-		part = bytes.TrimSuffix(part[:len(part)-1], []byte("\r"))
-		if len(part) == 0 {
-			return nil, nil, nil
-		}
-		field, value, _ = bytes.Cut(part, []byte(":")) // no field: a comment
-		return field, bytes.TrimPrefix(value, []byte(" ")), nil
+// line returns the field of the next line and its value, nil for an empty line.
+// more says that the value goes on, which rest returns. The slices are valid until
+// the next call.
+func (e *eventReader) line() (field, value []byte, more bool, err error) {
+	part, more, err := e.rest()
+	if err != nil || len(part) == 0 && !more {
+		return nil, nil, false, err
 	}
+	field, value, _ = bytes.Cut(part, []byte(":")) // no field: a comment
+	return field, bytes.TrimPrefix(value, []byte(" ")), more, nil
 }
 
-// skip reads to the end of a line that is too long.
-func (e *eventReader) skip() error {
-	for {
-		_, err := e.r.ReadSlice('\n')
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err != nil:
-			return err
-		default:
-			return errTooLarge
+// rest returns what follows of a line, without its end.
+func (e *eventReader) rest() (part []byte, more bool, err error) {
+	part, err = e.r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		// A CR at the end may be half a line end, and is left for the next part.
+		if n := len(part) - 1; part[n] == '\r' {
+			part = part[:n]
+			_ = e.r.UnreadByte() // what was read before
 		}
+		return part, true, nil
+	case err != nil:
+		return nil, false, err
 	}
+	return bytes.TrimSuffix(part[:len(part)-1], []byte("\r")), false, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -54,7 +55,7 @@ func TestEventReader(t *testing.T) {
 func TestRetryField(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"retry: 1500": 1500 * time.Millisecond, "retry: -1": 0, "retry: x": 0, "retry: 999999999999": 0, "retry: 0": 0,
+		"retry: 1500": 1500 * time.Millisecond, "retry: -1": 0, "retry: x": 0, "retry: 999999999999": longestWait, "retry: 99999999999999999999": longestWait, "retry: 0": 0,
 	} {
 		e := newEventReader(strings.NewReader(text+"\ndata: x\n\n"), 100)
 		if _, err := e.next(); err != nil || e.retry != want {
@@ -84,4 +85,77 @@ func FuzzEventReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A line that is longer than what is read at once comes out whole, wherever its
+// end falls.
+func TestLongLines(t *testing.T) {
+	t.Parallel()
+	for n := 4060; n < 4110; n++ {
+		text := "data: " + strings.Repeat("y", n) + "\r\rz"
+		e := newEventReader(strings.NewReader("id: 1\r\n"+text+"\r\ndata: b\r\n\r\n: "+strings.Repeat("c", 9000)+"\nid: "+strings.Repeat("9", 5000)+"\ndata: x\n\n"), 1<<20)
+		first, err := e.next()
+		if err != nil || string(first.data) != text[6:]+"\nb" || first.id != "1" {
+			t.Fatalf("%d: %d bytes, %v", n, len(first.data), err)
+		}
+		if second, err := e.next(); err != nil || string(second.data) != "x" || second.id != "1" {
+			t.Fatalf("%d: %+v, %v", n, second, err)
+		}
+	}
+}
+
+// endless is a line without an end.
+type endless struct{ begun bool }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'A'
+	}
+	if !e.begun {
+		e.begun = true
+		return copy(p, "data: "), nil
+	}
+	return len(p), nil
+}
+
+// What is too large costs no more memory than what is just small enough, and that
+// no more than twice its size.
+func TestMemoryOfLargeMessages(t *testing.T) {
+	const limit = 8 << 20
+	event := func(r io.Reader) func() error {
+		return func() error {
+			ev, err := newEventReader(r, limit).next()
+			if err == nil && len(ev.data) != limit {
+				err = errors.New("the event is not whole")
+			}
+			return err
+		}
+	}
+	line := "data: " + strings.Repeat("x", limit) + "\n\n"
+	for name, read := range map[string]func() error{
+		"an event":        event(strings.NewReader(line)),
+		"an endless line": event(io.LimitReader(&endless{}, 10*limit)), // is over before it is an event
+		"a body": func() error {
+			b, err := readWhole(strings.NewReader(line), len(line))
+			if err == nil && string(b) != line {
+				err = errors.New("the body is not whole")
+			}
+			return err
+		},
+		"an endless body": func() error {
+			_, err := readWhole(&endless{}, limit)
+			return err
+		},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := read()
+		runtime.ReadMemStats(&after)
+		if endless := strings.Contains(name, "endless"); endless != (err != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 2*limit+3*lastPart {
+			t.Errorf("%s took %d MiB in all", name, used>>20)
+		}
+	}
 }

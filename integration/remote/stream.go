@@ -70,12 +70,11 @@ func isStream(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusOK && kind == streamType
 }
 
-// unanswered ends a request whose stream is over: a stream that was closed in
-// order concerns the request alone.
+// unanswered ends a request whose stream is over: one that was closed in order
+// says that the server is there.
 func (k *Link) unanswered(x *exchange, err error) {
 	if errors.Is(err, io.EOF) {
-		k.broken(x.id, nil, &Error{Said: "the stream ended before the answer came"})
-		return
+		err = &Error{Said: "the stream ended before the answer came", Cause: io.ErrUnexpectedEOF}
 	}
 	k.lost(x, err)
 }
@@ -144,8 +143,13 @@ func (k *Link) listen() <-chan struct{} {
 		close(answered)
 		return answered
 	}
+	if k.hush != nil {
+		k.hush() // the stream of a session that is no more
+	}
+	var ctx context.Context
+	ctx, k.hush = context.WithCancel(k.ctx)
 	session := k.session
-	k.work.Go(func() { k.hear(session, sync.OnceFunc(func() { close(answered) })) })
+	k.work.Go(func() { k.hear(ctx, session, sync.OnceFunc(func() { close(answered) })) })
 	return answered
 }
 
@@ -162,17 +166,17 @@ func (k *Link) awaitListening(answered <-chan struct{}) {
 	}
 }
 
-func (k *Link) hear(session string, answered func()) {
+func (k *Link) hear(ctx context.Context, session string, answered func()) {
 	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
 	for attempt := 0; ; attempt++ {
-		if attempt > 0 && !pause(k.ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
+		if attempt > 0 && !pause(ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
 			return
 		}
-		resp, err := k.get(k.ctx, k.base, events.id)
+		resp, err := k.get(ctx, k.base, events.id)
 		answered()
 		if err != nil {
-			if k.ctx.Err() != nil {
+			if ctx.Err() != nil {
 				return
 			}
 			continue // a request will tell if the server is gone

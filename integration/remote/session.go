@@ -1,0 +1,117 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+func (k *Link) sessionNow() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.session
+}
+
+// speaksOfSession says whether a refusal may be that of a session that the server
+// has forgotten. 404 is, as the protocol has it; but many servers say it with 400
+// and words, and so may a tool that has sessions of its own.
+func speaksOfSession(status int, body []byte) bool {
+	return (status == http.StatusBadRequest || status == http.StatusNotFound) && bytes.Contains(bytes.ToLower(body), []byte("session"))
+}
+
+// forgotten asks a server whether it is the session that it does not know: a ping
+// is refused for nothing else in these ways.
+func (k *Link) forgotten(ctx context.Context, session string) bool {
+	if k.sessionNow() != session {
+		return true // somebody has made another
+	}
+	resp, err := k.ping(ctx, k.base, session)
+	if err != nil {
+		return false
+	}
+	defer drain(resp)
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	return resp.StatusCode == http.StatusNotFound || speaksOfSession(resp.StatusCode, body)
+}
+
+// renewed makes a new session for a request that was refused for its old one, and
+// says whether it is to be sent again: nothing is where the user wants that not to
+// be done for any reason.
+func (k *Link) renewed(x *exchange, session string) (again bool) {
+	if err := k.renew(x.ctx, session); err != nil {
+		if k.waits(x) && !cancelled(err) {
+			k.fail(unreachable(err))
+		}
+		return false
+	}
+	if x.method != methodCall || k.spec.Retry != messages.RetryNever {
+		return true
+	}
+	k.broken(x.id, nil, &Error{
+		Said:   `the server has forgotten the session and did not look at the call; "retry": "never" forbids to send it again`,
+		Advice: "There is a new session now: call again.",
+		NotRun: true,
+	})
+	return false
+}
+
+// renewWhereForgotten makes a new session where the server does not know this one,
+// in a goroutine: nobody waits for it.
+func (k *Link) renewWhereForgotten(session string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return
+	}
+	k.work.Go(func() {
+		ctx, cancel := context.WithTimeout(k.ctx, reachPatience)
+		defer cancel()
+		if k.forgotten(ctx, session) {
+			_ = k.renew(ctx, session) // the next request will tell
+		}
+	})
+}
+
+// renew makes a new session where old is still the present one: the greeting is
+// sent again, and what the connection above knows of the tools is outdated. One
+// does it, the others wait for it.
+func (k *Link) renew(ctx context.Context, old string) error {
+	select {
+	case k.renewing <- struct{}{}:
+		defer func() { <-k.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	k.mu.Lock()
+	greeting, now := k.greeting, k.session
+	k.mu.Unlock()
+	if now != old {
+		return nil
+	}
+	hello := &exchange{line: greeting, method: methodInitialize, ctx: ctx}
+	resp, err := k.post(ctx, k.base, hello, "")
+	if err != nil {
+		return err
+	}
+	defer drain(resp)
+	if resp.StatusCode >= http.StatusBadRequest {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+		return refusal(resp, body)
+	}
+	session := resp.Header.Get(headerSession)
+	ready := &exchange{line: []byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}`), method: methodInitialized, ctx: ctx}
+	second, err := k.post(ctx, k.base, ready, session)
+	if err != nil {
+		return err
+	}
+	drain(second)
+	k.mu.Lock()
+	k.session = session
+	k.mu.Unlock()
+	k.listen() // which ends the stream of the old one
+	k.tell(&messages.Frame{Method: methodListChanged})
+	return nil
+}

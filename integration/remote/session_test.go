@@ -1,0 +1,240 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// A session that the server has forgotten is made anew once, by one of those
+// who noticed, and every request is answered.
+func TestForgottenSession(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	s.saw(t, 1, calls(methodInitialized))
+	s.mu.Lock()
+	clear(s.live)
+	s.mu.Unlock()
+	const n = 20
+	for i := range n {
+		k.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":"tools/call","params":{"name":"add"}}`, i))
+	}
+	answered := map[string]bool{}
+	changed := 0
+	for len(answered) < n || changed == 0 {
+		switch h := k.next("frame"); {
+		case h.f.Method == methodListChanged:
+			changed++
+		case len(h.f.Result) == 0 || answered[h.id]:
+			t.Fatalf("%+v", h)
+		default:
+			answered[h.id] = true
+		}
+	}
+	if changed != 1 || len(s.saw(t, 2, calls(methodInitialize))) != 2 {
+		t.Errorf("%d new sessions", changed)
+	}
+	for _, a := range s.saw(t, n, calls("tools/call")) {
+		if got := a.header.Get(headerSession); got != "session-1" && got != "session-2" {
+			t.Errorf("sent with %q", got)
+		}
+	}
+}
+
+// A server that forgets every session is given up after one renewal.
+func TestSessionThatIsForgottenForEver(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	k.say(callLine)
+	k.next("frame") // the tools may have changed
+	h := k.next("broken")
+	var f *Error
+	if !errors.As(h.err, &f) || f.Status != http.StatusNotFound || h.id != "7" {
+		t.Errorf("%+v", h)
+	}
+	if n := len(s.saw(t, 2, calls("tools/call"))); n != 2 {
+		t.Errorf("the call was sent %d times", n)
+	}
+}
+
+// refuse answers with a status and words.
+func refuse(status int, kind, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// forget makes the server forget every session.
+func (s *fakeServer) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.live)
+}
+
+// An error with the id of the request is its answer, whatever it says of
+// sessions: the tool may have run. Where the session is forgotten all the same,
+// the next request has a new one.
+func TestAnswersThatSpeakOfASession(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound} {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprint(status, " forgotten ", gone), func(t *testing.T) {
+				t.Parallel()
+				s := newFake()
+				s.on["tools/call"] = refuse(status, jsonType, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"browser session expired"}}`)
+				k := open(t, messages.TransportHTTP, s, Options{})
+				k.greet()
+				s.saw(t, 1, calls(methodInitialized))
+				if gone {
+					s.forget()
+				}
+				k.say(callLine)
+				if h := k.next("frame"); h.id != "7" || len(h.f.Error) == 0 {
+					t.Errorf("%+v", h)
+				}
+				s.saw(t, 1, calls(methodPing))
+				if gone {
+					if h := k.next("frame"); h.f.Method != methodListChanged {
+						t.Errorf("%+v", h)
+					}
+				}
+				k.say(`{"jsonrpc":"2.0","id":8,"method":"tools/other"}`)
+				if h := k.next("frame"); h.id != "8" || len(h.f.Result) == 0 {
+					t.Errorf("%+v", h)
+				}
+				if n := len(s.saw(t, 1, calls("tools/call"))); n != 1 {
+					t.Errorf("the call was sent %d times", n)
+				}
+				if n := len(s.saw(t, 1, calls(methodInitialize))); (n == 2) != gone {
+					t.Errorf("%d sessions", n)
+				}
+			})
+		}
+	}
+}
+
+// Words about a session that have no id are believed when a ping is refused too.
+func TestRefusalsThatSpeakOfASession(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, kind, body string
+		gone             bool
+	}{
+		{"of the server's", "text/plain", "Bad Request: no valid session ID", true},
+		{"of the server's, as JSON-RPC", jsonType, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`, true},
+		{"of the tool's", "text/plain", "the browser session is over", false},
+		{"of the tool's, as JSON-RPC", jsonType, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the browser session is over"}}`, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			s.on["tools/call"] = func(w http.ResponseWriter, r *http.Request) {
+				if tt.gone && r.Header.Get(headerSession) == "session-2" {
+					answer(w, []byte(r.Header.Get("X-Id")), `{"sum":3}`)
+					return
+				}
+				refuse(http.StatusBadRequest, tt.kind, tt.body)(w, r)
+			}
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greet()
+			s.saw(t, 1, calls(methodInitialized))
+			want := 1
+			if tt.gone {
+				want = 2
+				s.forget()
+			}
+			k.say(callLine)
+			switch {
+			case tt.gone:
+				k.next("frame") // the tools may have changed
+				if h := k.next("frame"); h.id != "7" || string(h.f.Result) != `{"sum":3}` {
+					t.Errorf("%+v", h)
+				}
+			case tt.kind == jsonType:
+				if h := k.next("frame"); h.id != "7" || len(h.f.Error) == 0 {
+					t.Errorf("%+v", h)
+				}
+			default:
+				if h := k.next("broken"); h.id != "7" {
+					t.Errorf("%+v", h)
+				}
+			}
+			if n := len(s.saw(t, 1, calls("tools/call"))); n != want {
+				t.Errorf("the call was sent %d times, want %d", n, want)
+			}
+		})
+	}
+}
+
+// Where the user wants no call sent twice, none is, though the session is made
+// anew for the next one.
+func TestForgottenSessionWithoutRepetition(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	k := open(t, messages.TransportHTTP, s, Options{}, func(spec *messages.ServerSpec) { spec.Retry = messages.RetryNever })
+	k.greet()
+	s.saw(t, 1, calls(methodInitialized))
+	s.forget()
+	k.say(callLine)
+	k.next("frame") // the tools may have changed
+	h := k.next("broken")
+	var f *Error
+	if !errors.As(h.err, &f) || h.id != "7" || !f.NotRun {
+		t.Errorf("%+v", h)
+	}
+	if n := len(s.saw(t, 1, calls("tools/call"))); n != 1 {
+		t.Errorf("the call was sent %d times", n)
+	}
+	k.say(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"add"}}`)
+	if h := k.next("frame"); h.id != "8" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// The stream of a session that is no more is closed.
+func TestStreamsOfOldSessions(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	opened, closed := make(chan string, 100), make(chan string, 100)
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		session := r.Header.Get(headerSession)
+		events(w, ": hello\n\n")
+		opened <- session
+		<-r.Context().Done()
+		closed <- session
+	}
+	wait := func(from chan string, want string) {
+		t.Helper()
+		select {
+		case got := <-from:
+			if got != want {
+				t.Fatalf("it was the stream of %s, want %s", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("nothing happened to the stream of %s", want)
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	wait(opened, "session-1")
+	for i := 2; i < 9; i++ {
+		s.forget()
+		k.say(callLine)
+		k.next("frame")
+		k.next("frame")
+		wait(opened, fmt.Sprint("session-", i))
+		wait(closed, fmt.Sprint("session-", i-1))
+	}
+}
