@@ -264,11 +264,11 @@ func TestProvisionedServers(t *testing.T) {
 	if _, _, err = command(t, "disable", "there", "--state-dir", state); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "was provisioned") {
 		t.Errorf("%v", err)
 	}
-	if out, _, err = command(t, "remove", "there", "--dry-run", "--state-dir", state); err != nil || !strings.Contains(out, "Would delete there") {
+	if out, _, err = command(t, "remove", "there", "--dry-run", "--state-dir", state); err != nil || !strings.Contains(out, "Would remove there") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = command(t, "remove", "there", "both", "--state-dir", state)
-	if err != nil || !strings.Contains(out, "deleted there") || !strings.Contains(out, "note: both was provisioned too") {
+	if err != nil || !strings.Contains(out, "removed there") || !strings.Contains(out, "note: both was provisioned too") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if left, err := lock.List(); err != nil || len(left) != 1 || left[0].Name != "both" || get(t, file) != `{"mcpServers": {"mine": {"command": "x"}}}` {
@@ -278,6 +278,83 @@ func TestProvisionedServers(t *testing.T) {
 	var removed removeReport
 	if err != nil || json.Unmarshal([]byte(out), &removed) != nil || len(removed.Provisioned) != 1 || !removed.Provisioned[0].Removed || len(removed.Changes) != 0 {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What a provisioned server wrote is named before it goes, and --undo brings back
+// what was removed last, wherever that was.
+func TestRemoveKeepsWhatAServerWrote(t *testing.T) {
+	_, cwd := place(t)
+	state := t.TempDir()
+	file := filepath.Join(cwd, ".mcp.json")
+	put(t, file, `{"mcpServers": {"mine": {"command": "x"}, "other": {"command": "y"}}}`)
+	lock := provisioned.Open(state)
+	keep := func(name string) (data string) {
+		t.Helper()
+		claim, err := lock.Claim(name + "-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(claim.Dir(), "index.js"), "x")
+		tree, err := provisioned.Record(t.Context(), claim.Dir())
+		if err == nil {
+			err = errors.Join(claim.Place(), claim.Release())
+		}
+		if err == nil {
+			_, _, err = lock.Keep(t.Context(), provisioned.Locked{
+				Name: name, Folder: claim.Folder(), Tree: tree.Hash, AllowedBy: provisioned.APerson, Entry: provisioned.Entry{Command: "z"},
+				Source: provisioned.Source{Kind: "npm", Package: name, Version: "1.0.0"},
+			}, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = filepath.Join(claim.Final(), "memory.jsonl")
+		put(t, data, "remembered")
+		return data
+	}
+	run := func(want string, words ...string) {
+		t.Helper()
+		out, _, err := command(t, append(words, "--state-dir", state)...)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %v\n%s\nwant %s", words, err, out, want)
+		}
+	}
+	data := keep("memory")
+	if _, _, err := command(t, "remove", "memry", "--state-dir", state); err == nil || !strings.Contains(err.Error(), "memory") || !strings.Contains(err.Error(), "did you mean memory?") {
+		t.Errorf("%v", err)
+	}
+	run("mine", "remove", "mine")
+	run("new since it was installed: memory.jsonl", "remove", "memory", "--dry-run")
+	if get(t, data) != "remembered" {
+		t.Error("--dry-run removed")
+	}
+	run("new since it was installed: memory.jsonl", "remove", "memory")
+	run("Would bring memory back", "remove", "--undo", "--dry-run")
+	run("memory, which was provisioned, is back", "remove", "--undo")
+	if get(t, data) != "remembered" || strings.Contains(get(t, file), "mine") {
+		t.Errorf("the wrong one is back:\n%s", get(t, file))
+	}
+	run(`+`, "remove", "--undo") // the one before
+	if !strings.Contains(get(t, file), "mine") {
+		t.Error(get(t, file))
+	}
+	run("There is nothing", "remove", "--undo")
+
+	// What one command removed comes back together; what was removed later first.
+	run("removed memory", "remove", "memory", "mine")
+	run("other", "remove", "other")
+	run(`"other"`, "remove", "--undo")
+	if list, err := lock.List(); err != nil || len(list) != 0 || strings.Contains(get(t, file), "mine") {
+		t.Errorf("%+v, %v\n%s", list, err, get(t, file))
+	}
+	out, _, err := command(t, "remove", "--undo", "--json", "--state-dir", state)
+	var back undoReport
+	if err != nil || json.Unmarshal([]byte(out), &back) != nil || len(back.Provisioned) != 1 || back.Provisioned[0] != "memory" || len(back.Changes) != 1 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if get(t, data) != "remembered" || !strings.Contains(get(t, file), "mine") {
+		t.Error(get(t, file))
 	}
 }
 
