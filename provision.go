@@ -3,13 +3,18 @@ package metamcp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/lazyregexp"
+	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -68,7 +73,7 @@ type ProvisionRequest struct {
 // token budget.
 type ProvisionAnswer struct {
 	Decision   ProvisionDecision `json:"decision"`
-	Source     string            `json:"source,omitempty"` // "local", "registry", "cache" or "built-in"
+	Source     string            `json:"source,omitempty"` // "local", "registry", "cache", "built-in", "gallery" or "name"
 	Confidence float64           `json:"confidence"`
 	// Server can be called now, Package in this Version was chosen.
 	Server  string `json:"server,omitempty"`
@@ -82,7 +87,10 @@ type ProvisionAnswer struct {
 	Tools []MatchLine `json:"tools,omitempty"`
 	// Matches could be installed, best first.
 	Matches []ProvisionOption `json:"matches,omitempty"`
-	// Missing are variables that are needed and that nobody has set.
+	// Unknown are names in the intent that nobody knows: what is in Matches is
+	// something else.
+	Unknown []string `json:"unknown,omitempty"`
+	// Missing are values that are needed and that nobody has given.
 	Missing []ProvisionVariable `json:"missing,omitempty"`
 	Omitted int                 `json:"omitted,omitempty"`
 	Notes   []string            `json:"notes,omitempty"`
@@ -133,6 +141,9 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 	return e.provisionAnswer(report), nil
 }
 
+// filledIn is what is filled in when a server starts.
+var filledIn = lazyregexp.New(`\$\{[^{}]*\}`)
+
 // refusedRequest is the report on a request that has no sense; nil: it has.
 func (e *Engine) refusedRequest(req *ProvisionRequest) *messages.ProvisionReport {
 	bad := func(message, hint string) *messages.ProvisionReport {
@@ -145,6 +156,12 @@ func (e *Engine) refusedRequest(req *ProvisionRequest) *messages.ProvisionReport
 		return bad(fmt.Sprintf("the intent has %d bytes, and %d are the most", len(req.Intent), maxIntent), "Say in a sentence or two what is needed; the rest may go into context.")
 	case len(req.Context) > maxContext:
 		return bad(fmt.Sprintf("the context has %d bytes, and %d are the most", len(req.Context), maxContext), "Send less of it.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(req.Env)) {
+		if plain := filledIn().ReplaceAllString(req.Env[name], ""); scrub.Secret(name, plain) {
+			return bad("the value of "+name+" looks like a secret, and secrets are not written down",
+				fmt.Sprintf("Keep it with `metamcp secrets set %[1]s` and give '${secret:%[1]s}', or give '${%[1]s}' for the variable of the environment in which metamcp is started.", name))
+		}
 	}
 	return nil
 }
@@ -247,7 +264,10 @@ func (p *provisionPort) wait(ctx context.Context, progress func(ProvisionStep)) 
 func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 	a := &ProvisionAnswer{
 		Decision: r.Decision, Source: r.Source, Confidence: r.Confidence, Server: r.Server, Package: r.Package, Version: r.Version,
-		Reason: r.Reason, Denied: r.Err, Missing: r.Missing, Notes: r.Notes,
+		Reason: r.Reason, Denied: r.Err, Missing: r.Missing, Unknown: r.Unknown, Notes: r.Notes,
+	}
+	if r.Err != nil {
+		a.Reason = "" // its message says it
 	}
 	budget := e.budget()
 	for i := range r.Options {
@@ -282,11 +302,7 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 			a.Notes = append(a.Notes, fmt.Sprintf("All tools of %q are closed by metamcp.toolRules of the configuration.", r.Server))
 		}
 	}
-	var cut int
-	if a.Tools, cut = matchLines(budget, fitting, schemasShown, true); cut > 0 {
-		a.Omitted += cut
-		a.Notes = append(a.Notes, "The list of tools is cut. Call mcp_discover with this server for the list of its tools.")
-	}
+	a.tell(budget, fitting)
 	for _, l := range a.Tools {
 		if l.Hidden {
 			a.Notes = append(a.Notes, hiddenNote)
@@ -294,6 +310,33 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 		}
 	}
 	return a
+}
+
+// tell lists as many tools as the budget has room for, each with its signature,
+// which says how to call it in fewer words than the schema; of a tool that has no
+// signature, the schema.
+func (a *ProvisionAnswer) tell(budget *index.Budget, fitting []Match) {
+	short := 0
+	a.Tools = []MatchLine{}
+	for i := range fitting {
+		l := matchLine(&fitting[i], false, true)
+		if l.Signature == "" {
+			l = matchLine(&fitting[i], true, false)
+		}
+		if tokens(l) > budget.Left() && (l.Signature != "" || l.Schema != nil) {
+			l.Signature, l.Schema = "", nil
+			short++
+		}
+		if !budget.Spend(tokens(l)) {
+			a.Omitted += len(fitting) - i
+			a.Notes = append(a.Notes, "The list of tools is cut. Call mcp_discover with this server for the list of its tools.")
+			break
+		}
+		a.Tools = append(a.Tools, l)
+	}
+	if short > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("There was no room for what %s; mcp_discover with server and tool shows it.", counted(short, "tool takes", "tools take")))
+	}
 }
 
 func (e *Engine) connected(server string) bool {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/metamcp/metamcp/actors"
@@ -44,14 +45,18 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	r.Source, r.Confidence, r.Package = string(best.source), best.shown.Confidence, best.candidate.Package
 	r.Trusted, r.Gate, r.Reason = best.decision.Trusted, string(best.decision.Gate), best.decision.Reason()
 	if ask.Consent == messages.ConsentPerson && (best.never() || best.decision.Gate == trust.GateFile) {
-		return denied(r, options, best.decision.Reason(), gateHint(best)), nil
+		return denied(r, options, best.decision.Reason(), p.gateHint(best)), nil
 	}
 	if chosen == nil {
+		p.refineAll(ctx, ask, options)
 		if !best.never() {
-			p.refine(ctx, ask, best)
 			r.Version = best.shown.Version
 		}
-		if ask.Consent == messages.ConsentNone {
+		if ask.Consent == messages.ConsentNone && !best.never() {
+			if best.decision.Gate == trust.GateSetting {
+				r.Reason = p.wouldInstall(best)
+				best.shown.Reason = r.Reason
+			}
 			r.Decision = messages.DecisionRecommended
 			r.Options = shownOf(options)
 			return r, nil
@@ -59,7 +64,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		if r.Gate == "" {
 			r.Reason = "the intent names more than one server"
 		}
-		return denied(r, options, r.Reason, gateHint(best)), nil
+		return denied(r, options, r.Reason, p.gateHint(best)), nil
 	}
 
 	step("finding out the exact version of " + chosen.candidate.Package)
@@ -90,18 +95,16 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	r.Notes = append(r.Notes, plan.Notes...)
 	switch {
 	case !plan.Installable:
-		return denied(r, options, "it cannot be installed: "+plan.Why, "The entry below, where there is one, works in .mcp.json; the user may put it there."), nil
+		return denied(r, options, "it cannot be installed: "+plan.Why, addHint(chosen)), nil
 	case len(plan.Missing) > 0:
-		names := make([]string, len(plan.Missing))
 		for i := range plan.Missing {
-			names[i] = plan.Missing[i].Name
 			r.Missing = append(r.Missing, variableOf(&plan.Missing[i], true))
 		}
-		return denied(r, options, "it needs "+strings.Join(names, ", ")+", which nobody has set",
-			"Ask the user to set them in the environment in which metamcp is started, or to run `metamcp provision` with --env; do not ask for secrets in the conversation. Then ask again."), nil
+		return denied(r, options, "it needs "+needsText(r.Missing)+", which nobody has given", missingHint(chosen, r.Missing)), nil
 	case ask.DryRun:
 		r.Decision = messages.DecisionRecommended
 		r.Options = shownOf([]*option{chosen})
+		r.Reason = "it would be installed: " + reason
 		r.Notes = append(r.Notes, "This was a dry run: nothing was installed.")
 		return r, nil
 	}
@@ -136,25 +139,126 @@ func denied(r *messages.ProvisionReport, options []*option, why, hint string) *m
 	r.Options = shownOf(options)
 	r.Reason = why
 	r.Err = &Error{Code: messages.CodeProvisionDenied, Message: r.Package + " was not installed: " + why, Hint: hint}
+	for i := range r.Options {
+		if r.Options[i].Reason == why { // said once is enough
+			r.Options[i].Reason = ""
+		}
+	}
 	return r
 }
 
+// needsText names what is missing, as what it is.
+func needsText(missing []messages.ProvisionVariable) string {
+	names := make([]string, len(missing))
+	for i := range missing {
+		place := missing[i].Place
+		if place == "" {
+			place = "variable"
+		}
+		names[i] = "the " + place + " " + missing[i].Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// missingHint says how a server gets what it needs.
+func missingHint(o *option, missing []messages.ProvisionVariable) string {
+	command := "metamcp provision " + o.candidate.Package
+	variables, secret := 0, ""
+	for i := range missing {
+		m := &missing[i]
+		value := "VALUE"
+		if m.Secret {
+			value, secret = "'${secret:"+m.Name+"}'", m.Name
+		}
+		command += " --set " + m.Name + "=" + value
+		if m.Place == "" {
+			variables++
+		}
+	}
+	hint := "The user can give it with `" + command + "`"
+	if secret != "" {
+		hint += ", where `metamcp secrets set " + secret + "` keeps the secret"
+	}
+	if variables == len(missing) && o.own() {
+		hint += ", or set it in the environment in which metamcp is started"
+	}
+	return hint + ". Do not ask for secrets in the conversation. Then ask again."
+}
+
+// wouldInstall says of a server that only the asking is missing, or what else.
+func (p provisioner) wouldInstall(o *option) string {
+	because := "trusted by " + o.decision.By + ", named exactly"
+	var missing []messages.ProvisionVariable
+	for _, v := range o.shown.Environment {
+		if v.Missing {
+			missing = append(missing, v)
+		}
+	}
+	switch {
+	case !p.e.Config().Settings.AutoProvision:
+		return because + ", but the setting trust.autoProvision lets nothing be installed without a person"
+	case o.shown.Problem != "":
+		return because + ", but it cannot be installed: " + o.shown.Problem
+	case len(missing) > 0:
+		return "it would be installed with autoProvision once it has " + needsText(missing) + ": " + because
+	}
+	return "it would be installed with autoProvision: " + because
+}
+
+// addHint says how a person has a server that metamcp does not install.
+func addHint(o *option) string {
+	if o.shown.Entry == nil {
+		return "Take another one."
+	}
+	hint := "The user can put the entry below into the configuration (~/.metamcp/mcp.json)"
+	if o.shown.Add != "" {
+		hint = "The user can add it with `" + o.shown.Add + "`"
+	}
+	return hint + "."
+}
+
 // gateHint says what would open the gate that refused a server.
-func gateHint(o *option) string {
+func (p provisioner) gateHint(o *option) string {
 	switch o.decision.Gate {
 	case trust.GateFile:
 		return "The user has to mend the trust file; metamcp trust list says what is wrong."
 	case trust.GateNamespace, trust.GateEntry:
-		return "The user decides: `metamcp provision` installs it after asking, `metamcp trust add` trusts it from now on, or the entry below goes into .mcp.json."
+		add := ""
+		if o.shown.Add != "" {
+			add = ", `" + o.shown.Add + "` puts it into the configuration"
+		}
+		return "The user decides: `metamcp provision` installs it after asking" + add + ", `metamcp trust add` trusts it from now on."
 	case trust.GateConfidence:
 		return "If it is the right one, name it exactly: use " + o.candidate.Package + "."
 	case trust.GateSetting:
-		return "The user can install it with `metamcp provision`, or allow this client to with the setting trust.autoProvision."
-	case trust.GateStatus, trust.GateBlocked, trust.GateImitation:
+		setting := "trust.autoProvision"
+		if p.e.Config().Settings.AutoProvision {
+			setting = "trust.autoProvisionClients, which names the clients that may"
+		}
+		return "The user can install it with `metamcp provision`, or allow this client to with the setting " + setting + "."
+	case trust.GateImitation:
+		if o.decision.Imitates != "" {
+			return "If " + o.decision.Imitates + " is meant, name that exactly; else take another one."
+		}
+		return "Take another one."
+	case trust.GateStatus, trust.GateBlocked:
 		return "Take another one."
 	default:
 		return "Name the one that is meant."
 	}
+}
+
+// refineAll finds out the exact versions of what is shown: that of the best, and
+// those that nobody has told.
+func (p provisioner) refineAll(ctx context.Context, ask *messages.Provision, options []*option) {
+	var asking sync.WaitGroup
+	for i, o := range options[:min(len(options), optionsShown)] {
+		managed := o.candidate.Kind == registry.NPM || o.candidate.Kind == registry.PyPI
+		if !o.never() && (i == 0 || managed && o.shown.Version == "") {
+			asking.Go(func() { p.refine(ctx, ask, o) })
+		}
+	}
+	asking.Wait()
 }
 
 // refine asks the package manager about a server that is only recommended, so
@@ -174,16 +278,18 @@ func (p provisioner) refine(ctx context.Context, ask *messages.Provision, o *opt
 		return
 	} else if e := (*install.Error)(nil); errors.As(err, &e) {
 		o.shown.Problem = e.Message
+		if e.Reason == install.NotFound { // then nobody else gets it either
+			o.shown.Entry, o.shown.Install, o.shown.Add = nil, "", ""
+		}
 	}
 }
 
 // take tells what a plan knows better.
 func (o *option) take(plan *install.Plan) {
 	o.shown.Version = plan.Source.Version
-	if plan.Entry.Command != "" {
-		o.shown.Install = strings.Join(append([]string{plan.Entry.Command}, plan.Entry.Args...), " ")
+	if plan.Entry.Command != "" || plan.Entry.URL != "" {
+		tellEntry(&o.shown, plan.Name, &plan.Entry)
 	}
-	o.shown.Entry, _ = compact(map[string]any{plan.Name: plan.Entry}) // strings always marshal
 	o.shown.Environment = nil
 	for i := range plan.Needs {
 		n := &plan.Needs[i]
@@ -196,6 +302,9 @@ func variableOf(n *install.Need, missing bool) messages.ProvisionVariable {
 	v := messages.ProvisionVariable{
 		Name: n.Name, Description: n.Description, Required: n.Required, Secret: n.Secret, Choices: n.Choices, Missing: missing,
 	}
+	if n.Place != provisioned.InEnvironment {
+		v.Place = string(n.Place)
+	}
 	if !n.Secret {
 		v.Default = n.Default
 	}
@@ -206,7 +315,7 @@ func variableOf(n *install.Need, missing bool) messages.ProvisionVariable {
 // variables that it needs is passed on by reference, where its description is
 // trusted: a stranger's could name any secret.
 func (p provisioner) installOptions(ask *messages.Provision, o *option, via registry.Kind) install.Options {
-	opts := install.Options{StateDir: p.e.Config().Settings.StateDir, Values: map[string]string{}}
+	opts := install.Options{StateDir: p.e.Config().Settings.StateDir, Values: map[string]string{}, Version: o.version}
 	if p.e.guard != nil {
 		opts.Guard = p.e.guard
 	}

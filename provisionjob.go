@@ -33,7 +33,10 @@ type provisionJob struct {
 // Key implements actors.ProvisionJob. The version belongs to it, since another
 // one is another server.
 func (j *provisionJob) Key() string {
-	return joined(j.option.key(), "@", j.plan.Source.Version)
+	if j.plan.Source.Version == "" {
+		return j.option.key()
+	}
+	return j.option.key() + "@" + j.plan.Source.Version
 }
 
 // Do implements actors.ProvisionJob.

@@ -35,28 +35,57 @@ const settleTime = 5 * time.Second
 // sourceLocal is where an answer is from that asked nobody.
 const sourceLocal = "local"
 
+// localMatch is a configured server that an intent means.
+type localMatch struct {
+	spec       *messages.ServerSpec
+	why        string
+	confidence float64
+	name       trust.NamedPackage // zero: the server is named, and not its package
+	version    string             // that it runs; "": whatever is newest when it starts
+}
+
+// usable says that it can be called, as far as is known without a start.
+func (m *localMatch) usable() bool { return !m.spec.Disabled && m.spec.Err == nil }
+
 // named looks for a configured server, or a tool of one, that the intent names.
-// nil: it names none.
-func (p provisioner) named(ctx context.Context, ask *messages.Provision, packages []string) *messages.ProvisionReport {
-	cfg := p.e.Config()
-	ran := p.provisionedNames()
-	for _, spec := range cfg.Servers {
-		for _, name := range packages {
-			if spec.Provisioned != nil && slices.Contains(ran[spec.Name], name) || slices.ContainsFunc(spec.Args, func(arg string) bool { return packageIn(arg) == name }) {
-				return p.localServer(ctx, spec, localPackage, "a configured server runs "+name)
+// Those that can be used come first. nil: it names none, or one that is there in
+// another version only, which the notes say.
+func (p provisioner) named(ctx context.Context, ask *messages.Provision, packages []trust.NamedPackage) (r *messages.ProvisionReport, notes []string) {
+	var unusable, other *localMatch
+	var failing *messages.ProvisionReport
+	for _, m := range p.localMatches(ask.Intent, packages) {
+		switch {
+		case m.name.Version != "" && m.version != m.name.Version:
+			if other == nil || !other.usable() && m.usable() {
+				other = &m
+			}
+		case !m.usable():
+			if unusable == nil {
+				unusable = &m
+			}
+		default:
+			r, works := p.localServer(ctx, &m)
+			if works {
+				return r, nil
+			}
+			if failing == nil {
+				failing = r
 			}
 		}
 	}
-	for _, spec := range cfg.Servers {
-		if why := trust.NamedLocally(ask.Intent, spec.Name); why != "" {
-			return p.localServer(ctx, spec, localName, why)
-		}
+	switch {
+	case failing != nil:
+		return failing, nil
+	case unusable != nil:
+		return unusableReport(unusable), nil
+	case other != nil:
+		return p.otherVersion(ask, other)
 	}
-	r := &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Confidence: localName}
+	r = &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Confidence: localName}
 	cat := p.e.core.Catalog()
-	for _, spec := range cfg.Servers {
+	for _, spec := range p.e.Config().Servers {
 		known := cat.Server(spec.Name)
-		if known == nil {
+		if known == nil || spec.Disabled {
 			continue
 		}
 		for _, entry := range known.Entries {
@@ -70,15 +99,95 @@ func (p provisioner) named(ctx context.Context, ask *messages.Provision, package
 		}
 	}
 	if len(r.Local) == 0 {
-		return nil
+		return nil, nil
 	}
+	return r, nil
+}
+
+// localMatches are the configured servers that an intent means: by a package
+// that they run, then by their own name.
+func (p provisioner) localMatches(intent string, packages []trust.NamedPackage) (list []localMatch) {
+	cfg := p.e.Config()
+	ran := p.provisionedNames()
+	for _, n := range packages {
+		for _, spec := range cfg.Servers {
+			if version, runs := runsPackage(spec, ran[spec.Name], n.Name); runs {
+				list = append(list, localMatch{spec, "a configured server runs " + n.Name, localPackage, n, version})
+			}
+		}
+	}
+	for _, spec := range cfg.Servers {
+		if why := trust.NamedLocally(intent, spec.Name); why != "" {
+			list = append(list, localMatch{spec: spec, why: why, confidence: localName})
+		}
+	}
+	return list
+}
+
+// runsPackage says whether a server runs a package, and in which version.
+func runsPackage(spec *messages.ServerSpec, locked *provisioned.Source, name string) (version string, runs bool) {
+	if spec.Provisioned != nil {
+		if locked != nil && (locked.Package == name || locked.Server == name) {
+			return locked.Version, true
+		}
+		return "", false
+	}
+	for _, arg := range spec.Args {
+		if pkg, version := packageIn(arg); pkg == name {
+			return version, true
+		}
+	}
+	return "", false
+}
+
+// unusableReport reports a server that is there and cannot be called.
+func unusableReport(m *localMatch) *messages.ProvisionReport {
+	r := &messages.ProvisionReport{Decision: messages.DecisionDenied, Source: sourceLocal, Confidence: m.confidence, Package: m.name.Name, Version: m.version}
+	e := &Error{Code: messages.CodeProvisionDenied, Server: m.spec.Name}
+	if m.spec.Disabled {
+		e.Message = fmt.Sprintf("%s, but it is turned off in the configuration (%s), so it cannot be called", means(m), m.spec.Source)
+		e.Hint = "The user can turn it on with `metamcp enable " + m.spec.Name + "`."
+	} else {
+		e.Message = fmt.Sprintf("%s, but it cannot be started: %s", means(m), m.spec.Err.Message)
+		e.Hint = m.spec.Err.Hint
+	}
+	r.Reason, r.Err = e.Message, e
 	return r
 }
 
-// provisionedNames are the names of packages and in registries by which servers
-// go that metamcp installed. A lock file that cannot be used is told of
-// elsewhere.
-func (p provisioner) provisionedNames() map[string][]string {
+// means says which server is meant.
+func means(m *localMatch) string {
+	if m.name.Name != "" {
+		return fmt.Sprintf("the server %q runs %s", m.spec.Name, m.name.Name)
+	}
+	return fmt.Sprintf("the server %q is configured", m.spec.Name)
+}
+
+// otherVersion reports a server that is there in another version than the one
+// that is asked for. Where nobody asked to install, that is only noted.
+func (p provisioner) otherVersion(ask *messages.Provision, m *localMatch) (*messages.ProvisionReport, []string) {
+	has := "version " + m.version
+	if m.version == "" {
+		has = "whatever version is newest when it starts"
+	}
+	wanted := m.name.Name + "@" + m.name.Version
+	said := fmt.Sprintf("%s in %s, and not in version %s", means(m), has, m.name.Version)
+	how := fmt.Sprintf("To change it, the user changes the version in its entry (%s).", m.spec.Source)
+	if m.spec.Provisioned != nil {
+		how = fmt.Sprintf("To change it, the user runs `metamcp remove %s` and then `metamcp provision %s`, which installs that version; to use the one that is there, ask without a version.", m.spec.Name, wanted)
+	}
+	if ask.Consent == messages.ConsentNone {
+		return nil, []string{"Note that " + said + ". " + how}
+	}
+	return &messages.ProvisionReport{
+		Decision: messages.DecisionDenied, Source: sourceLocal, Confidence: m.confidence, Package: m.name.Name, Version: m.version, Reason: said,
+		Err: &Error{Code: messages.CodeProvisionDenied, Server: m.spec.Name, Message: wanted + " was not installed: " + said, Hint: how},
+	}, nil
+}
+
+// provisionedNames say where the servers are from that metamcp installed. A lock
+// file that cannot be used is told of elsewhere.
+func (p provisioner) provisionedNames() map[string]*provisioned.Source {
 	if p.e.Config().Settings.StateDir == "" {
 		return nil
 	}
@@ -86,9 +195,9 @@ func (p provisioner) provisionedNames() map[string][]string {
 	if err != nil {
 		return nil
 	}
-	names := make(map[string][]string, len(list))
+	names := make(map[string]*provisioned.Source, len(list))
 	for i := range list {
-		names[list[i].Name] = []string{list[i].Source.Package, list[i].Source.Server}
+		names[list[i].Name] = &list[i].Source
 	}
 	return names
 }
@@ -97,37 +206,32 @@ func (p provisioner) lock() *provisioned.Lock {
 	return provisioned.Open(p.e.Config().Settings.StateDir)
 }
 
-// packageIn is the package that an argument of npx, uvx and the like names,
-// without its version.
-func packageIn(arg string) string {
+// packageIn is the package that an argument of npx, uvx and the like names, and
+// its version; "": it says none.
+func packageIn(arg string) (name, version string) {
 	for _, kind := range []string{"npm:", "--package=", "--from="} {
 		arg = strings.TrimPrefix(arg, kind)
 	}
-	arg, _, _ = strings.Cut(arg, "==")
-	if i := strings.LastIndexByte(arg, '@'); i > 0 {
-		arg = arg[:i]
+	if name, version, ok := strings.Cut(arg, "=="); ok {
+		return name, version
 	}
-	return arg
+	if i := strings.LastIndexByte(arg, '@'); i > 0 {
+		return arg[:i], arg[i+1:]
+	}
+	return arg, ""
 }
 
-// localServer reports a configured server, with its tools where they can be
-// had.
-func (p provisioner) localServer(ctx context.Context, spec *messages.ServerSpec, confidence float64, why string) *messages.ProvisionReport {
-	r := &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Confidence: confidence, Server: spec.Name, Reason: why}
-	switch {
-	case spec.Disabled:
-		r.Notes = append(r.Notes, fmt.Sprintf("The server %q is turned off in the configuration (%s); the user can turn it on with: metamcp enable %s", spec.Name, spec.Source, spec.Name))
-		return r
-	case spec.Err != nil:
-		r.Notes = append(r.Notes, fmt.Sprintf("The server %q cannot be started: %s", spec.Name, spec.Err.Message))
-		return r
-	}
-	starting, cancel := context.WithTimeout(ctx, p.e.patience(spec.Name, true))
+// localServer reports a configured server, with its tools where they can be had;
+// works says that they could.
+func (p provisioner) localServer(ctx context.Context, m *localMatch) (r *messages.ProvisionReport, works bool) {
+	r = &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Confidence: m.confidence, Server: m.spec.Name, Reason: m.why}
+	starting, cancel := context.WithTimeout(ctx, p.e.patience(m.spec.Name, true))
 	defer cancel()
-	if _, err := p.e.known(starting, spec.Name); err != nil {
-		r.Notes = append(r.Notes, fmt.Sprintf("The server %q did not list its tools: %s", spec.Name, p.e.scrubbed(asError(err)).Message))
+	if _, err := p.e.known(starting, m.spec.Name); err != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("The server %q did not list its tools: %s", m.spec.Name, p.e.scrubbed(asError(err)).Message))
+		return r, false
 	}
-	return r
+	return r, true
 }
 
 // words looks for tools of configured servers by the words of a request. nil:

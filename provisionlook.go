@@ -3,9 +3,8 @@ package metamcp
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"maps"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/install"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
@@ -30,6 +30,10 @@ const (
 	// resolveTime bounds what is asked of a package manager for a mere
 	// recommendation.
 	resolveTime = 20 * time.Second
+	// longestSearch bounds what a registry is asked for, in bytes, namesAsked how
+	// many names.
+	longestSearch = 200
+	namesAsked    = 3
 	// descriptionShown bounds a description, in bytes.
 	descriptionShown = 300
 )
@@ -69,6 +73,8 @@ type option struct {
 	confidence trust.Confidence
 	decision   trust.Decision
 	source     registry.Source
+	version    string   // that the intent asks for; "": none
+	suspicious []string // kinds of text in its description that was left out
 	shown      messages.ProvisionOption
 }
 
@@ -84,6 +90,11 @@ func (o *option) pkg() *registry.Package {
 	return nil
 }
 
+// own says that its description is to be believed.
+func (o *option) own() bool { return o.decision.Via == trust.ServerName || o.candidate.Server == "" }
+
+func (o *option) deprecated() bool { return o.candidate.Status == registry.Deprecated }
+
 // never says that a server must not be installed whoever wants it.
 func (o *option) never() bool {
 	return slices.ContainsFunc(o.decision.Checks, func(c trust.Check) bool {
@@ -93,137 +104,91 @@ func (o *option) never() bool {
 
 // Look implements actors.Provisioner.
 func (p provisioner) Look(ctx context.Context, ask *messages.Provision, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
-	packages := trust.NamedPackages(ask.Intent)
+	r, job := p.look(ctx, ask, step)
+	if r.Decision == messages.DecisionLocal && len(ask.Env) > 0 {
+		names := strings.Join(slices.Sorted(maps.Keys(ask.Env)), ", ")
+		how := "change its entry in the configuration"
+		if r.Server != "" && p.provisionedNames()[r.Server] != nil {
+			how = "the user removes it with `metamcp remove " + r.Server + "` and provisions it again with them"
+		}
+		r.Notes = append(r.Notes, "What was given for "+names+" was not used, since the server is there already; to change what it gets, "+how+".")
+	}
+	return r, job
+}
+
+func (p provisioner) look(ctx context.Context, ask *messages.Provision, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
+	named := trust.NamedPackages(ask.Intent)
+	for _, n := range named {
+		if n.Version == "" {
+			continue
+		}
+		if err := registry.ExactVersion(n.Kind, n.Name, n.Version); err != nil {
+			return failedReport(err), nil
+		}
+	}
 	var notes []string
 	if ask.Choice == "" {
 		step("looking among the configured servers")
-		if r := p.named(ctx, ask, packages); r != nil {
+		r, said := p.named(ctx, ask, named)
+		if r != nil {
 			return r, nil
 		}
+		notes = said
 		// Who names a package that is not configured means no other one.
-		if len(packages) == 0 {
+		if len(named) == 0 {
 			r, said := p.words(ctx, ask)
 			if r != nil {
 				return r, nil
 			}
-			notes = said
+			notes = append(notes, said...)
 		}
 	}
 	step("asking the registry")
-	options, said, err := p.options(ctx, ask, packages)
-	if err != nil {
+	f := &finder{p: p, ask: ask, named: named, byKey: map[string]*option{}}
+	if err := f.find(ctx); err != nil {
 		return failedReport(err), nil
 	}
-	notes = append(notes, said...)
-	if len(packages) > 0 && ask.Choice == "" && !slices.ContainsFunc(options, func(o *option) bool { return o.confidence.Exact != "" }) {
-		r, said := p.words(ctx, ask)
-		if r != nil {
-			r.Notes = append(r.Notes, "No registry knows "+strings.Join(packages, ", ")+".")
-			return r, nil
+	notes = append(notes, f.notes...)
+	unknown := f.unknown()
+	if len(unknown) > 0 && ask.Choice == "" {
+		if len(unknown) == len(named) {
+			r, said := p.words(ctx, ask)
+			if r != nil {
+				r.Notes = append(r.Notes, unknownNote(unknown)...)
+				return r, nil
+			}
+			notes = append(notes, said...)
 		}
-		notes = append(notes, said...)
-		notes = append(notes, "No registry knows "+strings.Join(packages, ", ")+"; the user can add a server to .mcp.json.")
+		notes = append(notes, unknownNote(unknown)...)
 	}
-	return p.choose(ctx, ask, options, notes, step)
+	r, job := p.choose(ctx, ask, f.options, notes, step)
+	for _, n := range unknown {
+		r.Unknown = append(r.Unknown, n.Name)
+	}
+	return r, job
 }
 
-// options are the servers that the registry has, judged, best first.
-func (p provisioner) options(ctx context.Context, ask *messages.Provision, packages []string) (options []*option, notes []string, err error) {
-	st := &p.e.Config().Settings
-	policy := trust.Load(st.TrustFile)
-	if policy.Note != "" {
-		notes = append(notes, policy.Note)
-	}
-	byKey := map[string]*option{}
-	var leftOut int
-	consider := func(server *registry.Server, source registry.Source) {
-		for _, c := range trust.Candidates(server) {
-			o := &option{server: *server, candidate: c, source: source}
-			o.confidence = trust.Measure(ask.Intent, ask.Context, &c, server.Title+" "+server.Description)
-			o.decision = policy.Decide(&c, o.confidence, settingOf(ask.Consent))
-			if o.key() != ask.Choice && (o.confidence.Value < leastConfidence || o.never() && o.confidence.Exact == "") {
-				leftOut++
-				continue
-			}
-			if other := byKey[o.key()]; other == nil {
-				byKey[o.key()] = o
-				options = append(options, o)
-			} else if better(o, other) < 0 {
-				*other = *o
-			}
-		}
-	}
-	for _, text := range p.searchTexts(ask.Intent, packages) {
-		a, err := SearchRegistry(ctx, st, registry.Query{Search: text, Limit: candidatesRead})
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, note := range a.Notes {
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
-			}
-		}
-		for i := range a.Servers {
-			consider(&a.Servers[i], a.Source)
-		}
-	}
-	// A stranger's description of a well-known package must not keep it away.
-	for _, s := range registry.Builtin() {
-		if slices.Contains(packages, s.Name) {
-			consider(&s, registry.FromBuiltin)
-		}
-	}
-	slices.SortStableFunc(options, better)
-	if n := len(options) - optionsShown; n > 0 {
-		leftOut += n
-	}
-	if leftOut > 0 && len(options) == 0 {
-		notes = append(notes, fmt.Sprintf("The registry has %s that share a word or so with the intent; none fits.", counted(leftOut, "server", "servers")))
-	}
-	for _, o := range options[:min(len(options), optionsShown)] {
-		p.show(o, ask)
-	}
-	return options, notes, nil
-}
-
-// better orders options: what may be installed first, then by confidence and
-// trust, and what never may be last.
-func better(a, b *option) int {
-	rank := func(o *option) float64 {
+// unknownNote says what a person can do about names that nobody knows.
+func unknownNote(list []trust.NamedPackage) (notes []string) {
+	for _, n := range list {
 		switch {
-		case o.decision.Allowed:
-			return 10
-		case o.never():
-			return -10
-		case o.decision.Trusted:
-			return o.confidence.Value + 0.001
+		case n.Kind == trust.ServerName:
+			notes = append(notes, "No registry knows "+n.Name+"; `metamcp registry search` finds the names that there are.")
+		case n.Explicit && n.Kind != registry.NPM:
+			notes = append(notes, "No registry knows "+n.Name+". If the name is right, the user can add it with `metamcp add "+string(n.Kind)+":"+n.Name+"`.")
+		default:
+			notes = append(notes, "No registry knows "+n.Name+". If the name is right, the user can add the npm package with `metamcp add "+n.Name+"`.")
 		}
-		return o.confidence.Value
 	}
-	if c := cmp.Compare(rank(b), rank(a)); c != 0 {
-		return c
-	}
-	// Trust in the description is worth more than trust in the package.
-	via := func(o *option) int {
-		if o.decision.Via == trust.ServerName {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Compare(via(b), via(a))
+	return notes
 }
 
 // redacted is what stands in the place of a secret.
 var redacted = regexp.MustCompile(`\[REDACTED[^\]]*\]`)
 
-// searchTexts is what the registry is asked for: the names that an intent
-// names, else its words.
-func (p provisioner) searchTexts(intent string, packages []string) []string {
-	const names, longest = 3, 200
-	if len(packages) > 0 {
-		packages = slices.DeleteFunc(slices.Clone(packages), func(name string) bool { return len(name) > longest })
-		return packages[:min(len(packages), names)]
-	}
+// searchText is what the registry is asked for where an intent names nothing;
+// "": nothing is left to ask.
+func (p provisioner) searchText(intent string) string {
 	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if registry.Hidden(r) {
 			return ' '
@@ -232,16 +197,10 @@ func (p provisioner) searchTexts(intent string, packages []string) []string {
 	}, intent)), " ")
 	// It goes to somebody else.
 	text = strings.TrimSpace(redacted.ReplaceAllString(p.e.secrets.Load().Text(text), ""))
-	if len(text) > longest {
-		text = text[:strings.LastIndexByte(text[:longest], ' ')+1]
-		if text == "" { // one word
-			return nil
-		}
+	if len(text) > longestSearch {
+		text = text[:strings.LastIndexByte(text[:longestSearch], ' ')+1] // "" of one word
 	}
-	if text == "" {
-		return nil
-	}
-	return []string{strings.TrimSpace(text)}
+	return strings.TrimSpace(text)
 }
 
 func settingOf(c messages.ProvisionConsent) trust.Setting {
@@ -259,8 +218,11 @@ func settingOf(c messages.ProvisionConsent) trust.Setting {
 func (p provisioner) show(o *option, ask *messages.Provision) {
 	description, _ := cutText(o.server.Description, descriptionShown)
 	s := messages.ProvisionOption{
-		Key: o.key(), Name: o.candidate.Package, Description: description, Registered: o.candidate.Server,
+		Key: o.key(), Name: o.candidate.Package, Description: description, Registered: o.candidate.Server, Suspicious: o.suspicious,
 		Confidence: math.Round(o.confidence.Value*100) / 100, Trusted: o.decision.Trusted, Gate: string(o.decision.Gate), Reason: o.decision.Reason(),
+	}
+	if o.decision.Trusted {
+		s.TrustedBy = o.decision.By
 	}
 	if o.server.Status != "" && o.server.Status != registry.Active {
 		s.Status = string(o.server.Status)
@@ -274,11 +236,14 @@ func (p provisioner) show(o *option, ask *messages.Provision) {
 		describeWay(&s, o)
 	}
 	if pkg := o.pkg(); pkg != nil {
-		s.Version = pkg.Version
+		s.Version = cmp.Or(o.version, pkg.Version)
 		for _, v := range pkg.Environment {
+			if v.Value != "" {
+				continue
+			}
 			s.Environment = append(s.Environment, messages.ProvisionVariable{
 				Name: v.Name, Description: v.Description, Required: v.Required, Secret: v.Secret, Default: plainDefault(&v.Input), Choices: v.Choices,
-				Missing: v.Required && v.Value == "" && v.Default == "" && !given(ask, v.Name),
+				Missing: v.Required && v.Default == "" && !given(ask, v.Name),
 			})
 		}
 	}
@@ -307,48 +272,44 @@ func cutText(text string, most int) (short string, cut bool) {
 // describeWay says how a person would get a server, as far as that is known
 // without asking anybody.
 func describeWay(s *messages.ProvisionOption, o *option) {
-	version := ""
-	if pkg := o.pkg(); pkg != nil {
-		version = pkg.Version
+	pinned := o.server
+	if o.version != "" {
+		pinned.Packages = slices.Clone(pinned.Packages)
+		for i := range pinned.Packages {
+			pinned.Packages[i].Version = o.version
+		}
 	}
-	entry := map[string]any{}
-	var words []string
-	switch o.candidate.Kind {
-	case registry.NPM:
-		words = []string{"npx", "-y", joined(o.candidate.Package, "@", version)}
-	case registry.PyPI:
-		words = []string{"uvx", joined(o.candidate.Package, "@", version)}
-	case registry.OCI:
-		words = []string{"docker", "run", "-i", "--rm", o.candidate.Package}
-	case trust.Remote:
-		entry["url"] = o.candidate.Package
-		s.Problem = "it runs elsewhere, so there is nothing to install; its entry works in .mcp.json"
-	default:
+	name, entry, ok := install.Draft(&pinned, o.candidate, o.own())
+	if !ok {
 		s.Problem = "metamcp has no command for packages of the kind " + string(o.candidate.Kind)
 		return
 	}
-	if words != nil {
-		s.Install = strings.Join(words, " ")
-		entry["command"], entry["args"] = words[0], words[1:]
+	tellEntry(s, name, &entry)
+	s.Add = addCommand(o)
+	if o.candidate.Kind == trust.Remote {
+		s.Problem = "it runs elsewhere, so there is nothing to install; it is added to the configuration as it is"
 	}
-	name := shortName(o.candidate.Package)
+}
+
+// tellEntry writes down an entry, in the one form that all have.
+func tellEntry(s *messages.ProvisionOption, name string, entry *install.Entry) {
+	s.Install = ""
+	if entry.Command != "" {
+		s.Install = strings.Join(append([]string{entry.Command}, entry.Args...), " ")
+	}
 	s.Entry, _ = compact(map[string]any{name: entry}) // strings always marshal
 }
 
-func joined(name, by, version string) string {
-	if version == "" {
-		return name
+// addCommand is what a person types to have it in the configuration.
+func addCommand(o *option) string {
+	pkg := o.candidate.Package
+	switch kind := o.candidate.Kind; {
+	case o.candidate.Server != "":
+		return "metamcp add --from-registry " + o.candidate.Server
+	case kind == registry.NPM:
+		return "metamcp add " + pkg
+	case kind == registry.PyPI, kind == registry.OCI:
+		return "metamcp add " + string(kind) + ":" + pkg
 	}
-	return name + by + version
-}
-
-// shortName is the last part of a package's name, or the host of a URL.
-func shortName(name string) string {
-	if u, err := url.Parse(name); err == nil && u.Host != "" {
-		return u.Hostname()
-	}
-	name = strings.TrimRight(name, "/")
-	name = name[strings.LastIndexByte(name, '/')+1:]
-	name, _, _ = strings.Cut(name, ":")
-	return name
+	return ""
 }

@@ -12,7 +12,7 @@ import (
 func (e *Engine) Provision(p *messages.Provision) {
 	switch {
 	case e.opts.Provisioner == nil:
-		refuseProvision(p, &messages.Error{Code: messages.CodeProvisionDenied, Message: "this host installs no servers", Hint: "The user can add a server to .mcp.json."})
+		refuseProvision(p, &messages.Error{Code: messages.CodeProvisionDenied, Message: "this host installs no servers", Hint: "The user can add a server with `metamcp add`."})
 	case e.draining.Load():
 		refuseProvision(p, errShuttingDown())
 	default:

@@ -70,7 +70,8 @@ const (
 	DecisionProvisioned ProvisionDecision = "provisioned"
 	// DecisionRecommended: servers were found, and nobody asked to install one.
 	DecisionRecommended ProvisionDecision = "recommended"
-	// DecisionDenied: a gate of trust was closed, or variables are missing.
+	// DecisionDenied: it cannot be had: a gate of trust was closed, values are
+	// missing, or it is there and cannot be used as it is.
 	DecisionDenied ProvisionDecision = "denied"
 	// DecisionFailed: something broke on the way; nothing is left of it.
 	DecisionFailed ProvisionDecision = "failed"
@@ -95,7 +96,9 @@ type ProvisionReport struct {
 	Local []ProvisionTool
 	// Options are servers that could be installed, best first.
 	Options []ProvisionOption
-	// Missing are variables that the chosen one needs and nobody has set.
+	// Unknown are names in the intent that nobody knows.
+	Unknown []string
+	// Missing are values that the chosen one needs and nobody has given.
 	Missing []ProvisionVariable
 	// Notes are for the reader: what was not as it should be.
 	Notes []string
@@ -128,18 +131,28 @@ type ProvisionOption struct {
 	Gate   string   `json:"gate,omitempty"`
 	Reason string   `json:"reason,omitempty"`
 	Closed []string `json:"alsoClosed,omitempty"`
+	// TrustedBy is the entry of the trust file that trusts it.
+	TrustedBy string `json:"trustedBy,omitempty"`
+	// Suspicious are the kinds of text in its description that read like orders
+	// to a model; the description is left out then.
+	Suspicious []string `json:"suspicious,omitempty"`
+	// Add is the command by which a person adds it to the configuration; "": it
+	// cannot be added so.
+	Add string `json:"addCommand,omitempty"`
 	// Install is the command that a person would type to try it.
 	Install string `json:"installCommand,omitempty"`
-	// Entry is ready for the mcpServers of an .mcp.json: {"name": {…}}.
+	// Entry is ready for the mcpServers of a configuration: {"name": {…}}.
 	Entry       json.RawMessage     `json:"entry,omitempty"`
 	Environment []ProvisionVariable `json:"environment,omitempty"`
 	Problem     string              `json:"problem,omitempty"` // why it cannot be installed by metamcp
 }
 
-// ProvisionVariable is an environment variable that a server reads. It never
-// holds a value that somebody gave.
+// ProvisionVariable is a value that a server wants: an environment variable,
+// mostly. It never holds a value that somebody gave.
 type ProvisionVariable struct {
-	Name        string   `json:"name"`
+	Name string `json:"name"`
+	// Place is "argument", "header" or "url"; "": it is an environment variable.
+	Place       string   `json:"place,omitempty"`
 	Description string   `json:"description,omitempty"`
 	Required    bool     `json:"required,omitempty"`
 	Secret      bool     `json:"secret,omitempty"`

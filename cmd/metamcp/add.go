@@ -38,7 +38,8 @@ else ./.mcp.json where it is there, else ~/.metamcp/mcp.json. Comments and
 everything else in the file stay, and what changes is shown. A running host has
 the server within two seconds; it starts with its first use.
 
-  metamcp add NAME…                      from the gallery (add --list), or an npm package by its exact name
+  metamcp add NAME…                      from the gallery (add --list), or a package by its exact name: of npm,
+                                         or with its kind, as in pypi:NAME and oci:IMAGE
   metamcp add --from-registry SERVER     from the MCP registry (metamcp registry search)
   metamcp add NAME -- COMMAND ARG…       any command
   metamcp add NAME --url URL             a remote server

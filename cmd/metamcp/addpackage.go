@@ -20,18 +20,36 @@ import (
 	"github.com/metamcp/metamcp/integration/trust"
 )
 
-// byName is a server of the gallery, or of npm.
+// byName is a server of the gallery, or a package: of npm, or of the kind that
+// stands before its name.
 func (f *addFlags) byName(ctx context.Context, c *common, name string, env map[string]string) (*addition, error) {
-	e := gallery.Find(name)
+	kind, plain := packageKind(name)
+	e := gallery.Find(plain)
+	if e != nil && plain != name && e.Kind != kind {
+		e = nil // the gallery's is another one
+	}
+	if e != nil {
+		kind = e.Kind
+	}
+	if f.version != "" {
+		if err := registry.ExactVersion(registry.Kind(kind), plain, f.version); kind != gallery.OCI && err != nil {
+			return nil, registryError(err)
+		}
+	}
 	from := "gallery"
+	var notes []string
 	if e == nil {
-		if err := f.checkPackage(c, name); err != nil {
+		from = string(kind)
+		note, err := f.checkPackage(c, kind, plain)
+		if err != nil {
 			return nil, err
 		}
-		from = "npm"
-		e = &gallery.Entry{Kind: gallery.NPM, Package: name}
+		notes = append(notes, note...)
+		e = &gallery.Entry{Kind: kind, Package: plain}
+	} else if err := f.refuseCandidate(c, &trust.Candidate{Kind: registry.Kind(kind), Package: e.Package}); err != nil {
+		return nil, err
 	}
-	a := &addition{Name: e.Name, From: from, Kind: string(e.Kind), Package: e.Package, Version: f.version}
+	a := &addition{Name: e.Name, From: from, Kind: string(e.Kind), Package: e.Package, Version: f.version, Notes: notes}
 	if f.name != "" {
 		a.Name = f.name
 	}
@@ -42,12 +60,15 @@ func (f *addFlags) byName(ctx context.Context, c *common, name string, env map[s
 		if err != nil {
 			return nil, err
 		}
-		a.Version, a.Notes = plan.Source.Version, plan.Notes
+		a.Version, a.Notes = plan.Source.Version, append(a.Notes, plan.Notes...)
 		if a.Name == "" {
 			a.Name = suggestedName(plan)
 		}
 	} else if a.Version == "" {
 		a.Notes = append(a.Notes, "it is not pinned: the newest version is taken at each start; --version pins it")
+	}
+	if a.Name == "" {
+		a.Name = strings.ReplaceAll(install.SuggestName(registry.Kind(kind), e.Package), ".", "-")
 	}
 	if e.Note != "" {
 		a.Notes = append(a.Notes, e.Note)
@@ -72,31 +93,69 @@ func (f *addFlags) byName(ctx context.Context, c *common, name string, env map[s
 	return a, nil
 }
 
-// checkPackage refuses names that are no npm package of an MCP server, as far
-// as the name tells: npm has millions of packages, and each would be run.
-func (f *addFlags) checkPackage(c *common, name string) error {
+// packageKind takes the kind from before a name: pypi:mcp-server-git.
+func packageKind(name string) (kind gallery.Kind, plain string) {
+	for _, k := range []gallery.Kind{gallery.NPM, gallery.PyPI, gallery.OCI} {
+		if rest, ok := strings.CutPrefix(name, string(k)+":"); ok {
+			return k, rest
+		}
+	}
+	return gallery.NPM, name
+}
+
+// checkPackage refuses names that are no package of an MCP server, as far as the
+// name tells: npm has millions of packages, and each would be run. That one
+// imitates another, or is blocked, is said before anything else. The notes say
+// that nobody vouches for it.
+func (f *addFlags) checkPackage(c *common, kind gallery.Kind, name string) (notes []string, err error) {
+	candidate := &trust.Candidate{Kind: registry.Kind(kind), Package: name}
 	near := ""
 	if like := gallery.Like(name); len(like) > 0 {
 		near = "the gallery has " + strings.Join(like, ", ") + "; "
 	}
-	if err := registry.CheckPackage(registry.NPM, name, f.version); err != nil {
-		return usageError{fmt.Errorf("%q is not in the gallery, and no npm package: %w; %smetamcp add --list shows the gallery, and a command follows --", name, err, near)}
+	if err := registry.CheckPackage(registry.Kind(kind), name, ""); err != nil {
+		return nil, usageError{fmt.Errorf("%q is not in the gallery, and no %s package: %w; %smetamcp add --list shows the gallery, and a command follows --", name, kind, err, near)}
+	}
+	if err := f.refuseCandidate(c, candidate); err != nil {
+		return nil, err
 	}
 	if lower := strings.ToLower(name); !strings.Contains(lower, "mcp") && !strings.HasPrefix(lower, "@modelcontextprotocol/") && !f.force {
-		return fmt.Errorf("%s is not in the gallery, and nothing in its name says that the npm package is an MCP server; %smetamcp registry search %s looks further, and --force adds the package", name, near, shellWord(name))
+		return nil, fmt.Errorf("%s is not in the gallery, and nothing in its name says that the %s package is an MCP server; %smetamcp registry search %s looks further, and --force adds the package", name, kind, near, shellWord(name))
 	}
-	return f.refuseCandidate(c, &trust.Candidate{Kind: registry.NPM, Package: name})
+	policy, err := c.policy()
+	if err != nil {
+		return nil, err
+	}
+	if d := policy.Decide(candidate, trust.Confidence{}, trust.NotAsked); !d.Trusted {
+		note := fmt.Sprintf("neither the gallery nor the trust file knows the %s package %s: whoever published it decides what runs here; look at it first", kind, name)
+		if like := gallery.Find(alikeName(name)); like != nil {
+			note += fmt.Sprintf(" (the gallery's %s is %s)", like.Name, like.Package)
+		}
+		notes = append(notes, note)
+	}
+	return notes, nil
+}
+
+// alikeName is the short name that the gallery would have for a package.
+func alikeName(name string) string { return strings.ReplaceAll(trust.Telling(name), " ", "-") }
+
+// policy is what the trust file says; one that is not there is not made.
+func (c *common) policy() (*trust.Policy, error) {
+	settings, err := c.settings()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(settings.TrustFile); settings.TrustFile != "" && !errors.Is(err, fs.ErrNotExist) { // loading it would make it
+		return trust.Load(settings.TrustFile), nil
+	}
+	return trust.Default(), nil
 }
 
 // refuseCandidate refuses what somebody blocked, or what imitates another.
 func (f *addFlags) refuseCandidate(c *common, candidate *trust.Candidate) error {
-	settings, err := c.settings()
+	policy, err := c.policy()
 	if err != nil {
 		return err
-	}
-	policy := trust.Default()
-	if _, err := os.Stat(settings.TrustFile); settings.TrustFile != "" && !errors.Is(err, fs.ErrNotExist) { // loading it would make it
-		policy = trust.Load(settings.TrustFile)
 	}
 	d := policy.Decide(candidate, trust.Confidence{}, trust.NotAsked)
 	if d.Gate == trust.GateBlocked {
@@ -147,24 +206,23 @@ func (f *addFlags) fromRegistry(ctx context.Context, c *common, env map[string]s
 	if err != nil {
 		return nil, err
 	}
-	client, err := metamcp.NewRegistryClient(settings)
+	s, note, err := f.registered(ctx, settings)
 	if err != nil {
-		return nil, registryError(err)
-	}
-	defer client.Close()
-	s, note, err := client.Version(ctx, f.registry, f.version)
-	if err != nil {
-		return nil, registryError(err)
+		return nil, err
 	}
 	a := &addition{From: "registry"}
 	if note != "" {
 		a.Notes = append(a.Notes, note)
 	}
 	if s.Status == registry.Deleted {
-		return nil, fmt.Errorf("%s was deleted from the registry and must not be installed: %s", s.Name, printable(s.StatusMessage))
+		err := s.Name + " was deleted from the registry and must not be installed"
+		if s.StatusMessage != "" {
+			err += ": " + printable(s.StatusMessage)
+		}
+		return nil, errors.New(err)
 	}
 	if s.Status == registry.Deprecated {
-		a.Notes = append(a.Notes, strings.TrimSpace("the registry calls it deprecated: "+s.StatusMessage))
+		a.Notes = append(a.Notes, strings.TrimSuffix("the registry calls it deprecated: "+s.StatusMessage, ": "))
 	}
 	values := maps.Clone(env)
 	named, err := pairs("--arg", f.args, nil)
@@ -204,6 +262,39 @@ func (f *addFlags) fromRegistry(ctx context.Context, c *common, env map[string]s
 		a.Needs = append(a.Needs, additionNeed{need.Name, need.Description, need.Required, need.Secret, isSet(entry.Env, need.Name) || need.Place != provisioned.InEnvironment})
 	}
 	return a, nil
+}
+
+// registered asks for the server that is meant. The built-in list, which search
+// shows as well, has those that are called as their packages are.
+func (f *addFlags) registered(ctx context.Context, settings *config.Settings) (s *registry.Server, note string, err error) {
+	for _, b := range registry.Builtin() {
+		if b.Name != f.registry {
+			continue
+		}
+		if f.version != "" {
+			b.Packages = slices.Clone(b.Packages)
+			for i := range b.Packages {
+				if err := registry.ExactVersion(b.Packages[i].Kind, b.Name, f.version); err != nil {
+					return nil, "", registryError(err)
+				}
+				b.Packages[i].Version = f.version
+			}
+		}
+		return &b, "it is from the built-in list", nil
+	}
+	if _, plain := packageKind(f.registry); registry.CheckPackage(registry.NPM, plain, "") == nil && (plain[0] == '@' || !strings.Contains(plain, "/")) {
+		return nil, "", usageError{fmt.Errorf("%s is the name of a package, and those in a registry look like io.github.user/weather; metamcp add %s adds the package", f.registry, shellWord(f.registry))}
+	}
+	client, err := metamcp.NewRegistryClient(settings)
+	if err != nil {
+		return nil, "", registryError(err)
+	}
+	defer client.Close()
+	s, note, err = client.Version(ctx, f.registry, f.version)
+	if err != nil {
+		return nil, "", registryError(err)
+	}
+	return s, note, nil
 }
 
 // firstWay resolves the first way to get a server that can be resolved here.

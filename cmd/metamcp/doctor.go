@@ -181,7 +181,7 @@ func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags, secret
 		case spec.Err != nil:
 			results = append(results, skipped(name, "its entry is broken; see config.problem"))
 		case spec.Disabled:
-			results = append(results, skipped(name, "it is turned off at "+spec.Source))
+			results = append(results, skipped(name, "it is turned off at "+spec.Source+"; metamcp enable "+name+" turns it on"))
 		case !wanted[name]:
 			results = append(results, skipped(name, "it would start itself; see config.loop"))
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 // provisionFlags are those of metamcp provision.
 type provisionFlags struct {
 	context             string
-	env                 []string
+	env, set            []string
 	yes, dryRun, asJSON bool
 }
 
@@ -23,10 +24,16 @@ func newProvision(c *common) *cobra.Command {
 	var f provisionFlags
 	cmd := &cobra.Command{
 		Use: "provision INTENT...", Short: "Get a server for what you need",
-		Long: `Find a server for what you need: among the configured ones, else in the registry.
-At a terminal you are shown what would be installed and asked; your yes stands in
-for trust. --yes asks nobody and installs only what mcp_provision would: a server
-that the trust file trusts, named exactly.
+		Long: `Find a server for what you need: among the configured ones, else in the registry
+and the gallery. At a terminal you are shown what could be installed and asked;
+your yes stands in for trust. --yes asks nobody and installs only what
+mcp_provision would: a server that the trust file trusts, named exactly. Without
+a terminal and without --yes nothing is installed.
+
+NAME@VERSION is installed in exactly that version. --set gives a server what it
+needs, an argument or a variable (--env is the same); what it is called is in the
+list. A secret is kept with "metamcp secrets set NAME" and given as
+--set NAME='${secret:NAME}'; in plain it is refused.
 
 What is installed is tried once, kept in stateDir, and taken over by every
 running metamcp that shares it. Nothing is left of what fails.
@@ -35,10 +42,11 @@ Exit status: 0 a server is there, now or before, or --dry-run said what would be
 done; 1 nothing was installed; 2 wrong usage; 130 interrupted.`,
 		Example: `  metamcp provision take screenshots of web pages
   metamcp provision @modelcontextprotocol/server-everything --yes
-  metamcp provision @stripe/mcp --env 'STRIPE_SECRET_KEY=${STRIPE_KEY}' --dry-run`,
+  metamcp provision @modelcontextprotocol/server-filesystem --set folder=$HOME/work --yes
+  metamcp provision @stripe/mcp --set 'STRIPE_SECRET_KEY=${secret:STRIPE_KEY}' --dry-run`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			env, err := variables(f.env)
+			env, err := variables(slices.Concat(f.env, f.set))
 			if err != nil {
 				return err
 			}
@@ -50,7 +58,8 @@ done; 1 nothing was installed; 2 wrong usage; 130 interrupted.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.context, "context", "", "what else there is to say; it helps to choose and names nothing")
-	flags.StringArrayVar(&f.env, "env", nil, "give the server a `NAME=VALUE`; a secret as NAME='${VARIABLE}' of the environment in which metamcp runs")
+	flags.StringArrayVar(&f.set, "set", nil, "give the server what it needs, an argument or a variable: `NAME=VALUE`; a secret as NAME='${secret:NAME}', or NAME='${VARIABLE}' of the environment in which metamcp runs")
+	flags.StringArrayVar(&f.env, "env", nil, "the same as --set: `NAME=VALUE`")
 	flags.BoolVar(&f.yes, "yes", false, "ask nobody; install what is trusted and named exactly")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be installed, and install nothing")
 	flags.BoolVar(&f.asJSON, "json", false, "print what a model would get; asks nobody")
@@ -63,7 +72,7 @@ func variables(pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, usageError{errors.New("--env takes NAME=VALUE")} // what was given may be a secret
+			return nil, usageError{errors.New("--set and --env take NAME=VALUE")} // what was given may be a secret
 		}
 		env[name] = value
 	}
@@ -79,12 +88,11 @@ func (f *provisionFlags) run(cmd *cobra.Command, c *common, req metamcp.Provisio
 		if err != nil || !f.asks(cmd, a) {
 			return err
 		}
-		best := a.Matches[0]
-		yes, err := asked(ctx, cmd, "Install "+printable(withVersion(&best)))
+		best, err := chosenOption(ctx, cmd, a)
 		switch {
 		case err != nil:
 			return err
-		case !yes:
+		case best == nil:
 			fmt.Fprintln(cmd.OutOrStdout(), "Nothing was installed.")
 			return statusError(exitFailed)
 		}
@@ -104,7 +112,10 @@ func (f *provisionFlags) provision(ctx context.Context, cmd *cobra.Command, e *m
 	case f.asJSON:
 		err = printJSON(cmd.OutOrStdout(), a)
 	default:
-		err = printProvision(cmd.OutOrStdout(), a)
+		err = printProvision(cmd.OutOrStdout(), a, f.dryRun)
+		if err == nil && a.Decision == metamcp.DecisionRecommended && !f.dryRun && !f.asks(cmd, a) {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(unattended(a)))
+		}
 	}
 	if err == nil && !f.asks(cmd, a) {
 		err = f.status(a)
@@ -112,22 +123,10 @@ func (f *provisionFlags) provision(ctx context.Context, cmd *cobra.Command, e *m
 	return a, err
 }
 
-// asks says whether a person is to be asked about the best match.
+// asks says whether a person is to be asked what to install.
 func (f *provisionFlags) asks(cmd *cobra.Command, a *metamcp.ProvisionAnswer) bool {
-	return !f.yes && !f.dryRun && !f.asJSON && a.Decision == metamcp.DecisionRecommended && a.Matches[0].Entry != nil &&
-		a.Matches[0].Problem == "" && interactive(cmd)
-}
-
-// asked asks a person. The error is that of ctx.
-func asked(ctx context.Context, cmd *cobra.Command, question string) (yes bool, err error) {
-	answer := make(chan bool, 1)
-	go func() { answer <- confirmed(cmd.InOrStdin(), cmd.OutOrStdout(), question) }() // a read of a terminal ends with the program
-	select {
-	case yes := <-answer:
-		return yes, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
+	return !f.yes && !f.dryRun && !f.asJSON && a.Decision == metamcp.DecisionRecommended && interactive(cmd) &&
+		slices.ContainsFunc(a.Matches, func(o metamcp.ProvisionOption) bool { return installable(&o) })
 }
 
 // status is the exit status that an answer ends with.
@@ -149,7 +148,7 @@ func withVersion(o *metamcp.ProvisionOption) string {
 }
 
 // printProvision shows an answer to a person.
-func printProvision(out io.Writer, a *metamcp.ProvisionAnswer) error {
+func printProvision(out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) error {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, printable(fmt.Sprintf(format, args...))) }
 	switch a.Decision {
@@ -163,16 +162,31 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer) error {
 		say("%s %s is installed as %s: %s.", a.Package, a.Version, a.Server, a.Reason)
 	case metamcp.DecisionDenied:
 		say("%s", a.Denied.Message)
-		if a.Denied.Hint != "" {
-			say("hint: %s", shellHint(a.Denied.Hint, "", ""))
+		switch {
+		case len(a.Missing) > 0:
+			say("hint: give it with: %s", giveLine(a.Package, a.Missing))
+		case a.Denied.Hint != "":
+			say("hint: %s", forPerson(shellHint(a.Denied.Hint, "", "")))
 		}
 	case metamcp.DecisionNothing:
 		say("No server was found.")
 	default:
-		say("Servers that fit, best first:")
+		if len(a.Unknown) > 0 {
+			say("Nobody knows %s. Other servers, best first:", strings.Join(a.Unknown, ", "))
+		} else {
+			say("Servers that fit, best first:")
+		}
+		if dryRun && len(a.Matches) > 0 {
+			would := "would not be installed without a person: "
+			if a.Matches[0].Trusted && (a.Matches[0].Gate == "" || a.Matches[0].Gate == "setting") {
+				would = ""
+			}
+			say("%s: %s%s", a.Matches[0].Name, would, forPerson(a.Reason))
+			a.Matches[0].Reason = "" // said
+		}
 	}
 	for _, m := range a.Missing {
-		say("  needs %s%s", m.Name, aboutVariable(m))
+		say("  needs the %s %s%s", placeOf(&m), m.Name, aboutVariable(m))
 	}
 	for i := range a.Matches {
 		lines = append(lines, matchText(&a.Matches[i])...)
@@ -191,7 +205,7 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer) error {
 		}
 	}
 	for _, note := range a.Notes {
-		if _, err := fmt.Fprintln(out, "note:", printable(shellHint(note, a.Server, ""))); err != nil {
+		if _, err := fmt.Fprintln(out, "note:", printable(forPerson(shellHint(note, a.Server, "")))); err != nil {
 			return err
 		}
 	}
@@ -209,13 +223,17 @@ func matchText(o *metamcp.ProvisionOption) []string {
 	add("about", o.Description)
 	add("registry", o.Registered)
 	add("status", o.Status)
-	add("trust", o.Reason)
-	add("by hand", o.Install)
+	if len(o.Suspicious) > 0 {
+		add("careful", "its description reads like orders to a model ("+strings.Join(o.Suspicious, ", ")+") and was left out")
+	}
+	add("trust", forPerson(o.Reason))
+	add("add", o.Add)
+	add("try", o.Install)
 	if o.Entry != nil {
-		add(".mcp.json", string(o.Entry))
+		add("entry", string(o.Entry))
 	}
 	for _, v := range o.Environment {
-		add("variable", v.Name+aboutVariable(v))
+		add(placeOf(&v), v.Name+aboutVariable(v))
 	}
 	add("problem", o.Problem)
 	return lines

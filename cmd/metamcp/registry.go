@@ -97,7 +97,9 @@ type foundServer struct {
 	Status        registry.Status `json:"status"`
 	StatusMessage string          `json:"statusMessage,omitempty"`
 	LeftOut       []string        `json:"leftOut,omitempty"`
-	Trust         []foundTrust    `json:"trust"`
+	// Suspicious are the kinds of text in it that read like orders to a model.
+	Suspicious []string     `json:"suspicious,omitempty"`
+	Trust      []foundTrust `json:"trust"`
 }
 
 type foundTrust struct {
@@ -121,7 +123,7 @@ func searchReport(a *registry.Answer, p *trust.Policy) foundReport {
 	r := foundReport{Source: a.Source, AgeSeconds: int64(a.Age.Seconds()), Complete: a.Complete, Notes: a.Notes, Servers: []foundServer{}}
 	for i := range a.Servers {
 		s := &a.Servers[i]
-		r.Servers = append(r.Servers, foundServer{s, s.Status, s.StatusMessage, s.Dropped, judge(s, p)})
+		r.Servers = append(r.Servers, foundServer{s, s.Status, s.StatusMessage, s.Dropped, metamcp.Orders(s), judge(s, p)})
 	}
 	return r
 }
@@ -150,7 +152,9 @@ func printFound(out io.Writer, a *registry.Answer, p *trust.Policy) error {
 	for i := range a.Servers {
 		s := &a.Servers[i]
 		about := s.Description
-		if s.Status != registry.Active {
+		if signs := metamcp.Orders(s); len(signs) > 0 {
+			about = "left out: what it says of itself reads like orders to a model (" + strings.Join(signs, ", ") + ")"
+		} else if s.Status != registry.Active {
 			about = strings.TrimSpace(string(s.Status) + ": " + s.StatusMessage + " " + about)
 		}
 		version := s.Version

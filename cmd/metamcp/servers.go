@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +22,9 @@ import (
 // not ask.
 type editFlags struct {
 	dryRun, undo, raw bool
+	// then is done after the changes were written; nil: nothing is. Not where one
+	// of them failed, nor with --dry-run.
+	then func(ctx context.Context) error
 }
 
 func (f *editFlags) register(cmd *cobra.Command) {
@@ -55,9 +60,8 @@ func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan fun
 	if err != nil {
 		return err
 	}
-	if f.undo {
+	if f.undo && plan == nil {
 		plan = func(s *clients.Setup) ([]*clients.Change, error) { return s.UndoLast(command) }
-		report = nil
 	}
 	if report == nil {
 		report = func(changes []*clients.Change) any {
@@ -77,6 +81,11 @@ func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan fun
 			}
 			if !f.dryRun {
 				s.Apply(command, changes)
+				if f.then != nil && len(clients.Failed(changes)) == 0 {
+					if err := f.then(ctx); err != nil {
+						return err
+					}
+				}
 			}
 			if f.raw {
 				if err := printJSON(out, report(changes)); err != nil {
@@ -84,7 +93,7 @@ func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan fun
 				}
 				return failures(changes)
 			}
-			if len(changes) == 0 && f.undo {
+			if len(changes) == 0 && f.undo && f.then == nil {
 				fmt.Fprintf(out, "There is nothing that metamcp %s has changed.\n", command)
 			}
 			for _, ch := range changes {
@@ -125,8 +134,9 @@ func newRemove(c *common) *cobra.Command {
 		Long: `Take servers out of the configuration file whose entry is in force: of --config,
 else of METAMCP_CONFIG, else ./.mcp.json, else ~/.metamcp/mcp.json. Comments and
 everything else in it stay. A running host ends their processes within two
-seconds. A server that was provisioned is deleted with its files; --undo does not
-bring it back.
+seconds. A server that was provisioned goes with its files, among them what it
+wrote beside its code, which is named. --undo brings back what was removed last,
+either kind, with its files: these are kept for 30 days, of the last 20 servers.
 
 Exit status: 0 done, 1 a file could not be read or written, 2 wrong usage, or
 there is no such server.`,
@@ -143,7 +153,7 @@ there is no such server.`,
 // removeReport is the answer of remove for scripts.
 type removeReport struct {
 	editReport
-	Provisioned []removedServer `json:"provisioned"`
+	Provisioned []*removedServer `json:"provisioned"`
 }
 
 // removedServer is a provisioned server that goes with its files.
@@ -153,36 +163,52 @@ type removedServer struct {
 	Package string `json:"package"`
 	Version string `json:"version,omitempty"`
 	Removed bool   `json:"removed"`
+	// Written are the files in its folder that were not installed, or that
+	// changed since.
+	Written []provisioned.Difference `json:"written,omitempty"`
+	Data    string                   `json:"data,omitempty"` // the folder of its data, which stays
+	KeptIn  string                   `json:"keptIn,omitempty"`
+	KeptTo  *time.Time               `json:"keptUntil,omitempty"`
+	Notes   []string                 `json:"notes,omitempty"`
 }
 
-// remove takes servers out of the configuration, and deletes provisioned ones.
-// A name that is both goes from the configuration, and the other counts then.
+func (r *removedServer) String() string {
+	return fmt.Sprintf("%s, which was provisioned (%s)", r.Name, strings.TrimSpace(r.Kind+":"+r.Package+" "+r.Version))
+}
+
+// remove takes servers out of the configuration, and sets provisioned ones
+// aside. A name that is both goes from the configuration, and the other counts
+// then.
 func (f *editFlags) remove(cmd *cobra.Command, c *common, given []string) error {
 	if f.undo {
-		return f.edit(cmd, c, "remove", nil, nil)
+		return f.undoRemove(cmd, c)
 	}
+	began := time.Now()
 	lock, locked, err := c.provisioned()
 	if err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note:", printable(err.Error()))
 	}
-	gone := []removedServer{}
+	gone := []*removedServer{}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	plan := func(s *clients.Setup) ([]*clients.Change, error) {
 		for {
 			changes, err := s.PlanRemove(c.configFiles(), given)
 			var unknown *clients.NotThereError
 			if !errors.As(err, &unknown) {
-				return changes, errors.Join(err, f.deleteProvisioned(ctx, lock, gone))
+				return changes, err
 			}
 			i := slices.IndexFunc(locked, func(l provisioned.Locked) bool { return l.Name == unknown.Name })
 			if i < 0 {
-				return nil, err
+				unknown.Known = append(unknown.Known, lockedNames(locked)...)
+				slices.Sort(unknown.Known)
+				unknown.Known = slices.Compact(unknown.Known)
+				return nil, unknown
 			}
-			src := locked[i].Source
-			gone = append(gone, removedServer{Name: locked[i].Name, Kind: src.Kind, Package: src.Package, Version: src.Version})
+			gone = append(gone, goingServer(ctx, lock, &locked[i]))
 			given = slices.DeleteFunc(slices.Clone(given), func(n string) bool { return n == unknown.Name })
 		}
 	}
+	f.then = func(ctx context.Context) error { return setAside(ctx, lock, gone, began) }
 	err = f.edit(cmd, c, "remove", plan, func(changes []*clients.Change) any {
 		return removeReport{editReport{Version: buildVersion(), DryRun: f.dryRun, Changes: append([]*clients.Change{}, changes...)}, gone}
 	})
@@ -190,34 +216,175 @@ func (f *editFlags) remove(cmd *cobra.Command, c *common, given []string) error 
 		return err
 	}
 	for _, g := range gone {
-		what := fmt.Sprintf("%s, which was provisioned (%s)", g.Name, strings.TrimSpace(g.Kind+":"+g.Package+" "+g.Version))
-		switch {
-		case g.Removed:
-			fmt.Fprintf(out, "✓ deleted %s, and its files\n", printable(what))
-		case f.dryRun:
-			fmt.Fprintf(out, "Would delete %s, and its files.\n", printable(what))
-		}
+		g.print(out, f.dryRun)
 	}
 	for _, l := range locked {
 		if err == nil && slices.Contains(given, l.Name) {
-			fmt.Fprintf(out, "note: %[1]s was provisioned too, and that one counts now; metamcp remove %[1]s again deletes it\n", printable(l.Name))
+			fmt.Fprintf(out, "note: %[1]s was provisioned too, and that one counts now; metamcp remove %[1]s again removes it\n", printable(l.Name))
 		}
 	}
 	return err
 }
 
-// deleteProvisioned deletes servers with their files.
-func (f *editFlags) deleteProvisioned(ctx context.Context, lock *provisioned.Lock, gone []removedServer) error {
-	if f.dryRun {
-		return nil
+func lockedNames(locked []provisioned.Locked) []string {
+	names := make([]string, len(locked))
+	for i := range locked {
+		names[i] = locked[i].Name
 	}
-	for i := range gone {
-		if _, err := lock.Remove(ctx, gone[i].Name); err != nil {
-			return err
+	return names
+}
+
+// goingServer is a server that is about to be removed.
+func goingServer(ctx context.Context, lock *provisioned.Lock, l *provisioned.Locked) *removedServer {
+	r := &removedServer{Name: l.Name, Kind: l.Source.Kind, Package: l.Source.Package, Version: l.Source.Version}
+	var err error
+	if r.Written, err = lock.Differences(ctx, l); err != nil {
+		r.Notes = append(r.Notes, "what it wrote could not be found out: "+err.Error())
+	}
+	if dir := lock.DataDir(&l.Source); dir != "" {
+		if _, err := os.Stat(dir); err == nil {
+			r.Data = dir
 		}
-		gone[i].Removed = true
+	}
+	return r
+}
+
+// setAside removes servers so that they can come back.
+func setAside(ctx context.Context, lock *provisioned.Lock, gone []*removedServer, began time.Time) error {
+	for _, g := range gone {
+		kept, err := lock.SetAside(ctx, g.Name, began)
+		if kept.Name == "" {
+			return fmt.Errorf("%s was not removed: %w", g.Name, err)
+		}
+		if err != nil {
+			g.Notes = append(g.Notes, "older ones that are kept could not be deleted: "+err.Error())
+		}
+		until := kept.At.Add(provisioned.KeptFor)
+		g.Removed, g.KeptIn, g.KeptTo = true, kept.Dir(), &until
 	}
 	return nil
+}
+
+// print says what became of it.
+func (r *removedServer) print(out io.Writer, dryRun bool) {
+	switch {
+	case r.Removed:
+		fmt.Fprintf(out, "✓ removed %s\n", printable(r.String()))
+	case dryRun:
+		fmt.Fprintf(out, "Would remove %s.\n", printable(r.String()))
+	default:
+		return
+	}
+	const most = 10
+	for i, w := range r.Written {
+		if i == most {
+			fmt.Fprintf(out, "  and %d more files\n", len(r.Written)-most)
+			break
+		}
+		fmt.Fprintf(out, "  %s since it was installed: %s\n", w.What, printable(w.Path))
+	}
+	if r.Data != "" {
+		fmt.Fprintf(out, "  its data stays in %s\n", printable(r.Data))
+	}
+	if r.Removed {
+		fmt.Fprintf(out, "  kept with all its files in %s until %s, or until %d more are removed; metamcp remove --undo brings it back\n",
+			printable(r.KeptIn), r.KeptTo.Local().Format(time.DateOnly), provisioned.KeptMost)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(out, "note: %s\n", printable(n))
+	}
+}
+
+// undoReport is the answer of remove --undo for scripts.
+type undoReport struct {
+	editReport
+	Provisioned []string `json:"provisioned"` // that are back, by the names that they have now
+}
+
+// undoRemove brings back what was removed last: by one command, so that may be
+// servers of both kinds.
+func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
+	lock, _, err := c.provisioned()
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note:", printable(err.Error()))
+	}
+	back := []string{}
+	plan := func(s *clients.Setup) ([]*clients.Change, error) {
+		last, err := s.LastChange("remove")
+		if err != nil {
+			return nil, err
+		}
+		removed, err := lastRemoved(lock)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(removed) == 0 || last.After(removed[0].At):
+			return s.UndoLast("remove")
+		}
+		for i := range removed {
+			back = append(back, removed[i].Name)
+		}
+		taken := func(name string) bool {
+			return slices.ContainsFunc(c.configured(), func(n string) bool { return n == name })
+		}
+		f.then = func(ctx context.Context) error {
+			for i := range removed {
+				locked, err := lock.Restore(ctx, &removed[i], taken)
+				if err != nil {
+					return fmt.Errorf("%s is not back: %w", removed[i].Name, err)
+				}
+				back[i] = locked.Name
+			}
+			return nil
+		}
+		if last.Before(removed[0].Began) {
+			return nil, nil
+		}
+		return s.UndoLast("remove") // the same command took it out of a file
+	}
+	err = f.edit(cmd, c, "remove", plan, func(changes []*clients.Change) any {
+		return undoReport{editReport{Version: buildVersion(), DryRun: f.dryRun, Changes: append([]*clients.Change{}, changes...)}, back}
+	})
+	if f.raw || err != nil {
+		return err
+	}
+	for _, name := range back {
+		if f.dryRun {
+			fmt.Fprintf(cmd.OutOrStdout(), "Would bring %s back, with its files.\n", printable(name))
+		} else {
+			fmt.Fprintf(cmd.OutOrStdout(), "✓ %s, which was provisioned, is back with its files\n", printable(name))
+		}
+	}
+	return nil
+}
+
+// lastRemoved are the provisioned servers that the last command removed that
+// removed any.
+func lastRemoved(lock *provisioned.Lock) ([]provisioned.Removed, error) {
+	if lock == nil {
+		return nil, nil
+	}
+	all, err := lock.Removed()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	began := all[0].Began
+	return slices.DeleteFunc(all, func(r provisioned.Removed) bool { return !r.Began.Equal(began) }), nil
+}
+
+// configured are the names that the configuration has.
+func (c *common) configured() []string {
+	cfg, err := config.Load(c.sources())
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, s := range cfg.Servers {
+		if s.Provisioned == nil {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // provisioned are the servers of the lock file.
@@ -255,7 +422,7 @@ Exit status: 0 done, or nothing to do; 1 a file could not be read or written;
 				if errors.As(err, &unknown) {
 					_, locked, _ := c.provisioned() // what is wrong with the lock file is said by list
 					if slices.ContainsFunc(locked, func(l provisioned.Locked) bool { return l.Name == unknown.Name }) {
-						return nil, usageError{fmt.Errorf("%[1]q was provisioned and has no entry that could be changed; metamcp remove %[1]s deletes it", unknown.Name)}
+						return nil, usageError{fmt.Errorf("%[1]q was provisioned and has no entry that could be changed; metamcp remove %[1]s removes it", unknown.Name)}
 					}
 				}
 				return changes, err

@@ -97,7 +97,7 @@ func runTest(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags)
 		on := *spec
 		if on.Disabled {
 			on.Disabled = false
-			tried[name].Notes = append(tried[name].Notes, "it is turned off at "+spec.Source+", and was started for this test only")
+			tried[name].Notes = append(tried[name].Notes, "it is turned off at "+spec.Source+", and was started for this test only; metamcp enable "+name+" turns it on")
 		}
 		trial.Servers = append(trial.Servers, &on)
 	}

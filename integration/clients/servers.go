@@ -417,6 +417,19 @@ func (s *Setup) UndoLast(command string) ([]*Change, error) {
 	return []*Change{s.undoFile(command, file, slices.DeleteFunc(all, func(r *record) bool { return r.File != file }), 1)}, nil
 }
 
+// LastChange is when a command last changed a file that [Setup.UndoLast] would
+// put back; zero: there is none.
+func (s *Setup) LastChange(command string) (time.Time, error) {
+	all, err := s.records()
+	if err != nil {
+		return time.Time{}, err
+	}
+	if i := slices.IndexFunc(all, func(r *record) bool { return r.Command == command }); i >= 0 {
+		return all[i].Time, nil
+	}
+	return time.Time{}, nil
+}
+
 // prune forgets edits that are older than those that can be undone.
 func (s *Setup) prune() error {
 	all, err := s.records()

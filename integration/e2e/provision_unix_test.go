@@ -325,7 +325,7 @@ func TestProvisionFromNPM(t *testing.T) {
 	if p.Decision != "provisioned" || p.Server != "server-everything" || p.Package != everything || p.Version == "" || p.Confidence != 1 {
 		t.Fatalf("%s", p.raw)
 	}
-	if !slices.Contains(p.tools(), "server-everything/echo") || p.Tools[0].InputSchema == nil || !strings.Contains(p.Tools[0].Signature, p.Tools[0].Tool) {
+	if !slices.Contains(p.tools(), "server-everything/echo") || p.Tools[0].InputSchema != nil || !strings.Contains(p.Tools[0].Signature, p.Tools[0].Tool) {
 		t.Errorf("its tools are %q in %s", p.tools(), p.raw)
 	}
 	var steps []string
@@ -375,7 +375,7 @@ func TestProvisionDenied(t *testing.T) {
 		"a broken trust file":             {provisionHost{trust: `{"trusted": ["@acme/*"`}, stranger, "trust file", "mend"},
 		"a blocked one":                   {provisionHost{trust: `{"trusted": ["@acme/*"], "blocked": ["@acme/weather"]}`}, stranger, "blocked", "another"},
 		"a setting":                       {provisionHost{trust: trustsAcme, set: map[string]any{"trust": map[string]any{"autoProvision": false}}}, stranger, "setting", "trust.autoProvision"},
-		"another client than those named": {provisionHost{trust: trustsAcme, set: map[string]any{"trust": map[string]any{"autoProvisionClients": []string{"claude*"}}}}, stranger, "setting", "trust.autoProvision"},
+		"another client than those named": {provisionHost{trust: trustsAcme, set: map[string]any{"trust": map[string]any{"autoProvisionClients": []string{"claude*"}}}}, stranger, "setting", "trust.autoProvisionClients"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -387,8 +387,12 @@ func TestProvisionDenied(t *testing.T) {
 			if p.Denied == nil || p.Denied.Code != "PROVISION_DENIED" || !strings.Contains(p.Denied.Hint, test.says) || p.Source != "registry" {
 				t.Errorf("denied with %s", p.raw)
 			}
-			if len(p.Matches) != 1 || p.Matches[0].Name != "@acme/weather" || p.Matches[0].Gate != test.gate || p.Matches[0].Reason == "" {
+			if len(p.Matches) == 0 || p.Matches[0].Name != "@acme/weather" || p.Matches[0].Gate != test.gate {
 				t.Fatalf("recommended: %s", p.raw)
+			}
+			// Why is said once.
+			if p.Reason != "" || p.Matches[0].Reason != "" || p.Denied.Message == "" {
+				t.Errorf("said more than once: %s", p.raw)
 			}
 			if m := p.Matches[0]; test.gate == "blocked" {
 				if m.InstallCommand != "" || m.Entry != nil {
@@ -416,7 +420,8 @@ func TestProvisionRecommends(t *testing.T) {
 	reg := fakeregistry.Start(t, weather("1.0.0"))
 	c := provisionHost{url: reg.URL, trust: trustsAcme, env: npm.env()}.start(t)
 	p := c.provision("recommended", "use @acme/weather")
-	if p.Denied != nil || len(p.Matches) != 1 || !p.Matches[0].Trusted || p.Matches[0].Version != "1.2.3" || p.Matches[0].Gate != "setting" {
+	if p.Denied != nil || len(p.Matches) != 1 || !p.Matches[0].Trusted || p.Matches[0].Version != "1.2.3" || p.Matches[0].Gate != "setting" ||
+		p.Reason != "it would be installed with autoProvision: trusted by @acme/*, named exactly" {
 		t.Errorf("%s", p.raw)
 	}
 	c.leftNothing()
@@ -672,8 +677,13 @@ func TestProvisionFromTheShell(t *testing.T) {
 	if got := run(1, "use", "@acme/weather"); !strings.Contains(got, "@acme/weather 1.2.3") || !strings.Contains(got, "npx -y @acme/weather@1.2.3") {
 		t.Errorf("without --yes:\n%s", got)
 	}
-	if got := run(0, "@acme/weather", "--yes", "--dry-run"); !strings.Contains(got, "dry run") {
-		t.Errorf("a dry run:\n%s", got)
+	if got := run(1, "use", "@acme/weather"); !strings.Contains(got, "Nothing was installed; add --yes") {
+		t.Errorf("without --yes and a terminal:\n%s", got)
+	}
+	for _, args := range [][]string{{"@acme/weather", "--yes", "--dry-run"}, {"@acme/weather", "--dry-run"}} {
+		if got := run(0, args...); !strings.Contains(got, "@acme/weather: it would be installed") || !strings.Contains(got, "@acme/*") {
+			t.Errorf("a dry run:\n%s", got)
+		}
 	}
 	c.leftNothing()
 	if got := run(0, "@acme/weather", "--yes"); !strings.Contains(got, "is installed as weather") || !strings.Contains(got, "forecast") {
@@ -736,7 +746,7 @@ func TestProvisionLocal(t *testing.T) {
 	if got := reg.Requests(); len(got) > 0 {
 		t.Errorf("the registry was asked: %q", got)
 	}
-	if p := c.provision("recommended", "tell the weather of a place, my key is sk-ant-api03-0123456789abcdef0123456789abcdef"); len(p.Matches) != 1 {
+	if p := c.provision("recommended", "tell the weather of a place, my key is sk-ant-api03-0123456789abcdef0123456789abcdef"); len(p.Matches) == 0 || p.Matches[0].Name != "@acme/weather" {
 		t.Errorf("%s", p.raw)
 	}
 	if got := reg.Requests(); len(got) == 0 || strings.Contains(fmt.Sprint(got), "0123456789") {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -101,6 +102,9 @@ func (p *Plan) into(ctx context.Context, lock *provisioned.Lock, claim *provisio
 		e.Args = append(e.Args, p.inputs.args...)
 		e.Env = merge(e.Env, p.inputs.env)
 	}
+	if e.Env, err = p.dataEnv(lock, e.Env); err != nil {
+		return nil, err
+	}
 	done := &Installed{
 		Name: p.Name, Description: p.Description, Source: p.Source, Entry: e, Needs: p.Needs,
 		Notes: slices.Concat(p.Notes, s.notes), lock: lock,
@@ -119,6 +123,30 @@ func (p *Plan) into(ctx context.Context, lock *provisioned.Lock, claim *provisio
 	}
 	done.claim = claim
 	return done, nil
+}
+
+// keepsIn are packages that keep data beside their code unless a variable names
+// a file for it, and what to call that file.
+var keepsIn = map[string]map[string]string{
+	"npm:@modelcontextprotocol/server-memory": {"MEMORY_FILE_PATH": "memory.jsonl"},
+}
+
+// dataEnv names a place outside of the installation to servers that would keep
+// data in it, unless somebody chose one. It adds to a copy.
+func (p *Plan) dataEnv(lock *provisioned.Lock, env map[string]string) (map[string]string, error) {
+	names := keepsIn[p.Source.Kind+":"+p.Source.Package]
+	if len(names) == 0 {
+		return env, nil
+	}
+	dir := lock.DataDir(&p.Source)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, onDisk("making "+dir, err)
+	}
+	places := map[string]string{}
+	for name, file := range names {
+		places[name] = literal(filepath.Join(dir, file))
+	}
+	return merge(places, env), nil
 }
 
 func merge(base, over map[string]string) map[string]string {

@@ -15,6 +15,9 @@ import (
 // common are last words of packages that do not tell them apart.
 var common = map[string]bool{"mcp": true, "server": true, "mcp-server": true, "server-mcp": true, "latest": true, "bundle": true}
 
+// SuggestName returns a short name for a package, as [Plan.Name] is.
+func SuggestName(kind registry.Kind, id string) string { return suggestName(kind, id) }
+
 // suggestName returns a short name for a package: its last word, with the word
 // before it where that alone says nothing.
 func suggestName(kind registry.Kind, id string) string {

@@ -46,7 +46,7 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	}
 	if find(p.opts.Environ, "npm") == "" {
 		p.Source.Version = version
-		p.without("it is a package of npm, and npm is", toolHint["npm"])
+		p.without("it is a package of npm, and there is no npm", toolHint["npm"])
 		p.npmEntry(pkg.Identifier, version)
 		return nil
 	}
@@ -57,10 +57,11 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	})
 	var v npmView
 	if err != nil {
-		return npmFailure(out, err, pkg.Identifier, want)
+		return p.newest(ctx, npmFailure(out, err, pkg.Identifier, version), pkg, version)
 	}
 	if err := json.Unmarshal(out.Stdout, &v); err != nil || v.Version == "" {
-		return &Error{Reason: NotFound, Message: fmt.Sprintf("npm knows no version %s of %s", want, pkg.Identifier), Output: tail(out.Stdout), Cause: err}
+		err := &Error{Reason: NotFound, Message: fmt.Sprintf("npm knows no version %s of %s", want, pkg.Identifier), Output: tail(out.Stdout), Cause: err}
+		return p.newest(ctx, err, pkg, version)
 	}
 	switch {
 	case v.Name != pkg.Identifier:
@@ -91,6 +92,31 @@ func (p *Plan) resolveNPM(ctx context.Context, pkg *registry.Package, version st
 	return nil
 }
 
+// newest adds to the error about a version that is not there which one is the
+// newest.
+func (p *Plan) newest(ctx context.Context, err error, pkg *registry.Package, version string) error {
+	var e *Error
+	if version == "" || !errors.As(err, &e) || e.Reason != NotFound {
+		return err
+	}
+	newest := Plan{opts: p.opts, runner: p.runner}
+	var lookErr error
+	if pkg.Kind == registry.NPM {
+		lookErr = newest.resolveNPM(ctx, pkg, "")
+	} else {
+		w := &pypiWay{name: pkg.Identifier}
+		lookErr = w.resolve(ctx, &newest)
+		newest.Source.Version = w.version
+	}
+	if lookErr != nil || newest.Source.Version == "" {
+		return err // there is no such package at all, or nobody tells
+	}
+	known := *e
+	known.Message = fmt.Sprintf("there is no version %s of %s; the newest is %s", version, pkg.Identifier, newest.Source.Version)
+	known.Hint = fmt.Sprintf("Name %s without a version for the newest, or with one that is there.", pkg.Identifier)
+	return &known
+}
+
 func (p *Plan) npmEntry(name, version string) {
 	if version != "" {
 		name += "@" + version
@@ -110,11 +136,18 @@ func npmFailure(out *child.Outcome, err error, name, version string) error {
 	switch v.Error.Code {
 	case "E404", "ETARGET":
 		return &Error{
-			Reason: NotFound, Message: fmt.Sprintf("npm has no %s in version %s: %s", name, version, oneLine(v.Error.Summary)),
+			Reason: NotFound, Message: fmt.Sprintf("npm has no %s%s: %s", name, inVersion(version), oneLine(v.Error.Summary)),
 			Hint: "Check the name, and that npm on this machine asks the right registry (npm config get registry).", Cause: err,
 		}
 	}
 	return &Error{Reason: Failed, Message: fmt.Sprintf("npm failed (%s): %s", v.Error.Code, oneLine(v.Error.Summary)), Cause: err}
+}
+
+func inVersion(version string) string {
+	if version == "" {
+		return ""
+	}
+	return " in version " + version
 }
 
 func (w *npmWay) command(p *Plan) *command {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/testkit"
+	"github.com/metamcp/metamcp/integration/trust"
 )
 
 // fakeNPM speaks the two commands of npm that are used, for a package "fake"
@@ -55,6 +57,69 @@ func TestScriptsThatWereNotRunAreNamed(t *testing.T) {
 	must(t, done.Discard())
 	must(t, done.Discard())
 	nothingLeft(t, state)
+}
+
+// The version that is asked for is the one that is resolved, whatever the
+// description says; one that is not there is refused with the newest.
+func TestAVersionIsAskedFor(t *testing.T) {
+	opts := Options{StateDir: t.TempDir(), Environ: tools(t, map[string]string{"npm": fakeNPM}), Version: "1.2.3"}
+	old := fakePackage()
+	old.Version = "1.0.0"
+	if p := planned(t, opts, old); p.Source.Version != "1.2.3" {
+		t.Errorf("planned: %+v", p.Source)
+	}
+	opts.Version = "9.9.9"
+	_, err := resolve(t, opts, fakePackage())
+	if e := reason(t, err, NotFound); e.Message != "there is no version 9.9.9 of fake; the newest is 1.2.3" || e.Hint == "" {
+		t.Errorf("%v", e)
+	}
+	unknown := fakePackage()
+	unknown.Identifier = "other"
+	_, err = resolve(t, opts, unknown)
+	if e := reason(t, err, NotFound); strings.Contains(e.Message, "newest") {
+		t.Errorf("of a package that is not there: %v", e)
+	}
+	image := registry.Package{Kind: registry.OCI, Identifier: "example.com/x:1.0"}
+	_, err = resolve(t, opts, image)
+	reason(t, err, NotSupported)
+}
+
+// A server that would keep its data beside its code gets a place outside of it,
+// which is the same for all of its versions; a place that somebody chose stays.
+func TestDataIsKeptOutsideOfTheInstallation(t *testing.T) {
+	const memory = "@modelcontextprotocol/server-memory"
+	npm := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(fakeNPM, "fake@", memory+"@"), `"name": "fake"`, `"name": "`+memory+`"`), "node_modules/fake", "node_modules/"+memory)
+	pkg := registry.Package{Kind: registry.NPM, Identifier: memory, Version: "1.2.3", Environment: []registry.KeyValue{{Name: "MEMORY_FILE_PATH"}}}
+	state := t.TempDir()
+	opts := Options{StateDir: state, Environ: tools(t, map[string]string{"npm": npm})}
+	done, err := planned(t, opts, pkg).Install(t.Context())
+	must(t, err)
+	file := done.Entry.Env["MEMORY_FILE_PATH"]
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() || filepath.Dir(file) != provisioned.Open(state).DataDir(&done.Source) {
+		t.Errorf("its data goes to %q: %v", file, err)
+	}
+	must(t, done.Discard())
+	opts.Values = map[string]string{"MEMORY_FILE_PATH": "/somewhere/memory.jsonl"}
+	done, err = planned(t, opts, pkg).Install(t.Context())
+	must(t, err)
+	if got := done.Entry.Env["MEMORY_FILE_PATH"]; got != "/somewhere/memory.jsonl" {
+		t.Errorf("a place that was chosen became %q", got)
+	}
+	must(t, done.Discard())
+}
+
+// A draft has the form of a plan's entry.
+func TestDraftsLookLikePlans(t *testing.T) {
+	s := described(fakePackage())
+	c := trust.Candidates(s)[0]
+	name, entry, ok := Draft(s, c, true)
+	p := planned(t, Options{StateDir: t.TempDir(), Environ: tools(t, map[string]string{"npm": fakeNPM})}, fakePackage())
+	if !ok || name != p.Name || !reflect.DeepEqual(entry, p.Entry) {
+		t.Errorf("drafted %s %+v, planned %s %+v", name, entry, p.Name, p.Entry)
+	}
+	if _, _, ok := Draft(described(registry.Package{Kind: "nuget", Identifier: "x"}), trust.Candidate{Kind: "nuget", Package: "x"}, true); ok {
+		t.Error("drafted what nobody starts")
+	}
 }
 
 func TestWhatNPMSaysIsNotBelieved(t *testing.T) {

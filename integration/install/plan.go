@@ -35,6 +35,9 @@ type Options struct {
 	// configuration file: ${NAME} stands for a variable. Secrets must be such
 	// references; they are never written down.
 	Values map[string]string
+	// Version is the exact version that is wanted, in the place of what the
+	// description says; "": that one, or the newest.
+	Version string
 	// Scripts lets packages run their install scripts, with all that this user
 	// may do.
 	Scripts bool
@@ -161,6 +164,12 @@ func Resolve(ctx context.Context, opts Options, server *registry.Server, candida
 	if !own {
 		version = ""
 	}
+	if o.Version != "" && o.Version != version {
+		if pkg.Kind != registry.NPM && pkg.Kind != registry.PyPI {
+			return nil, fail(NotSupported, "Name it without a version, or add it by hand with `metamcp add`.", "a version can be chosen of packages of npm and PyPI only, and %s is one of %s", pkg.Identifier, pkg.Kind)
+		}
+		version = o.Version
+	}
 	if err := registry.CheckPackage(pkg.Kind, pkg.Identifier, version); err != nil {
 		return nil, fail(Invalid, "", "the package %q cannot be installed: %v", pkg.Identifier, err)
 	}
@@ -192,6 +201,47 @@ func Resolve(ctx context.Context, opts Options, server *registry.Server, candida
 	return p, nil
 }
 
+// Draft is the entry that a person could write for a package, as [Plan.Entry]
+// has it, and its name, without asking anybody: of the version that the
+// description says. ok is false where that takes more than a description.
+func Draft(server *registry.Server, candidate trust.Candidate, own bool) (name string, entry Entry, ok bool) {
+	p := &Plan{opts: Options{Progress: func(string) {}}}
+	if candidate.Kind == trust.Remote {
+		_, err := p.remote(server, candidate.Package, own)
+		return p.Name, p.Entry, err == nil
+	}
+	pkg := packageOf(server, candidate)
+	if pkg == nil {
+		return "", Entry{}, false
+	}
+	var err error
+	if p.inputs, err = p.readInputs(pkg, own); err != nil {
+		return "", Entry{}, false
+	}
+	version := pkg.Version
+	switch pkg.Kind {
+	case registry.NPM:
+		p.npmEntry(pkg.Identifier, version)
+	case registry.PyPI:
+		w := &pypiWay{name: pkg.Identifier, version: version}
+		p.Entry = w.entry(p)
+	case registry.OCI:
+		image, tag, digest := splitImage(pkg.Identifier)
+		switch {
+		case digest != "":
+			image += "@" + digest
+		case tag != "":
+			image += ":" + tag
+		case version != "":
+			image += ":" + version
+		}
+		p.Entry = imageEntry(image, &p.inputs, p.inputs.draftArgs, p.inputs.draftEnv)
+	default:
+		return "", Entry{}, false
+	}
+	return suggestName(pkg.Kind, pkg.Identifier), p.Entry, true
+}
+
 // cannot says why Install will refuse; the first reason stays.
 func (p *Plan) cannot(reason Reason, why string) {
 	if p.Installable {
@@ -201,8 +251,8 @@ func (p *Plan) cannot(reason Reason, why string) {
 
 // without is cannot for a tool that is not there. A plan is made all the same,
 // for whoever installs the tool, or takes the entry elsewhere.
-func (p *Plan) without(tool, hint string) {
-	p.cannot(NoTool, tool+" not in PATH: "+hint)
+func (p *Plan) without(what, hint string) {
+	p.cannot(NoTool, what+" in PATH: "+hint)
 	if p.Source.Version == "" {
 		p.note("without it nobody tells which version is the newest, so the entry takes whatever that is")
 	}

@@ -36,7 +36,7 @@ func (p *Plan) resolvePyPI(ctx context.Context, pkg *registry.Package, version s
 	case find(p.opts.Environ, "uv") != "":
 		p.opts.Progress("asking uv for " + pkg.Identifier)
 		if err := w.resolve(ctx, p); err != nil {
-			return err
+			return p.newest(ctx, err, pkg, version)
 		}
 		p.Commands = [][]string{{"uv", "venv"}, {"uv", "pip", "install", "--require-hashes", "--no-build", w.requirement()}}
 	case find(p.opts.Environ, "pipx") != "":
@@ -48,19 +48,24 @@ func (p *Plan) resolvePyPI(ctx context.Context, pkg *registry.Package, version s
 		p.Commands = [][]string{{"pipx", "install", "--pip-args=--only-binary=:all:", w.requirement()}}
 	default:
 		p.Source.Version = version
-		p.without("it is a package of Python, and neither uv nor pipx is", pythonHint)
+		p.without("it is a package of Python, and there is neither uv nor pipx", pythonHint)
 	}
 	p.Source.Version = w.version
 	p.Source.Integrity = strings.ReplaceAll(strings.Join(w.hashes, " "), "sha256:", "sha256-")
 	if len(p.inputs.runtime) > 0 {
 		p.note("its arguments for %s are not used, since it is started without: %s", runner, strings.Join(p.inputs.runtime, " "))
 	}
-	p.Entry = Entry{Command: "uvx", Args: append([]string{w.requirement()}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
-	if w.pipx {
-		p.Entry.Command, p.Entry.Args = "pipx", append([]string{"run", "--spec"}, append([]string{w.requirement(), w.name}, p.inputs.draftArgs...)...)
-	}
+	p.Entry = w.entry(p)
 	p.Start = append([]string{"python", w.name}, p.inputs.args...)
 	return nil
+}
+
+// entry is what a person could write.
+func (w *pypiWay) entry(p *Plan) Entry {
+	if w.pipx {
+		return Entry{Command: "pipx", Args: append([]string{"run", "--spec", w.requirement(), w.name}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
+	}
+	return Entry{Command: "uvx", Args: append([]string{w.requirement()}, p.inputs.draftArgs...), Env: orNil(p.inputs.draftEnv)}
 }
 
 func (w *pypiWay) requirement() string {

@@ -98,7 +98,8 @@ func (c *Claim) Release() error {
 
 // Sweep deletes folders below servers/ that the lock file does not name, that no
 // process owns and that were not touched for that long; it returns their names.
-// Where the lock file is broken only staging folders are deleted.
+// Where the lock file is broken only staging folders are deleted. Removed servers
+// that were kept long enough go, too.
 func (l *Lock) Sweep(ctx context.Context, age time.Duration) ([]string, error) {
 	entries, err := os.ReadDir(l.Servers())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +109,7 @@ func (l *Lock) Sweep(ctx context.Context, age time.Duration) ([]string, error) {
 		return nil, err
 	}
 	var swept []string
-	var errs []error
+	errs := []error{l.forgetOld()}
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return swept, err

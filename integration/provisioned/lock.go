@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/safename"
 )
 
 // FileName is the name of the lock file in the state folder.
@@ -23,6 +24,9 @@ const FileName = "provisioned.json"
 
 // serversDir is where the files of the servers are, in the state folder.
 const serversDir = "servers"
+
+// dataDir is where the data of some servers is, in the state folder.
+const dataDir = "data"
 
 // Lock is the lock file of one state folder. It holds nothing open; it is safe
 // for any goroutine, and several processes may share the folder.
@@ -43,6 +47,12 @@ func (l *Lock) Dir(s *Locked) string {
 		return ""
 	}
 	return filepath.Join(l.Servers(), s.Folder)
+}
+
+// DataDir is where a server keeps its data that metamcp told where to keep it:
+// outside of its folder, so that it outlives any version of it.
+func (l *Lock) DataDir(src *Source) string {
+	return filepath.Join(l.stateDir, dataDir, safename.SafeName(src.Kind+"-"+src.Package))
 }
 
 // A BrokenError says that the lock file cannot be used. It was left as it is.

@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	namePattern    = lazyregexp.New(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
+	namePattern    = lazyregexp.New(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)*/[a-zA-Z0-9._-]+$`) // as trust has it
 	npmPattern     = lazyregexp.New(`^(@[a-zA-Z0-9~][a-zA-Z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*$`)
 	pypiPattern    = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 	ociPattern     = lazyregexp.New(`^[a-zA-Z0-9][a-zA-Z0-9.:_/@-]*$`)
@@ -178,6 +178,32 @@ func CheckPackage(kind Kind, identifier, version string) error {
 		return err
 	}
 	return checkVersion(version)
+}
+
+var (
+	npmVersion    = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	digitsVersion = lazyregexp.New(`^[0-9][0-9A-Za-z.+!_-]*$`)
+)
+
+// ExactVersion says why what somebody wrote is no exact version of a package of
+// that kind, and what to write instead; nil: it is one.
+func ExactVersion(kind Kind, name, version string) error {
+	pattern, like := digitsVersion(), "1.2.3"
+	if kind == NPM {
+		pattern = npmVersion()
+	}
+	if checkVersion(version) == nil && pattern.MatchString(version) {
+		return nil
+	}
+	by := "@"
+	if kind == PyPI {
+		by = "=="
+	}
+	return &Error{
+		Reason:  Invalid,
+		Message: fmt.Sprintf("%q is no exact version of %s: tags and ranges mean another one tomorrow", cleanText(version, 40), cleanText(name, 80)),
+		Hint:    fmt.Sprintf("Name a version exactly, as in %s, or leave it out for the newest.", cleanText(name, 80)+by+like),
+	}
 }
 
 // checkVersion wants an exact version, or none.

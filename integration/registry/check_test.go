@@ -200,3 +200,34 @@ func text(t *testing.T, s *Server) string {
 	}
 	return fmt.Sprint(string(raw), s.Status, s.StatusMessage, s.Latest, s.UpdatedAt.UTC(), s.PublishedAt.UTC())
 }
+
+// A name that trust would not take for a registry's must not come from one: it
+// would count as built in.
+func TestNamesThatLookBuiltIn(t *testing.T) {
+	for name, good := range map[string]bool{"io.github.user/weather": true, "acme/weather": true, ".evil/x": false, "a..b/x": false, "a./x": false, "@scope/x": false, "plain": false} {
+		s := Server{Name: name, Version: "1.0.0"}
+		if err := s.check(); (err == nil) != good {
+			t.Errorf("%q: %v", name, err)
+		}
+		if s.IsBuiltin() == good {
+			t.Errorf("%q is built in: %v", name, !good)
+		}
+	}
+}
+
+func TestExactVersions(t *testing.T) {
+	for _, c := range []struct {
+		kind    Kind
+		version string
+		good    bool
+	}{
+		{NPM, "1.2.3", true}, {NPM, "1.2.3-rc.1+b", true}, {NPM, "2026.1.26", true},
+		{NPM, "1", false}, {NPM, "1.2", false}, {NPM, "latest", false}, {NPM, "next", false}, {NPM, "^1.2.3", false}, {NPM, "1.x", false}, {NPM, "*", false}, {NPM, "", false},
+		{PyPI, "1", true}, {PyPI, "1.0", true}, {PyPI, "2026.1.26.post1", true}, {PyPI, ">=1", false}, {PyPI, "1.*", false},
+		{"server", "1.0", true}, {"server", "latest", false},
+	} {
+		if err := ExactVersion(c.kind, "x", c.version); (err == nil) != c.good {
+			t.Errorf("%s %q: %v", c.kind, c.version, err)
+		}
+	}
+}

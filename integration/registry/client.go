@@ -319,7 +319,11 @@ func (c *Client) Version(ctx context.Context, name, version string) (s *Server, 
 	}
 	e := reasonOf(err)
 	if e.Reason == NotFound {
-		return nil, "", &Error{Reason: NotFound, Message: fmt.Sprintf("the registry has no version %s of %s", version, name), Hint: "Look for it with metamcp registry search.", Cause: err}
+		missing := "the registry has no server " + name
+		if version != "latest" {
+			missing = fmt.Sprintf("the registry has no version %s of %s", version, name)
+		}
+		return nil, "", &Error{Reason: NotFound, Message: missing, Hint: "Look for it with metamcp registry search.", Cause: err}
 	}
 	if s, age := c.cache.find(c.base, name, version, c.opts.Now()); s != nil {
 		return s, fmt.Sprintf("the registry gave no answer (%s); this is what it said %s ago", e.Message, roughly(age)), nil

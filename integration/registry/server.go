@@ -25,6 +25,10 @@ type Server struct {
 	Dropped []string `json:"-"`
 }
 
+// IsBuiltin says that it is of the built-in list, whoever answered with it: no
+// registry has such names.
+func (s *Server) IsBuiltin() bool { return !namePattern().MatchString(s.Name) }
+
 // Status is where a version stands in its life.
 type Status string
 

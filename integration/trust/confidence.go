@@ -80,10 +80,19 @@ func kindPrefix(kind registry.Kind) string { return string(kind) + ":" }
 
 // namedIn says how the intent names it exactly; "": it does not.
 func namedIn(intent string, kind registry.Kind, name string) string {
+	if nameAt(intent, kind, name) < 0 {
+		return ""
+	}
+	return "the intent names " + name
+}
+
+// nameAt returns where the name ends with which the intent names it exactly; -1:
+// it does not.
+func nameAt(intent string, kind registry.Kind, name string) int {
 	for at := 0; ; {
 		i := strings.Index(intent[at:], name)
 		if i < 0 {
-			return ""
+			return -1
 		}
 		start := at + i
 		end := start + len(name)
@@ -95,7 +104,7 @@ func namedIn(intent string, kind registry.Kind, name string) string {
 		}
 		telling := prefixed || strings.Contains(name, "/") || isMarked(before, after) || looksLikeName(name)
 		if telling && startsName(before) && endsName(after) && !isRefused(before) {
-			return "the intent names " + name
+			return end
 		}
 	}
 }
@@ -152,38 +161,67 @@ func looksMade(name string) bool {
 // nameToken is what may be the name of a package or of a registry's server.
 var nameToken = lazyregexp.New(`@[0-9A-Za-z][\w.~-]*/[\w.~-]*\w|[a-z]{2,6}(\.[0-9A-Za-z-]+)+/[\w.-]*\w|(npm|pypi|oci):[\w.~/@-]*\w|\w[\w.]*[-_][\w.-]*\w`)
 
-// NamedPackages are the names of packages and registry servers that an intent
-// names exactly, whether there are such or not, without versions, at most ten.
-func NamedPackages(intent string) []string {
+// A NamedPackage is the name of a package or of a registry's server that an
+// intent names exactly, whether there is such or not.
+type NamedPackage struct {
+	// Kind is what was written before it, where Explicit is true, else what its
+	// form says; a plain name may be one of PyPI as well then.
+	Kind     registry.Kind
+	Explicit bool
+	Name     string
+	// Version is what was written behind it: "1.2.3" of name@1.2.3 or
+	// name==1.2.3, and ">=1" of name>=1. "": nothing was.
+	Version string
+}
+
+// NamedPackages are the names that an intent names exactly, at most ten.
+func NamedPackages(intent string) []NamedPackage {
 	const enough = 10
-	var names []string
-	for _, token := range nameToken().FindAllString(cut(intent), -1) {
-		kind, name := registry.NPM, token
+	var list []NamedPackage
+	intent = cut(intent)
+	for _, token := range nameToken().FindAllString(intent, -1) {
+		n := NamedPackage{Kind: registry.NPM, Name: token}
 		for _, k := range []registry.Kind{registry.NPM, registry.PyPI, registry.OCI} {
 			if rest, ok := strings.CutPrefix(token, kindPrefix(k)); ok {
-				kind, name = k, rest
+				n.Kind, n.Name, n.Explicit = k, rest, true
 			}
 		}
-		if i := strings.LastIndexByte(name, '@'); i > 0 {
-			name = name[:i]
+		if i := strings.LastIndexByte(n.Name, '@'); i > 0 {
+			n.Name = n.Name[:i]
 		}
-		if Named(intent, kind, name) == "" || slices.Contains(names, name) {
+		if dottedName().MatchString(n.Name) && !n.Explicit {
+			n.Kind = ServerName
+		}
+		end := -1
+		if oddCharacters(n.Name) == "" {
+			end = nameAt(intent, n.Kind, n.Name)
+		}
+		if end < 0 || slices.ContainsFunc(list, func(o NamedPackage) bool { return o.Name == n.Name }) {
 			continue
 		}
-		if names = append(names, name); len(names) == enough {
+		if m := nameEnd().FindStringSubmatch(intent[end:min(len(intent), end+maxNameEnd)]); m != nil {
+			n.Version = strings.TrimPrefix(strings.TrimPrefix(strings.TrimRight(m[1], "."), "@"), "==")
+		}
+		if list = append(list, n); len(list) == enough {
 			break
 		}
 	}
-	return names
+	return list
 }
 
+// Telling are the words of a name that say what it is, without its namespace and
+// words such as mcp and server.
+func Telling(name string) string { return distinctiveText(name) }
+
 // nameEnd is what may stand behind a name: nothing, a version, or what ends a
-// word in a sentence.
-var nameEnd = lazyregexp.New("^(@[0-9A-Za-z][0-9A-Za-z.+-]*)?[.,;:!?]*($|[\\s\"'`)\\]}>])")
+// word in a sentence. A version that is none is one here: whoever reads it says
+// what is wrong with it.
+var nameEnd = lazyregexp.New("^(@[~^<>=]*[0-9A-Za-z*][0-9A-Za-z.+*_-]*|(?:[=~!<>]=|[<>])[0-9][0-9A-Za-z.+*!_-]*)?[.,;:!?]*($|[\\s\"'`)\\]}>])")
+
+const maxNameEnd = 300 // bytes
 
 func endsName(after string) bool {
-	const look = 300
-	return nameEnd().MatchString(after[:min(len(after), look)]) && !strings.HasPrefix(after, "@npm:")
+	return nameEnd().MatchString(after[:min(len(after), maxNameEnd)]) && !strings.HasPrefix(after, "@npm:")
 }
 
 func startsName(before string) bool {

@@ -22,8 +22,35 @@ func TestNamedPackages(t *testing.T) {
 		"use npm:server-x and npm:server-x":                         {"server-x"},
 		"@modelcontextprotocol/server-everything@latest, then tell": {"@modelcontextprotocol/server-everything"},
 	} {
-		if got := NamedPackages(intent); !slices.Equal(got, want) {
+		var got []string
+		for _, n := range NamedPackages(intent) {
+			got = append(got, n.Name)
+		}
+		if !slices.Equal(got, want) {
 			t.Errorf("%q names %q, want %q", intent, got, want)
+		}
+	}
+}
+
+// What is written behind a name is its version, and is never lost.
+func TestNamedVersions(t *testing.T) {
+	for intent, want := range map[string]NamedPackage{
+		"use @a/b@9.9.9":               {registry.NPM, false, "@a/b", "9.9.9"},
+		"use @a/b@9.9.9.":              {registry.NPM, false, "@a/b", "9.9.9"},
+		"use `@a/b@1.0.0-rc.1+x`, ok":  {registry.NPM, false, "@a/b", "1.0.0-rc.1+x"},
+		"@a/b@latest":                  {registry.NPM, false, "@a/b", "latest"},
+		"@a/b@^1.2":                    {registry.NPM, false, "@a/b", "^1.2"},
+		"@a/b@>=2":                     {registry.NPM, false, "@a/b", ">=2"},
+		"@a/b@1.x":                     {registry.NPM, false, "@a/b", "1.x"},
+		"@a/b@*":                       {registry.NPM, false, "@a/b", "*"},
+		"mcp-server-git==2026.1.1":     {registry.NPM, false, "mcp-server-git", "2026.1.1"},
+		"pypi:weather==1.0":            {registry.PyPI, true, "weather", "1.0"},
+		"pypi:mcp-server-git>=1.0":     {registry.PyPI, true, "mcp-server-git", ">=1.0"},
+		"io.github.acme/weather@1.2.3": {ServerName, false, "io.github.acme/weather", "1.2.3"},
+		"use @a/b, please":             {registry.NPM, false, "@a/b", ""},
+	} {
+		if got := NamedPackages(intent); len(got) != 1 || got[0] != want {
+			t.Errorf("%q names %+v, want %+v", intent, got, want)
 		}
 	}
 }

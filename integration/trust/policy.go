@@ -86,8 +86,10 @@ type Decision struct {
 	// description, anything else only the package. In the latter case nothing of
 	// the description may be used but what the package is, and the version is the
 	// newest that its package manager has.
-	Via    registry.Kind `json:"via,omitempty"`
-	Checks []Check       `json:"checks"`
+	Via registry.Kind `json:"via,omitempty"`
+	// Imitates is whom it imitates, where that can be told.
+	Imitates string  `json:"imitates,omitempty"`
+	Checks   []Check `json:"checks"`
 }
 
 // Reason is why the first gate failed, or why all held.
@@ -128,7 +130,7 @@ func (p *Policy) Decide(c *Candidate, confidence Confidence, setting Setting) De
 		if im := p.imitation(n.kind, n.name); im != nil {
 			of := "no name of a package or server is like that"
 			if im.Of != "" {
-				of = "it imitates " + im.Of
+				of, d.Imitates = "it imitates "+im.Of, im.Of
 			}
 			check(GateImitation, false, "%s is not what it seems: %s (%s)", quote(im.Name), of, im.How)
 		}
