@@ -55,6 +55,7 @@ type connection struct {
 	listing  *listing
 	relist   relisting
 	gate     gate
+	watch    watching
 	verdicts uint64               // that calls waited for, ever
 	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
@@ -82,6 +83,7 @@ type connectionDeps struct {
 	launcher Launcher
 	identity *identity
 	index    *kernel.PID
+	notices  *kernel.PID
 	// holding says that calls have to wait for the verdict on what a child
 	// lists; vet is the verdict on one call, nil: it may go.
 	holding  func() bool
@@ -180,6 +182,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onProbeDue(ctx, m)
 	case *listDue:
 		c.onListDue(ctx, m)
+	case *unsubscribe:
+		c.onUnsubscribe(ctx, m)
 	case *relistDue:
 		c.onRelistDue(ctx, m)
 	case *messages.Judged:
@@ -261,7 +265,7 @@ func (c *connection) idleIfDone(ctx *kernel.Context) {
 }
 
 func (c *connection) tellIdle(ctx *kernel.Context) {
-	ctx.Send(c.parent, &messages.ConnectionIdle{Instance: c.instance, Handled: c.handled, Answered: c.answered})
+	ctx.Send(c.parent, &messages.ConnectionIdle{Instance: c.instance, Handled: c.handled, Answered: c.answered, Keep: c.watch.any()})
 }
 
 func (c *connection) onStopping(*kernel.Context) {

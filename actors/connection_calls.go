@@ -68,6 +68,9 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		}})
 		return
 	}
+	if c.subscribesByListening(ctx, call) {
+		return
+	}
 	if !c.to(ctx, supervision.EventRequestStarted) {
 		c.handled++
 		ctx.Send(c.parent, &messages.CallReturned{Instance: c.instance, Call: call})
@@ -112,12 +115,13 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 
 func (c *connection) write(call *messages.Call) error {
 	id := c.deps.identity
-	if call.Method != "" && call.Method != methodToolsCall {
-		return c.run.link.Send(id.requestLine(c.hs.era, call.ID, call.Method, call.Params))
-	}
 	var meta []byte
 	if call.Sending != nil {
 		meta = call.Sending.Sending(messages.Sending{Instance: c.instance, Attempt: call.Attempt, Era: c.hs.era, Transport: c.spec.Transport})
+	}
+	if !call.OfTool() {
+		head, tail := id.askLine(call, c.hs.era, meta)
+		return c.run.link.Sendv(head, tail)
 	}
 	args := []byte(call.Args)
 	if len(args) == 0 {
@@ -147,6 +151,8 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 	case f.Method == methodListChanged:
 		c.gate.announced++
 		c.onListChanged(ctx)
+	default:
+		c.onNotice(ctx, f)
 	}
 }
 
@@ -181,6 +187,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	default:
 		a.Err = c.noAnswer(p.call, f)
 	}
+	c.subscribed(ctx, p.call, a)
 	if !c.proven {
 		c.proven = true
 		ctx.Send(c.parent, &messages.FirstSuccess{Instance: c.instance})

@@ -152,7 +152,10 @@ func (c *connection) onClose(ctx *kernel.Context, m *messages.Close) {
 
 // endRun starts the ladder for the process tree, once.
 func (c *connection) endRun(ctx *kernel.Context) {
-	c.ready = false
+	if c.ready {
+		ctx.Send(c.deps.notices, &childGone{server: c.spec.Name, instance: c.instance})
+	}
+	c.ready, c.watch = false, watching{}
 	c.timer.Stop()
 	c.gen++
 	c.wake = time.Time{}

@@ -46,12 +46,13 @@ type Call struct {
 	Meta
 	ID     uint64 // unique in this host
 	Server string
-	// Method is "tools/call" or another request method of the child.
+	// Method is "" or "tools/call", or another request method of the child.
 	Method string
 	// Tool and Args are set for tools/call: Args is one valid JSON object.
 	Tool string
 	Args json.RawMessage
-	// Params is set for every other method: one valid JSON object, or nil.
+	// Params is set for every other method: one valid JSON object without _meta,
+	// or nil.
 	Params json.RawMessage
 
 	Timeout    time.Duration // 0: the server's
@@ -66,6 +67,9 @@ type Call struct {
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
 }
+
+// OfTool says whether it is a tools/call.
+func (c *Call) OfTool() bool { return c.Method == "" || c.Method == "tools/call" }
 
 // SendPort hears when a call goes to a child, and may add to its _meta.
 type SendPort interface {

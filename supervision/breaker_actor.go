@@ -230,14 +230,14 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 	switch {
 	case in.retire || b.leaving != nil:
 		b.close(ctx, in, "no longer wanted", nil)
-	case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0:
+	case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0 && !m.Keep:
 		b.close(ctx, in, "ephemeral and idle", nil)
 	default:
 		if b.ephemeral() {
 			ctx.After(ephemeralGrace, &ephemeralDue{in.n})
 		}
 		ctx.Send(b.pool, &messages.Unused{
-			Lease: in.lease, KeepAlive: b.spec.Lifecycle == messages.LifecycleKeepAlive, IdleTimeout: b.spec.IdleTimeout,
+			Lease: in.lease, KeepAlive: m.Keep || b.spec.Lifecycle == messages.LifecycleKeepAlive, IdleTimeout: b.spec.IdleTimeout,
 		})
 	}
 }

@@ -105,8 +105,11 @@ type Settings struct {
 	// ProvisionClients are patterns of client names; empty: all.
 	ProvisionClients []string
 	Execute          ExecuteSettings
-	// Expose are patterns of child tools that clients see beside the four.
-	Expose    []string
+	// Expose holds "tools", "prompts" and "resources", each at most once: what of
+	// the servers clients list themselves.
+	Expose       []string
+	ExposePrefix string // "server" or "none"
+	ExposeOnly   bool   // without the four tools; only with tools in Expose
 	Audit     AuditSettings
 	Telemetry TelemetrySettings
 	Scrub     bool

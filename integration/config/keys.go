@@ -38,8 +38,6 @@ type Key struct {
 	Enum     []string
 	// Restart says that a change takes effect only in a new host.
 	Restart bool
-	// Planned says that nothing uses the setting yet; whoever sets it is told.
-	Planned bool
 	Doc     string
 
 	ref func(*Settings) any
@@ -124,8 +122,12 @@ var keyTable = []Key{
 	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,
 		Doc: "Scripts of mcp_execute that run at once, each in a process of its own; others wait for their turn.", ref: func(s *Settings) any { return &s.Execute.MaxConcurrent }},
 
-	{Path: "expose", Flag: "expose", Type: TypeList,
-		Doc: "Patterns of child tools that clients see in tools/list beside the four.", ref: func(s *Settings) any { return &s.Expose }},
+	{Path: "expose", Flag: "expose", Type: TypeList, Restart: true,
+		Doc: "What of the servers clients list themselves, beside the four tools: tools, prompts, resources.", ref: func(s *Settings) any { return &s.Expose }},
+	{Path: "exposePrefix", Flag: "expose-prefix", Type: TypeEnum, Enum: []string{"server", "none"}, Default: "server", Restart: true,
+		Doc: "How exposed tools and prompts are called: SERVER__NAME, or as their server calls them where no other has the name.", ref: func(s *Settings) any { return &s.ExposePrefix }},
+	{Path: "exposeOnly", Flag: "expose-only", Type: TypeBool, Default: "false", Restart: true,
+		Doc: "Leave the four tools out of tools/list; it needs expose with tools.", ref: func(s *Settings) any { return &s.ExposeOnly }},
 	{Path: "audit.file", Flag: "audit-file", Type: TypePath, Restart: true,
 		Doc: "The audit log; empty: audit.jsonl in stateDir, \"off\": none.", ref: func(s *Settings) any { return &s.Audit.File }},
 	{Path: "audit.plainArgs", Flag: "audit-plain-args", Type: TypeBool, Default: "false", Restart: true,
@@ -155,9 +157,6 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 	for i := range keyTable {
 		k := &keyTable[i]
 		k.Env = envName(k.Path)
-		if k.Planned = planned(k.Path); k.Planned {
-			k.Doc += " Checked, but not used by this version yet."
-		}
 		index[k.Path] = k
 		group, leaf, nested := strings.Cut(k.Path, ".")
 		if !nested {
@@ -171,11 +170,6 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 	}
 	return index, groups
 }()
-
-// planned says whether a setting belongs to a part that is not built yet.
-func planned(path string) bool {
-	return strings.HasPrefix(path, "expose")
-}
 
 // envName turns "pool.idleTimeoutMs" into "METAMCP_POOL_IDLE_TIMEOUT_MS".
 func envName(path string) string {

@@ -139,7 +139,7 @@ func TestSet(t *testing.T) {
 }
 
 func TestPrecedence(t *testing.T) {
-	w := newWorld(t, "METAMCP_POOL_POOL_SIZE=3", "METAMCP_POOL_MAX_WAITERS=4", "METAMCP_POOL_COOLDOWN_MS=", "METAMCP_TRACE=on", "METAMCP_EXPOSE=a,b")
+	w := newWorld(t, "METAMCP_POOL_POOL_SIZE=3", "METAMCP_POOL_MAX_WAITERS=4", "METAMCP_POOL_COOLDOWN_MS=", "METAMCP_TRACE=on", "METAMCP_EXPOSE=tools,prompts,tools")
 	fs := pflag.NewFlagSet("t", pflag.ContinueOnError)
 	w.overlay = RegisterFlags(fs)
 	if err := fs.Parse([]string{"--max-connections", "2", "--idle-timeout=5m", "--scrub=false", "--cache"}); err != nil {
