@@ -47,7 +47,7 @@ func (e *Engine) newAuditor(st *config.Settings) *auditor {
 func (a *auditor) called(r *actors.CallReport) {
 	entry := audit.Entry{
 		Kind: audit.KindCall, Time: r.Started, Session: r.Call.Session, Request: r.Call.Trace,
-		Server: r.Call.Server, Tool: r.Call.Tool, Args: r.Call.Args, Outcome: r.Outcome, Duration: r.Took,
+		Server: r.Call.Server, Tool: r.Call.What(), Args: r.Call.Payload(), Outcome: r.Outcome, Duration: r.Took,
 		ResultBytes: r.Answer.PayloadBytes(), Redacted: r.Answer.Redacted,
 	}
 	a.name(&entry)

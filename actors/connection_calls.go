@@ -120,8 +120,7 @@ func (c *connection) write(call *messages.Call) error {
 		meta = call.Sending.Sending(messages.Sending{Instance: c.instance, Attempt: call.Attempt, Era: c.hs.era, Transport: c.spec.Transport})
 	}
 	if !call.OfTool() {
-		head, tail := id.askLine(call, c.hs.era, meta)
-		return c.run.link.Sendv(head, tail)
+		return c.run.link.Sendv(id.askLine(call, c.hs.era, meta))
 	}
 	args := []byte(call.Args)
 	if len(args) == 0 {
@@ -187,7 +186,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	default:
 		a.Err = c.noAnswer(p.call, f)
 	}
-	c.subscribed(ctx, p.call, a)
+	c.subscribed(p.call, a)
 	if !c.proven {
 		c.proven = true
 		ctx.Send(c.parent, &messages.FirstSuccess{Instance: c.instance})

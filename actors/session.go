@@ -65,7 +65,8 @@ func (e *Engine) OpenSession(flush func()) (*Session, error) {
 // ID is the session's number, from 1.
 func (s *Session) ID() uint64 { return s.id }
 
-// Call is [Engine.Call] for this client: answer and progress pass its actor.
+// Call is [Engine.Call] for this client, or [Engine.Ask] where it is of no tool:
+// answer and progress pass its actor.
 func (s *Session) Call(call *messages.Call) {
 	call.Session = s.id
 	own := *call
@@ -74,6 +75,10 @@ func (s *Session) Call(call *messages.Call) {
 		own.Progress = sessionPort{s}
 	}
 	s.e.sys.Send(s.pid, &sessionCall{call, s.e.observer.began(messages.TraceRequest, call, s.pid.GetId())})
+	if !call.OfTool() {
+		s.e.Ask(&own)
+		return
+	}
 	s.e.Call(&own)
 }
 

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -23,6 +24,12 @@ const (
 	methodCancelled   = "notifications/cancelled"
 	methodProgress    = "notifications/progress"
 	methodListChanged = mcp.MethodNotificationToolsListChanged
+
+	methodSubscribe        = "resources/subscribe"
+	methodUnsubscribe      = "resources/unsubscribe"
+	methodUpdated          = mcp.MethodNotificationResourceUpdated
+	methodResourcesChanged = mcp.MethodNotificationResourcesListChanged
+	methodPromptsChanged   = mcp.MethodNotificationPromptsListChanged
 )
 
 // internalID is the first of the request ids that a connection uses for
@@ -119,6 +126,26 @@ func (id *identity) callHead(dst []byte, wireID uint64, tool string) []byte {
 	dst = append(dst, `,"method":"tools/call","params":{"name":`...)
 	dst = appendString(dst, tool)
 	return append(dst, `,"arguments":`...)
+}
+
+// askLine is the request of a call that is no tools/call, in parts: its params
+// as they came, and the same _meta at their end.
+func (id *identity) askLine(call *messages.Call, era messages.Era, meta []byte) (head, params, tail []byte) {
+	head = append(make([]byte, 0, 64+len(call.Method)), `{"jsonrpc":"2.0","id":`...)
+	head = strconv.AppendUint(head, call.ID, 10)
+	head = appendString(append(head, `,"method":`...), call.Method)
+	head = append(head, `,"params":`...)
+	if i := bytes.LastIndexByte(call.Params, '}'); i > 0 {
+		params = call.Params[:i]
+	} else {
+		params = []byte{'{'}
+	}
+	tail = make([]byte, 0, 64+len(id.modernMeta)+len(meta))
+	tail = id.callTail(tail, call.ID, era, meta)
+	if rest := bytes.TrimSpace(params); len(rest) == 1 {
+		tail = tail[1:] // no comma behind the brace
+	}
+	return head, params, tail
 }
 
 // meta is further members of _meta, without the braces.

@@ -71,6 +71,23 @@ type Call struct {
 // OfTool says whether it is a tools/call.
 func (c *Call) OfTool() bool { return c.Method == "" || c.Method == "tools/call" }
 
+// What names what is asked for in logs: the tool, or the method of a request that
+// is of none.
+func (c *Call) What() string {
+	if c.OfTool() {
+		return c.Tool
+	}
+	return c.Method
+}
+
+// Payload is what the child gets beside the name of the tool.
+func (c *Call) Payload() json.RawMessage {
+	if c.OfTool() {
+		return c.Args
+	}
+	return c.Params
+}
+
 // SendPort hears when a call goes to a child, and may add to its _meta.
 type SendPort interface {
 	// Sending is called right before the call is written, once for each

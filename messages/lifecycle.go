@@ -82,6 +82,9 @@ type (
 		// ended for its place only when no other can be.
 		Keep bool
 	}
+	// ConnectionFree says that nobody is subscribed any more to what an idle
+	// connection's child has.
+	ConnectionFree struct{ Instance uint64 }
 	// ConnectionFailed says that the child is lost and its process tree is
 	// being ended; CallReturned for each unanswered call comes before it.
 	ConnectionFailed struct {

@@ -132,6 +132,11 @@ func (c *connection) begin(in *incoming, line []byte, out sink) *Entry {
 		if ok && in.calls(c.opts.Tool) {
 			return c.call(in, era, out)
 		}
+		if ok && c.opts.Passed != nil {
+			if e, took := c.passOn(in, era, out); took {
+				return e
+			}
+		}
 		return c.request(in, line, era, out)
 	}
 	return nil
@@ -268,6 +273,9 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 		ctx = context.WithValue(ctx, callerKey{}, &Caller{c: c, e: e, context: in.traceContext()})
 	}
 	ctx, e.Stop = context.WithCancel(ctx)
+	if l != nil && c.opts.Passed != nil {
+		ctx = c.opts.MCP.WithContext(ctx, &resourceListener{listener: l, passed: c.opts.Passed, call: e.Call, over: ctx.Done()})
+	}
 	if !c.register(e) {
 		e.Stop()
 		<-c.slots

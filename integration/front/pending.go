@@ -12,6 +12,8 @@ import (
 type pending struct {
 	Entry
 	c *connection
+	// passed says that it is no tools/call: a failure is an error of the protocol.
+	passed bool
 }
 
 // lineBuffers holds buffers for lines while they are built. A buffer that a
@@ -33,12 +35,15 @@ func (p *pending) Answer(a *messages.Answer) {
 	}
 	defer p.c.running.Done()
 	info := p.c.opts.ServerInfo
+	p.c.carried(a)
 	if len(a.Result) >= largePart {
 		p.large(a.Result, info)
 		return
 	}
 	withLine(func(dst []byte) []byte {
 		switch {
+		case a.Err != nil && p.passed:
+			dst = AppendFailure(dst, p.ID, a.Err, p.Era)
 		case a.Err != nil:
 			dst = AppendToolError(dst, p.ID, a.Err, p.Era, info)
 		case a.RPCError != nil:

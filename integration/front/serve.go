@@ -31,6 +31,8 @@ type Options struct {
 	MCP *server.MCPServer
 	// Engine answers the calls of Tool. Required.
 	Engine Engine
+	// Passed answers requests that go to servers beside calls; nil: none do.
+	Passed Passed
 	// Tool is the name of the spliced tool; "": mcp_call.
 	Tool string
 	// Session is the number of this client connection; 0: a new one.
