@@ -29,6 +29,8 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	defer e.clients.Delete(session.ID())
 	defer session.Close()
+	passed := e.expose.passedFor(session)
+	defer passed.close()
 	begin := time.AfterFunc(beginAfter, func() {
 		scrub.Prepare()
 		e.core.BeginSearch()
@@ -39,7 +41,7 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 		return err
 	}
 	return front.Serve(ctx, in, out, front.Options{
-		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Tool: toolCall, Session: session.ID(),
+		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Tool: toolCall, Session: session.ID(),
 		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), p) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }

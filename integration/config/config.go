@@ -110,10 +110,10 @@ type Settings struct {
 	Expose       []string
 	ExposePrefix string // "server" or "none"
 	ExposeOnly   bool   // without the four tools; only with tools in Expose
-	Audit     AuditSettings
-	Telemetry TelemetrySettings
-	Scrub     bool
-	Skills    bool // mcp_discover finds them
+	Audit        AuditSettings
+	Telemetry    TelemetrySettings
+	Scrub        bool
+	Skills       bool // mcp_discover finds them
 	// StateDir is an absolute path, or "" where no home folder is known and
 	// nothing can be kept.
 	StateDir string

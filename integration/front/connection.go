@@ -197,7 +197,7 @@ func (c *connection) register(e *Entry) bool {
 	c.mu.Unlock()
 	switch {
 	case refusing && e.Stop == nil:
-		_ = e.out.Answer(AppendToolError(nil, e.ID, errShuttingDown, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
+		_ = e.out.Answer(c.failure(e, errShuttingDown)) // the session ends when the output fails
 	case refusing:
 		refuse(e.out, e.ID, codeShuttingDown, errShuttingDown.Message)
 	case err == nil:
@@ -208,6 +208,14 @@ func (c *connection) register(e *Entry) bool {
 		refuse(e.out, e.ID, codeInvalid, err.Error())
 	}
 	return false
+}
+
+// failure is the answer to a request that goes to a server, where we fail.
+func (c *connection) failure(e *Entry, err *messages.Error) []byte {
+	if e.passed {
+		return AppendFailure(nil, e.ID, err, e.Era)
+	}
+	return AppendToolError(nil, e.ID, err, e.Era, c.opts.ServerInfo)
 }
 
 // errShuttingDown refuses what comes while the session drains.

@@ -18,7 +18,7 @@ type Passed interface {
 	Tool(name string) (server, tool string, ok bool)
 	// Takes says whether requests with this method are for Ask. name is the name
 	// of the tool in a tools/call, "" in all others.
-	Takes(method, name string) bool
+	Takes(method, name string, era messages.Era) bool
 	// Ask begins a request that it takes. It answers a.Reply exactly once; where
 	// a result is ours and not a child's, Server of the answer is "".
 	Ask(a Ask)
@@ -58,8 +58,8 @@ type Ask struct {
 // passOn begins a request that goes to a server beside calls of the spliced tool.
 // took is false where mcp-go has to answer it.
 func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry, took bool) {
-	p := &pending{c: c, passed: true}
-	p.ID, p.Call, p.Token, p.Era, p.out = in.ID, NextCall(), in.token(), era, out
+	p := &pending{c: c}
+	p.ID, p.Call, p.Token, p.Era, p.out, p.passed = in.ID, NextCall(), in.token(), era, out, true
 	var progress messages.ProgressPort
 	if p.Token != nil {
 		progress = p
@@ -78,7 +78,7 @@ func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry,
 			}), true
 		}
 	}
-	if !c.opts.Passed.Takes(in.Method, name) {
+	if !c.opts.Passed.Takes(in.Method, name, era) {
 		return nil, false
 	}
 	if !c.register(&p.Entry) {

@@ -12,8 +12,6 @@ import (
 type pending struct {
 	Entry
 	c *connection
-	// passed says that it is no tools/call: a failure is an error of the protocol.
-	passed bool
 }
 
 // lineBuffers holds buffers for lines while they are built. A buffer that a

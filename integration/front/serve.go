@@ -272,10 +272,10 @@ func (c *connection) abandon() int {
 			continue
 		}
 		gone := &messages.Error{
-			Code: messages.CodeShuttingDown, Message: "metamcp shut down before the tool answered; whether the tool did its work is unknown",
-			Hint: "Check what the tool has done before you repeat the call.",
+			Code: messages.CodeShuttingDown, Message: "metamcp shut down before the server answered; whether it did its work is unknown",
+			Hint: "Check what it has done before you repeat the request.",
 		}
-		_ = e.out.Answer(AppendToolError(nil, e.ID, gone, e.Era, c.opts.ServerInfo))
+		_ = e.out.Answer(c.failure(e, gone))
 		c.opts.Engine.Cancel(c.opts.Session, e.Call, "the session ended")
 		c.running.Done()
 	}

@@ -51,6 +51,7 @@ type Entry struct {
 	Stop context.CancelFunc
 
 	out       sink   // where its answer goes, and what belongs to it
+	passed    bool   // no tools/call: a failure is an error of the protocol
 	key       string // idKey of ID, set by Register
 	cancelled atomic.Bool
 }
