@@ -45,6 +45,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 		running: map[string]*running{},
 		asked:   map[string]chan message{},
 		listens: map[string]json.RawMessage{},
+		watches: map[string][]string{},
+		content: content{touched: map[string]int{}, subscribed: map[string]bool{}},
 	}
 	s.tools = s.newToolbox()
 	return s.serve(ctx, in)
@@ -64,6 +66,8 @@ type server struct {
 	asked   map[string]chan message // our own requests, by id
 	lastAsk int
 	listens map[string]json.RawMessage // open subscriptions, by request id
+	watches map[string][]string        // what of resources they are for
+	content content
 	notes   []string
 }
 
@@ -173,6 +177,7 @@ func (s *server) cancel(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listens, id)
+	delete(s.watches, id)
 	if r := s.running[id]; r != nil && !r.cancelled {
 		r.cancelled = true
 		r.cancel()

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp/integration/npmservers"
@@ -90,12 +89,15 @@ func TestExposedServerIsThatOfADirectConnection(t *testing.T) {
 			bare := direct(t, s.entry(t), s.modern)
 			via := exposing(t, s.modern, servers{"x": s.entry(t)}, "tools,prompts,resources", "--expose-prefix=none", "--expose-only")
 			sameItems(t, via, bare, "tools/list", "tools", "name")
+			info := ""
+			if s.modern {
+				info = serverInfo(t, via)
+			}
 			for _, c := range s.calls {
 				result, failure := bare.ask("tools/call", toolParams(c.tool, c.args))
 				viaResult, viaFailure := via.ask("tools/call", toolParams(c.tool, c.args))
 				if s.modern {
-					viaResult = []byte(strings.Replace(string(viaResult), serverInfo(t, via), "", 1))
-					continue
+					viaResult = withoutSplices(t, result, viaResult, info)
 				}
 				same(t, c.tool+c.args, result, viaResult)
 				same(t, c.tool+c.args, failure, viaFailure)
