@@ -122,7 +122,7 @@ var keyTable = []Key{
 	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,
 		Doc: "Scripts of mcp_execute that run at once, each in a process of its own; others wait for their turn.", ref: func(s *Settings) any { return &s.Execute.MaxConcurrent }},
 
-	{Path: "expose", Flag: "expose", Type: TypeList, Restart: true,
+	{Path: "expose", Flag: "expose", Type: TypeList, Enum: exposable, Restart: true,
 		Doc: "What of the servers clients list themselves, beside the four tools: tools, prompts, resources.", ref: func(s *Settings) any { return &s.Expose }},
 	{Path: "exposePrefix", Flag: "expose-prefix", Type: TypeEnum, Enum: []string{"server", "none"}, Default: "server", Restart: true,
 		Doc: "How exposed tools and prompts are called: SERVER__NAME, or as their server calls them where no other has the name.", ref: func(s *Settings) any { return &s.ExposePrefix }},
@@ -209,6 +209,9 @@ func (k *Key) Range() string {
 	case TypePath:
 		return "a path"
 	case TypeList:
+		if k.Enum != nil {
+			return "a list of " + strings.Join(k.Enum, ", ")
+		}
 		return "a list of strings"
 	case TypeRules:
 		return "an array of tool rules"
