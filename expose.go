@@ -38,7 +38,7 @@ type exposure struct {
 
 	names  naming
 	set    atomic.Pointer[toolSet]
-	listed atomic.Bool // tools, to anybody
+	told   atomic.Pointer[string] // the print of the tools that clients know of; nil: none were listed
 	wake   chan struct{}
 
 	mu    sync.Mutex
@@ -151,7 +151,6 @@ const tellPause = time.Second
 
 // watch tells clients of lists that are others now, at a pace.
 func (x *exposure) watch() {
-	var tools string
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
 	for {
@@ -161,12 +160,10 @@ func (x *exposure) watch() {
 		case <-x.ctx.Done():
 			return
 		}
-		if x.tools && x.listed.Load() {
-			if now := x.toolSet().named.print(); now != tools {
-				if tools != "" {
-					x.tell(mcp.MethodNotificationToolsListChanged)
-				}
-				tools = now
+		if told := x.told.Load(); told != nil {
+			if now := x.toolSet().named.print(); now != *told {
+				x.told.Store(&now)
+				x.tell(mcp.MethodNotificationToolsListChanged)
 			}
 		}
 		notices, next := x.lists.renew()
@@ -255,9 +252,11 @@ func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Er
 		defer cancel()
 		x.meet(wait, func(known *index.ServerEntry) bool { return known == nil })
 	}
-	x.listed.Store(true)
-	x.poke()
 	set := x.toolSet().named
+	if x.told.Load() == nil {
+		now := set.print()
+		x.told.CompareAndSwap(nil, &now)
+	}
 	var first []json.RawMessage
 	if !x.only {
 		first = x.four

@@ -409,7 +409,7 @@ func ownedBy(uri string) (topic actors.Topic, ok bool) {
 }
 
 // route finds the server of a resource: the one that an URI of ours names, the
-// only one that lists it, the one whose result named it in this session, the only
+// only one that lists it, the only one whose results named it in this session, the only
 // one with a template for it, or the only one that has resources at all.
 func (p *passed) route(uri string) (actors.Topic, *Error) {
 	return p.routeBy(uri, func(m *mergedList) []string { return m.matching(uri) })
@@ -443,8 +443,12 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 	p.mu.Lock()
 	named := p.links.of(uri)
 	p.mu.Unlock()
-	if named = p.there(named); len(named) > 0 {
-		return actors.Topic{Server: named[len(named)-1], URI: uri}, nil
+	switch named = p.there(named); len(named) {
+	case 0:
+	case 1:
+		return actors.Topic{Server: named[0], URI: uri}, nil
+	default:
+		return actors.Topic{}, severalHave(uri, named)
 	}
 	wait, cancel := p.x.patient(p.ctx)
 	defer cancel()
@@ -465,13 +469,17 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 			Hint: "Name its server: " + ownScheme + "SERVER/ and then the URI.",
 		}
 	}
+	return actors.Topic{}, severalHave(uri, owners)
+}
+
+func severalHave(uri string, owners []string) *Error {
 	own := make([]string, len(owners))
 	for i, o := range owners {
 		own[i] = short(ownURI(o, uri))
 	}
-	return actors.Topic{}, &Error{
+	return &Error{
 		Code: messages.CodeResourceNotFound, Message: "several servers have the resource " + strconv.Quote(short(uri)) + ": " + strings.Join(owners, ", "),
-		Hint: "Name the one that is meant.", Details: own,
+		Hint: "Name the one that is meant: " + ownScheme + "SERVER/ and then the URI.", Details: own,
 	}
 }
 
@@ -550,7 +558,7 @@ func (p *passed) unsubscribe(a *front.Ask) {
 	delete(p.topics, of)
 	p.mu.Unlock()
 	if ok {
-		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: topic, Port: a.Peer})
+		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: topic, As: of.uri, Port: a.Peer})
 	}
 	p.result(a, json.RawMessage(`{}`), nil)
 }
@@ -673,7 +681,7 @@ type memory struct {
 	bytes   int
 }
 
-// of are the servers that named a word, the last one last.
+// of are the servers that named a word.
 func (m *memory) of(word string) []string { return slices.Clone(m.servers[word]) }
 
 func (m *memory) add(word, server string) {
@@ -685,11 +693,10 @@ func (m *memory) add(word, server string) {
 	}
 	known, ok := m.servers[word]
 	if ok {
-		// A name more moves to the end; a few servers are enough to see that it
-		// is not one.
-		const enough = 8
-		known = append(slices.DeleteFunc(slices.Clone(known), func(s string) bool { return s == server }), server)
-		m.servers[word] = known[max(0, len(known)-enough):]
+		const enough = 8 // to see that it is not one
+		if !slices.Contains(known, server) && len(known) < enough {
+			m.servers[word] = append(known, server)
+		}
 		return
 	}
 	m.servers[word] = []string{server}

@@ -61,8 +61,14 @@ type runningChild struct {
 type topic struct {
 	at      uint64                // the child that was asked; 0: none
 	asking  bool                  // its answer is out
-	ports   map[UpdatePort]string // who, and under which URI
-	waiting []*Subscribe          // for the answer
+	who     map[subscriber]bool
+	waiting []*Subscribe // for the answer
+}
+
+// subscriber is a port and the URI under which it knows the resource.
+type subscriber struct {
+	port UpdatePort
+	as   string
 }
 
 // renewal is the pause before a server is started for its subscriptions.
@@ -83,9 +89,10 @@ type (
 		Session uint64
 		Reply   func(failure *messages.Answer) // once; nil: it is so. It does not block
 	}
-	// Unsubscribe ends that; where the topic is zero for all topics.
+	// Unsubscribe ends that; where the topic is zero all that the port has.
 	Unsubscribe struct {
 		Topic
+		As   string
 		Port UpdatePort
 	}
 	childReady struct {
@@ -169,8 +176,8 @@ func (a *noticesActor) onNotice(m *childNotice) {
 			return
 		}
 		if t := a.topics[Topic{m.server, p.URI}]; t != nil {
-			for port, as := range t.ports {
-				port.Updated(as, m.params)
+			for s := range t.who {
+				s.port.Updated(s.as, m.params)
 			}
 		}
 	case methodResourcesChanged, methodPromptsChanged:
@@ -185,13 +192,10 @@ func (a *noticesActor) onNotice(m *childNotice) {
 }
 
 func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
-	t := a.topics[s.Topic]
-	if t != nil {
-		if _, has := t.ports[s.Port]; has && t.at != 0 {
-			t.ports[s.Port] = s.As
-			s.Reply(nil)
-			return
-		}
+	t, who := a.topics[s.Topic], subscriber{s.Port, s.As}
+	if t != nil && t.who[who] && t.at != 0 {
+		s.Reply(nil)
+		return
 	}
 	if a.total >= maxSubscriptions || a.ports[s.Port] >= maxSubscriptionsOne {
 		s.Reply(&messages.Answer{Call: s.Call, Err: &messages.Error{
@@ -202,13 +206,13 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 		return
 	}
 	if t == nil {
-		t = &topic{ports: map[UpdatePort]string{}}
+		t = &topic{who: map[subscriber]bool{}}
 		a.topics[s.Topic] = t
 	}
 	a.total++
 	a.ports[s.Port]++
 	if t.at != 0 {
-		t.ports[s.Port] = s.As
+		t.who[who] = true
 		s.Reply(nil)
 		return
 	}
@@ -260,17 +264,18 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	}
 	t.at = m.answer.Instance
 	for _, s := range waiting {
-		if _, has := t.ports[s.Port]; has {
+		if who := (subscriber{s.Port, s.As}); t.who[who] {
 			a.less(s.Port, 1) // it asked twice
+		} else {
+			t.who[who] = true
 		}
-		t.ports[s.Port] = s.As
 	}
 	// The port hears of updates from here on, so its request is answered first.
 	for _, s := range waiting {
 		s.Reply(nil)
 	}
 	switch {
-	case len(t.ports) == 0:
+	case len(t.who) == 0:
 		a.drop(ctx, m.topic, t)
 	case a.pid(m.topic.Server, t.at) == nil: // it was lost meanwhile
 		t.at = 0
@@ -297,7 +302,7 @@ func (a *noticesActor) pid(server string, instance uint64) *kernel.PID {
 
 // drop ends a topic that nobody wants any more.
 func (a *noticesActor) drop(ctx *kernel.Context, of Topic, t *topic) {
-	if t.asking || len(t.waiting) > 0 || len(t.ports) > 0 {
+	if t.asking || len(t.waiting) > 0 || len(t.who) > 0 {
 		return // the answer to what is out ends it
 	}
 	delete(a.topics, of)
@@ -310,10 +315,11 @@ func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
 	if a.ports[m.Port] == 0 {
 		return
 	}
+	all := m.Topic == Topic{}
 	leave := func(of Topic, t *topic) {
 		kept := t.waiting[:0]
 		for _, s := range t.waiting {
-			if s.Port != m.Port {
+			if s.Port != m.Port || !all && s.As != m.As {
 				kept = append(kept, s)
 				continue
 			}
@@ -321,13 +327,15 @@ func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
 			s.Reply(&messages.Answer{Call: s.Call, Err: &messages.Error{Code: messages.CodeCancelled, Server: of.Server, Message: "the subscription was ended before it was made"}})
 		}
 		t.waiting = kept
-		if _, has := t.ports[m.Port]; has {
-			delete(t.ports, m.Port)
-			a.less(m.Port, 1)
+		for s := range t.who {
+			if s.port == m.Port && (all || s.as == m.As) {
+				delete(t.who, s)
+				a.less(m.Port, 1)
+			}
 		}
 		a.drop(ctx, of, t)
 	}
-	if m.Topic != (Topic{}) {
+	if !all {
 		if t := a.topics[m.Topic]; t != nil {
 			leave(m.Topic, t)
 		}
@@ -354,7 +362,7 @@ func (a *noticesActor) onGone(ctx *kernel.Context, m *childGone) {
 // lostTopic makes a subscription that no child has be renewed, if anybody has
 // it.
 func (a *noticesActor) lostTopic(ctx *kernel.Context, of Topic, t *topic) {
-	if len(t.ports) == 0 {
+	if len(t.who) == 0 {
 		a.drop(ctx, of, t)
 		return
 	}
@@ -391,8 +399,8 @@ func (a *noticesActor) onRenewDue(ctx *kernel.Context, m *renewDue) {
 			continue
 		}
 		if !configured {
-			for port := range t.ports {
-				a.less(port, 1)
+			for s := range t.who {
+				a.less(s.port, 1)
 			}
 			delete(a.topics, of)
 			continue

@@ -2,6 +2,10 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp/integration/npmservers"
@@ -103,5 +107,127 @@ func TestExposedServerIsThatOfADirectConnection(t *testing.T) {
 				same(t, c.tool+c.args, failure, viaFailure)
 			}
 		})
+	}
+}
+
+// Tools of several servers have names that no two share and that every client
+// takes; those that a rule closed are neither listed nor run.
+func TestExposedToolsOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", 90)
+	tools := tempFile(t, "tools.json")
+	if err := os.WriteFile(tools, []byte(`{"only.here":{"name":"only.here","inputSchema":{"type":"object"}},"`+long+`":{"name":"`+long+`","inputSchema":{"type":"object"}},"mcp_call":{"name":"mcp_call","inputSchema":{"type":"object"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entries := servers{"a": testkit.DemoServer(t, "--name", "a"), "b c": testkit.DemoServer(t, "--name", "b", "--tools-file", tools), "dead": testkit.DemoServer(t, "--exit-at-start", "1")}
+	rules := `--tool-rules=[{"pattern":"image","enabled":false}]`
+
+	c := exposing(t, false, entries, "tools", rules)
+	// A call before any list finds its server.
+	if got := textOf(t, c.resultOf(c.request("tools/call", toolParams("b_c__whoami", `{}`)))); !strings.Contains(got, `"b"`) {
+		t.Errorf("b_c__whoami answers %s", got)
+	}
+	list, order := c.items("tools/list", "tools", "name")
+	if want := []string{"mcp_call", "mcp_discover", "mcp_execute", "mcp_provision"}; !slices.Equal(order[:4], want) || !slices.IsSorted(order[4:]) {
+		t.Errorf("the list begins with %q", order[:6])
+	}
+	proper := regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	for name := range list {
+		if !proper.MatchString(name) || strings.Contains(name, "image") {
+			t.Errorf("%s is listed", name)
+		}
+	}
+	for _, name := range []string{"a__echo", "b_c__echo", "b_c__only_here", "b_c__mcp_call"} {
+		if list[name] == nil {
+			t.Errorf("%s is not listed in %q", name, order)
+		}
+	}
+	for _, name := range order {
+		if strings.HasPrefix(name, "b_c__nnn") {
+			if got := textOf(t, c.resultOf(c.request("tools/call", toolParams(name, `{}`)))); got != "called "+long {
+				t.Errorf("%s answers %s", name, got)
+			}
+		}
+	}
+	if r := refusal(t, c.resultOf(c.request("tools/call", toolParams("a__image", `{}`)))); r.Code != "TOOL_DISABLED" {
+		t.Errorf("a closed tool: %s", r)
+	}
+	if r := refusal(t, c.resultOf(c.request("tools/call", toolParams("a__echo", `{"text":7}`)))); r.Code != "VALIDATION_ERROR" {
+		t.Errorf("wrong arguments: %s", r)
+	}
+	if result, failure := c.ask("tools/call", toolParams("a__none", `{}`)); result != nil || !strings.Contains(string(failure), "-32602") {
+		t.Errorf("a tool that is not there: %s %s", result, failure)
+	}
+	if result, failure := c.ask("tools/list", `{"cursor":"after:x"}`); result != nil || !strings.Contains(string(failure), "-32602") {
+		t.Errorf("a cursor of nobody: %s %s", result, failure)
+	}
+
+	plain := exposing(t, true, entries, "tools", rules, "--expose-prefix=none")
+	list, order = plain.items("tools/list", "tools", "name")
+	for name, want := range map[string]bool{"only.here": true, "a__echo": true, "b_c__echo": true, "echo": false, "mcp_call": true, "b_c__mcp_call": true, long: true} {
+		if (list[name] != nil) != want {
+			t.Errorf("without the servers' names %s is listed: %v; %q", name, !want, order)
+		}
+	}
+	if !strings.Contains(plain.p.Stderr.String(), "under the same name") {
+		t.Error("nobody is told that names clash")
+	}
+}
+
+// A tool that came is told and listed, to clients of both eras.
+func TestExposedToolsChange(t *testing.T) {
+	t.Parallel()
+	const method = "notifications/tools/list_changed"
+	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := exposing(t, modern, servers{"a": testkit.DemoServer(t, "--era", name)}, "tools")
+			listen := ""
+			if modern {
+				listen = c.request("subscriptions/listen", `{"notifications":{"toolsListChanged":true,"promptsListChanged":true}}`)
+				c.Notification("notifications/subscriptions/acknowledged")
+			}
+			c.items("tools/list", "tools", "name")
+			c.resultOf(c.request("tools/call", toolParams("a__add_tool", `{"name":"later"}`)))
+			note := c.Notification(method)
+			if modern && !strings.Contains(string(note), `"io.modelcontextprotocol/subscriptionId":`+listen) {
+				t.Errorf("the notification says not whose it is: %s", note)
+			}
+			if list, order := c.items("tools/list", "tools", "name"); list["a__later"] == nil {
+				t.Errorf("the tool is not listed: %q", order)
+			}
+		})
+	}
+}
+
+// What changed behind the user's back is neither listed nor run under its own
+// name.
+func TestExposedToolsAreHeld(t *testing.T) {
+	t.Parallel()
+	r := newRenegade(t, "hold")
+	begin := func() *client {
+		return host(t, servers{"x": testkit.DemoServer(t, "--tools-file", r.tools, "--calls-file", r.calls)},
+			map[string]any{"stateDir": r.state, "trust": map[string]any{"pins": r.mode}, "expose": "tools", "exposePrefix": "none"})
+	}
+	first := begin()
+	if list, _ := first.items("tools/list", "tools", "name"); list["echo"] == nil {
+		t.Fatal("echo is not listed")
+	}
+	r.pinned()
+	r.end(first)
+	r.turn()
+	second := begin()
+	second.call("x", "add", `{"a":1,"b":2}`) // the server runs
+	list, order := second.items("tools/list", "tools", "name")
+	if list["echo"] != nil || list["fresh"] != nil || list["add"] == nil {
+		t.Errorf("listed are %q", order)
+	}
+	for _, name := range []string{"echo", "fresh"} {
+		if got := refusal(t, second.resultOf(second.request("tools/call", toolParams(name, `{"text":"x"}`)))); got.Code != "TOOL_DISABLED" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := r.called(); slices.Contains(got, "echo") || slices.Contains(got, "fresh") {
+		t.Errorf("the server was told to run %q", got)
 	}
 }
