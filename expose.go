@@ -36,10 +36,10 @@ type exposure struct {
 	ours  map[string]bool   // their names
 	lists *childLists
 
-	names  naming
-	set    atomic.Pointer[toolSet]
-	told   atomic.Pointer[string] // the print of the tools that clients know of; nil: none were listed
-	wake   chan struct{}
+	names naming
+	set   atomic.Pointer[toolSet]
+	told  atomic.Pointer[string] // the print of the tools that clients know of; nil: none were listed
+	wake  chan struct{}
 
 	mu    sync.Mutex
 	asked map[string]time.Time // servers that were contacted for a list, by name and hash
@@ -129,9 +129,7 @@ func (x *exposure) close() {
 }
 
 func (x *exposure) catalogChanged() {
-	if x.tools {
-		x.poke()
-	}
+	x.poke()
 }
 
 func (x *exposure) listChanged(server string, list actors.ChildList) {

@@ -74,6 +74,7 @@ type childLists struct {
 	bytes  int    // of all
 	stamp  uint64 // counts changes of what is kept
 	merged [len(listKinds)]*mergedList
+	told   [len(listKinds)]string // of whose lists clients know
 }
 
 // childList is one list of one server.
@@ -82,7 +83,9 @@ type childList struct {
 	items   []listItem
 	bytes   int
 	print   uint64
+	told    uint64 // the print that clients know of
 	read    bool
+	missed  bool // clients got a list without it, since it was not read in time
 	stale   bool
 	err     *Error        // of the last reading
 	reading chan struct{} // closed when the reading under way is over; nil: none
@@ -111,7 +114,6 @@ type mergedList struct {
 
 type ownedTemplate struct {
 	server string
-	raw    string
 	match  *uritemplate.Template // nil: it is not understood
 }
 
@@ -139,7 +141,19 @@ func (l *childLists) get(ctx context.Context, server, hash string, kind listKind
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c.missed = c.missed || !c.read
 	return c.items
+}
+
+// forget drops the lists of servers that are gone. l.mu is held.
+func (l *childLists) forget() {
+	for key, c := range l.lists {
+		if _, ok := l.x.e.core.Directory().Lookup(key.server); !ok {
+			l.bytes -= c.bytes
+			delete(l.lists, key)
+			l.stamp++
+		}
+	}
 }
 
 // of is the list with this key, of a server with this configuration.
@@ -182,6 +196,7 @@ func (l *childLists) keep(key listKey, c *childList, items []listItem, size int,
 	if err == nil && l.bytes-c.bytes+size > maxListsBytes {
 		err = &Error{Message: fmt.Sprintf("the lists of all servers together have more than %d MiB", maxListsBytes>>20)}
 	}
+	first := !c.read
 	c.stale, c.err, c.read = c.again, err, true
 	if err != nil {
 		l.x.e.log.Warn("a list of a server is not shown to clients, or as it was before", "server", key.server, "list", listKinds[key.kind].member, "why", l.x.e.scrubbed(err).Message)
@@ -197,6 +212,12 @@ func (l *childLists) keep(key listKey, c *childList, items []listItem, size int,
 		l.bytes += size - c.bytes
 		c.items, c.bytes, c.print = items, size, now
 		l.stamp++
+	}
+	if first && !c.missed {
+		c.told = c.print
+	}
+	if c.told != c.print || c.stale {
+		l.x.poke()
 	}
 }
 
@@ -306,13 +327,7 @@ func (l *childLists) changed(server string, list actors.ChildList) {
 // none is.
 func (l *childLists) renew() (notices []string, next time.Duration) {
 	now := time.Now()
-	type job struct {
-		key   listKey
-		c     *childList
-		print uint64
-		done  <-chan struct{}
-	}
-	var jobs []job
+	var readings []<-chan struct{}
 	l.mu.Lock()
 	for key, c := range l.lists {
 		if !c.stale || c.reading != nil {
@@ -329,23 +344,39 @@ func (l *childLists) renew() (notices []string, next time.Duration) {
 		}
 		c.pause = min(max(2*c.pause, tellPause), lastPause)
 		c.due = now.Add(c.pause)
-		jobs = append(jobs, job{key, c, c.print, l.begin(key, c)})
+		readings = append(readings, l.begin(key, c))
 	}
 	l.mu.Unlock()
-	for _, j := range jobs {
+	for _, done := range readings {
 		select {
-		case <-j.done:
+		case <-done:
 		case <-l.x.ctx.Done():
 			return nil, 0
 		}
-		l.mu.Lock()
-		if j.c.print != j.print && l.lists[j.key] == j.c && !slices.Contains(notices, listKinds[j.key.kind].notice) && l.x.shows(j.key.kind) {
-			notices = append(notices, listKinds[j.key.kind].notice)
+	}
+	var offering [len(listKinds)]string
+	for kind := range listKinds {
+		_, offering[kind] = l.offering(listKind(kind))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	others := map[string]bool{}
+	for key, c := range l.lists {
+		if c.told != c.print {
+			c.told = c.print
+			others[listKinds[key.kind].notice] = l.x.shows(key.kind)
 		}
-		if j.c.stale {
-			l.x.poke()
+	}
+	for kind, m := range l.merged {
+		if m != nil && l.told[kind] != offering[kind] {
+			l.told[kind] = offering[kind]
+			others[listKinds[kind].notice] = l.x.shows(listKind(kind))
 		}
-		l.mu.Unlock()
+	}
+	for method, shown := range others {
+		if shown {
+			notices = append(notices, method)
+		}
 	}
 	return notices, next
 }
@@ -360,10 +391,38 @@ func (x *exposure) shows(kind listKind) bool {
 // all reads a list of all servers that have it, waiting until ctx ends.
 func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 	l.x.meet(ctx, func(known *index.ServerEntry) bool { return known == nil || !known.Toolset.Offers.Known() })
-	type part struct {
-		server, hash string
+	parts, servers := l.offering(kind)
+	l.mu.Lock()
+	stamp := l.stamp // before anything is read: what changes meanwhile is merged the next time
+	l.forget()
+	l.mu.Unlock()
+	items := make([][]listItem, len(parts))
+	var readers sync.WaitGroup
+	for i, p := range parts {
+		readers.Go(func() { items[i] = l.get(ctx, p.server, p.hash, kind) })
 	}
-	var parts []part
+	readers.Wait()
+	merged := l.kept(kind)
+	if merged != nil && merged.stamp == stamp && merged.servers == servers {
+		return merged
+	}
+	merged = l.x.merge(kind, parts, items)
+	merged.stamp, merged.servers = stamp, servers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.merged[kind] == nil {
+		l.told[kind] = servers
+	}
+	l.merged[kind] = merged
+	return merged
+}
+
+// offer is a server that has a list.
+type offer struct{ server, hash string }
+
+// offering are the servers that have a list, by name, and a text that is the
+// same for the same ones.
+func (l *childLists) offering(kind listKind) (parts []offer, servers string) {
 	dir, cat := l.x.e.core.Directory(), l.x.e.core.Catalog()
 	for _, name := range dir.Names() {
 		entry, ok := dir.Lookup(name)
@@ -371,31 +430,13 @@ func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 		if !ok || entry.Spec().Disabled || known == nil || !known.Toolset.Offers.Has(listKinds[kind].offer) {
 			continue
 		}
-		parts = append(parts, part{name, entry.Spec().Hash})
+		parts = append(parts, offer{name, entry.Spec().Hash})
 	}
-	items := make([][]listItem, len(parts))
-	var readers sync.WaitGroup
-	for i, p := range parts {
-		readers.Go(func() { items[i] = l.get(ctx, p.server, p.hash, kind) })
-	}
-	readers.Wait()
 	names := make([]string, len(parts))
 	for i, p := range parts {
 		names[i] = p.server
 	}
-	servers := strings.Join(names, "\x00")
-	l.mu.Lock()
-	stamp, merged := l.stamp, l.merged[kind]
-	l.mu.Unlock()
-	if merged != nil && merged.stamp == stamp && merged.servers == servers {
-		return merged
-	}
-	merged = l.x.merge(kind, names, items)
-	merged.stamp, merged.servers = stamp, servers
-	l.mu.Lock()
-	l.merged[kind] = merged
-	l.mu.Unlock()
-	return merged
+	return parts, strings.Join(names, "\x00")
 }
 
 // kept is what was merged last; nil: nothing.
@@ -406,15 +447,15 @@ func (l *childLists) kept(kind listKind) *mergedList {
 }
 
 // merge puts the lists of servers together, by the names that clients see.
-func (x *exposure) merge(kind listKind, servers []string, items [][]listItem) *mergedList {
+func (x *exposure) merge(kind listKind, servers []offer, items [][]listItem) *mergedList {
 	m := &mergedList{owners: map[string][]string{}}
 	var things []thing
 	for i, list := range items {
 		for _, it := range list {
-			m.owners[it.key] = append(m.owners[it.key], servers[i])
-			things = append(things, thing{server: servers[i], name: it.key, raw: it.raw})
+			m.owners[it.key] = append(m.owners[it.key], servers[i].server)
+			things = append(things, thing{server: servers[i].server, name: it.key, raw: it.raw})
 			if kind == listTemplates {
-				t := ownedTemplate{server: servers[i], raw: it.key}
+				t := ownedTemplate{server: servers[i].server}
 				if len(it.key) <= maxTemplate {
 					t.match, _ = uritemplate.New(it.key) // nil where it is none
 				}
