@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/bearer"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/scrub"
-	"github.com/metamcp/metamcp/integration/bearer"
 )
 
 // ListenHTTP serves MCP over Streamable HTTP to many clients, with the settings

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/bearer"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 func newToken(c *common) *cobra.Command {
