@@ -11,7 +11,6 @@ import (
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/audit"
 	"github.com/metamcp/metamcp/integration/config"
-	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/messages"
 )
 
