@@ -17,7 +17,6 @@ import (
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
-	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -181,7 +180,7 @@ func (x *exposure) watch() {
 
 func (x *exposure) tell(method string) {
 	x.e.clients.Range(func(_, peer any) bool {
-		peer.(*front.Peer).ListChanged(method)
+		peer.(client).peer.ListChanged(method)
 		return true
 	})
 }

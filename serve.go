@@ -42,7 +42,7 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Tool: toolCall, Session: session.ID(),
-		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), p) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), client{peer: p}) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 

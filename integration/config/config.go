@@ -110,6 +110,7 @@ type Settings struct {
 	Expose       []string
 	ExposePrefix string // "server" or "none"
 	ExposeOnly   bool   // without the four tools; only with tools in Expose
+	HTTP         HTTPSettings
 	Audit        AuditSettings
 	Telemetry    TelemetrySettings
 	Scrub        bool
@@ -168,6 +169,19 @@ type ExecuteSettings struct {
 type AuditSettings struct {
 	File      string // absolute path; "" where it is off
 	PlainArgs bool   // arguments are written as they are, not hashed
+}
+
+// HTTPSettings shape the front over HTTP, where there is one.
+type HTTPSettings struct {
+	Hosts, Origins            []string
+	TLSCert, TLSKey, ClientCA string // absolute paths; "": none
+	MaxBodyKB                 int
+	MaxSessions               int
+	MaxSessionsEach           int // of one principal
+	MaxRate                   int // requests of one client a second
+	MaxConcurrent             int // requests of one client
+	IdleTimeout               time.Duration
+	KeepAlive                 time.Duration
 }
 
 // TelemetrySettings shape what the host tells monitoring. What is exported by

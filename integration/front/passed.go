@@ -60,6 +60,7 @@ type Ask struct {
 func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry, took bool) {
 	p := &pending{c: c}
 	p.ID, p.Call, p.Token, p.Era, p.out, p.passed = in.ID, NextCall(), in.token(), era, out, true
+	p.key = c.keyOf(&p.Entry)
 	var progress messages.ProgressPort
 	if p.Token != nil {
 		progress = p

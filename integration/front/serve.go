@@ -52,6 +52,8 @@ type Options struct {
 	Ready func(*Peer)
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
+
+	notifications int // that mcp-go may have on their way; 0: notificationBuffer
 }
 
 func (o Options) withDefaults() Options {
@@ -63,6 +65,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.notifications <= 0 {
+		o.notifications = notificationBuffer
 	}
 	if o.MaxLine <= 0 {
 		o.MaxLine = MaxLine
@@ -186,8 +191,8 @@ const lookForReader = 50 * time.Millisecond
 // drain waits until the requests in flight are answered. What is not after
 // timeout is answered with an error and ended. Work of our own, such as a
 // script, ends once nobody can read its answer; calls may have to take effect
-// and go on. gone says whether the client cannot read any more; failed is closed
-// when it cannot be written to.
+// and go on. gone says whether the client cannot read any more, and failed is closed
+// when it cannot be written to; both may be nil.
 func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone func() bool) error {
 	c.stopStreams()
 	idle := make(chan struct{})
@@ -204,7 +209,7 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 		case <-idle:
 			return nil
 		case <-look.C:
-			if gone() {
+			if gone != nil && gone() {
 				look.Stop()
 				c.stopWork()
 			}
@@ -254,6 +259,19 @@ func (c *connection) stopWork() {
 			e.out.Drop()
 			e.Stop()
 		}
+	}
+}
+
+// giveUpAll cancels all requests in flight; none gets an answer.
+func (c *connection) giveUpAll(why string) {
+	c.mu.Lock()
+	entries := c.table.Entries()
+	for _, e := range entries {
+		c.table.GiveUp(e)
+	}
+	c.mu.Unlock()
+	for _, e := range entries {
+		c.cancelled(e, why)
 	}
 }
 
