@@ -82,6 +82,8 @@ type handshake struct {
 	name     string
 	childVer string
 	instr    string
+	logs     bool              // the child takes the level of its log
+	level    messages.LogLevel // that it was told; LogNone: none yet
 	repeated bool              // the modern greeting was sent a second time
 	listen   bool              // the child announces changes of its tools by subscription
 	refused  map[string]string // what the child said to a greeting that it refused
@@ -204,7 +206,7 @@ func (c *connection) greet(ctx *kernel.Context, method string) {
 		c.hs.era = was
 		return
 	}
-	c.request(ctx, methodInitialize, c.deps.identity.initializeParams(), c.onInitialized)
+	c.request(ctx, methodInitialize, c.deps.identity.initializeParams(c.spec.Asks), c.onInitialized)
 }
 
 func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
@@ -218,12 +220,16 @@ func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
 			Version string `json:"version"`
 		} `json:"serverInfo"`
 		Instructions string `json:"instructions"`
+		Capabilities struct {
+			Logging json.RawMessage `json:"logging"`
+		} `json:"capabilities"`
 	}
 	if !isObject(f.Result) || json.Unmarshal(f.Result, &res) != nil || res.Version == "" {
 		c.greetingRefused(ctx, methodInitialize, methodDiscover, f)
 		return
 	}
 	c.hs.era, c.hs.version = messages.EraLegacy, res.Version
+	c.hs.logs = isObject(res.Capabilities.Logging)
 	c.hs.name, c.hs.childVer, c.hs.instr = res.Info.Name, res.Info.Version, res.Instructions
 	c.sendInternal(ctx, notificationLine(methodInitialized, nil))
 	c.becomeReady(ctx)
@@ -335,6 +341,9 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 func (c *connection) serveWaiters(ctx *kernel.Context) {
 	for range len(c.waiters) {
 		w := c.waiters[0]
+		if c.asker.Load() && !c.itsTurn(w) {
+			return // its turn comes with the end of what others have there
+		}
 		c.waiters = c.waiters[1:]
 		c.admit(ctx, w)
 	}
