@@ -54,7 +54,7 @@ func (c *Caller) Progress(params json.RawMessage) {
 	}
 	withLine(func(dst []byte) []byte {
 		dst = AppendProgress(dst, c.e.Token, params)
-		_ = c.c.out.Write(dst) // the session ends when the output fails
+		_ = c.e.out.Write(dst) // the session ends when the output fails
 		return dst
 	})
 }

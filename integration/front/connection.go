@@ -25,9 +25,9 @@ const methodCancelled = "notifications/cancelled"
 // connection is one client connection while [Serve] runs.
 type connection struct {
 	opts  Options
-	out   *Output
+	out   sink // what belongs to no request
 	peer  *Peer
-	names names
+	names *names
 
 	ctx     context.Context // of all requests; ends when Serve returns
 	base    context.Context // ctx with the peer in it
@@ -44,12 +44,13 @@ type connection struct {
 	refusing bool // no new requests, and running only falls
 }
 
-func newConnection(ctx context.Context, opts Options, out *Output) *connection {
+func newConnection(ctx context.Context, opts Options, out sink) *connection {
 	c := &connection{
 		opts: opts, out: out, peer: newPeer(opts.Session, out, opts.Log), ctx: ctx,
 		slots:   make(chan struct{}, opts.MaxConcurrent),
 		parsers: make(chan struct{}, maxParsers),
 		table:   NewSession(),
+		names:   &names{},
 	}
 	c.base = opts.MCP.WithContext(ctx, c.peer)
 	return c
@@ -66,20 +67,20 @@ func (c *connection) line(line []byte, first bool) {
 		return
 	}
 	if len(line) <= largeLine {
-		c.message(line)
+		c.message(line, c.out)
 		return
 	}
 	select {
 	case c.parsers <- struct{}{}:
 	default:
-		c.message(line)
+		c.message(line, c.out)
 		return
 	}
 	c.mu.Lock()
 	if c.refusing {
 		c.mu.Unlock()
 		<-c.parsers
-		c.message(line)
+		c.message(line, c.out)
 		return
 	}
 	c.table.BeginParse()
@@ -88,46 +89,57 @@ func (c *connection) line(line []byte, first bool) {
 	go func() {
 		defer c.running.Done()
 		defer func() { <-c.parsers }()
-		c.message(line)
+		c.message(line, c.out)
 		c.mu.Lock()
 		c.table.EndParse()
 		c.mu.Unlock()
 	}()
 }
 
-// message checks one message and begins what it asks for.
-func (c *connection) message(line []byte) {
+// message checks one message and begins what it asks for; what it is answered
+// goes to out.
+func (c *connection) message(line []byte, out sink) {
 	in, err := parseIncoming(line)
 	if err != nil {
-		code := codeParse
-		var bad *jsonrpc.MessageError
-		if errors.As(err, &bad) {
-			code = codeInvalid
-		}
-		c.refuse(in.ID, code, err.Error())
+		refuse(out, in.ID, codeOf(err), err.Error())
 		return
 	}
+	c.begin(&in, line, out)
+}
+
+// codeOf is the JSON-RPC code for an error of parseIncoming.
+func codeOf(err error) int {
+	var bad *jsonrpc.MessageError
+	if errors.As(err, &bad) {
+		return codeInvalid
+	}
+	return codeParse
+}
+
+// begin begins what a message asks for. It returns the request that is now in
+// flight, or was a moment ago; nil where there is none.
+func (c *connection) begin(in *incoming, line []byte, out sink) *Entry {
 	switch {
 	case in.IsNotification():
-		c.notification(&in, line)
+		c.notification(in, line)
 	case !in.IsRequest():
 		// An answer to a request of ours; there are none that wait for it.
 		c.opts.Log.Debug("the client answered a request that nobody made", "session", c.opts.Session, "id", string(in.ID))
 	case string(in.ID) == nullID:
-		c.refuse(nil, codeInvalid, "the id of a request must not be null; use a string or a number")
+		refuse(out, nil, codeInvalid, "the id of a request must not be null; use a string or a number")
 	default:
 		era, ok := in.era()
 		if ok && in.calls(c.opts.Tool) {
-			c.call(&in, era)
-		} else {
-			c.request(&in, line, era)
+			return c.call(in, era, out)
 		}
+		return c.request(in, line, era, out)
 	}
+	return nil
 }
 
 // refuse answers a message that is no request that can be begun.
-func (c *connection) refuse(id json.RawMessage, code int, why string) {
-	_ = c.out.Write(AppendError(nil, id, code, why)) // the session ends when the output fails
+func refuse(out sink, id json.RawMessage, code int, why string) {
+	_ = out.Answer(AppendError(nil, id, code, why)) // the session ends when the output fails
 }
 
 // notification hands a notification on, in order with all others.
@@ -149,13 +161,19 @@ func (c *connection) cancel(id, reason []byte) {
 	if e == nil {
 		return
 	}
-	if e.Stop != nil {
-		e.Stop()
-		return
-	}
 	why, err := jsonrpc.Unquote(reason)
 	if err != nil || why == "" {
 		why = "the client cancelled the request"
+	}
+	c.cancelled(e, why)
+}
+
+// cancelled ends the work on a request that was taken out of the table.
+func (c *connection) cancelled(e *Entry, why string) {
+	e.out.Drop()
+	if e.Stop != nil {
+		e.Stop()
+		return
 	}
 	c.opts.Engine.Cancel(c.opts.Session, e.Call, why)
 	c.running.Done()
@@ -174,13 +192,15 @@ func (c *connection) register(e *Entry) bool {
 	c.mu.Unlock()
 	switch {
 	case refusing && e.Stop == nil:
-		_ = c.out.Write(AppendToolError(nil, e.ID, errShuttingDown, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
+		_ = e.out.Answer(AppendToolError(nil, e.ID, errShuttingDown, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
 	case refusing:
-		c.refuse(e.ID, codeShuttingDown, errShuttingDown.Message)
+		refuse(e.out, e.ID, codeShuttingDown, errShuttingDown.Message)
 	case err == nil:
 		return true
-	case !errors.Is(err, ErrCancelled):
-		c.refuse(e.ID, codeInvalid, err.Error())
+	case errors.Is(err, ErrCancelled):
+		e.out.Drop()
+	default:
+		refuse(e.out, e.ID, codeInvalid, err.Error())
 	}
 	return false
 }
@@ -206,9 +226,9 @@ func (c *connection) finish(e *Entry) bool {
 }
 
 // call begins a call of the spliced tool.
-func (c *connection) call(in *incoming, era messages.Era) {
+func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	p := &pending{c: c}
-	p.ID, p.Call, p.Token, p.Era = in.ID, NextCall(), in.token(), era
+	p.ID, p.Call, p.Token, p.Era, p.out = in.ID, NextCall(), in.token(), era, out
 	r := Request{
 		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Context: in.traceContext(),
 		Cancelled: p.Cancelled(), Reply: p,
@@ -216,30 +236,33 @@ func (c *connection) call(in *incoming, era messages.Era) {
 	if p.Token != nil {
 		r.Progress = p
 	}
-	bad := in.request(&r, &c.names)
+	bad := in.request(&r, c.names)
 	if !c.register(&p.Entry) {
-		return
+		return nil
 	}
 	if bad != nil {
 		p.Answer(&messages.Answer{Call: p.Call, Err: bad})
-		return
+		return nil
 	}
 	c.opts.Engine.Call(r)
+	return &p.Entry
 }
 
 // request begins a request that mcp-go answers.
-func (c *connection) request(in *incoming, line []byte, era messages.Era) {
+func (c *connection) request(in *incoming, line []byte, era messages.Era, out sink) *Entry {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		c.refuse(in.ID, codeTooMany, fmt.Sprintf("too many requests in flight: %d are being worked on; wait for answers and try again", cap(c.slots)))
-		return
+		refuse(out, in.ID, codeTooMany, fmt.Sprintf("too many requests in flight: %d are being worked on; wait for answers and try again", cap(c.slots)))
+		return nil
 	}
-	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era}
+	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, out: out}
 	ctx := c.base
+	var l *listener
 	if in.Method == "subscriptions/listen" {
 		e.Stream = true
-		ctx = c.opts.MCP.WithContext(c.ctx, &listener{Peer: c.peer, id: string(in.ID)})
+		l = newListener(c.peer, in.ID, out)
+		ctx = c.opts.MCP.WithContext(c.ctx, l)
 	}
 	if in.Method == "tools/call" {
 		ctx = context.WithValue(ctx, callerKey{}, &Caller{c: c, e: e, context: in.traceContext()})
@@ -248,31 +271,39 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era) {
 	if !c.register(e) {
 		e.Stop()
 		<-c.slots
-		return
+		return nil
 	}
 	switch in.Method {
 	case "initialize", "server/discover", "ping":
 		// Answered from memory, and in order, so that what a script pipes in
 		// without waiting finds the handshake done.
-		c.handle(ctx, e, line, in.Method)
+		c.handle(ctx, e, line, in.Method, l)
 	default:
-		go c.handle(ctx, e, line, in.Method)
+		go c.handle(ctx, e, line, in.Method, l)
 	}
+	return e
 }
 
-// handle lets mcp-go answer one request.
-func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method string) {
+// handle lets mcp-go answer one request; l is set where that subscribes.
+func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method string, l *listener) {
 	defer c.running.Done()
 	defer func() { <-c.slots }()
 	defer e.Stop()
+	settle := c.peer.settle
+	if l != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		go l.pump(stop)
+		settle = l.settle
+	}
 	answer, ok := c.mcpgo(ctx, line, method)
-	c.peer.settle(c.ctx.Done())
+	settle(c.ctx.Done())
 	switch {
 	case !c.finish(e):
 	case !ok:
-		c.refuse(e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
+		refuse(e.out, e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
 	default:
-		_ = c.out.Write(answerOf(e.ID, answer)) // the session ends when the output fails
+		_ = e.out.Answer(answerOf(e.ID, answer)) // the session ends when the output fails
 	}
 }
 

@@ -47,9 +47,9 @@ func (p *pending) Answer(a *messages.Answer) {
 			dst = AppendResult(dst, p.ID, a.Result, p.Era, info)
 		}
 		if a.More {
-			p.c.out.Hold(dst)
+			p.out.Hold(dst)
 		} else {
-			_ = p.c.out.Write(dst) // the session ends when the output fails
+			_ = p.out.Answer(dst) // the session ends when the output fails
 		}
 		return dst
 	})
@@ -62,7 +62,7 @@ func (p *pending) large(result json.RawMessage, info []byte) {
 	list := append(parts[:0], appendHead(nil, p.ID, `,"result":`))
 	list = append(list, split.of()...)
 	list = append(list, []byte{'}'})
-	_ = p.c.out.Write(list...) // the session ends when the output fails
+	_ = p.out.Answer(list...) // the session ends when the output fails
 }
 
 // Progress writes a progress notification; see [messages.ProgressPort].
@@ -75,7 +75,7 @@ func (p *pending) Progress(_ uint64, params json.RawMessage) {
 	}
 	withLine(func(dst []byte) []byte {
 		dst = AppendProgress(dst, p.Token, params)
-		_ = p.c.out.Write(dst) // the session ends when the output fails
+		_ = p.out.Write(dst) // the session ends when the output fails
 		return dst
 	})
 }

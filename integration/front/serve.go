@@ -120,7 +120,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	case <-output.Failed():
 		c.refuseNew()
 	}
-	err = errors.Join(err, c.drain(opts.DrainTimeout))
+	err = errors.Join(err, c.drain(opts.DrainTimeout, output.Failed(), func() bool { return readerGone(output.file) }))
 	c.gate.Lock() // a line that is being taken is still answered
 	c.closing = true
 	c.gate.Unlock()
@@ -168,7 +168,7 @@ func (c *connection) take(line []byte, first bool, err error, limit int) (more b
 	case c.closing || errors.Is(err, io.EOF):
 		return false, nil
 	case errors.Is(err, errTooLong):
-		c.refuse(nil, codeInvalid, fmt.Sprintf("the line is longer than %d bytes, which is the most that one message may have", limit))
+		refuse(c.out, nil, codeInvalid, fmt.Sprintf("the line is longer than %d bytes, which is the most that one message may have", limit))
 	case err != nil:
 		return false, fmt.Errorf("reading from the client: %w", err)
 	default:
@@ -184,8 +184,9 @@ const lookForReader = 50 * time.Millisecond
 // drain waits until the requests in flight are answered. What is not after
 // timeout is answered with an error and ended. Work of our own, such as a
 // script, ends once nobody can read its answer; calls may have to take effect
-// and go on.
-func (c *connection) drain(timeout time.Duration) error {
+// and go on. gone says whether the client cannot read any more; failed is closed
+// when it cannot be written to.
+func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone func() bool) error {
 	c.stopStreams()
 	idle := make(chan struct{})
 	go func() {
@@ -201,11 +202,11 @@ func (c *connection) drain(timeout time.Duration) error {
 		case <-idle:
 			return nil
 		case <-look.C:
-			if readerGone(c.out.file) {
+			if gone() {
 				look.Stop()
 				c.stopWork()
 			}
-		case <-c.out.Failed():
+		case <-failed:
 			waiting = false
 		case <-timer.C:
 			waiting = false
@@ -242,12 +243,13 @@ func (c *connection) stopWork() {
 	entries := c.table.Entries()
 	for _, e := range entries {
 		if e.Stop != nil {
-			c.table.Cancel(e.ID)
+			c.table.GiveUp(e)
 		}
 	}
 	c.mu.Unlock()
 	for _, e := range entries {
 		if e.Stop != nil {
+			e.out.Drop()
 			e.Stop()
 		}
 	}
@@ -258,12 +260,12 @@ func (c *connection) abandon() int {
 	c.mu.Lock()
 	entries := c.table.Entries()
 	for _, e := range entries {
-		c.table.Cancel(e.ID)
+		c.table.GiveUp(e)
 	}
 	c.mu.Unlock()
 	for _, e := range entries {
 		if e.Stop != nil {
-			_ = c.out.Write(AppendError(nil, e.ID, codeInternal, "the server shut down before the request was answered"))
+			_ = e.out.Answer(AppendError(nil, e.ID, codeInternal, "the server shut down before the request was answered"))
 			e.Stop()
 			continue
 		}
@@ -271,7 +273,7 @@ func (c *connection) abandon() int {
 			Code: messages.CodeShuttingDown, Message: "metamcp shut down before the tool answered; whether the tool did its work is unknown",
 			Hint: "Check what the tool has done before you repeat the call.",
 		}
-		_ = c.out.Write(AppendToolError(nil, e.ID, gone, e.Era, c.opts.ServerInfo))
+		_ = e.out.Answer(AppendToolError(nil, e.ID, gone, e.Era, c.opts.ServerInfo))
 		c.opts.Engine.Cancel(c.opts.Session, e.Call, "the session ended")
 		c.running.Done()
 	}

@@ -50,6 +50,7 @@ type Entry struct {
 	// the spliced tool, which are cancelled through the engine.
 	Stop context.CancelFunc
 
+	out       sink   // where its answer goes, and what belongs to it
 	key       string // idKey of ID, set by Register
 	cancelled atomic.Bool
 }
@@ -85,9 +86,18 @@ func (s *Session) Cancel(id json.RawMessage) *Entry {
 		}
 		return nil
 	}
-	delete(s.entries, key)
-	e.cancelled.Store(true)
+	s.GiveUp(e)
 	return e
+}
+
+// GiveUp is Cancel for a request that is known. It returns false where the
+// request has been answered or cancelled.
+func (s *Session) GiveUp(e *Entry) bool {
+	if !s.Finish(e) {
+		return false
+	}
+	e.cancelled.Store(true)
+	return true
 }
 
 // Finish takes the request out of the table before its answer is written. It
