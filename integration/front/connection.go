@@ -28,6 +28,8 @@ type connection struct {
 	out   sink // what belongs to no request
 	peer  *Peer
 	names *names
+	// questions are those that the client was asked, and has not answered.
+	questions questions
 
 	ctx     context.Context // of all requests; ends when Serve returns
 	base    context.Context // ctx with the peer in it
@@ -123,12 +125,16 @@ func (c *connection) begin(in *incoming, line []byte, out sink) *Entry {
 	case in.IsNotification():
 		c.notification(in, line)
 	case !in.IsRequest():
-		// An answer to a request of ours; there are none that wait for it.
-		c.opts.Log.Debug("the client answered a request that nobody made", "session", c.opts.Session, "id", string(in.ID))
+		c.answered(in)
 	case string(in.ID) == nullID:
 		refuse(out, nil, codeInvalid, "the id of a request must not be null; use a string or a number")
 	default:
 		era, ok := in.era()
+		if in.slots[slotState] != nil {
+			if e, taken := c.takeOver(in, era, out); taken {
+				return e
+			}
+		}
 		if ok && in.calls(c.opts.Tool) {
 			return c.call(in, era, out)
 		}
@@ -173,6 +179,11 @@ func (c *connection) cancelled(e *Entry, why string) {
 	e.out.Drop()
 	if e.Stop != nil {
 		e.Stop()
+		return
+	}
+	if w := c.begun(e); w != nil {
+		w.giveUp(why)
+		c.running.Done()
 		return
 	}
 	c.opts.Engine.Cancel(c.opts.Session, e.Call, why)
@@ -236,6 +247,17 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	if p.Token != nil {
 		r.Progress = p
 	}
+	r.Client, r.TakesInput = p, era == messages.EraModern
+	r.Can, r.Log = c.peer.able.of(in, era)
+	if r.TakesInput {
+		p.params = in.Params
+		input, ours := c.input(in)
+		if !ours {
+			refuse(out, in.ID, codeParams, staleState)
+			return nil
+		}
+		r.Input = input
+	}
 	bad := in.request(&r, c.names)
 	if !c.register(&p.Entry) {
 		return nil
@@ -257,6 +279,11 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 		return nil
 	}
 	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, out: out}
+	if era == messages.EraModern {
+		e.params = in.Params
+	} else if in.Method == "initialize" {
+		c.peer.able.greeted(in.Params)
+	}
 	ctx := c.base
 	var l *listener
 	if in.Method == "subscriptions/listen" {
@@ -265,7 +292,9 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 		ctx = c.opts.MCP.WithContext(c.ctx, l)
 	}
 	if in.Method == "tools/call" {
-		ctx = context.WithValue(ctx, callerKey{}, &Caller{c: c, e: e, context: in.traceContext()})
+		caller := &Caller{c: c, e: e, context: in.traceContext()}
+		caller.can, caller.log = c.peer.able.of(in, era)
+		ctx = context.WithValue(ctx, callerKey{}, caller)
 	}
 	ctx, e.Stop = context.WithCancel(ctx)
 	if !c.register(e) {
@@ -298,12 +327,17 @@ func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method s
 	}
 	answer, ok := c.mcpgo(ctx, line, method)
 	settle(c.ctx.Done())
-	switch {
-	case !c.finish(e):
-	case !ok:
-		refuse(e.out, e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
-	default:
+	write := func(e *Entry) {
+		if !ok {
+			refuse(e.out, e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
+			return
+		}
 		_ = e.out.Answer(answerOf(e.ID, answer)) // the session ends when the output fails
+	}
+	if c.finish(e) {
+		write(e)
+	} else {
+		c.finished(e, write)
 	}
 }
 

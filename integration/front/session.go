@@ -50,8 +50,10 @@ type Entry struct {
 	// the spliced tool, which are cancelled through the engine.
 	Stop context.CancelFunc
 
-	out       sink   // where its answer goes, and what belongs to it
-	key       string // idKey of ID, set by Register
+	out       sink            // where its answer goes, and what belongs to it
+	params    json.RawMessage // of the request, where it is one of the newer protocol
+	work      *work           // what it began and others may take over; guarded by [Parked]
+	key       string          // idKey of ID, set by Register
 	cancelled atomic.Bool
 }
 
