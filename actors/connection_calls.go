@@ -193,8 +193,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	ctx.Correlate(p.call.Trace)
 	a := &messages.Answer{More: f.More, Redacted: f.Redacted}
 	if c.hs.era == messages.EraModern && needsInput(f.Result) {
-		if !p.call.TakesInput {
-			c.onInputNeeded(ctx, p, f)
+		if !c.onInputNeeded(ctx, p, f) {
 			return
 		}
 		a.NeedsInput = true

@@ -94,46 +94,38 @@ func withInput(params json.RawMessage, input *messages.Input) json.RawMessage {
 	return whole
 }
 
-// onInputNeeded asks the client of a call for what the child needs; the call is
-// repeated when all of it is there.
-func (c *connection) onInputNeeded(ctx *kernel.Context, p *pending, f *messages.Frame) {
-	var r struct {
-		Requests map[string]struct {
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
-		} `json:"inputRequests"`
-		State json.RawMessage `json:"requestState"`
+// inputRequests is what a child asks for in a result.
+type inputRequests struct {
+	Requests map[string]struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	} `json:"inputRequests"`
+	State json.RawMessage `json:"requestState"`
+}
+
+// onInputNeeded takes a result that asks for input. A caller that takes such a
+// result gets it, which is reported; for any other the client is asked, and the
+// call is repeated when all of the input is there.
+func (c *connection) onInputNeeded(ctx *kernel.Context, p *pending, f *messages.Frame) (passes bool) {
+	var r inputRequests
+	if err := json.Unmarshal(f.Result, &r); err != nil {
+		p.away = true
+		c.endInput(ctx, p, c.inputError(p.call, "asked for input in a form that cannot be read: "+err.Error()))
+		return false
+	}
+	if refused := c.refuseInput(ctx, p, &r); refused != nil {
+		p.away = true
+		c.endInput(ctx, p, refused)
+		return false
+	}
+	if p.call.TakesInput {
+		return true
 	}
 	p.away = true
-	if err := json.Unmarshal(f.Result, &r); err != nil {
-		c.endInput(ctx, p, c.inputError(p.call, "asked for input in a form that cannot be read: "+err.Error()))
-		return
-	}
-	switch {
-	case p.round >= maxRounds:
-		c.endInput(ctx, p, c.inputError(p.call, "asked for input more than "+strconv.Itoa(maxRounds)+" times"))
-		return
-	case len(r.Requests) > maxInputs, len(c.asks.open)+len(r.Requests) > maxAsks:
-		c.endInput(ctx, p, c.inputError(p.call, "asked for too much input at once"))
-		return
-	}
-	for key, q := range r.Requests {
-		code, why := c.mayAsk(p, q.Method, q.Params)
-		if code == 0 {
-			continue
-		}
-		ctx.Event("child-request", beginning([]byte(q.Method))+" refused: "+why, 0)
-		if required := capability(q.Method, q.Params); required != "" {
-			c.endInput(ctx, p, &messages.Answer{RPCError: missingCapability(why, required)})
-			return
-		}
-		c.endInput(ctx, p, c.inputError(p.call, "asked for input ("+shortName(key)+") that it cannot have: "+why))
-		return
-	}
 	p.wanted = &inputWanted{state: r.State, answers: map[string]json.RawMessage{}, left: len(r.Requests)}
 	if len(r.Requests) == 0 {
 		c.repeat(ctx, p)
-		return
+		return false
 	}
 	questions := make([]*messages.Question, 0, len(r.Requests))
 	for _, key := range slices.Sorted(maps.Keys(r.Requests)) {
@@ -142,6 +134,32 @@ func (c *connection) onInputNeeded(ctx *kernel.Context, p *pending, f *messages.
 		questions = append(questions, a.q)
 	}
 	p.call.Client.Ask(p.call.ID, questions)
+	return false
+}
+
+// refuseInput is the answer to a call whose child asks for what it cannot have;
+// nil: it can.
+func (c *connection) refuseInput(ctx *kernel.Context, p *pending, r *inputRequests) *messages.Answer {
+	switch {
+	case p.round >= maxRounds:
+		return c.inputError(p.call, "asked for input more than "+strconv.Itoa(maxRounds)+" times")
+	case len(r.Requests) > maxInputs, len(c.asks.open)+len(r.Requests) > maxAsks:
+		return c.inputError(p.call, "asked for too much input at once")
+	}
+	for key, q := range r.Requests {
+		code, why := c.mayAsk(p, q.Method, q.Params)
+		if code == 0 {
+			continue
+		}
+		if ctx.Tracing() {
+			ctx.Event("child-request", beginning([]byte(q.Method))+" refused: "+why, 0)
+		}
+		if required := capability(q.Method, q.Params); required != "" {
+			return &messages.Answer{RPCError: missingCapability(why, required)}
+		}
+		return c.inputError(p.call, "asked for input ("+shortName(key)+") that it cannot have: "+why)
+	}
+	return nil
 }
 
 // capability is what a client must have declared to be asked for that.

@@ -30,6 +30,7 @@ const (
 type meta struct {
 	Version       string          `json:"io.modelcontextprotocol/protocolVersion"`
 	ProgressToken json.RawMessage `json:"progressToken"`
+	LogLevel      string          `json:"io.modelcontextprotocol/logLevel"`
 }
 
 func requestMeta(params json.RawMessage) meta {
@@ -74,6 +75,13 @@ func (s *server) request(ctx context.Context, m message) error {
 	case "subscriptions/listen":
 		if modern {
 			return s.listen(m)
+		}
+	case "logging/setLevel":
+		if !modern {
+			var p struct{ Level string }
+			_ = json.Unmarshal(m.Params, &p) // no level is none
+			s.level = p.Level
+			return s.out.result(m.ID, json.RawMessage("{}"))
 		}
 	case "ping":
 		if !modern {
@@ -126,7 +134,7 @@ func (s *server) identity() json.RawMessage {
 	return object("name", s.opts.Name, "version", serverVersion)
 }
 
-const capabilities = `{"tools":{"listChanged":true}}`
+const capabilities = `{"tools":{"listChanged":true},"logging":{}}`
 
 func (s *server) initialize(params json.RawMessage) json.RawMessage {
 	var p struct {

@@ -50,13 +50,14 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	return s.serve(ctx, in)
 }
 
-// server is the state of one run. The goroutine in serve owns ready; all else
+// server is the state of one run. The goroutine in serve owns ready and level; all else
 // is guarded by mu.
 type server struct {
 	opts  Options
 	out   *writer
 	tools *toolbox
-	ready bool // notifications/initialized has come
+	level string // of the log, as a legacy client asked for it
+	ready bool   // notifications/initialized has come
 
 	wg      sync.WaitGroup // calls that take their time
 	mu      sync.Mutex
