@@ -1,10 +1,19 @@
 package metamcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp"
 )
 
 // person answers every kind of question, and gives back what it was asked.
@@ -27,11 +36,9 @@ func person(q rpcLine) string {
 }
 
 var eras = []struct {
-	name         string
-	client       bool // modern
-	child        string
-	wantMethod   bool
-	childIsOlder bool
+	name   string
+	client bool // modern
+	child  string
 }{
 	{name: "legacy client, legacy child", child: "legacy"},
 	{name: "legacy client, modern child", child: "modern"},
@@ -72,9 +79,6 @@ func TestChildrenAskClients(t *testing.T) {
 						t.Errorf("%s %s: %s, want %s", q.tool, q.args, a, q.want)
 					}
 				}
-			}
-			if era.client == (era.child == "modern") || era.child == "legacy" {
-				return
 			}
 		})
 	}
@@ -128,4 +132,108 @@ func TestClientsThatCannotBeAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// elicitingServer is a server of another make, over HTTP, whose tools elicit and
+// sample ask for what their argument says, and answer with what came back.
+func elicitingServer(t testing.TB, modern bool) string {
+	t.Helper()
+	s := server.NewMCPServer("eliciting", "1", server.WithElicitation())
+	s.EnableSampling()
+	ask := func(req mcp.CallToolRequest, question *server.InputRequestBuilder) (*mcp.CallToolResult, error) {
+		answer, ok := req.Params.InputResponses["q"]
+		if !ok {
+			return question.ToolResult(), nil
+		}
+		raw, err := json.Marshal(map[string]any{"answers": []any{answer}})
+		return mcp.NewToolResultText(string(raw)), err
+	}
+	s.AddTool(mcp.NewTool("elicit", mcp.WithString("message")), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return ask(req, server.NewInputRequestBuilder("state").Elicit("q", mcp.ElicitationParams{
+			Message: req.GetString("message", ""), RequestedSchema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}}}`),
+		}))
+	})
+	s.AddTool(mcp.NewTool("sample", mcp.WithString("text")), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return ask(req, server.NewInputRequestBuilder("state").Sample("q", mcp.CreateMessageParams{
+			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent(req.GetString("text", ""))}}, MaxTokens: 10,
+		}))
+	})
+	handler := server.NewStreamableHTTPServer(s)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !modern && r.Header.Get("MCP-Protocol-Version") == mcp.LATEST_PROTOCOL_VERSION {
+			http.Error(w, "no such version", http.StatusBadRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	return web.URL + "/mcp"
+}
+
+// Ten clients are asked a thousand questions by servers that they share, and each
+// gets its own and only those: every answer is found where its question was made.
+func TestNoQuestionGoesAstray(t *testing.T) {
+	t.Parallel()
+	const clients, each = 10, 13
+	for _, child := range []string{"legacy", "modern", "http legacy", "http modern"} {
+		t.Run(child, func(t *testing.T) {
+			t.Parallel()
+			cfg := children(map[string][]string{"x": {"--era", child}}, nil)
+			if era, http := strings.CutPrefix(child, "http "); http {
+				cfg["mcpServers"] = map[string]any{"x": map[string]any{"url": elicitingServer(t, era == "modern")}}
+			}
+			e := openConfig(t, t.TempDir(), cfg)
+			// From the first question on whose call is not told it is known that the
+			// server asks.
+			first := connectClient(t, e, &asked{caps: allCapabilities, reply: person})
+			first.call("x", "elicit", `{"message":"first"}`)
+			first.call("x", "sample", `{"text":"first"}`)
+			var all sync.WaitGroup
+			for n := range clients {
+				all.Go(func() { askMany(t, e, n, each) })
+			}
+			all.Wait()
+		})
+	}
+}
+
+// askMany is one client, modern where its number is odd, with calls side by side.
+func askMany(t *testing.T, e *metamcp.Engine, n, each int) {
+	mine := fmt.Sprintf("client%d-", n)
+	c := connectClient(t, e, &asked{caps: allCapabilities, modern: n%2 == 1, reply: func(q rpcLine) string {
+		if !strings.Contains(string(q.Params), mine) {
+			t.Errorf("%s is asked %s", mine, q.Params)
+		}
+		return person(q)
+	}})
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() {
+			for i := range each {
+				nonce := fmt.Sprintf("%s%d", mine, i)
+				l := rpcLine{}
+				switch {
+				case i%12 != 11 && i%2 == 0:
+					l = c.call("x", "elicit", `{"message":"`+nonce+`"}`)
+				case i%12 != 11:
+					l = c.call("x", "sample", `{"text":"`+nonce+`"}`)
+				default:
+					code := `const r = await servers.x.elicit({message: "` + nonce + `"}); return r`
+					l = c.rounds(`{"name":"mcp_execute","arguments":{"code":` + quoted(code) + `}}`)
+				}
+				if text := textIn(t, l); !strings.Contains(text, nonce+`\"`) && !strings.Contains(text, nonce+`"`) || strings.Count(text, "client") != strings.Count(text, mine) {
+					t.Errorf("%s gets %s", nonce, text)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	if got := c.questions(); got != 2*each {
+		t.Errorf("%s was asked %d times, want %d", mine, got, 2*each)
+	}
+}
+
+func quoted(s string) string {
+	raw, _ := json.Marshal(s)
+	return string(raw)
 }

@@ -289,7 +289,7 @@ func (c *connection) tellIdle(ctx *kernel.Context) {
 	ctx.Send(c.parent, &messages.ConnectionIdle{Instance: c.instance, Handled: c.handled, Answered: c.answered})
 }
 
-func (c *connection) onStopping(*kernel.Context) {
+func (c *connection) onStopping(ctx *kernel.Context) {
 	// Only a panic or a host that skips its shutdown comes here with a run:
 	// nothing of it may survive, and nobody may wait for an answer for ever.
 	gone := &messages.Error{
@@ -298,7 +298,7 @@ func (c *connection) onStopping(*kernel.Context) {
 		Hint:    "Check what the call may have done before you repeat it.",
 	}
 	for _, p := range c.inflight {
-		c.forgetAsks(p, "the server was stopped")
+		c.forgetAsks(ctx, p, "the server was stopped")
 		p.call.Reply.Answer(&messages.Answer{Call: p.call.ID, Err: gone, Server: c.spec.Name, Instance: c.instance})
 	}
 	for _, w := range c.waiters {

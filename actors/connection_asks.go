@@ -60,6 +60,10 @@ type ask struct {
 	key   string          // there
 	since time.Time
 	timer *kernel.Timer
+	// holds are the calls whose time stands still meanwhile: p, and where p is a
+	// guess all that the client had there.
+	holds   []*pending
+	guessed bool
 }
 
 type (
@@ -145,7 +149,14 @@ func (c *connection) askFor(ctx *kernel.Context, p *pending, f *messages.Frame) 
 		return
 	}
 	a := c.newAsk(ctx, p, f.Method, f.Params)
-	a.id = f.ID
+	a.id, a.guessed = f.ID, f.Related == nil
+	if a.guessed {
+		for _, other := range c.inflight {
+			if other != p {
+				a.hold(other)
+			}
+		}
+	}
 	if c.asks.byID == nil {
 		c.asks.byID = map[string]*ask{}
 	}
@@ -168,16 +179,22 @@ func (c *connection) newAsk(ctx *kernel.Context, p *pending, method string, para
 		c.asks.open = map[uint64]*ask{}
 	}
 	c.asks.open[a.q.ID] = a
-	if p.asking == 0 {
-		p.paused = a.since
-	}
-	p.asking++
+	a.hold(p)
 	p.asked++
 	p.asks = append(p.asks, a)
 	if ctx.Tracing() {
 		ctx.Event("asked", method, p.call.Trace)
 	}
 	return a
+}
+
+// hold lets the time of a call stand still for the question.
+func (a *ask) hold(p *pending) {
+	if p.asking == 0 {
+		p.paused = time.Now()
+	}
+	p.asking++
+	a.holds = append(a.holds, p)
 }
 
 // mayAsk says why a client is not asked; 0: it is.
@@ -261,8 +278,7 @@ func (c *connection) onAnswered(ctx *kernel.Context, m *messages.QuestionAnswer)
 	if ctx.Tracing() {
 		ctx.Event("answered", a.q.Method+" "+actionOf(a.q.Method, m)+" after "+time.Since(a.since).Round(time.Millisecond).String(), p.call.Trace)
 	}
-	c.close(a)
-	c.goOn(ctx, p)
+	c.close(ctx, a)
 	switch {
 	case a.id == nil:
 		c.onInput(ctx, a, m)
@@ -290,29 +306,32 @@ func actionOf(method string, m *messages.QuestionAnswer) string {
 	return "answered"
 }
 
-// close takes a question out of the tables.
-func (c *connection) close(a *ask) {
+// close takes a question out of the tables, and lets time run again.
+func (c *connection) close(ctx *kernel.Context, a *ask) {
 	a.timer.Stop()
 	delete(c.asks.open, a.q.ID)
 	if a.id != nil {
 		delete(c.asks.byID, string(a.id))
 	}
-	p := a.p
-	if i := slices.Index(p.asks, a); i >= 0 {
-		p.asks = slices.Delete(p.asks, i, i+1)
+	if i := slices.Index(a.p.asks, a); i >= 0 {
+		a.p.asks = slices.Delete(a.p.asks, i, i+1)
 	}
-	p.asking--
+	for _, p := range a.holds {
+		c.goOn(ctx, p)
+	}
 }
 
-// goOn lets a call's time run again once no question of it is open.
+// goOn lets a call's time run again once no question holds it.
 func (c *connection) goOn(ctx *kernel.Context, p *pending) {
-	if p.asking > 0 {
+	if p.asking--; p.asking > 0 {
 		return
 	}
 	d := min(time.Since(p.paused), maxStood-p.stood)
 	p.stood += d
 	p.deadline, p.limit = p.deadline.Add(d), p.limit.Add(d)
-	c.arm(ctx, p.deadline)
+	if c.inflight[p.call.ID] == p {
+		c.arm(ctx, p.deadline)
+	}
 }
 
 // onAskDue gives up a question that the client does not answer.
@@ -335,20 +354,32 @@ func (c *connection) onChildCancelled(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	if a := c.asks.byID[string(params.ID)]; a != nil {
-		c.close(a)
+		c.close(ctx, a)
 		a.p.call.Client.Withdraw(a.p.call.ID, []*messages.Question{a.q}, beginning([]byte(params.Reason)))
-		c.goOn(ctx, a.p)
 		return
 	}
 	c.asks.held = slices.DeleteFunc(c.asks.held, func(h *messages.Frame) bool { return string(h.ID) == string(params.ID) })
 }
 
-// over ends what is open of a call that the child has no more.
+// over ends what is open of a call that the child has no more. Where the call was
+// a guess, another one of the client takes its place.
 func (c *connection) over(ctx *kernel.Context, p *pending, why string) {
 	if len(p.asks) == 0 {
 		return
 	}
-	for _, a := range c.forgetAsks(p, why) {
+	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && heir.call.Session == p.call.Session {
+		p.asks = slices.DeleteFunc(p.asks, func(a *ask) bool {
+			if !a.guessed {
+				return false
+			}
+			if !slices.Contains(a.holds, heir) {
+				a.hold(heir)
+			}
+			a.p, heir.asks = heir, append(heir.asks, a)
+			return true
+		})
+	}
+	for _, a := range c.forgetAsks(ctx, p, why) {
 		if a.id != nil {
 			c.reply(ctx, a.id, errorBody(rpcRefused, "nobody is asked any more: "+why))
 		}
@@ -356,7 +387,7 @@ func (c *connection) over(ctx *kernel.Context, p *pending, why string) {
 }
 
 // forgetAsks withdraws what is open of a call at its client.
-func (c *connection) forgetAsks(p *pending, why string) []*ask {
+func (c *connection) forgetAsks(ctx *kernel.Context, p *pending, why string) []*ask {
 	if len(p.asks) == 0 {
 		return nil
 	}
@@ -364,7 +395,7 @@ func (c *connection) forgetAsks(p *pending, why string) []*ask {
 	questions := make([]*messages.Question, len(gone))
 	for i, a := range gone {
 		questions[i] = a.q
-		c.close(a)
+		c.close(ctx, a)
 	}
 	p.call.Client.Withdraw(p.call.ID, questions, why)
 	return gone

@@ -109,7 +109,7 @@ func (c *connection) fail(ctx *kernel.Context, ev messages.Evidence) {
 func (c *connection) takeCalls() []messages.ReturnedCall {
 	out := make([]messages.ReturnedCall, 0, len(c.inflight)+len(c.waiters))
 	for _, p := range c.inflight {
-		c.forgetAsks(p, "the server is gone")
+		c.forgetAsks(c.ctx, p, "the server is gone")
 		out = append(out, messages.ReturnedCall{Call: p.call, Written: true})
 	}
 	c.asks.drop()

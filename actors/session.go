@@ -64,6 +64,7 @@ type (
 	// sessionAsk is one of the questions.
 	sessionAsk struct {
 		question *messages.Question
+		client   messages.ClientPort
 		trace    uint64
 	}
 )
@@ -253,16 +254,16 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 
 // onQuestions puts questions on record and to the client, or takes them back.
 func (a *sessionActor) onQuestions(ctx *kernel.Context, m *sessionQuestions) {
-	client := a.client(m.client, m.call)
 	if m.withdrawn {
 		for _, q := range m.questions {
-			delete(a.asks, q.ID)
-		}
-		if client != nil {
-			client.Withdraw(m.call, m.questions, m.reason)
+			if open, ok := a.asks[q.ID]; ok {
+				delete(a.asks, q.ID)
+				open.client.Withdraw(m.call, []*messages.Question{q}, m.reason)
+			}
 		}
 		return
 	}
+	client := a.client(m.client, m.call)
 	if client == nil {
 		for _, q := range m.questions {
 			q.Reply.Answered(&messages.QuestionAnswer{Question: q.ID, Error: rpcError(rpcRefused, "the call is over")})
@@ -275,7 +276,7 @@ func (a *sessionActor) onQuestions(ctx *kernel.Context, m *sessionQuestions) {
 	}
 	own := make([]*messages.Question, len(m.questions))
 	for i, q := range m.questions {
-		a.asks[q.ID] = sessionAsk{q, m.trace}
+		a.asks[q.ID] = sessionAsk{q, client, m.trace}
 		mine := *q
 		mine.Reply = a.port
 		own[i] = &mine

@@ -334,18 +334,6 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 	w.timer.Stop()
 	delete(p.works, w.handle)
 	w.handle = ""
-	if write := w.done; write != nil {
-		p.drop(w)
-		p.mu.Unlock()
-		if c.finish(e) {
-			write(e)
-			if e.Stop == nil {
-				c.running.Done()
-			}
-		}
-		return e, true
-	}
-	w.now, w.nowC = e, c
 	type reply struct {
 		q   *messages.Question
 		raw json.RawMessage
@@ -359,9 +347,26 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 		replies = append(replies, reply{q, raw})
 		return true
 	})
-	show := p.show(w)
-	p.mu.Unlock()
-	show()
+	if write := w.done; write != nil {
+		left := w.queue
+		w.queue = nil
+		p.drop(w)
+		p.mu.Unlock()
+		for _, q := range left {
+			noAnswer(q, "the call is over")
+		}
+		if c.finish(e) {
+			write(e)
+			if e.Stop == nil {
+				c.running.Done()
+			}
+		}
+	} else {
+		w.now, w.nowC = e, c
+		show := p.show(w)
+		p.mu.Unlock()
+		show()
+	}
 	for _, r := range replies {
 		r.q.Reply.Answered(&messages.QuestionAnswer{Question: r.q.ID, Result: r.raw})
 	}
