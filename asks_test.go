@@ -207,10 +207,10 @@ func askMany(t *testing.T, e *metamcp.Engine, n, each int) {
 		return person(q)
 	}})
 	var calls sync.WaitGroup
-	for range 2 {
+	for side := range 2 {
 		calls.Go(func() {
 			for i := range each {
-				nonce := fmt.Sprintf("%s%d", mine, i)
+				nonce := fmt.Sprintf("%s%d.%d", mine, side, i)
 				l := rpcLine{}
 				switch {
 				case i%12 != 11 && i%2 == 0:

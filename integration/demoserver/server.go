@@ -213,6 +213,7 @@ func (s *server) background(ctx context.Context, c *call, run func(context.Conte
 		case cancelled:
 			s.complain(appendLine(s.opts.CancelsFile, encode(c.record(s.opts.Name))))
 		case ctx.Err() != nil: // the server ends
+		case result == nil && failure == nil: // it has its answer
 		default:
 			s.complain(s.answer(c, result, failure))
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -42,6 +43,44 @@ var clientTools = []tool{
 		schema:      `{"type":"object","properties":{"level":{"type":"string","default":"info"},"text":{"type":"string"},"count":{"type":"integer","minimum":0,"maximum":100000,"default":1}}}`,
 		annotations: pure, quick: logLines,
 	},
+	{
+		name: "send", description: "Writes raw lines to the client, right or wrong, before its answer or after it.",
+		schema:      `{"type":"object","properties":{"lines":{"type":"array","items":{"type":"string"}},"count":{"type":"integer","minimum":1,"maximum":100000,"default":1},"ms":{"type":"integer","minimum":0,"maximum":60000,"default":0},"after":{"type":"boolean","default":false}},"required":["lines"]}`,
+		annotations: pure, slow: sendLines,
+	},
+}
+
+// sendLines writes what a well-behaved server would not: raw lines, at once or after
+// the answer. What %d stands for is the number of the repetition.
+func sendLines(ctx context.Context, s *server, c *call) (json.RawMessage, *rpcError) {
+	a := struct {
+		Lines     []string
+		Count, MS int
+		After     bool
+	}{Count: 1}
+	if p := c.read(&a); p != "" {
+		return c.problem(p), nil
+	}
+	write := func() {
+		for i := range min(a.Count, maxExtraTools) {
+			for _, line := range a.Lines {
+				s.complain(s.out.line([]byte(strings.ReplaceAll(line, "%d", strconv.Itoa(i)))))
+			}
+		}
+	}
+	if a.After {
+		if err := s.out.result(c.id, c.text("now")); err != nil {
+			return nil, &rpcError{Code: codeBusy, Message: err.Error()}
+		}
+		write()
+		return nil, nil
+	}
+	write()
+	select {
+	case <-time.After(time.Duration(a.MS) * time.Millisecond):
+	case <-ctx.Done():
+	}
+	return c.text("sent"), nil
 }
 
 // asking is what the tools that ask have in common.
