@@ -87,7 +87,7 @@ func TestClientsThatAnswerWrongly(t *testing.T) {
 	c.reply = func(q rpcLine) string {
 		switch h := <-how; h {
 		case "slow":
-			time.Sleep(800 * time.Millisecond) // longer than a call may take
+			<-time.After(800 * time.Millisecond) // longer than a call may take
 			return person(q)
 		case "twice":
 			c.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,` + person(q) + `}`)

@@ -211,7 +211,7 @@ func askMany(t *testing.T, e *metamcp.Engine, n, each int) {
 		calls.Go(func() {
 			for i := range each {
 				nonce := fmt.Sprintf("%s%d.%d", mine, side, i)
-				l := rpcLine{}
+				var l rpcLine
 				switch {
 				case i%12 != 11 && i%2 == 0:
 					l = c.call("x", "elicit", `{"message":"`+nonce+`"}`)

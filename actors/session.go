@@ -216,7 +216,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			c.call.Progress.Progress(m.call, m.params)
 		}
 	case *sessionQuestions:
-		a.onQuestions(ctx, m)
+		a.onQuestions(m)
 	case *messages.QuestionAnswer:
 		if q, ok := a.asks[m.Question]; ok {
 			delete(a.asks, m.Question)
@@ -253,7 +253,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 }
 
 // onQuestions puts questions on record and to the client, or takes them back.
-func (a *sessionActor) onQuestions(ctx *kernel.Context, m *sessionQuestions) {
+func (a *sessionActor) onQuestions(m *sessionQuestions) {
 	if m.withdrawn {
 		for _, q := range m.questions {
 			if open, ok := a.asks[q.ID]; ok {

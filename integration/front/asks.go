@@ -234,7 +234,7 @@ func (a *abilities) of(in *incoming, era messages.Era) (can messages.ClientCan, 
 	if known := a.can.Load(); known != nil {
 		can = *known
 	}
-	if log = messages.LogLevel(a.level.Load()); log == messages.LogNone { //nolint:gosec // only levels are stored
+	if log = messages.LogLevel(a.level.Load()); log == messages.LogNone {
 		log = messages.LogAny
 	}
 	return can, log

@@ -204,24 +204,24 @@ func (c *connection) heir(e *Entry) *Entry {
 	return e.work.now
 }
 
-// finished gives the answer to a work whose first request is over. It reports false
-// where e began none.
-func (c *connection) finished(e *Entry, write func(e *Entry)) bool {
+// finished gives the answer to a request that is over to the one that took its work
+// over, or keeps it for the next one.
+func (c *connection) finished(e *Entry, write func(e *Entry)) {
 	if e.Era != messages.EraModern {
-		return false
+		return
 	}
 	p := c.opts.Parked
 	p.mu.Lock()
 	w := e.work
 	if w == nil || w.over || w.done != nil {
 		p.mu.Unlock()
-		return false
+		return
 	}
 	now, nowC := w.now, w.nowC
 	if now == nil {
-		w.done = write // for the next request, or the end of the timer
+		w.done = write // until the end of the timer
 		p.mu.Unlock()
-		return true
+		return
 	}
 	p.drop(w)
 	p.mu.Unlock()
@@ -231,7 +231,6 @@ func (c *connection) finished(e *Entry, write func(e *Entry)) bool {
 			nowC.running.Done()
 		}
 	}
-	return true
 }
 
 // drop forgets a work. p.mu is held.
