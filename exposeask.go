@@ -234,14 +234,15 @@ func (p *passed) call(a *front.Ask) {
 func (p *passed) send(a *front.Ask, call *messages.Call) {
 	call.Meta, call.ID = messages.Meta{Trace: a.Call}, a.Call
 	call.Cancelled, call.Reply, call.Progress = a.Cancelled, a.Reply, a.Progress
+	call.Client, call.Can, call.Log, call.TakesInput, call.Input = a.Client, a.Can, a.Log, a.TakesInput, a.Input
 	p.x.e.telemetry.BeginRequest(call, a.Context, a.Era)
 	p.session.Call(call)
 }
 
-// pass hands on a request whose params stay as the client sent them, but for
-// _meta, which is between us and each of the two.
+// pass hands on a request whose params stay as the client sent them, but for what
+// is between us and each of the two.
 func (p *passed) pass(a *front.Ask, server string, params json.RawMessage) {
-	params, err := withoutMeta(params)
+	params, err := bare(params, a.TakesInput)
 	if err != nil {
 		p.fail(a, &Error{Code: messages.CodeValidation, Server: server, Message: "params: " + err.Error(), Hint: "Send the request as the protocol has it."})
 		return
@@ -249,19 +250,21 @@ func (p *passed) pass(a *front.Ask, server string, params json.RawMessage) {
 	p.send(a, &messages.Call{Server: server, Method: a.Method, Params: params, Idempotent: a.Method != taskPrefix+"update" && a.Method != taskPrefix+"cancel"})
 }
 
-// withoutMeta is an object without its member _meta; the bytes of all others
-// stay.
-func withoutMeta(object json.RawMessage) (json.RawMessage, error) {
+// bare is an object without _meta and, from a modern client, what answers
+// questions, which the call has beside it; the bytes of all else stay.
+func bare(object json.RawMessage, modern bool) (json.RawMessage, error) {
 	if len(object) == 0 {
 		return nil, nil
 	}
-	if !bytes.Contains(object, []byte("_meta")) && !bytes.Contains(object, []byte(`\u`)) {
-		return object, nil
-	}
 	out := append(make([]byte, 0, len(object)), '{')
 	err := jsonrpc.Scan(object, func(key, val []byte) error {
-		if string(key) == "_meta" {
+		switch string(key) {
+		case "_meta":
 			return nil
+		case "inputResponses", "requestState":
+			if modern {
+				return nil
+			}
 		}
 		if len(out) > 1 {
 			out = append(out, ',')

@@ -161,13 +161,13 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func jsonNumber(i int) string { b, _ := json.Marshal(i); return string(b) }
 
-// All but _meta goes on as it came.
-func TestWithoutMeta(t *testing.T) {
+// What a request asks for goes on as it came.
+func TestBare(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"a":1.0,"_meta":{"x":1},"b":"\u00e9"}`: `{"a":1.0,"b":"\u00e9"}`, `{"_meta":{}}`: `{}`, `{"\u005fmeta":1,"c" : [ 1 ]}`: `{"c":[ 1 ]}`,
-		`{ "a" : 1 }`: `{ "a" : 1 }`, ``: ``,
+		`{"a":1.0,"_meta":{"x":1},"b":"\u00e9"}`: `{"a":1.0,"b":"\u00e9"}`, `{"_meta":{},"requestState":"x","inputResponses":{}}`: `{}`, `{"\u005fmeta":1,"c" : [ 1 ]}`: `{"c":[ 1 ]}`,
+		`{ "a" : [ 1 ] }`: `{"a":[ 1 ]}`, ``: ``,
 	} {
-		got, err := withoutMeta([]byte(in))
+		got, err := bare([]byte(in), true)
 		if err != nil || string(got) != want {
 			t.Errorf("%s becomes %s, %v; want %s", in, got, err, want)
 		}

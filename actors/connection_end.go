@@ -109,8 +109,10 @@ func (c *connection) fail(ctx *kernel.Context, ev messages.Evidence) {
 func (c *connection) takeCalls() []messages.ReturnedCall {
 	out := make([]messages.ReturnedCall, 0, len(c.inflight)+len(c.waiters))
 	for _, p := range c.inflight {
+		c.forgetAsks(c.ctx, p, "the server is gone")
 		out = append(out, messages.ReturnedCall{Call: p.call, Written: true})
 	}
+	c.asks.drop()
 	sort.Slice(out, func(i, j int) bool { return out[i].Call.ID < out[j].Call.ID })
 	for _, w := range c.waiters {
 		out = append(out, messages.ReturnedCall{Call: w})

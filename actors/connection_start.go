@@ -83,6 +83,8 @@ type handshake struct {
 	childVer string
 	instr    string
 	offers   messages.Offers
+	logs     bool              // the child takes the level of its log
+	level    messages.LogLevel // that it was told; LogNone: none yet
 	repeated bool              // the modern greeting was sent a second time
 	refused  map[string]string // what the child said to a greeting that it refused
 }
@@ -204,7 +206,7 @@ func (c *connection) greet(ctx *kernel.Context, method string) {
 		c.hs.era = was
 		return
 	}
-	c.request(ctx, methodInitialize, c.deps.identity.initializeParams(), c.onInitialized)
+	c.request(ctx, methodInitialize, c.deps.identity.initializeParams(c.spec.Asks), c.onInitialized)
 }
 
 func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
@@ -225,10 +227,20 @@ func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	c.hs.era, c.hs.version = messages.EraLegacy, res.Version
+	c.hs.logs = logs(res.Capabilities)
 	c.hs.name, c.hs.childVer, c.hs.instr = res.Info.Name, res.Info.Version, res.Instructions
 	c.hs.offers = messages.OffersOf(res.Capabilities)
 	c.sendInternal(ctx, notificationLine(methodInitialized, nil))
 	c.becomeReady(ctx)
+}
+
+// logs says whether capabilities are those of a server that takes the level of its
+// log.
+func logs(capabilities json.RawMessage) bool {
+	var c struct {
+		Logging json.RawMessage `json:"logging"`
+	}
+	return json.Unmarshal(capabilities, &c) == nil && isObject(c.Logging)
 }
 
 func (c *connection) onDiscovered(ctx *kernel.Context, f *messages.Frame) {
@@ -332,6 +344,9 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 func (c *connection) serveWaiters(ctx *kernel.Context) {
 	for range len(c.waiters) {
 		w := c.waiters[0]
+		if c.asker.Load() && !c.itsTurn(w) {
+			return // its turn comes with the end of what others have there
+		}
 		c.waiters = c.waiters[1:]
 		c.admit(ctx, w)
 	}

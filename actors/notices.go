@@ -59,8 +59,8 @@ type runningChild struct {
 
 // topic is a resource that somebody is subscribed to, or wants to be.
 type topic struct {
-	at      uint64                // the child that was asked; 0: none
-	asking  bool                  // its answer is out
+	at      uint64 // the child that was asked; 0: none
+	asking  bool   // its answer is out
 	who     map[subscriber]bool
 	waiting []*Subscribe // for the answer
 }

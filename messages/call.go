@@ -64,6 +64,17 @@ type Call struct {
 	Cancelled *atomic.Bool // set once the caller has given up; nothing is sent or repeated afterwards
 	Reply     ReplyPort
 	Progress  ProgressPort // nil: nobody listens
+	// Client reaches who can be asked while the call lasts; nil: nobody can. Can
+	// is what it can be asked for, and Log what it wants of the child's log.
+	Client ClientPort
+	Can    ClientCan
+	Log    LogLevel
+	// TakesInput says that the caller takes a result that asks for input as the
+	// answer, and calls again with it; a child that speaks the older protocol
+	// still asks through Client.
+	TakesInput bool
+	// Input is that of such a further call; nil: this is none.
+	Input *Input
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
 }
@@ -125,6 +136,9 @@ type Answer struct {
 	RPCError json.RawMessage
 	// Err is our own failure to get either of them.
 	Err *Error
+	// NeedsInput says that Result asks for input, where the call said that its
+	// caller takes such a result.
+	NeedsInput bool
 	// Redacted says how many secrets of which kind were taken out of Result or
 	// RPCError, which otherwise are the child's byte for byte; nil: none. It is
 	// not changed.
@@ -159,6 +173,9 @@ type Frame struct {
 	Result   json.RawMessage
 	Error    json.RawMessage
 	Size     int // bytes of the whole line
+	// Related is the id of the request in whose answer's stream it came, where
+	// the transport tells.
+	Related json.RawMessage
 	// Redacted is that of the [Answer] which the frame becomes.
 	Redacted map[string]int
 	// More says that another message was read together with this one, so that

@@ -30,6 +30,7 @@ const (
 type meta struct {
 	Version       string          `json:"io.modelcontextprotocol/protocolVersion"`
 	ProgressToken json.RawMessage `json:"progressToken"`
+	LogLevel      string          `json:"io.modelcontextprotocol/logLevel"`
 }
 
 func requestMeta(params json.RawMessage) meta {
@@ -79,6 +80,13 @@ func (s *server) request(ctx context.Context, m message) error {
 		"prompts/list", "prompts/get", "completion/complete":
 		if s.opts.Content {
 			return s.contentOf(m, modern)
+		}
+	case "logging/setLevel":
+		if !modern {
+			var p struct{ Level string }
+			_ = json.Unmarshal(m.Params, &p) // no level is none
+			s.level = p.Level
+			return s.out.result(m.ID, json.RawMessage("{}"))
 		}
 	case "ping":
 		if !modern {
@@ -133,9 +141,9 @@ func (s *server) identity() json.RawMessage {
 
 func (s *server) capabilities() json.RawMessage {
 	if s.opts.Content {
-		return json.RawMessage(`{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{}}`)
+		return json.RawMessage(`{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`)
 	}
-	return json.RawMessage(`{"tools":{"listChanged":true}}`)
+	return json.RawMessage(`{"tools":{"listChanged":true},"logging":{}}`)
 }
 
 func (s *server) initialize(params json.RawMessage) json.RawMessage {

@@ -52,13 +52,14 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	return s.serve(ctx, in)
 }
 
-// server is the state of one run. The goroutine in serve owns ready; all else
+// server is the state of one run. The goroutine in serve owns ready and level; all else
 // is guarded by mu.
 type server struct {
 	opts  Options
 	out   *writer
 	tools *toolbox
-	ready bool // notifications/initialized has come
+	level string // of the log, as a legacy client asked for it
+	ready bool   // notifications/initialized has come
 
 	wg      sync.WaitGroup // calls that take their time
 	mu      sync.Mutex
@@ -217,6 +218,7 @@ func (s *server) background(ctx context.Context, c *call, run func(context.Conte
 		case cancelled:
 			s.complain(appendLine(s.opts.CancelsFile, encode(c.record(s.opts.Name))))
 		case ctx.Err() != nil: // the server ends
+		case result == nil && failure == nil: // it has its answer
 		default:
 			s.complain(s.answer(c, result, failure))
 		}

@@ -30,6 +30,8 @@ type connection struct {
 	peer  *Peer
 	names *names
 	anyID bool // several clients at once: an id alone names no request
+	// questions are those that the client was asked, and has not answered.
+	questions questions
 
 	ctx     context.Context // of all requests; ends when Serve returns
 	base    context.Context // ctx with the peer in it
@@ -125,12 +127,16 @@ func (c *connection) begin(in *incoming, line []byte, out sink) *Entry {
 	case in.IsNotification():
 		c.notification(in, line)
 	case !in.IsRequest():
-		// An answer to a request of ours; there are none that wait for it.
-		c.opts.Log.Debug("the client answered a request that nobody made", "session", c.opts.Session, "id", string(in.ID))
+		c.answered(in)
 	case string(in.ID) == nullID:
 		refuse(out, nil, codeInvalid, "the id of a request must not be null; use a string or a number")
 	default:
 		era, ok := in.era()
+		if in.slots[slotState] != nil {
+			if e, taken := c.takeOver(in, era, out); taken {
+				return e
+			}
+		}
 		if ok && in.calls(c.opts.Tool) {
 			return c.call(in, era, out)
 		}
@@ -190,6 +196,11 @@ func (c *connection) cancelled(e *Entry, why string) {
 	e.out.Drop()
 	if e.Stop != nil {
 		e.Stop()
+		return
+	}
+	if w := c.begun(e); w != nil {
+		w.giveUp(why)
+		c.running.Done()
 		return
 	}
 	c.opts.Engine.Cancel(c.opts.Session, e.Call, why)
@@ -277,6 +288,9 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	if p.Token != nil {
 		r.Progress = p
 	}
+	if !c.canAsk(in, p, &r) {
+		return nil
+	}
 	bad := in.request(&r, c.names)
 	if !c.register(&p.Entry) {
 		return nil
@@ -289,6 +303,25 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	return &p.Entry
 }
 
+// canAsk adds to a request how its client can be asked, and what it was asked for
+// before; false: what it brings of that is not what was given out, and it is
+// refused.
+func (c *connection) canAsk(in *incoming, p *pending, r *Request) bool {
+	r.Client, r.TakesInput = p, p.Era == messages.EraModern
+	r.Can, r.Log = c.peer.able.of(in, p.Era)
+	if !r.TakesInput {
+		return true
+	}
+	p.params = in.Params
+	input, ours := c.input(in)
+	if !ours {
+		refuse(p.out, in.ID, codeParams, staleState)
+		return false
+	}
+	r.Input = input
+	return true
+}
+
 // request begins a request that mcp-go answers.
 func (c *connection) request(in *incoming, line []byte, era messages.Era, out sink) *Entry {
 	select {
@@ -299,6 +332,11 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 	}
 	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, out: out}
 	e.key = c.keyOf(e)
+	if era == messages.EraModern {
+		e.params = in.Params
+	} else if in.Method == "initialize" {
+		c.peer.able.greeted(in.Params)
+	}
 	ctx := c.base
 	var l *listener
 	if in.Method == "subscriptions/listen" {
@@ -307,7 +345,9 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 		ctx = c.opts.MCP.WithContext(c.ctx, l)
 	}
 	if in.Method == "tools/call" {
-		ctx = context.WithValue(ctx, callerKey{}, &Caller{c: c, e: e, context: in.traceContext()})
+		caller := &Caller{c: c, e: e, context: in.traceContext()}
+		caller.can, caller.log = c.peer.able.of(in, era)
+		ctx = context.WithValue(ctx, callerKey{}, caller)
 	}
 	ctx, e.Stop = context.WithCancel(ctx)
 	if l != nil && c.opts.Passed != nil {
@@ -343,12 +383,17 @@ func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method s
 	}
 	answer, ok := c.mcpgo(ctx, line, method)
 	settle(c.ctx.Done())
-	switch {
-	case !c.finish(e):
-	case !ok:
-		refuse(e.out, e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
-	default:
+	write := func(e *Entry) {
+		if !ok {
+			refuse(e.out, e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
+			return
+		}
 		_ = e.out.Answer(answerOf(e.ID, answer)) // the session ends when the output fails
+	}
+	if c.finish(e) {
+		write(e)
+	} else {
+		c.finished(e, write)
 	}
 }
 

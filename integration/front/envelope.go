@@ -13,6 +13,7 @@ import (
 const (
 	codeParse    = -32700
 	codeInvalid  = -32600
+	codeParams   = -32602
 	codeInternal = -32603
 	codeTooMany  = -32000
 	// A server error of ours, like the one above.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
@@ -37,22 +36,14 @@ type Updates interface {
 	Updated(uri string, params json.RawMessage)
 }
 
-// Ask is one request that goes to a server beside calls.
+// Ask is one request that goes to a server beside calls. Of the [Request] in it,
+// Params is one JSON object or nil, and Server, Tool, Args and Timeout are not set.
 type Ask struct {
-	Session uint64
-	Call    uint64 // unique in this process
-	Method  string
-	// Params is the whole params member of the request, one JSON object, or nil.
-	// It aliases the client's line, which nobody changes.
-	Params  json.RawMessage
-	Context messages.TraceContext
-	Era     messages.Era
+	Request
+	Method string
 	// Peer is the client's: subscriptions of a legacy client are those of its
 	// session.
-	Peer      *Peer
-	Cancelled *atomic.Bool
-	Reply     messages.ReplyPort
-	Progress  messages.ProgressPort // nil: the client does not want it
+	Peer *Peer
 }
 
 // passOn begins a request that goes to a server beside calls of the spliced tool.
@@ -61,10 +52,6 @@ func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry,
 	p := &pending{c: c}
 	p.ID, p.Call, p.Token, p.Era, p.out, p.passed = in.ID, NextCall(), in.token(), era, out, true
 	p.key = c.keyOf(&p.Entry)
-	var progress messages.ProgressPort
-	if p.Token != nil {
-		progress = p
-	}
 	name := ""
 	if in.Method == methodToolsCall {
 		name = c.names.of(in.slots[slotName])
@@ -73,14 +60,15 @@ func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry,
 		}
 		if server, tool, ok := c.opts.Passed.Tool(name); ok {
 			p.passed = false
-			return c.exposed(in, p, Request{
-				Session: c.opts.Session, Call: p.Call, Server: server, Tool: tool, Params: in.Params, Era: era, Context: in.traceContext(),
-				Cancelled: p.Cancelled(), Reply: p, Progress: progress,
-			}), true
+			return c.exposed(in, p, server, tool), true
 		}
 	}
 	if !c.opts.Passed.Takes(in.Method, name, era) {
 		return nil, false
+	}
+	r, good := c.passedRequest(in, p)
+	if !good {
+		return nil, true
 	}
 	if !c.register(&p.Entry) {
 		return nil, true
@@ -91,20 +79,30 @@ func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry,
 		}})
 		return nil, true
 	}
-	c.opts.Passed.Ask(Ask{
-		Session: c.opts.Session, Call: p.Call, Method: in.Method, Params: in.Params, Context: in.traceContext(), Era: era, Peer: c.peer,
-		Cancelled: p.Cancelled(), Reply: p, Progress: progress,
-	})
+	c.opts.Passed.Ask(Ask{Request: r, Method: in.Method, Peer: c.peer})
 	return &p.Entry, true
+}
+
+// passedRequest is what is known of a request before it is known whose it is.
+func (c *connection) passedRequest(in *incoming, p *pending) (r Request, good bool) {
+	r = Request{
+		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: p.Era, Context: in.traceContext(), Cancelled: p.Cancelled(), Reply: p,
+	}
+	if p.Token != nil {
+		r.Progress = p
+	}
+	return r, c.canAsk(in, p, &r)
 }
 
 const methodToolsCall = "tools/call"
 
 // exposed begins a call of a server's tool by the name under which it is listed.
-func (c *connection) exposed(in *incoming, p *pending, r Request) *Entry {
-	if !c.register(&p.Entry) {
+func (c *connection) exposed(in *incoming, p *pending, server, tool string) *Entry {
+	r, good := c.passedRequest(in, p)
+	if !good || !c.register(&p.Entry) {
 		return nil
 	}
+	r.Server, r.Tool = server, tool
 	if args := in.slots[slotArguments]; !absent(args) {
 		if args[0] != '{' {
 			p.Answer(&messages.Answer{Call: p.Call, Err: &messages.Error{
@@ -119,11 +117,8 @@ func (c *connection) exposed(in *incoming, p *pending, r Request) *Entry {
 	return &p.Entry
 }
 
-// JSON-RPC codes of requests that fail before a child refuses them itself.
-const (
-	codeParams           = -32602
-	codeResourceNotFound = -32002 // legacy
-)
+// codeResourceNotFound is what clients of the older protocol expect.
+const codeResourceNotFound = -32002
 
 // failureCode is the JSON-RPC code of an error of ours.
 func failureCode(e *messages.Error, era messages.Era) int {

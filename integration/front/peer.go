@@ -10,6 +10,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // notificationBuffer is how many notifications mcp-go can have on their way to
@@ -31,6 +33,7 @@ type Peer struct {
 	notifications chan mcp.JSONRPCNotification
 	initialized   atomic.Bool
 	handshake     atomic.Bool // it sent initialize: a legacy client
+	able          abilities
 
 	mu      sync.RWMutex
 	level   mcp.LoggingLevel
@@ -99,6 +102,7 @@ func (p *Peer) SetLogLevel(level mcp.LoggingLevel) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.level = level
+	p.able.level.Store(uint32(messages.ParseLogLevel(string(level))))
 }
 
 // GetLogLevel returns the lowest level of log messages that the client wants.

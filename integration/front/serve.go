@@ -50,6 +50,15 @@ type Options struct {
 	// Ready, where not nil, is called with the client's peer before the first
 	// line is read.
 	Ready func(*Peer)
+	// Via, where not nil, is the way to a client that a handler's calls take, for
+	// the request with that number.
+	Via func(client messages.ClientPort, request uint64) messages.ClientPort
+	// Parked are the calls of all fronts of the host that wait for clients; nil:
+	// this front has its own.
+	Parked *Parked
+	// Owner is who may take over what is parked of this client; "": this session
+	// alone.
+	Owner string
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
 
@@ -74,6 +83,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if o.Parked == nil {
+		o.Parked = NewParked()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -159,12 +171,19 @@ func sameFile(a, b *os.File) bool {
 // read takes lines from the client until its input ends, or the session.
 func (c *connection) read(lines *lineReader) error {
 	defer c.readEnded.Store(true)
+	defer c.noAnswers()
 	for first := true; ; first = false {
 		line, err := lines.next()
 		if more, err := c.take(line, first, err, lines.limit); !more {
 			return err
 		}
 	}
+}
+
+// noAnswers ends what waits for answers of the client, none of which can come.
+func (c *connection) noAnswers() {
+	c.questions.end("the client's input has ended: it cannot answer")
+	c.endParked()
 }
 
 // take begins what one line asks for, unless the session ends.

@@ -50,9 +50,11 @@ type Entry struct {
 	// the spliced tool, which are cancelled through the engine.
 	Stop context.CancelFunc
 
-	out       sink   // where its answer goes, and what belongs to it
-	passed    bool   // no tools/call: a failure is an error of the protocol
-	key       string // in the table; "": that of the ID, set by Register
+	out       sink            // where its answer goes, and what belongs to it
+	params    json.RawMessage // of the request, where it is one of the newer protocol
+	work      *work           // what it began and others may take over; guarded by [Parked]
+	passed    bool            // no tools/call: a failure is an error of the protocol
+	key       string          // in the table; "": that of the ID, set by Register
 	cancelled atomic.Bool
 }
 
