@@ -116,11 +116,10 @@ func (h *HTTP) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > h.o.MaxBody {
 		return nil, tooLarge
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(h.o.Patience)) // what cannot be bounded is read all the same
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Patience)) // what cannot be bounded is read all the same
 	limited := http.MaxBytesReader(w, r.Body, h.o.MaxBody)
 	failed := func(err error) *refusal {
+		w.Header().Set("Connection", "close") // nobody waits for the rest
 		var most *http.MaxBytesError
 		if errors.As(err, &most) {
 			return tooLarge

@@ -27,9 +27,6 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 	}
 	body, f := h.body(w, r)
 	if f != nil {
-		if f.status == http.StatusRequestEntityTooLarge {
-			w.Header().Set("Connection", "close")
-		}
 		refuseHTTP(w, nil, f)
 		return
 	}
@@ -306,10 +303,10 @@ type exchange struct {
 	e  *Entry // nil: nothing is in flight
 
 	modern  bool
-	object  bool // the client takes one JSON object
-	sse     bool // and a stream
-	spliced bool // a child's errors are answers like others
-	resumed bool // a stream from the start
+	object  bool   // the client takes one JSON object
+	sse     bool   // and a stream
+	spliced bool   // a child's errors are answers like others
+	resumed bool   // a stream from the start
 	unread  bool   // from what nobody has read yet
 	from    uint64 // else behind the event with this number
 
@@ -323,7 +320,9 @@ func (x *exchange) refuse(f *refusal) { refuseHTTP(x.w, x.id, f) }
 // another connection has taken the stream over.
 func (x *exchange) serve() {
 	x.control = http.NewResponseController(x.w)
-	x.disarm() // of the server's own bound
+	// The bounds of the server are for requests that are no streams.
+	x.disarm()
+	_ = x.control.SetReadDeadline(time.Time{})
 	reader := x.st.attach(x.r.Context())
 	defer x.st.detach(reader)
 	if x.unread {
