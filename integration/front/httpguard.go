@@ -73,8 +73,7 @@ func (h *HTTP) knownHost(host string) bool {
 // knownOrigin says whether the pages of an origin may talk to this server: its
 // own, which has none, and those that the settings name.
 func (h *HTTP) knownOrigin(origin string, r *http.Request) bool {
-	origin = strings.ToLower(origin)
-	if h.origin[origin] {
+	if h.origin[strings.ToLower(origin)] {
 		return true
 	}
 	u, err := url.Parse(origin)
@@ -82,7 +81,7 @@ func (h *HTTP) knownOrigin(origin string, r *http.Request) bool {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	return err == nil && u.Scheme == scheme && u.Host == strings.ToLower(r.Host)
+	return err == nil && u.Scheme == scheme && strings.EqualFold(u.Host, r.Host)
 }
 
 // accepts says which kinds of answers a client takes.
@@ -116,11 +115,10 @@ func (h *HTTP) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > h.o.MaxBody {
 		return nil, tooLarge
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(h.o.Patience)) // what cannot be bounded is read all the same
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Patience)) // what cannot be bounded is read all the same
 	limited := http.MaxBytesReader(w, r.Body, h.o.MaxBody)
 	failed := func(err error) *refusal {
+		w.Header().Set("Connection", "close") // nobody waits for the rest
 		var most *http.MaxBytesError
 		if errors.As(err, &most) {
 			return tooLarge

@@ -27,9 +27,6 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 	}
 	body, f := h.body(w, r)
 	if f != nil {
-		if f.status == http.StatusRequestEntityTooLarge {
-			w.Header().Set("Connection", "close")
-		}
 		refuseHTTP(w, nil, f)
 		return
 	}
@@ -266,11 +263,11 @@ func (h *HTTP) get(w http.ResponseWriter, r *http.Request, who Principal) {
 		refuseHTTP(w, nil, f)
 		return
 	}
-	x := &exchange{h: h, w: w, r: r, s: s, st: s.general, sse: true, resumed: true, from: s.general.lastSent()}
+	x := &exchange{h: h, w: w, r: r, s: s, st: s.general, sse: true, resumed: true, unread: true}
 	if last := r.Header.Get(mcp.HeaderLastEventID); last != "" {
 		number, event, ok := eventOf(last)
 		if ok {
-			x.st, x.from = s.kept(number), event
+			x.st, x.from, x.unread = s.kept(number), event, false
 		}
 		if !ok || x.st == nil {
 			refuseHTTP(w, nil, &refusal{
@@ -306,11 +303,12 @@ type exchange struct {
 	e  *Entry // nil: nothing is in flight
 
 	modern  bool
-	object  bool // the client takes one JSON object
-	sse     bool // and a stream
-	spliced bool // a child's errors are answers like others
-	resumed bool // a stream from the start
-	from    uint64
+	object  bool   // the client takes one JSON object
+	sse     bool   // and a stream
+	spliced bool   // a child's errors are answers like others
+	resumed bool   // a stream from the start
+	unread  bool   // from what nobody has read yet
+	from    uint64 // else behind the event with this number
 
 	streaming bool
 	control   *http.ResponseController
@@ -322,9 +320,14 @@ func (x *exchange) refuse(f *refusal) { refuseHTTP(x.w, x.id, f) }
 // another connection has taken the stream over.
 func (x *exchange) serve() {
 	x.control = http.NewResponseController(x.w)
-	x.disarm() // of the server's own bound
-	reader := x.st.attach()
+	// The bounds of the server are for requests that are no streams.
+	x.disarm()
+	_ = x.control.SetReadDeadline(time.Time{})
+	reader := x.st.attach(x.r.Context())
 	defer x.st.detach(reader)
+	if x.unread {
+		x.from = x.st.lastSent()
+	}
 	// A request that takes a while becomes a stream: so that nobody between
 	// takes the silence for an end, and a client that is cut off can come back.
 	quiet := x.h.o.KeepAlive
@@ -472,21 +475,21 @@ func (x *exchange) answer(e *event) {
 // status is what an answer is in HTTP: an error of ours has one of its own
 // since 2026-07-28, and before only where the message is none.
 func (x *exchange) status(e *event) int {
-	if x.spliced && x.e != nil {
-		return http.StatusOK
-	}
 	code := e.code(x.id)
 	switch {
 	case code == 0 || !x.modern:
 		return http.StatusOK
+	case code == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
+		return http.StatusBadRequest
+	case x.spliced && x.e != nil:
+		return http.StatusOK // it is between the client and the child
 	case code == mcp.METHOD_NOT_FOUND:
 		return http.StatusNotFound
 	case code == codeTooMany:
 		return http.StatusTooManyRequests
 	case code == codeShuttingDown:
 		return http.StatusServiceUnavailable
-	case code == codeMismatch, code == codeUnsupported, code == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY,
-		code == codeInvalid, code == codeParse, code == mcp.INVALID_PARAMS:
+	case code == codeMismatch, code == codeUnsupported, code == codeInvalid, code == codeParse, code == mcp.INVALID_PARAMS:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK

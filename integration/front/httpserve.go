@@ -101,7 +101,7 @@ func (h *HTTP) Listen(ctx context.Context, o ListenOptions) (*Listener, error) {
 	scheme := "http"
 	s := &Listener{h: h, served: make(chan struct{})}
 	s.http = &http.Server{
-		Handler: h, ReadHeaderTimeout: orElse(o.headerTime, headerTime), WriteTimeout: answerTime, IdleTimeout: betweenTime,
+		Handler: h, ReadHeaderTimeout: orElse(o.headerTime, headerTime), ReadTimeout: orElse(o.headerTime, headerTime) + h.o.Patience, WriteTimeout: answerTime, IdleTimeout: betweenTime,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf,
 	}
 	limited := netutil.LimitListener(l, maxConns)

@@ -2,6 +2,7 @@ package front
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strconv"
 	"sync"
@@ -56,24 +57,39 @@ var _ sink = (*stream)(nil)
 type reader struct {
 	wake chan struct{} // one token: there is something new
 	gone chan struct{} // closed when another reader has taken over
+	left chan struct{} // closed when it writes nothing any more
 }
 
 func newStream(number uint64) *stream { return &stream{number: number, first: 1} }
 
-// attach makes a reader of the stream; the one before it ends.
-func (s *stream) attach() *reader {
-	r := &reader{wake: make(chan struct{}, 1), gone: make(chan struct{})}
+// handover is how long a reader waits for the one before it, which may be
+// writing to a client that does not read.
+const handover = time.Second
+
+// attach makes a reader of the stream, once the one before it has ended.
+func (s *stream) attach(ctx context.Context) *reader {
+	r := &reader{wake: make(chan struct{}, 1), gone: make(chan struct{}), left: make(chan struct{})}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reader != nil {
-		close(s.reader.gone)
-	}
+	before := s.reader
 	s.reader = r
+	s.mu.Unlock()
+	if before == nil {
+		return r
+	}
+	close(before.gone)
+	limit := time.NewTimer(handover)
+	defer limit.Stop()
+	select {
+	case <-before.left:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
 	return r
 }
 
 // detach ends a reader.
 func (s *stream) detach(r *reader) {
+	close(r.left)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reader == r {
