@@ -11,7 +11,6 @@ import (
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/audit"
 	"github.com/metamcp/metamcp/integration/config"
-	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -47,7 +46,7 @@ func (e *Engine) newAuditor(st *config.Settings) *auditor {
 func (a *auditor) called(r *actors.CallReport) {
 	entry := audit.Entry{
 		Kind: audit.KindCall, Time: r.Started, Session: r.Call.Session, Request: r.Call.Trace,
-		Server: r.Call.Server, Tool: r.Call.Tool, Args: r.Call.Args, Outcome: r.Outcome, Duration: r.Took,
+		Server: r.Call.Server, Tool: r.Call.What(), Args: r.Call.Payload(), Outcome: r.Outcome, Duration: r.Took,
 		ResultBytes: r.Answer.PayloadBytes(), Redacted: r.Answer.Redacted,
 	}
 	a.name(&entry)
@@ -96,7 +95,7 @@ func (a *auditor) provisioned(p *messages.Provision, req *ProvisionRequest, r *m
 // name says who asked.
 func (a *auditor) name(entry *audit.Entry) {
 	if p, ok := a.e.clients.Load(entry.Session); ok {
-		info := p.(*front.Peer).GetClientInfo()
+		info := p.(client).peer.GetClientInfo()
 		entry.Client = audit.Client{Name: info.Name, Version: info.Version}
 	}
 }

@@ -95,7 +95,8 @@ type Engine struct {
 	skills  *skills.Reader // set before the first call; nil: none are looked for
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
-	clients sync.Map       // session → its *front.Peer
+	clients sync.Map       // session → client
+	expose  *exposure
 }
 
 // Open reads the configuration and starts the runtime. A configuration with
@@ -138,6 +139,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		}
 	}
 	e.audit = e.newAuditor(&st)
+	e.expose = e.newExposure(&st)
 	keeper := newKeeper(e, &st)
 	var launcher actors.Launcher
 	launcher, err = e.launcher(cfg)
@@ -156,8 +158,9 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
-		Scrub:      func(err *Error) *Error { return e.secrets.Load().Error(err) },
-		CallEnded:  e.callEnded,
+		Scrub:          func(err *Error) *Error { return e.secrets.Load().Error(err) },
+		CallEnded:      e.callEnded,
+		CatalogChanged: e.expose.catalogChanged, ListChanged: e.expose.listChanged,
 		ScrubText:  func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
 		ScrubJSON:  func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
 		ScrubFrame: e.scrubFrame,
@@ -171,6 +174,10 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	}
 	e.config.Store(cfg)
 	e.skills = e.newSkills()
+	if err := e.expose.learnFour(e.newMCPServer()); err != nil {
+		return err
+	}
+	e.expose.begin()
 	if err := e.startTrace(&st); err != nil {
 		return err
 	}
@@ -358,6 +365,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.watcher.Stop()
 	}
 	e.pins.Close()
+	e.expose.close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 	e.remote.Close()
 	if e.guard != nil {

@@ -105,10 +105,17 @@ const progressEvery = 500 * time.Millisecond
 // closes. When ctx ends, the script, its process and its calls end with it.
 func (e *Engine) Run(ctx context.Context, req RunRequest) (*RunResult, error) {
 	id := front.NextCall()
-	return e.runScript(ctx, req, messages.Meta{Trace: id}, e.telemetry.BeginScript(ctx, id))
+	return e.runScript(ctx, req, messages.Meta{Trace: id}, scriptClient{}, e.telemetry.BeginScript(ctx, id))
 }
 
-func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Meta, span *telemetry.Script) (*RunResult, error) {
+// scriptClient is who can be asked while a script runs.
+type scriptClient struct {
+	port messages.ClientPort // nil: nobody
+	can  messages.ClientCan
+	log  messages.LogLevel
+}
+
+func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Meta, client scriptClient, span *telemetry.Script) (*RunResult, error) {
 	language, err := e.checkRun(&req)
 	if err != nil {
 		span.End(string(err.Code))
@@ -123,7 +130,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	}
 	run := &messages.Run{
 		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers, Args: req.Args,
-		Cancelled: new(atomic.Bool), Reply: port, Begin: begin,
+		Cancelled: new(atomic.Bool), Reply: port, Begin: begin, Client: client.port, Can: client.can, Log: client.log,
 	}
 	begun := time.Now()
 	e.core.Run(run)

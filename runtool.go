@@ -155,7 +155,9 @@ func (e *Engine) handleExecute(ctx context.Context, req mcp.CallToolRequest) (*m
 	if caller.WantsProgress() {
 		run.Progress = func(p RunProgress) { caller.Progress(progressParams(p)) }
 	}
-	result, err := e.runScript(ctx, run, messages.Meta{Trace: caller.Call(), Session: caller.Session()},
+	var client scriptClient
+	client.port, client.can, client.log = caller.Client()
+	result, err := e.runScript(ctx, run, messages.Meta{Trace: caller.Call(), Session: caller.Session()}, client,
 		e.telemetry.BeginScriptRequest(caller.TraceContext(), caller.Call()))
 	return e.executed(result, err, caller.Session())
 }

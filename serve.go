@@ -29,6 +29,8 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	defer e.clients.Delete(session.ID())
 	defer session.Close()
+	passed := e.expose.passedFor(session)
+	defer passed.close()
 	begin := time.AfterFunc(beginAfter, func() {
 		scrub.Prepare()
 		e.core.BeginSearch()
@@ -39,8 +41,8 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 		return err
 	}
 	return front.Serve(ctx, in, out, front.Options{
-		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Tool: toolCall, Session: session.ID(),
-		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), p) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
+		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), client{peer: p}) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 
@@ -55,6 +57,7 @@ func (f frontEngine) Call(r front.Request) {
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: r.Call}, ID: r.Call, Server: r.Server, Tool: r.Tool, Args: r.Args,
 		Timeout: r.Timeout, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
+		Client: r.Client, Can: r.Can, Log: r.Log, TakesInput: r.TakesInput, Input: r.Input,
 	}
 	if r.Timeout > 0 {
 		call.Deadline = time.Now().Add(r.Timeout)

@@ -50,9 +50,10 @@ const callSchema = `{"type":"object","properties":{` +
 // whose answers the front splices from the child's bytes.
 func (e *Engine) newMCPServer() *server.MCPServer {
 	s := server.NewMCPServer("metamcp", e.opts.Version,
-		server.WithToolCapabilities(false),
-		server.WithInstructions(instructions),
-		server.WithLogging(),
+		append(e.expose.capabilities(),
+			server.WithInstructions(e.expose.instructions()),
+			server.WithLogging(),
+		)...,
 	)
 	discover := mcp.NewToolWithRawSchema(toolDiscover,
 		"Find tools behind metamcp by query, or list servers, a server's tools, or one tool with its schema.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,10 @@ type connection struct {
 	listing  *listing
 	relist   relisting
 	gate     gate
+	watch    watching
+	asks     asks
+	asker    *atomic.Bool         // this server asks clients; shared by all that is started of it
+	turning  bool                 // those that wait for their turn are being served
 	verdicts uint64               // that calls waited for, ever
 	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
@@ -82,11 +87,14 @@ type connectionDeps struct {
 	launcher Launcher
 	identity *identity
 	index    *kernel.PID
+	notices  *kernel.PID
 	// holding says that calls have to wait for the verdict on what a child
 	// lists; vet is the verdict on one call, nil: it may go.
 	holding  func() bool
 	vet      func(call *messages.Call) *messages.Error
 	starts   chan struct{}                          // bounds concurrent starts
+	askers   sync.Map                               // by the hash of their entries: servers that ask, *atomic.Bool
+	asked    atomic.Uint64                          // questions to clients, ever
 	launches atomic.Uint64                          // processes ever started: their number marks their trees
 	scrub    func(server string, f *messages.Frame) // nil: frames stay
 }
@@ -98,6 +106,16 @@ type pending struct {
 	since    time.Time
 	deadline time.Time // moves with progress
 	limit    time.Time // does not
+
+	asking int             // questions that are with the client; deadline and limit stand still meanwhile
+	paused time.Time       // since when
+	stood  time.Duration   // before that
+	asked  int             // questions, ever
+	asks   []*ask          // of them, those that are open
+	round  uint64          // how often the call was repeated with input
+	away   bool            // the child has answered and waits for none: input is being asked for
+	wanted *inputWanted    // then
+	input  *messages.Input // what the call was repeated with
 }
 
 // deadlineDue is the connection's own alarm; pingDue tells that a ping found
@@ -112,8 +130,10 @@ type (
 )
 
 func newConnection(deps *connectionDeps, spec *messages.ServerSpec, instance uint64, gauge *supervision.Gauge) *connection {
+	asker, _ := deps.askers.LoadOrStore(spec.Name+"\x00"+spec.Hash, new(atomic.Bool))
 	return &connection{
-		deps: deps, spec: spec, instance: instance, gauge: gauge,
+		asker: asker.(*atomic.Bool), //nolint:forcetypeassert // nothing else is in the map
+		deps:  deps, spec: spec, instance: instance, gauge: gauge,
 		inflight: make(map[uint64]*pending),
 		internal: make(map[uint64]func(*kernel.Context, *messages.Frame)),
 		nextID:   internalID,
@@ -180,10 +200,18 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onProbeDue(ctx, m)
 	case *listDue:
 		c.onListDue(ctx, m)
+	case *unsubscribe:
+		c.onUnsubscribe(ctx, m)
 	case *relistDue:
 		c.onRelistDue(ctx, m)
 	case *messages.Judged:
 		c.onJudged(ctx, m)
+	case *messages.QuestionAnswer:
+		c.onAnswered(ctx, m)
+	case *askDue:
+		c.onAskDue(ctx, m)
+	case *heldAskDue:
+		c.onHeldAskDue(ctx, m)
 	case *judgeDue:
 		c.onJudgeDue(ctx, m)
 	case *runStarting:
@@ -252,6 +280,7 @@ func (c *connection) refuse(ctx *kernel.Context, e supervision.Event) {
 
 // idleIfDone takes an ACTIVE connection to IDLE when nothing is in flight.
 func (c *connection) idleIfDone(ctx *kernel.Context) {
+	c.nextTurn(ctx)
 	if c.state != messages.StateActive || len(c.inflight) > 0 || c.listing != nil {
 		return
 	}
@@ -261,10 +290,10 @@ func (c *connection) idleIfDone(ctx *kernel.Context) {
 }
 
 func (c *connection) tellIdle(ctx *kernel.Context) {
-	ctx.Send(c.parent, &messages.ConnectionIdle{Instance: c.instance, Handled: c.handled, Answered: c.answered})
+	ctx.Send(c.parent, &messages.ConnectionIdle{Instance: c.instance, Handled: c.handled, Answered: c.answered, Keep: c.watch.any()})
 }
 
-func (c *connection) onStopping(*kernel.Context) {
+func (c *connection) onStopping(ctx *kernel.Context) {
 	// Only a panic or a host that skips its shutdown comes here with a run:
 	// nothing of it may survive, and nobody may wait for an answer for ever.
 	gone := &messages.Error{
@@ -273,6 +302,7 @@ func (c *connection) onStopping(*kernel.Context) {
 		Hint:    "Check what the call may have done before you repeat it.",
 	}
 	for _, p := range c.inflight {
+		c.forgetAsks(ctx, p, "the server was stopped")
 		p.call.Reply.Answer(&messages.Answer{Call: p.call.ID, Err: gone, Server: c.spec.Name, Instance: c.instance})
 	}
 	for _, w := range c.waiters {

@@ -16,6 +16,10 @@ import (
 // onCall takes a call that has just come.
 func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	call.Needs = max(1, c.gate.announced)
+	if c.ready && c.asker.Load() && (len(c.waiters) > 0 || !c.itsTurn(call)) {
+		c.wait(ctx, call)
+		return
+	}
 	c.admit(ctx, call)
 }
 
@@ -41,6 +45,11 @@ func (c *connection) admit(ctx *kernel.Context, call *messages.Call) {
 		ctx.Send(c.parent, &messages.CallReturned{Instance: c.instance, Call: call})
 		return
 	}
+	c.wait(ctx, call)
+}
+
+// wait lets a call wait in the order in which it came.
+func (c *connection) wait(ctx *kernel.Context, call *messages.Call) {
 	if len(c.waiters) >= maxConnWaiters {
 		c.handled++
 		c.answer(call, &messages.Answer{Err: &messages.Error{
@@ -68,6 +77,9 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		}})
 		return
 	}
+	if c.subscribesByListening(ctx, call) {
+		return
+	}
 	if !c.to(ctx, supervision.EventRequestStarted) {
 		c.handled++
 		ctx.Send(c.parent, &messages.CallReturned{Instance: c.instance, Call: call})
@@ -81,12 +93,15 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		timeout = min(timeout, c.spec.MaxTimeout)
 	}
 	now := time.Now()
-	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout))}
+	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout)), input: call.Input}
 	if !call.Deadline.IsZero() && call.Deadline.Before(p.deadline) {
 		p.deadline = call.Deadline // the wait for the connection took some of it
 	}
 	c.inflight[call.ID] = p // before the write, which may be answered or panic
-	switch err := c.write(call); {
+	if call.Log >= messages.LogDebug && c.hs.logs {
+		c.setLevel(ctx, call)
+	}
+	switch err := c.write(p); {
 	case errors.Is(err, ErrBacklog):
 		delete(c.inflight, call.ID)
 		c.handled++
@@ -110,25 +125,29 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 	c.arm(ctx, p.deadline)
 }
 
-func (c *connection) write(call *messages.Call) error {
-	id := c.deps.identity
-	if call.Method != "" && call.Method != methodToolsCall {
-		return c.run.link.Send(id.requestLine(c.hs.era, call.ID, call.Method, call.Params))
-	}
-	var meta []byte
+// wireID is the id under which the child has the call now.
+func (p *pending) wireID() uint64 { return p.call.ID | p.round<<roundShift }
+
+func (c *connection) write(p *pending) error {
+	id, call, wire := c.deps.identity, p.call, p.wireID()
+	can := call.Can.And(c.spec.Asks)
+	t := tail{era: c.hs.era, can: can, log: call.Log, input: p.input}
 	if call.Sending != nil {
-		meta = call.Sending.Sending(messages.Sending{Instance: c.instance, Attempt: call.Attempt, Era: c.hs.era, Transport: c.spec.Transport})
+		t.meta = call.Sending.Sending(messages.Sending{Instance: c.instance, Attempt: call.Attempt, Era: c.hs.era, Transport: c.spec.Transport})
+	}
+	if !call.OfTool() {
+		return c.run.link.Sendv(id.askLine(call, wire, t))
 	}
 	args := []byte(call.Args)
 	if len(args) == 0 {
 		args = []byte("{}")
 	}
 	if len(args) <= inlineArgs {
-		line := make([]byte, 0, 160+len(call.Tool)+len(args)+len(id.modernMeta)+len(meta))
-		line = append(id.callHead(line, call.ID, call.Tool), args...)
-		return c.run.link.Send(id.callTail(line, call.ID, c.hs.era, meta))
+		line := make([]byte, 0, 160+len(call.Tool)+len(args)+len(id.modernMeta)+len(t.meta))
+		line = append(id.callHead(line, wire, call.Tool), args...)
+		return c.run.link.Send(id.callTail(line, wire, t))
 	}
-	return c.run.link.Sendv(id.callHead(nil, call.ID, call.Tool), args, id.callTail(nil, call.ID, c.hs.era, meta))
+	return c.run.link.Sendv(id.callHead(nil, wire, call.Tool), args, id.callTail(nil, wire, t))
 }
 
 // onFrame takes one message of the child's.
@@ -147,6 +166,14 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 	case f.Method == methodListChanged:
 		c.gate.announced++
 		c.onListChanged(ctx)
+	case f.Method == methodMessage:
+		c.onMessage(f)
+	case f.Method == methodElicited:
+		c.onElicited(f)
+	case f.Method == methodCancelled:
+		c.onChildCancelled(ctx, f)
+	default:
+		c.onNotice(ctx, f)
 	}
 }
 
@@ -157,8 +184,8 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		ctx.Event("stray", "a response with an id that nobody gave out", 0)
 		return
 	}
-	p, ok := c.inflight[id]
-	if !ok {
+	p, ok := c.inflight[id&callMask]
+	if !ok || p.round != id>>roundShift || p.away {
 		if handle, ok := c.internal[id]; ok {
 			delete(c.internal, id)
 			handle(ctx, f)
@@ -169,18 +196,27 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	ctx.Correlate(p.call.Trace)
-	delete(c.inflight, id)
+	a := &messages.Answer{More: f.More, Redacted: f.Redacted}
+	if c.hs.era == messages.EraModern && needsInput(f.Result) {
+		if !c.onInputNeeded(ctx, p, f) {
+			return
+		}
+		a.NeedsInput = true
+	}
+	delete(c.inflight, p.call.ID)
+	c.over(ctx, p, "the call was answered")
 	c.handled++
 	c.answered++
-	a := &messages.Answer{More: f.More, Redacted: f.Redacted}
 	switch {
 	case isObject(f.Result):
 		a.Result = f.Result
 	case isRPCError(f.Error):
 		a.RPCError = f.Error
+		c.expectElicited(p.call, f.Error)
 	default:
 		a.Err = c.noAnswer(p.call, f)
 	}
+	c.subscribed(p.call, a)
 	if !c.proven {
 		c.proven = true
 		ctx.Send(c.parent, &messages.FirstSuccess{Instance: c.instance})
@@ -272,8 +308,8 @@ func (c *connection) onProgress(f *messages.Frame) {
 	if !ok {
 		return
 	}
-	p, ok := c.inflight[id]
-	if !ok {
+	p, ok := c.inflight[id&callMask]
+	if !ok || p.round != id>>roundShift || p.away {
 		c.late++ // clients break on progress after the answer
 		return
 	}
@@ -300,14 +336,17 @@ func (c *connection) onChildRequest(ctx *kernel.Context, f *messages.Frame) {
 		c.fail(ctx, messages.Evidence{Text: "the program echoes what it is sent; it is no MCP server"})
 		return
 	}
-	body := `"result":{}`
-	if f.Method != methodPing {
-		msg, _ := json.Marshal("metamcp does not pass " + f.Method + " on to its client") // a string always marshals
-		body = `"error":{"code":-32601,"message":` + string(msg) + `}`
-		ctx.Event("child-request", f.Method+" refused", 0)
+	if f.Method == methodPing {
+		c.reply(ctx, f.ID, `"result":{}`)
+		return
 	}
-	if c.run.link != nil {
-		c.sendInternal(ctx, responseLine(f.ID, body))
+	c.onAsk(ctx, f)
+}
+
+// reply answers a request of the child's; body is as for responseLine.
+func (c *connection) reply(ctx *kernel.Context, id json.RawMessage, body string) {
+	if c.run != nil && c.run.link != nil {
+		c.sendInternal(ctx, responseLine(id, body))
 	}
 }
 
@@ -325,8 +364,11 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	if p, ok := c.inflight[m.Call]; ok {
 		delete(c.inflight, m.Call)
 		c.handled++
+		c.over(ctx, p, "the call was cancelled")
 		c.answer(p.call, &messages.Answer{Err: cancelledError(p.call)})
-		c.sendInternal(ctx, cancelledLine(m.Call, m.Reason))
+		if !p.away {
+			c.sendInternal(ctx, cancelledLine(p.wireID(), m.Reason))
+		}
 		c.idleIfDone(ctx)
 		return
 	}
@@ -345,7 +387,7 @@ func (c *connection) request(ctx *kernel.Context, method string, params []byte, 
 	c.nextID++
 	id := c.nextID
 	c.internal[id] = handle
-	c.sendInternal(ctx, c.deps.identity.requestLine(c.hs.era, id, method, params))
+	c.sendInternal(ctx, c.deps.identity.requestLine(c.hs.era, c.spec.Asks, id, method, params))
 	return id
 }
 

@@ -31,6 +31,9 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 	}
 	timedOut := false
 	for id, p := range c.inflight {
+		if p.asking > 0 {
+			continue // its time stands still, and each question has its own
+		}
 		if p.deadline.After(now) {
 			later(p.deadline)
 			continue
@@ -39,7 +42,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 		delete(c.inflight, id)
 		c.handled++
 		c.answer(p.call, &messages.Answer{Err: c.timeoutError(p)})
-		c.sendInternal(ctx, cancelledLine(id, "timed out"))
+		c.sendInternal(ctx, cancelledLine(p.wireID(), "timed out"))
 	}
 	kept := c.waiters[:0]
 	for _, w := range c.waiters {

@@ -110,8 +110,10 @@ func (c *connection) fail(ctx *kernel.Context, ev messages.Evidence) {
 func (c *connection) takeCalls() []messages.ReturnedCall {
 	out := make([]messages.ReturnedCall, 0, len(c.inflight)+len(c.waiters))
 	for _, p := range c.inflight {
+		c.forgetAsks(c.ctx, p, "the server is gone")
 		out = append(out, messages.ReturnedCall{Call: p.call, Written: true})
 	}
+	c.asks.drop()
 	sort.Slice(out, func(i, j int) bool { return out[i].Call.ID < out[j].Call.ID })
 	for _, w := range c.waiters {
 		out = append(out, messages.ReturnedCall{Call: w})
@@ -153,7 +155,10 @@ func (c *connection) onClose(ctx *kernel.Context, m *messages.Close) {
 
 // endRun starts the ladder for the process tree, once.
 func (c *connection) endRun(ctx *kernel.Context) {
-	c.ready = false
+	if c.ready {
+		ctx.Send(c.deps.notices, &childGone{server: c.spec.Name, instance: c.instance})
+	}
+	c.ready, c.watch = false, watching{}
 	c.timer.Stop()
 	c.gen++
 	c.wake = time.Time{}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
@@ -136,6 +138,11 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	if !isObject(f.Result) {
+		if c.toolless(f.Error) {
+			l.pages = append(l.pages, []byte(`{"tools":[]}`))
+			c.endListing(ctx, "", "")
+			return
+		}
 		why := "its answer to tools/list is no result"
 		if f.Error != nil {
 			why = rpcErrorText(f.Error)
@@ -166,6 +173,16 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 		params := append([]byte(`{"cursor":`), appendString(nil, *page.Next)...)
 		c.listPage(ctx, append(params, '}'))
 	}
+}
+
+// toolless says whether a refusal of tools/list is that of a server which never
+// said that it has tools: it has none. Those that say nothing and have tools are
+// asked as all others.
+func (c *connection) toolless(refusal json.RawMessage) bool {
+	var e struct {
+		Code int64 `json:"code"`
+	}
+	return !c.hs.offers.Has(messages.OffersTools) && isRPCError(refusal) && json.Unmarshal(refusal, &e) == nil && e.Code == mcp.METHOD_NOT_FOUND
 }
 
 func (c *connection) onListDue(ctx *kernel.Context, m *listDue) {
@@ -199,7 +216,7 @@ func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) 
 		c.sys.Send(c.deps.index, &messages.Listing{
 			Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
 			Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
-			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Verdict: verdict,
+			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Offers: c.hs.offers, Verdict: verdict,
 		})
 	}
 	if l.again {

@@ -82,8 +82,10 @@ type handshake struct {
 	name     string
 	childVer string
 	instr    string
+	offers   messages.Offers
+	logs     bool              // the child takes the level of its log
+	level    messages.LogLevel // that it was told; LogNone: none yet
 	repeated bool              // the modern greeting was sent a second time
-	listen   bool              // the child announces changes of its tools by subscription
 	refused  map[string]string // what the child said to a greeting that it refused
 }
 
@@ -204,7 +206,7 @@ func (c *connection) greet(ctx *kernel.Context, method string) {
 		c.hs.era = was
 		return
 	}
-	c.request(ctx, methodInitialize, c.deps.identity.initializeParams(), c.onInitialized)
+	c.request(ctx, methodInitialize, c.deps.identity.initializeParams(c.spec.Asks), c.onInitialized)
 }
 
 func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
@@ -217,16 +219,28 @@ func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
 			Name    string `json:"name"`
 			Version string `json:"version"`
 		} `json:"serverInfo"`
-		Instructions string `json:"instructions"`
+		Instructions string          `json:"instructions"`
+		Capabilities json.RawMessage `json:"capabilities"`
 	}
 	if !isObject(f.Result) || json.Unmarshal(f.Result, &res) != nil || res.Version == "" {
 		c.greetingRefused(ctx, methodInitialize, methodDiscover, f)
 		return
 	}
 	c.hs.era, c.hs.version = messages.EraLegacy, res.Version
+	c.hs.logs = logs(res.Capabilities)
 	c.hs.name, c.hs.childVer, c.hs.instr = res.Info.Name, res.Info.Version, res.Instructions
+	c.hs.offers = messages.OffersOf(res.Capabilities)
 	c.sendInternal(ctx, notificationLine(methodInitialized, nil))
 	c.becomeReady(ctx)
+}
+
+// logs says whether capabilities are those of a server that takes the level of its
+// log.
+func logs(capabilities json.RawMessage) bool {
+	var c struct {
+		Logging json.RawMessage `json:"logging"`
+	}
+	return json.Unmarshal(capabilities, &c) == nil && isObject(c.Logging)
 }
 
 func (c *connection) onDiscovered(ctx *kernel.Context, f *messages.Frame) {
@@ -234,14 +248,10 @@ func (c *connection) onDiscovered(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	var res struct {
-		Versions     []string `json:"supportedVersions"`
-		Instructions string   `json:"instructions"`
-		Capabilities struct {
-			Tools *struct {
-				ListChanged bool `json:"listChanged"`
-			} `json:"tools"`
-		} `json:"capabilities"`
-		Meta struct {
+		Versions     []string        `json:"supportedVersions"`
+		Instructions string          `json:"instructions"`
+		Capabilities json.RawMessage `json:"capabilities"`
+		Meta         struct {
 			Info struct {
 				Name    string `json:"name"`
 				Version string `json:"version"`
@@ -254,7 +264,7 @@ func (c *connection) onDiscovered(ctx *kernel.Context, f *messages.Frame) {
 	}
 	c.hs.era, c.hs.version = messages.EraModern, mcp.LATEST_PROTOCOL_VERSION
 	c.hs.name, c.hs.childVer, c.hs.instr = res.Meta.Info.Name, res.Meta.Info.Version, res.Instructions
-	c.hs.listen = res.Capabilities.Tools != nil && res.Capabilities.Tools.ListChanged
+	c.hs.offers = messages.OffersOf(res.Capabilities)
 	c.becomeReady(ctx)
 }
 
@@ -323,11 +333,10 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 	c.ready = true
 	c.run.since = time.Now()
 	ctx.Send(c.parent, &messages.ConnectionReady{Instance: c.instance})
+	ctx.Send(c.deps.notices, &childReady{server: c.spec.Name, instance: c.instance, pid: c.self})
 	c.list(ctx)
 	c.serveWaiters(ctx)
-	if c.hs.listen {
-		c.request(ctx, methodListen, []byte(`{"notifications":{"toolsListChanged":true}}`), func(*kernel.Context, *messages.Frame) {})
-	}
+	c.listen(ctx)
 }
 
 // serveWaiters takes up those that wait, one by one, since a call may go back to
@@ -335,6 +344,9 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 func (c *connection) serveWaiters(ctx *kernel.Context) {
 	for range len(c.waiters) {
 		w := c.waiters[0]
+		if c.asker.Load() && !c.itsTurn(w) {
+			return // its turn comes with the end of what others have there
+		}
 		c.waiters = c.waiters[1:]
 		c.admit(ctx, w)
 	}

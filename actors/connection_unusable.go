@@ -68,11 +68,12 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 		handle(ctx, &messages.Frame{ID: raw, Error: append(appendString([]byte(internalError), err.Message), '}')})
 		return true
 	}
-	p, ok := c.inflight[id]
-	if !ok {
+	p, ok := c.inflight[id&callMask]
+	if !ok || p.round != id>>roundShift || p.away {
 		return false
 	}
-	delete(c.inflight, id)
+	delete(c.inflight, p.call.ID)
+	c.over(ctx, p, "the call was answered")
 	c.handled++
 	if ev != nil && supervision.InTrouble(*ev) {
 		ctx.Send(c.parent, &messages.RequestFailed{

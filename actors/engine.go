@@ -64,6 +64,11 @@ type Options struct {
 	// CallEnded is told of every call; nil: nobody is. It runs on the goroutine
 	// that answers and must not block.
 	CallEnded func(r *CallReport)
+	// CatalogChanged hears that there is a newer catalog, ListChanged that a
+	// server says so of its list of prompts or resources, or, with no list, that
+	// another child of it runs; nil: nobody does. They do not block.
+	CatalogChanged func()
+	ListChanged    func(server string, list ChildList)
 	// GaveUp is called, once, when an actor that the host cannot do without
 	// failed again and again; the host should end.
 	GaveUp func(reason any)
@@ -90,6 +95,7 @@ type Engine struct {
 	sandbox  *kernel.PID
 
 	provisioner *kernel.PID
+	notices     *kernel.PID
 
 	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
 	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
@@ -114,6 +120,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		opts.Scrub = func(err *messages.Error) *messages.Error { return err }
 	}
 	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: make(chan struct{}, maxJudges)}
+	e.view.OnChange = opts.CatalogChanged
 	e.searcher = index.NewSearcher(e.view)
 	e.trace = newTrace(e.sys, opts.ScrubText, opts.ScrubJSON)
 	e.observer.trace, e.observer.told = e.trace, opts.CallEnded
@@ -147,9 +154,10 @@ func NewEngine(opts Options) (*Engine, error) {
 		}}, opts.Settings),
 		produceSandbox:     func() kernel.Actor { return newSandbox(e, opts.Sandbox, opts.SandboxSettings) },
 		produceProvisioner: func() kernel.Actor { return newProvisioner(e, opts.Provisioner) },
+		produceNotices:     func() kernel.Actor { return newNotices(e) },
 		spawned: func(s spawned, err error) {
-			e.index, e.pool, e.sandbox, e.provisioner = s.index, s.pool, s.sandbox, s.provisioner
-			deps.index = s.index
+			e.index, e.pool, e.sandbox, e.provisioner, e.notices = s.index, s.pool, s.sandbox, s.provisioner, s.notices
+			deps.index, deps.notices = s.index, s.notices
 			ready <- err
 		},
 	}

@@ -108,6 +108,18 @@ func (e *Engine) contact(entry *supervision.Entry, meta messages.Meta, refresh b
 	e.sys.Send(entry.Breaker, &messages.Contact{Meta: meta, ID: e.contacts.Add(1), Refresh: refresh, Reply: port})
 }
 
+// Ask hands any request but tools/call to the server's breaker. Whether the child
+// has what is asked for is for the child to say. For the rest it is like
+// [Engine.Call].
+func (e *Engine) Ask(call *messages.Call) {
+	entry, ok := e.dir.Lookup(call.Server)
+	if !ok {
+		e.refuse(call, e.ServerNotFound(call.Server))
+		return
+	}
+	e.sys.Send(entry.Breaker, call)
+}
+
 // Cancel gives up a call. Unless it was answered already its port gets
 // CANCELLED, and the child is told.
 func (e *Engine) Cancel(call *messages.Call, reason string) {
@@ -230,7 +242,7 @@ func held(tool *index.Entry) bool { return tool.Review != nil && tool.Review.Hel
 // lists may have changed since the call was checked.
 func (e *Engine) vet(call *messages.Call) *messages.Error {
 	known := e.view.Load().Server(call.Server)
-	if known == nil || call.Tool == "" {
+	if known == nil || call.Tool == "" || !call.OfTool() {
 		return nil
 	}
 	tool := known.Tool(call.Tool)

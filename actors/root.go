@@ -17,6 +17,7 @@ type rootActor struct {
 	producePool        func() kernel.Actor
 	produceSandbox     func() kernel.Actor
 	produceProvisioner func() kernel.Actor
+	produceNotices     func() kernel.Actor
 	spawned            func(s spawned, err error)
 	strategy           supervision.Strategy
 	sessions           uint64
@@ -26,7 +27,7 @@ type rootActor struct {
 }
 
 // spawned are the children of the root that live as long as it does.
-type spawned struct{ index, pool, sandbox, provisioner *kernel.PID }
+type spawned struct{ index, pool, sandbox, provisioner, notices *kernel.PID }
 
 type (
 	// openSession starts the actor of a client connection; the PID comes on
@@ -67,6 +68,9 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 
 func (r *rootActor) spawn(ctx *kernel.Context) (s spawned, err error) {
 	if s.index, err = ctx.Spawn("index", r.produceIndex); err != nil {
+		return s, err
+	}
+	if s.notices, err = ctx.Spawn("notices", r.produceNotices, kernel.Inline()); err != nil {
 		return s, err
 	}
 	// A run that breaks has answered when it is stopped; its worker goes

@@ -36,12 +36,12 @@ func TestSendingIsToldAndAddsToMeta(t *testing.T) {
 	}{
 		{"nothing", messages.EraLegacy, "", ""},
 		{"legacy", messages.EraLegacy, meta, "," + meta},
-		{"nothing, modern", messages.EraModern, "", "," + string(id.modernMeta)},
-		{"modern", messages.EraModern, meta, "," + string(id.modernMeta) + "," + meta},
+		{"nothing, modern", messages.EraModern, "", "," + string(id.modernMeta) + "{}"},
+		{"modern", messages.EraModern, meta, "," + string(id.modernMeta) + "{}," + meta},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			line := append(id.callHead(nil, 7, "do"), `{}`...)
-			line = id.callTail(line, 7, tc.era, []byte(tc.meta))
+			line = id.callTail(line, 7, tail{era: tc.era, meta: []byte(tc.meta)})
 			if want := `"_meta":{"progressToken":7` + tc.want + "}}}\n"; !json.Valid(line) || !strings.HasSuffix(string(line), want) {
 				t.Errorf("the line is %s, want %s at its end", line, want)
 			}

@@ -23,7 +23,12 @@ type Session struct {
 type sessionActor struct {
 	e     *Engine
 	calls map[uint64]sessionCall // with the edge's own ports
+	asks  map[uint64]sessionAsk  // questions that are with the client, by their number
 	flush func()                 // writes what the edge holds back
+	port  messages.QuestionPort  // the session's own
+	// peer reaches the client also when the call is over that it was sent to a URL
+	// for.
+	peer messages.ClientPort
 }
 
 type (
@@ -39,7 +44,41 @@ type (
 		call   uint64
 		params json.RawMessage
 	}
+	// sessionQuestions are a child's questions on their way to the client; client
+	// is who is asked, nil: who made the call.
+	sessionQuestions struct {
+		client    messages.ClientPort
+		call      uint64
+		trace     uint64
+		questions []*messages.Question
+		withdrawn bool
+		reason    string
+	}
+	// sessionNotice is a child's notification on its way to the client.
+	sessionNotice struct {
+		client messages.ClientPort
+		call   uint64
+		method string
+		params json.RawMessage
+	}
+	// sessionAsk is one of the questions.
+	sessionAsk struct {
+		question *messages.Question
+		client   messages.ClientPort
+		trace    uint64
+	}
 )
+
+// Correlation is the request in which the child asks.
+func (q *sessionQuestions) Correlation() uint64 { return q.trace }
+
+// PayloadBytes is the size of the questions, for the trace.
+func (q *sessionQuestions) PayloadBytes() (n int) {
+	for _, one := range q.questions {
+		n += one.PayloadBytes()
+	}
+	return n
+}
 
 // OpenSession starts the actor of a client connection. Where the connection's
 // ports hold back answers with More set, flush writes them; it never blocks and
@@ -50,22 +89,25 @@ func (e *Engine) OpenSession(flush func()) (*Session, error) {
 	}
 	reply := make(chan *kernel.PID, 1)
 	var id uint64
+	s := &Session{e: e}
 	e.sys.Send(e.root, &openSession{reply: reply, produce: func(n uint64) kernel.Actor {
 		id = n
-		return &sessionActor{e: e, calls: map[uint64]sessionCall{}, flush: flush}
+		return &sessionActor{e: e, calls: map[uint64]sessionCall{}, flush: flush, port: sessionPort{s}}
 	}})
 	pid := <-reply
 	if pid == nil {
 		return nil, errors.New("the actor of the session could not be started; see the log")
 	}
 	e.sessions.Add(1)
-	return &Session{e: e, pid: pid, id: id}, nil
+	s.pid, s.id = pid, id
+	return s, nil
 }
 
 // ID is the session's number, from 1.
 func (s *Session) ID() uint64 { return s.id }
 
-// Call is [Engine.Call] for this client: answer and progress pass its actor.
+// Call is [Engine.Call] for this client, or [Engine.Ask] where it is of no tool:
+// answer and progress pass its actor.
 func (s *Session) Call(call *messages.Call) {
 	call.Session = s.id
 	own := *call
@@ -73,7 +115,14 @@ func (s *Session) Call(call *messages.Call) {
 	if call.Progress != nil {
 		own.Progress = sessionPort{s}
 	}
+	if call.Client != nil {
+		own.Client = sessionPort{s}
+	}
 	s.e.sys.Send(s.pid, &sessionCall{call, s.e.observer.began(messages.TraceRequest, call, s.pid.GetId())})
+	if !call.OfTool() {
+		s.e.Ask(&own)
+		return
+	}
 	s.e.Call(&own)
 }
 
@@ -105,6 +154,52 @@ func (p sessionPort) Progress(call uint64, params json.RawMessage) {
 	p.s.e.sys.Send(p.s.pid, &sessionProgress{call, params})
 }
 
+// Ask implements messages.ClientPort, for calls of the session.
+func (p sessionPort) Ask(call uint64, questions []*messages.Question) {
+	p.s.e.sys.Send(p.s.pid, &sessionQuestions{call: call, trace: call, questions: questions})
+}
+
+// Withdraw implements messages.ClientPort.
+func (p sessionPort) Withdraw(call uint64, questions []*messages.Question, reason string) {
+	p.s.e.sys.Send(p.s.pid, &sessionQuestions{call: call, trace: call, questions: questions, withdrawn: true, reason: reason})
+}
+
+// Notify implements messages.ClientPort.
+func (p sessionPort) Notify(call uint64, method string, params json.RawMessage) {
+	p.s.e.sys.Send(p.s.pid, &sessionNotice{call: call, method: method, params: params})
+}
+
+// Answered implements messages.QuestionPort.
+func (p sessionPort) Answered(a *messages.QuestionAnswer) { p.s.e.sys.Send(p.s.pid, a) }
+
+// Client is client by way of the session's actor, for calls that are made for a
+// request of the client and do not pass the session themselves, as those of a
+// script.
+func (s *Session) Client(client messages.ClientPort, request uint64) messages.ClientPort {
+	return sessionClient{s, client, request}
+}
+
+type sessionClient struct {
+	s       *Session
+	client  messages.ClientPort
+	request uint64
+}
+
+// Ask implements messages.ClientPort.
+func (c sessionClient) Ask(call uint64, questions []*messages.Question) {
+	c.s.e.sys.Send(c.s.pid, &sessionQuestions{client: c.client, call: call, trace: c.request, questions: questions})
+}
+
+// Withdraw implements messages.ClientPort.
+func (c sessionClient) Withdraw(call uint64, questions []*messages.Question, reason string) {
+	c.s.e.sys.Send(c.s.pid, &sessionQuestions{client: c.client, call: call, trace: c.request, questions: questions, withdrawn: true, reason: reason})
+}
+
+// Notify implements messages.ClientPort.
+func (c sessionClient) Notify(call uint64, method string, params json.RawMessage) {
+	c.s.e.sys.Send(c.s.pid, &sessionNotice{client: c.client, call: call, method: method, params: params})
+}
+
 // Receive implements kernel.Actor.
 func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
@@ -114,6 +209,9 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 		if c, ok := a.calls[m.Call]; ok {
 			delete(a.calls, m.Call)
 			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, m, ctx.Self().GetId())
+			if m.RPCError != nil && c.call.Client != nil {
+				a.peer = c.call.Client
+			}
 			c.call.Reply.Answer(m)
 		}
 	case *sessionFlush:
@@ -121,6 +219,22 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	case *sessionProgress:
 		if c, ok := a.calls[m.call]; ok {
 			c.call.Progress.Progress(m.call, m.params)
+		}
+	case *sessionQuestions:
+		a.onQuestions(m)
+	case *messages.QuestionAnswer:
+		if q, ok := a.asks[m.Question]; ok {
+			delete(a.asks, m.Question)
+			ctx.Correlate(q.trace)
+			q.question.Reply.Answered(m)
+		}
+	case *sessionNotice:
+		client := a.client(m.client, m.call)
+		if client == nil && m.method == methodElicited {
+			client = a.peer
+		}
+		if client != nil {
+			client.Notify(m.call, m.method, m.params)
 		}
 	case *messages.Cancel:
 		if c, ok := a.calls[m.Call]; ok {
@@ -135,6 +249,53 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			c.call.Reply.Answer(gone)
 		}
 		a.calls = nil
+		for _, q := range a.asks {
+			q.question.Reply.Answered(&messages.QuestionAnswer{Question: q.question.ID, Error: rpcError(rpcRefused, "the client is gone")})
+		}
+		a.asks = nil
 		a.flush() // what would have let go comes too late
 	}
+}
+
+// onQuestions puts questions on record and to the client, or takes them back.
+func (a *sessionActor) onQuestions(m *sessionQuestions) {
+	if m.withdrawn {
+		for _, q := range m.questions {
+			if open, ok := a.asks[q.ID]; ok {
+				delete(a.asks, q.ID)
+				open.client.Withdraw(m.call, []*messages.Question{q}, m.reason)
+			}
+		}
+		return
+	}
+	client := a.client(m.client, m.call)
+	if client == nil {
+		for _, q := range m.questions {
+			q.Reply.Answered(&messages.QuestionAnswer{Question: q.ID, Error: rpcError(rpcRefused, "the call is over")})
+		}
+		return
+	}
+	a.peer = client
+	if a.asks == nil {
+		a.asks = map[uint64]sessionAsk{}
+	}
+	own := make([]*messages.Question, len(m.questions))
+	for i, q := range m.questions {
+		a.asks[q.ID] = sessionAsk{q, client, m.trace}
+		mine := *q
+		mine.Reply = a.port
+		own[i] = &mine
+	}
+	client.Ask(m.call, own)
+}
+
+// client is who is asked for a call.
+func (a *sessionActor) client(client messages.ClientPort, call uint64) messages.ClientPort {
+	if client != nil {
+		return client
+	}
+	if c, ok := a.calls[call]; ok {
+		return c.call.Client
+	}
+	return nil
 }

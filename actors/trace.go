@@ -300,10 +300,10 @@ func (t *Trace) began(kind string, call *messages.Call, actor string) {
 	}
 	r := messages.TraceRecord{
 		Time: time.Now(), Kind: kind, Request: call.Trace, To: actor,
-		Server: shortName(call.Server), Tool: shortName(call.Tool), Bytes: call.PayloadBytes(),
+		Server: shortName(call.Server), Tool: shortName(call.What()), Bytes: call.PayloadBytes(),
 	}
 	if t.payloads.Load() {
-		r.Payload = call.Args
+		r.Payload = call.Payload()
 	}
 	t.put(&r)
 }
@@ -315,7 +315,7 @@ func (t *Trace) ended(kind string, report *CallReport, actor string) {
 	}
 	r := messages.TraceRecord{
 		Time: report.Started.Add(report.Took), Kind: kind, Request: report.Call.Trace, From: actor, To: actor,
-		Server: shortName(report.Call.Server), Tool: shortName(report.Call.Tool),
+		Server: shortName(report.Call.Server), Tool: shortName(report.Call.What()),
 		RanNs: report.Took.Nanoseconds(), Outcome: report.Outcome, Bytes: report.Answer.PayloadBytes(),
 	}
 	if report.Answer.Err != nil {

@@ -131,7 +131,9 @@ type (
 func (e *earOf) Frame(f *messages.Frame) {
 	f.Instance = e.run
 	if scrub := e.c.deps.scrub; scrub != nil && isForCaller(f) {
+		state := requestState(f.Result)
 		scrub(e.server, f)
+		keepState(f, state)
 	}
 	e.more = e.more || f.More
 	e.c.sys.Send(e.c.self, f)
@@ -140,8 +142,12 @@ func (e *earOf) Frame(f *messages.Frame) {
 // isForCaller says whether a frame goes to whoever made a call; the others are
 // the connection's own.
 func isForCaller(f *messages.Frame) bool {
-	if f.Method != "" {
-		return f.Method == methodProgress
+	switch f.Method {
+	case "":
+	case methodProgress, methodMessage, methodElicited, messages.MethodElicit, messages.MethodSample:
+		return true
+	default:
+		return false
 	}
 	id, ok := parseID(f.ID)
 	return ok && id < internalID

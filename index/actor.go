@@ -101,7 +101,7 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.onLoaded(m)
 		a.embedNext(ctx)
 	case *SetRules:
-		a.deps.View.p.Store(a.deps.View.Load().Ruled(m.Rules))
+		a.deps.View.store(a.deps.View.Load().Ruled(m.Rules))
 		a.embedNext(ctx)
 	case *Begin:
 		a.onBegin(ctx)
@@ -159,7 +159,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	}
 	ts := &messages.Toolset{
 		Server: m.Server, Fetched: time.Now(), Live: true, Era: m.Era, Version: m.Version, SpecHash: m.SpecHash,
-		ServerName: m.ServerName, ServerVersion: m.ServerVersion, Instructions: m.Instructions,
+		ServerName: m.ServerName, ServerVersion: m.ServerVersion, Instructions: m.Instructions, Offers: m.Offers,
 	}
 	if m.Truncated != "" {
 		a.deps.Warn("a server's tool listing was ended early", "server", m.Server, "why", m.Truncated)
@@ -192,7 +192,7 @@ func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.R
 		return
 	}
 	old := a.deps.View.Load().Server(server)
-	a.deps.View.p.Store(a.deps.View.Load().With(j.ts, labels(spec, review)))
+	a.deps.View.store(a.deps.View.Load().With(j.ts, labels(spec, review)))
 	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict})
 	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts)) {
 		a.saves[server] = j.ts
@@ -216,7 +216,7 @@ func labels(spec *messages.ServerSpec, review *messages.Review) Labels {
 // disk, so that an unchanged one costs no write.
 func sameListing(x, y *messages.Toolset) bool {
 	if len(x.Tools) != len(y.Tools) || x.Era != y.Era || x.SpecHash != y.SpecHash || x.Version != y.Version ||
-		x.ServerVersion != y.ServerVersion || x.Instructions != y.Instructions {
+		x.ServerVersion != y.ServerVersion || x.Instructions != y.Instructions || x.Offers != y.Offers {
 		return false
 	}
 	for i := range x.Tools {
@@ -252,7 +252,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 		}
 	}
 	a.specs = specs
-	a.deps.View.p.Store(cat)
+	a.deps.View.store(cat)
 	pinned := a.deps.Keeper != nil && a.pins.mode != messages.PinsOff
 	if a.deps.Cache == nil && !pinned || len(fresh) == 0 {
 		closeIfAny(m.Done)
@@ -291,7 +291,7 @@ func (a *indexActor) onLoaded(m *loaded) {
 		ts.Live = false
 		cat = cat.With(ts, labels(spec, a.review(ts)))
 	}
-	a.deps.View.p.Store(cat)
+	a.deps.View.store(cat)
 	closeIfAny(m.done)
 }
 

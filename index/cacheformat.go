@@ -50,6 +50,8 @@ type cacheBody struct {
 	ServerInfo      cacheIdentity `json:"serverInfo"`
 	Instructions    string        `json:"instructions"`
 	Skipped         int           `json:"skipped"`
+	// Offers are not in files of older versions: nothing is known then.
+	Offers messages.Offers `json:"offers"`
 }
 
 // encodeToolset writes the file of ts.
@@ -65,6 +67,7 @@ func encodeToolset(ts *messages.Toolset) ([]byte, error) {
 		ServerInfo:      cacheIdentity{ts.ServerName, ts.ServerVersion},
 		Instructions:    ts.Instructions,
 		Skipped:         ts.Skipped,
+		Offers:          ts.Offers,
 	})
 	if err != nil {
 		return nil, err
@@ -159,5 +162,6 @@ func decodeToolset(server string, data []byte) (*messages.Toolset, error) {
 		Instructions:  body.Instructions,
 		ServerName:    body.ServerInfo.Name,
 		ServerVersion: body.ServerInfo.Version,
+		Offers:        body.Offers,
 	}, nil
 }

@@ -241,7 +241,7 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 		review = a.sticky(&judging{ts: known.Toolset}, review)
 	}
 	if !sameReview(review, known.Review()) {
-		a.deps.View.p.Store(cat.With(known.Toolset, labels(spec, review)))
+		a.deps.View.store(cat.With(known.Toolset, labels(spec, review)))
 		a.embedNext(ctx)
 	}
 }
@@ -295,7 +295,7 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 	}
 	for server := range a.deps.View.Load().All() {
 		if spec := a.specs[server.Toolset.Server]; spec != nil {
-			a.deps.View.p.Store(a.deps.View.Load().With(server.Toolset, labels(spec, nil)))
+			a.deps.View.store(a.deps.View.Load().With(server.Toolset, labels(spec, nil)))
 		}
 	}
 	a.embedNext(ctx)

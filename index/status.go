@@ -16,6 +16,9 @@ type View struct {
 	background *background
 	// holding says that tools are closed until what they say is accepted.
 	holding atomic.Bool
+	// OnChange, where not nil, hears that there is a newer catalog. It is set
+	// before the actor runs, which calls it, and does not block.
+	OnChange func()
 	// generation counts the moments at which tools got vectors.
 	generation atomic.Uint64
 }
@@ -26,6 +29,14 @@ func (v *View) Load() *Catalog {
 		return c
 	}
 	return &Catalog{}
+}
+
+// store makes cat the newest catalog.
+func (v *View) store(cat *Catalog) {
+	v.p.Store(cat)
+	if v.OnChange != nil {
+		v.OnChange()
+	}
 }
 
 // Holding says whether tools with another definition than the accepted one are

@@ -46,12 +46,13 @@ type Call struct {
 	Meta
 	ID     uint64 // unique in this host
 	Server string
-	// Method is "tools/call" or another request method of the child.
+	// Method is "" or "tools/call", or another request method of the child.
 	Method string
 	// Tool and Args are set for tools/call: Args is one valid JSON object.
 	Tool string
 	Args json.RawMessage
-	// Params is set for every other method: one valid JSON object, or nil.
+	// Params is set for every other method: one valid JSON object without _meta,
+	// or nil.
 	Params json.RawMessage
 
 	Timeout    time.Duration // 0: the server's
@@ -63,8 +64,39 @@ type Call struct {
 	Cancelled *atomic.Bool // set once the caller has given up; nothing is sent or repeated afterwards
 	Reply     ReplyPort
 	Progress  ProgressPort // nil: nobody listens
+	// Client reaches who can be asked while the call lasts; nil: nobody can. Can
+	// is what it can be asked for, and Log what it wants of the child's log.
+	Client ClientPort
+	Can    ClientCan
+	Log    LogLevel
+	// TakesInput says that the caller takes a result that asks for input as the
+	// answer, and calls again with it; a child that speaks the older protocol
+	// still asks through Client.
+	TakesInput bool
+	// Input is that of such a further call; nil: this is none.
+	Input *Input
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
+}
+
+// OfTool says whether it is a tools/call.
+func (c *Call) OfTool() bool { return c.Method == "" || c.Method == "tools/call" }
+
+// What names what is asked for in logs: the tool, or the method of a request that
+// is of none.
+func (c *Call) What() string {
+	if c.OfTool() {
+		return c.Tool
+	}
+	return c.Method
+}
+
+// Payload is what the child gets beside the name of the tool.
+func (c *Call) Payload() json.RawMessage {
+	if c.OfTool() {
+		return c.Args
+	}
+	return c.Params
 }
 
 // SendPort hears when a call goes to a child, and may add to its _meta.
@@ -104,6 +136,9 @@ type Answer struct {
 	RPCError json.RawMessage
 	// Err is our own failure to get either of them.
 	Err *Error
+	// NeedsInput says that Result asks for input, where the call said that its
+	// caller takes such a result.
+	NeedsInput bool
 	// Redacted says how many secrets of which kind were taken out of Result or
 	// RPCError, which otherwise are the child's byte for byte; nil: none. It is
 	// not changed.
@@ -138,6 +173,9 @@ type Frame struct {
 	Result   json.RawMessage
 	Error    json.RawMessage
 	Size     int // bytes of the whole line
+	// Related is the id of the request in whose answer's stream it came, where
+	// the transport tells.
+	Related json.RawMessage
 	// Redacted is that of the [Answer] which the frame becomes.
 	Redacted map[string]int
 	// More says that another message was read together with this one, so that

@@ -54,6 +54,8 @@ type Toolset struct {
 	SpecHash string
 	// Instructions is what the child said of itself, or "".
 	Instructions string
+	// Offers is what the child said that it has.
+	Offers Offers
 	// ServerName and ServerVersion are the child's own identity.
 	ServerName    string
 	ServerVersion string

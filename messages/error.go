@@ -22,6 +22,9 @@ const (
 	CodeShuttingDown     Code = "SHUTTING_DOWN"
 	CodeSandbox          Code = "SANDBOX_ERROR"
 	CodeProvisionDenied  Code = "PROVISION_DENIED"
+	CodeResourceNotFound Code = "RESOURCE_NOT_FOUND"
+	CodePromptNotFound   Code = "PROMPT_NOT_FOUND"
+	CodeTaskNotFound     Code = "TASK_NOT_FOUND"
 )
 
 // Class says which part of the world failed. It decides whether a breaker

@@ -78,7 +78,13 @@ type (
 		Instance uint64
 		Handled  uint64
 		Answered uint64
+		// Keep says that somebody is subscribed to what the child has: it is
+		// ended for its place only when no other can be.
+		Keep bool
 	}
+	// ConnectionFree says that nobody is subscribed any more to what an idle
+	// connection's child has.
+	ConnectionFree struct{ Instance uint64 }
 	// ConnectionFailed says that the child is lost and its process tree is
 	// being ended; CallReturned for each unanswered call comes before it.
 	ConnectionFailed struct {
@@ -148,6 +154,7 @@ type Listing struct {
 	ServerName    string
 	ServerVersion string
 	Instructions  string
+	Offers        Offers
 	// Verdict is the number under which the connection wants to hear that the
 	// listing was compared with what was accepted; 0: it does not.
 	Verdict uint64

@@ -77,6 +77,9 @@ type ServerSpec struct {
 	// secrets that are in it.
 	Unscrubbed bool
 
+	// Asks is what the server may ask clients for.
+	Asks ClientCan
+
 	// Filled are the host's variables that ${NAME} in the entry named, with
 	// what they hold: many of them are secrets. Those of ${secret:NAME} have
 	// that prefix. It is also there where Err is.

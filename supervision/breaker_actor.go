@@ -97,6 +97,7 @@ type instance struct {
 	listing    bool // its tools are on their way to the catalog
 	squeezed   bool // the system refused its start once already
 	ended      bool // it failed and has nothing left
+	keep       bool // somebody is subscribed to what it has
 	// noRoom is why the system refused its start, while it waits for another
 	// connection's end.
 	noRoom *messages.Error
@@ -142,6 +143,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onCall(ctx, m)
 	case *messages.ConnectionIdle:
 		b.onIdle(ctx, m)
+	case *messages.ConnectionFree:
+		b.onFree(ctx, m)
 	case *messages.Cancel:
 		b.onCancel(ctx, m)
 	case *messages.Contact:
@@ -228,22 +231,44 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 		}
 	}
 	b.recovered(ctx, in, m.Answered)
+	in.keep = m.Keep
 	in.phase = phaseIdle
 	b.idle = append(b.idle, in)
 	b.entry.active.Store(b.anyBusy())
 	switch {
 	case in.retire || b.leaving != nil:
 		b.close(ctx, in, "no longer wanted", nil)
-	case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0:
+	case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0 && !m.Keep:
 		b.close(ctx, in, "ephemeral and idle", nil)
 	default:
-		if b.ephemeral() {
+		if b.ephemeral() && !m.Keep {
 			ctx.After(ephemeralGrace, &ephemeralDue{in.n})
 		}
-		ctx.Send(b.pool, &messages.Unused{
-			Lease: in.lease, KeepAlive: b.spec.Lifecycle == messages.LifecycleKeepAlive, IdleTimeout: b.spec.IdleTimeout,
-		})
+		b.unused(ctx, in)
 	}
+}
+
+// unused tells the pool that an instance is idle.
+func (b *breakerActor) unused(ctx *kernel.Context, in *instance) {
+	m := &messages.Unused{Lease: in.lease, KeepAlive: b.spec.Lifecycle == messages.LifecycleKeepAlive, IdleTimeout: b.spec.IdleTimeout}
+	if in.keep {
+		m.KeepAlive, m.IdleTimeout = true, 0
+	}
+	ctx.Send(b.pool, m)
+}
+
+// onFree lets an idle instance go that was kept for its subscriptions.
+func (b *breakerActor) onFree(ctx *kernel.Context, m *messages.ConnectionFree) {
+	in := b.instances[m.Instance]
+	if in == nil || in.phase != phaseIdle || !in.keep {
+		return
+	}
+	in.keep = false
+	ctx.Send(b.pool, &messages.Used{Lease: in.lease})
+	if b.ephemeral() {
+		ctx.After(ephemeralGrace, &ephemeralDue{in.n})
+	}
+	b.unused(ctx, in)
 }
 
 func (b *breakerActor) ephemeral() bool { return b.spec.Lifecycle == messages.LifecycleEphemeral }
@@ -251,7 +276,7 @@ func (b *breakerActor) ephemeral() bool { return b.spec.Lifecycle == messages.Li
 // onEphemeralDue ends an ephemeral instance that listed its tools and that
 // nobody called.
 func (b *breakerActor) onEphemeralDue(ctx *kernel.Context, m *ephemeralDue) {
-	if in := b.instances[m.instance]; in != nil && in.phase == phaseIdle && b.ephemeral() {
+	if in := b.instances[m.instance]; in != nil && in.phase == phaseIdle && b.ephemeral() && !in.keep {
 		b.close(ctx, in, "ephemeral and idle", nil)
 	}
 }

@@ -104,7 +104,7 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	in.listing = false
 	b.cataloged = m.Err == nil
 	b.answerContacts(m.Err)
-	if in.phase == phaseIdle && b.ephemeral() && in.dispatched > 0 {
+	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.dispatched > 0 {
 		b.close(ctx, in, "ephemeral and idle", nil)
 	}
 }

@@ -105,12 +105,16 @@ type Settings struct {
 	// ProvisionClients are patterns of client names; empty: all.
 	ProvisionClients []string
 	Execute          ExecuteSettings
-	// Expose are patterns of child tools that clients see beside the four.
-	Expose    []string
-	Audit     AuditSettings
-	Telemetry TelemetrySettings
-	Scrub     bool
-	Skills    bool // mcp_discover finds them
+	// Expose holds "tools", "prompts" and "resources", each at most once: what of
+	// the servers clients list themselves.
+	Expose       []string
+	ExposePrefix string // "server" or "none"
+	ExposeOnly   bool   // without the four tools; only with tools in Expose
+	HTTP         HTTPSettings
+	Audit        AuditSettings
+	Telemetry    TelemetrySettings
+	Scrub        bool
+	Skills       bool // mcp_discover finds them
 	// StateDir is an absolute path, or "" where no home folder is known and
 	// nothing can be kept.
 	StateDir string
@@ -165,6 +169,19 @@ type ExecuteSettings struct {
 type AuditSettings struct {
 	File      string // absolute path; "" where it is off
 	PlainArgs bool   // arguments are written as they are, not hashed
+}
+
+// HTTPSettings shape the front over HTTP, where there is one.
+type HTTPSettings struct {
+	Hosts, Origins            []string
+	TLSCert, TLSKey, ClientCA string // absolute paths; "": none
+	MaxBodyKB                 int
+	MaxSessions               int
+	MaxSessionsEach           int // of one principal
+	MaxRate                   int // requests of one client a second
+	MaxConcurrent             int // requests of one client
+	IdleTimeout               time.Duration
+	KeepAlive                 time.Duration
 }
 
 // TelemetrySettings shape what the host tells monitoring. What is exported by

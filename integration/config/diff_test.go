@@ -66,6 +66,8 @@ func TestSameSpecLooksAtEveryField(t *testing.T) {
 			field.Set(reflect.ValueOf([]string{"x"}))
 		case reflect.Map:
 			field.Set(reflect.ValueOf(map[string]string{"x": "y"}))
+		case reflect.Struct:
+			field.Set(reflect.ValueOf(messages.ClientCan{Roots: true}))
 		case reflect.Pointer:
 			field.Set(reflect.New(field.Type().Elem()))
 		default:

@@ -41,6 +41,7 @@ type entry struct {
 	where     *hujson.Value  // the value of type or transportType
 	maxAt     *hujson.Value  // the value of maxTimeoutMs
 	alias     *time.Duration // Claude's timeout
+	roots     bool           // may be asked for
 	given     uint64         // a bit for each member of entryTable that is there
 }
 
@@ -127,6 +128,10 @@ func (e *entry) member(name string, v *hujson.Value) {
 		if on, ok := e.boolean(e.doc, name, v); ok {
 			s.Unscrubbed = !on
 		}
+	case "ask":
+		e.ask(v)
+	case "roots":
+		e.roots, _ = e.boolean(e.doc, name, v)
 	case "timeoutMs":
 		e.millis(name, v, &s.Timeout)
 	case "timeout":
@@ -209,6 +214,10 @@ func (e *entry) complete(at *hujson.Value) {
 		e.own = e.env.unique(e.own)
 		s.Env = e.env.child(e.own, e.more)
 	}
+	if !e.has("ask") {
+		s.Asks = defaultAsks()
+	}
+	s.Asks.Roots = e.roots
 	s.Hash = specHash(s, e.own, e.more, e.oauth)
 }
 

@@ -57,6 +57,10 @@ var entryTable = []EntryKey{
 	{Name: "maxInstances", Type: "integer", Default: "1", Min: 1, Max: maxInstances, Doc: "Connections that the server may have at once."},
 	{Name: "retry", Type: "safe, always or never", Default: "safe", Doc: "When a call that was lost in a crash is sent once more.", schema: stringSchema("enum", []any{"safe", "always", "never"})},
 	{Name: "scrub", Type: "boolean", Default: "true", Doc: "Remove secrets from what the server answers; metamcp.scrub must be on.", schema: map[string]any{"type": "boolean"}},
+	{Name: "ask", Type: "boolean or array of form, url and sampling", Default: "true", Doc: "What the server may ask the client for while a call lasts: elicitation by form or url, and sampling; see PROTOCOL.md.",
+		schema: map[string]any{"oneOf": []any{map[string]any{"type": "boolean"}, map[string]any{"type": "array", "items": map[string]any{"enum": []any{"form", "url", "sampling"}}}}}},
+	{Name: "roots", Type: "boolean", Default: "false", Doc: "The server may ask for the client's folders too. One process serves all clients, so what it makes of them holds for all.",
+		schema: map[string]any{"type": "boolean"}},
 	{Name: "description", Type: "string", Doc: "One line for mcp_discover.", schema: stringSchema()},
 	{Name: "tags", Type: "array of strings", Doc: "Words of yours, shown with the tools.", schema: schemaStrings},
 }

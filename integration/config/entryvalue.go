@@ -29,6 +29,38 @@ func (e *entry) millis(name string, v *hujson.Value, to *time.Duration) bool {
 	return ok
 }
 
+// defaultAsks is what a server may ask clients for where its entry does not say.
+func defaultAsks() messages.ClientCan {
+	return messages.ClientCan{Form: true, URL: true, Sampling: true, SamplingTools: true, SamplingContext: true}
+}
+
+// ask reads what the server may ask clients for, roots apart.
+func (e *entry) ask(v *hujson.Value) {
+	asks, all := &e.spec.Asks, defaultAsks()
+	switch v.Value.Kind() {
+	case 't':
+		*asks = all
+	case 'f':
+	case '[':
+		for _, kind := range e.stringList(e.doc, "ask", v, e.ex) {
+			switch kind {
+			case "form":
+				asks.Form = true
+			case "url":
+				asks.URL = true
+			case "sampling":
+				asks.Sampling, asks.SamplingTools, asks.SamplingContext = true, true, true
+			default:
+				e.bad(e.doc, v, suggestion(kind, askKinds), "ask: expected form, url and sampling, found %s", quote(kind))
+			}
+		}
+	default:
+		e.mismatch(e.doc, "ask", v, "a boolean or an array of form, url and sampling")
+	}
+}
+
+var askKinds = []string{"form", "url", "sampling"}
+
 func (e *entry) inherit(v *hujson.Value) {
 	switch v.Value.Kind() {
 	case 't':

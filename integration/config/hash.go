@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -43,6 +44,9 @@ func specHash(s *messages.ServerSpec, own []pair, more inherit, oauth json.RawMe
 		}
 	}
 	field(string(oauth))
+	if s.Asks != defaultAsks() { // a child is told when it starts
+		field(fmt.Sprintf("asks %+v", s.Asks))
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }

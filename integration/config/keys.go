@@ -38,8 +38,6 @@ type Key struct {
 	Enum     []string
 	// Restart says that a change takes effect only in a new host.
 	Restart bool
-	// Planned says that nothing uses the setting yet; whoever sets it is told.
-	Planned bool
 	Doc     string
 
 	ref func(*Settings) any
@@ -124,8 +122,37 @@ var keyTable = []Key{
 	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,
 		Doc: "Scripts of mcp_execute that run at once, each in a process of its own; others wait for their turn.", ref: func(s *Settings) any { return &s.Execute.MaxConcurrent }},
 
-	{Path: "expose", Flag: "expose", Type: TypeList,
-		Doc: "Patterns of child tools that clients see in tools/list beside the four.", ref: func(s *Settings) any { return &s.Expose }},
+	{Path: "http.allowedHosts", Flag: "http-allowed-hosts", Type: TypeList, Restart: true,
+		Doc: "Names, beside addresses and localhost, by which clients may call a host of serve --http, such as that of a proxy before it.", ref: func(s *Settings) any { return &s.HTTP.Hosts }},
+	{Path: "http.allowedOrigins", Flag: "http-allowed-origins", Type: TypeList, Restart: true,
+		Doc: "Origins of web pages that may talk to it, such as https://example.com; pages of all others are refused.", ref: func(s *Settings) any { return &s.HTTP.Origins }},
+	{Path: "http.tlsCert", Flag: "http-tls-cert", Type: TypePath, Restart: true,
+		Doc: "PEM file with its certificate and those that it needs; with http.tlsKey it speaks HTTPS.", ref: func(s *Settings) any { return &s.HTTP.TLSCert }},
+	{Path: "http.tlsKey", Flag: "http-tls-key", Type: TypePath, Restart: true,
+		Doc: "PEM file with the key of that certificate.", ref: func(s *Settings) any { return &s.HTTP.TLSKey }},
+	{Path: "http.clientCa", Flag: "http-client-ca", Type: TypePath, Restart: true,
+		Doc: "PEM file with the authorities whose certificates its clients must have.", ref: func(s *Settings) any { return &s.HTTP.ClientCA }},
+	{Path: "http.maxBodyKb", Flag: "http-max-body", Type: TypeInt, Default: "16384", Min: 1, Max: 1 << 20, Restart: true,
+		Doc: "Size of one message to it in KiB at most.", ref: func(s *Settings) any { return &s.HTTP.MaxBodyKB }},
+	{Path: "http.maxSessions", Flag: "http-max-sessions", Type: TypeInt, Default: "2000", Min: 1, Max: 1_000_000, Restart: true,
+		Doc: "Clients that it serves at once.", ref: func(s *Settings) any { return &s.HTTP.MaxSessions }},
+	{Path: "http.maxSessionsPerClient", Flag: "http-max-sessions-each", Type: TypeInt, Default: "1000", Min: 1, Max: 1_000_000, Restart: true,
+		Doc: "How many of them may have one token or certificate, or none.", ref: func(s *Settings) any { return &s.HTTP.MaxSessionsEach }},
+	{Path: "http.maxRequestsPerSecond", Flag: "http-max-rate", Type: TypeInt, Default: "500", Min: 1, Max: 1_000_000, Restart: true,
+		Doc: "Requests of one client a second, in the mean; up to twice as many come at once.", ref: func(s *Settings) any { return &s.HTTP.MaxRate }},
+	{Path: "http.maxConcurrent", Flag: "http-concurrent", Type: TypeInt, Default: "256", Min: 1, Max: 100_000, Restart: true,
+		Doc: "Requests of one client that may be open at once.", ref: func(s *Settings) any { return &s.HTTP.MaxConcurrent }},
+	{Path: "http.idleTimeoutMs", Flag: "http-idle-timeout", Type: TypeMillis, Default: "1800000", Min: 1000, Max: week, Restart: true,
+		Doc: "How long a session lives of which no request and no stream is open.", ref: func(s *Settings) any { return &s.HTTP.IdleTimeout }},
+	{Path: "http.keepAliveMs", Flag: "http-keep-alive", Type: TypeMillis, Default: "15000", Min: 100, Max: day, Restart: true,
+		Doc: "After how much silence a stream gets a comment, so that nobody between takes it for dead.", ref: func(s *Settings) any { return &s.HTTP.KeepAlive }},
+
+	{Path: "expose", Flag: "expose", Type: TypeList, Enum: exposable, Restart: true,
+		Doc: "What of the servers clients list themselves, beside the four tools: tools, prompts, resources.", ref: func(s *Settings) any { return &s.Expose }},
+	{Path: "exposePrefix", Flag: "expose-prefix", Type: TypeEnum, Enum: []string{"server", "none"}, Default: "server", Restart: true,
+		Doc: "How exposed tools and prompts are called: SERVER__NAME, or as their server calls them where no other has the name.", ref: func(s *Settings) any { return &s.ExposePrefix }},
+	{Path: "exposeOnly", Flag: "expose-only", Type: TypeBool, Default: "false", Restart: true,
+		Doc: "Leave the four tools out of tools/list; it needs expose with tools.", ref: func(s *Settings) any { return &s.ExposeOnly }},
 	{Path: "audit.file", Flag: "audit-file", Type: TypePath, Restart: true,
 		Doc: "The audit log; empty: audit.jsonl in stateDir, \"off\": none.", ref: func(s *Settings) any { return &s.Audit.File }},
 	{Path: "audit.plainArgs", Flag: "audit-plain-args", Type: TypeBool, Default: "false", Restart: true,
@@ -155,9 +182,6 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 	for i := range keyTable {
 		k := &keyTable[i]
 		k.Env = envName(k.Path)
-		if k.Planned = planned(k.Path); k.Planned {
-			k.Doc += " Checked, but not used by this version yet."
-		}
 		index[k.Path] = k
 		group, leaf, nested := strings.Cut(k.Path, ".")
 		if !nested {
@@ -171,11 +195,6 @@ var keyIndex, keyGroups = func() (map[string]*Key, map[string][]string) {
 	}
 	return index, groups
 }()
-
-// planned says whether a setting belongs to a part that is not built yet.
-func planned(path string) bool {
-	return strings.HasPrefix(path, "expose")
-}
 
 // envName turns "pool.idleTimeoutMs" into "METAMCP_POOL_IDLE_TIMEOUT_MS".
 func envName(path string) string {
@@ -215,6 +234,9 @@ func (k *Key) Range() string {
 	case TypePath:
 		return "a path"
 	case TypeList:
+		if k.Enum != nil {
+			return "a list of " + strings.Join(k.Enum, ", ")
+		}
 		return "a list of strings"
 	case TypeRules:
 		return "an array of tool rules"

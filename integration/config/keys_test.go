@@ -26,9 +26,13 @@ func TestDefaults(t *testing.T) {
 		Search:          SearchSettings{Ranking: "hybrid", Embedder: "auto", KeyVariable: "OPENAI_API_KEY", Limit: 20, BudgetTokens: 4000},
 		DiscoverTimeout: 10 * time.Second, DrainTimeout: 5 * time.Second,
 		Catalog: CatalogSettings{TTL: time.Hour, Cleanup: 5 * time.Minute}, CacheEnabled: true,
-		RegistryURL: "https://registry.modelcontextprotocol.io", Pins: "warn", Scrub: true, Skills: true, StateDir: "~/.metamcp", AutoProvision: true,
+		RegistryURL: "https://registry.modelcontextprotocol.io", ExposePrefix: "server", Pins: "warn", Scrub: true, Skills: true, StateDir: "~/.metamcp", AutoProvision: true,
 		Telemetry: TelemetrySettings{ToolLimit: 200},
-		Execute:   ExecuteSettings{Timeout: 2 * time.Minute, MemoryMB: 64, MaxCalls: 1000, CodeKB: 50, OutputMB: 10, MaxConcurrent: 8},
+		HTTP: HTTPSettings{
+			MaxBodyKB: 16384, MaxSessions: 2000, MaxSessionsEach: 1000, MaxRate: 500, MaxConcurrent: 256,
+			IdleTimeout: 30 * time.Minute, KeepAlive: 15 * time.Second,
+		},
+		Execute: ExecuteSettings{Timeout: 2 * time.Minute, MemoryMB: 64, MaxCalls: 1000, CodeKB: 50, OutputMB: 10, MaxConcurrent: 8},
 	}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("defaults are\n%+v\nwant\n%+v", got, want)
@@ -139,7 +143,7 @@ func TestSet(t *testing.T) {
 }
 
 func TestPrecedence(t *testing.T) {
-	w := newWorld(t, "METAMCP_POOL_POOL_SIZE=3", "METAMCP_POOL_MAX_WAITERS=4", "METAMCP_POOL_COOLDOWN_MS=", "METAMCP_TRACE=on", "METAMCP_EXPOSE=a,b")
+	w := newWorld(t, "METAMCP_POOL_POOL_SIZE=3", "METAMCP_POOL_MAX_WAITERS=4", "METAMCP_POOL_COOLDOWN_MS=", "METAMCP_TRACE=on", "METAMCP_EXPOSE=tools,prompts,tools")
 	fs := pflag.NewFlagSet("t", pflag.ContinueOnError)
 	w.overlay = RegisterFlags(fs)
 	if err := fs.Parse([]string{"--max-connections", "2", "--idle-timeout=5m", "--scrub=false", "--cache"}); err != nil {

@@ -121,6 +121,10 @@ func (k *Key) schema() schemaObject {
 		s["type"], s["enum"] = "string", k.Enum
 	case TypeList:
 		s["oneOf"] = []any{schemaObject{"type": "string"}, schemaStrings}
+		if k.Enum != nil {
+			one := schemaObject{"type": "string", "enum": k.Enum}
+			s["oneOf"] = []any{one, schemaObject{"type": "array", "items": one}}
+		}
 	case TypeRules:
 		s["type"], s["items"] = "array", schemaObject{"$ref": "#/$defs/toolRule"}
 	case TypeTrace:

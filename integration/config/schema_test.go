@@ -71,7 +71,7 @@ func TestSchemaAgreesWithLoad(t *testing.T) {
 		`{}`, `{"inputs": [1], "$schema": "x"}`,
 		`{"mcpServers": {"a": {"command": "x", "args": ["y"], "env": {"A": "b"}, "inheritEnv": ["A_*"], "lifecycle": "keep-alive", "alwaysAllow": []}}}`,
 		`{"servers": {"a": {"type": "streamable-http", "url": "https://x.example", "headers": {"A": "b"}, "oauth": {"x": 1}, "lifecycle": {"mode": "ephemeral"}}}}`,
-		`{"metamcp": {"pool": {"poolSize": 1}, "trace": true, "expose": "a", "toolRules": [{"pattern": "a"}, {"pattern": ["b"], "enabled": true, "server": "s", "tags": ["t"]}]}}`,
+		`{"metamcp": {"pool": {"poolSize": 1}, "trace": true, "expose": "tools", "toolRules": [{"pattern": "a"}, {"pattern": ["b"], "enabled": true, "server": "s", "tags": ["t"]}]}}`,
 	}
 	for _, text := range good {
 		if err := valid(t, s, text); err != nil {

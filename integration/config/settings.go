@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 )
@@ -67,9 +69,6 @@ func (r *settingsReader) group(prefix string, obj *hujson.Object) {
 // key reads one setting; where that fails the setting stays as it was.
 func (r *settingsReader) key(k *Key, v *hujson.Value) {
 	path, before := "metamcp."+k.Path, len(r.problems)
-	if k.Planned {
-		r.warn(v, "", "%s is checked, but this version does not use it yet", path)
-	}
 	var err error
 	switch k.Type {
 	case TypeInt, TypeMillis:
@@ -153,5 +152,30 @@ func (s *Settings) resolve(home, cwd string) []Problem {
 		})
 		s.Pool.MinPoolSize = s.Pool.PoolSize
 	}
+	return append(problems, s.resolveExpose()...)
+}
+
+// resolveExpose leaves only what there is to be exposed.
+func (s *Settings) resolveExpose() (problems []Problem) {
+	var kept []string
+	for _, what := range s.Expose {
+		switch {
+		case !slices.Contains(exposable, what):
+			problems = append(problems, Problem{
+				Message: fmt.Sprintf("expose: expected %s, found %q", strings.Join(exposable, ", "), shorten(what)),
+				Hint:    "toolRules say which tools there are; this one is left out",
+			})
+		case !slices.Contains(kept, what):
+			kept = append(kept, what)
+		}
+	}
+	s.Expose = kept
+	if s.ExposeOnly && !slices.Contains(kept, "tools") {
+		problems = append(problems, Problem{Message: "exposeOnly needs expose with tools: clients would see no tool at all", Hint: "the four tools stay"})
+		s.ExposeOnly = false
+	}
 	return problems
 }
+
+// exposable is what clients can list of the servers themselves.
+var exposable = []string{"tools", "prompts", "resources"}

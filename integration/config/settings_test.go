@@ -54,12 +54,12 @@ func TestSettingsWarnings(t *testing.T) {
 
 func TestSettingsResolve(t *testing.T) {
 	w := newWorld(t, "D=sub")
-	cfg := w.load(`{"metamcp": {"stateDir": "${D}/state", "audit": {"file": "~/a.jsonl"}, "trust": {"file": "/t.json"}, "trace": "t.jsonl", "toolRules": [{"pattern": "/a${2}/"}], "expose": ["/b${3}/"],
+	cfg := w.load(`{"metamcp": {"stateDir": "${D}/state", "audit": {"file": "~/a.jsonl"}, "trace": "t.jsonl", "toolRules": [{"pattern": "/a${2}/"}], "trust": {"file": "/t.json", "autoProvisionClients": ["/b${3}/"]},
 		"pool": {"poolSize": 2, "minPoolSize": 3, "idleTimeoutMs": null}}}`)
 	s := cfg.Settings
 	if s.StateDir != filepath.Join(w.cwd, "sub", "state") || s.Audit.File != filepath.Join(w.home, "a.jsonl") || s.TrustFile != "/t.json" ||
 		s.Trace != filepath.Join(w.cwd, "t.jsonl") || s.Pool.MinPoolSize != 2 || s.Pool.IdleTimeout != 5*time.Minute ||
-		s.ToolRules[0].Pattern[0] != "/a${2}/" || s.Expose[0] != "/b${3}/" {
+		s.ToolRules[0].Pattern[0] != "/a${2}/" || s.ProvisionClients[0] != "/b${3}/" {
 		t.Errorf("settings are %+v", s)
 	}
 	contains(t, texts(cfg.Problems), "pool.minPoolSize (3) is more than pool.poolSize (2)")
@@ -68,6 +68,13 @@ func TestSettingsResolve(t *testing.T) {
 	if cfg.Settings.Audit.File != "" || cfg.Settings.Trace != "" {
 		t.Errorf("settings are %+v", cfg.Settings)
 	}
+
+	cfg = w.load(`{"metamcp": {"expose": ["resources", "toools", "resources"], "exposeOnly": true}}`)
+	if s := cfg.Settings; len(s.Expose) != 1 || s.Expose[0] != "resources" || s.ExposeOnly || s.ExposePrefix != "server" {
+		t.Errorf("settings are %+v", s)
+	}
+	contains(t, texts(cfg.Problems), `expose: expected tools, prompts, resources, found "toools"`)
+	contains(t, texts(cfg.Problems), "exposeOnly needs expose with tools")
 
 	homeless := DefaultSettings()
 	if problems := homeless.resolve("", "/w"); len(problems) != 1 || homeless.StateDir != "" || homeless.Audit.File != "" {

@@ -78,6 +78,16 @@ type Options struct {
 	// HiddenText adds a tool whose texts hold what a person does not see.
 	HiddenText bool
 
+	// Content adds resources, a template, prompts, completion, and the tools that
+	// change them. Resources is how many there are beyond a few; with SameURIs they
+	// are called as those of any other server with it; LongURI adds one whose URI
+	// has a megabyte; EndlessCursors gives each page of the list another one.
+	Content        bool
+	Resources      int
+	SameURIs       bool
+	LongURI        bool
+	EndlessCursors bool
+
 	// ToolsFile is a JSON object of definitions by the tool's name, read at each
 	// tools/list where it is there: they are listed in the place of the own ones,
 	// further ones at the end, and with null in their place tools are not listed.
@@ -155,6 +165,11 @@ func (o *Options) register(fs *flag.FlagSet) {
 	fs.IntVar(&o.Tools, "tools", 0, "generated tools beyond the built-in ones")
 	fs.BoolVar(&o.OddTools, "odd-tools", false, "list some definitions that strict readers stumble over")
 	fs.BoolVar(&o.HiddenText, "hidden-text", false, "list a tool whose texts hold invisible characters")
+	fs.BoolVar(&o.Content, "content", false, "have resources, prompts and completion")
+	fs.IntVar(&o.Resources, "resources", 0, "with --content: generated resources beyond the built-in ones")
+	fs.BoolVar(&o.SameURIs, "same-uris", false, "with --content: call resources as every server with this flag does")
+	fs.BoolVar(&o.LongURI, "long-uri", false, "with --content: list a resource whose URI has a megabyte")
+	fs.BoolVar(&o.EndlessCursors, "endless-cursors", false, "with --content: have always one more page of resources")
 	fs.StringVar(&o.ToolsFile, "tools-file", "", "list the definitions of this JSON file, {NAME: DEFINITION or null}, in the place of the own ones")
 	fs.StringVar(&o.CallsFile, "calls-file", "", "append one line per executed call to this file")
 	fs.StringVar(&o.CancelsFile, "cancels-file", "", "append one line per cancelled call to this file")
@@ -174,6 +189,9 @@ func (o *Options) check() error {
 	}
 	if o.Tools < 0 || o.Tools > maxExtraTools {
 		return fmt.Errorf("--tools must be between 0 and %d, not %d", maxExtraTools, o.Tools)
+	}
+	if o.Resources < 0 || o.Resources > maxExtraTools {
+		return fmt.Errorf("--resources must be between 0 and %d, not %d", maxExtraTools, o.Resources)
 	}
 	if o.PageSize < 0 || o.StderrLines < 0 || o.StartDelay < 0 {
 		return errors.New("--page-size, --stderr-lines and --start-delay must not be negative")

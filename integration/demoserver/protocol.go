@@ -30,6 +30,7 @@ const (
 type meta struct {
 	Version       string          `json:"io.modelcontextprotocol/protocolVersion"`
 	ProgressToken json.RawMessage `json:"progressToken"`
+	LogLevel      string          `json:"io.modelcontextprotocol/logLevel"`
 }
 
 func requestMeta(params json.RawMessage) meta {
@@ -74,6 +75,18 @@ func (s *server) request(ctx context.Context, m message) error {
 	case "subscriptions/listen":
 		if modern {
 			return s.listen(m)
+		}
+	case "resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
+		"prompts/list", "prompts/get", "completion/complete":
+		if s.opts.Content {
+			return s.contentOf(m, modern)
+		}
+	case "logging/setLevel":
+		if !modern {
+			var p struct{ Level string }
+			_ = json.Unmarshal(m.Params, &p) // no level is none
+			s.level = p.Level
+			return s.out.result(m.ID, json.RawMessage("{}"))
 		}
 	case "ping":
 		if !modern {
@@ -126,7 +139,12 @@ func (s *server) identity() json.RawMessage {
 	return object("name", s.opts.Name, "version", serverVersion)
 }
 
-const capabilities = `{"tools":{"listChanged":true}}`
+func (s *server) capabilities() json.RawMessage {
+	if s.opts.Content {
+		return json.RawMessage(`{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`)
+	}
+	return json.RawMessage(`{"tools":{"listChanged":true},"logging":{}}`)
+}
 
 func (s *server) initialize(params json.RawMessage) json.RawMessage {
 	var p struct {
@@ -136,12 +154,12 @@ func (s *server) initialize(params json.RawMessage) json.RawMessage {
 	if json.Unmarshal(params, &p) == nil && slices.Contains(legacyVersions, p.ProtocolVersion) {
 		version = p.ProtocolVersion
 	}
-	return object("protocolVersion", version, "capabilities", json.RawMessage(capabilities),
+	return object("protocolVersion", version, "capabilities", s.capabilities(),
 		"serverInfo", s.identity(), "instructions", instructions)
 }
 
 func (s *server) discover() json.RawMessage {
-	return s.modern("supportedVersions", s.versions(), "capabilities", json.RawMessage(capabilities),
+	return s.modern("supportedVersions", s.versions(), "capabilities", s.capabilities(),
 		"instructions", instructions, "ttlMs", 0, "cacheScope", "private")
 }
 
@@ -188,24 +206,38 @@ func (s *server) list(m message, modern bool) error {
 // listen opens a subscription to changes of the tool list. It has no answer
 // until the client cancels it, and then none either.
 func (s *server) listen(m message) error {
+	var p struct {
+		Notifications struct {
+			ResourceSubscriptions []string `json:"resourceSubscriptions"`
+		} `json:"notifications"`
+	}
+	_ = json.Unmarshal(m.Params, &p)
 	s.mu.Lock()
 	full := len(s.listens) >= maxRunning
 	if !full {
 		s.listens[string(m.ID)] = m.ID
+		s.watches[string(m.ID)] = p.Notifications.ResourceSubscriptions
 	}
 	s.mu.Unlock()
 	if full {
 		return s.out.failure(m.ID, &rpcError{Code: codeBusy, Message: "too many subscriptions"})
 	}
+	granted := object("toolsListChanged", true)
+	if len(p.Notifications.ResourceSubscriptions) > 0 {
+		granted = object("toolsListChanged", true, "resourceSubscriptions", p.Notifications.ResourceSubscriptions)
+	}
 	return s.out.notify("notifications/subscriptions/acknowledged", object(
-		"_meta", object(metaSubscriptionID, m.ID),
-		"notifications", json.RawMessage(`{"toolsListChanged":true}`)))
+		"_meta", object(metaSubscriptionID, m.ID), "notifications", granted))
 }
 
 // listChanged tells the client in the way of its era. A legacy client is told
 // when it has completed the handshake, a modern one where it listens.
 func (s *server) listChanged(modern bool) error {
-	const method = "notifications/tools/list_changed"
+	return s.changed("notifications/tools/list_changed", modern)
+}
+
+// changed is listChanged for any list.
+func (s *server) changed(method string, modern bool) error {
 	if !modern {
 		return s.out.line(object("jsonrpc", "2.0", "method", method))
 	}

@@ -45,18 +45,21 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 		running: map[string]*running{},
 		asked:   map[string]chan message{},
 		listens: map[string]json.RawMessage{},
+		watches: map[string][]string{},
+		content: content{touched: map[string]int{}, subscribed: map[string]bool{}},
 	}
 	s.tools = s.newToolbox()
 	return s.serve(ctx, in)
 }
 
-// server is the state of one run. The goroutine in serve owns ready; all else
+// server is the state of one run. The goroutine in serve owns ready and level; all else
 // is guarded by mu.
 type server struct {
 	opts  Options
 	out   *writer
 	tools *toolbox
-	ready bool // notifications/initialized has come
+	level string // of the log, as a legacy client asked for it
+	ready bool   // notifications/initialized has come
 
 	wg      sync.WaitGroup // calls that take their time
 	mu      sync.Mutex
@@ -64,6 +67,8 @@ type server struct {
 	asked   map[string]chan message // our own requests, by id
 	lastAsk int
 	listens map[string]json.RawMessage // open subscriptions, by request id
+	watches map[string][]string        // what of resources they are for
+	content content
 	notes   []string
 }
 
@@ -173,6 +178,7 @@ func (s *server) cancel(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listens, id)
+	delete(s.watches, id)
 	if r := s.running[id]; r != nil && !r.cancelled {
 		r.cancelled = true
 		r.cancel()
@@ -212,6 +218,7 @@ func (s *server) background(ctx context.Context, c *call, run func(context.Conte
 		case cancelled:
 			s.complain(appendLine(s.opts.CancelsFile, encode(c.record(s.opts.Name))))
 		case ctx.Err() != nil: // the server ends
+		case result == nil && failure == nil: // it has its answer
 		default:
 			s.complain(s.answer(c, result, failure))
 		}

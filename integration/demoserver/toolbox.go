@@ -57,6 +57,11 @@ func (s *server) newToolbox() *toolbox {
 	for _, t := range builtin() {
 		b.add(t)
 	}
+	if s.opts.Content {
+		for _, t := range contentTools {
+			b.add(t)
+		}
+	}
 	for i := range s.opts.Tools {
 		b.add(generated(i))
 	}

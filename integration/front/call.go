@@ -32,8 +32,11 @@ const (
 	slotTraceParent
 	slotTraceState
 	slotBaggage
+	slotLogLevel
 	slotRequestID
 	slotReason
+	slotResponses
+	slotState
 	numSlots
 )
 
@@ -50,9 +53,12 @@ var incomingShape = jsonrpc.NewParamsShape(
 		{Name: "io.modelcontextprotocol/protocolVersion"},
 		{Name: "io.modelcontextprotocol/clientCapabilities"},
 		{Name: "traceparent"}, {Name: "tracestate"}, {Name: "baggage"},
+		{Name: "io.modelcontextprotocol/logLevel"},
 	}},
 	jsonrpc.Field{Name: "requestId"},
 	jsonrpc.Field{Name: "reason"},
+	jsonrpc.Field{Name: "inputResponses"},
+	jsonrpc.Field{Name: "requestState"},
 )
 
 // incoming is one message of the client and what was cut out of it.

@@ -13,6 +13,8 @@ type Caller struct {
 	c       *connection
 	e       *Entry
 	context messages.TraceContext
+	can     messages.ClientCan
+	log     messages.LogLevel
 }
 
 type callerKey struct{}
@@ -46,15 +48,13 @@ func (c *Caller) Progress(params json.RawMessage) {
 	if c.e.Token == nil {
 		return
 	}
-	c.c.mu.Lock()
-	live := c.c.table.Live(c.e)
-	c.c.mu.Unlock()
+	out, token, live := c.c.progress(c.e)
 	if !live {
 		return
 	}
 	withLine(func(dst []byte) []byte {
-		dst = AppendProgress(dst, c.e.Token, params)
-		_ = c.c.out.Write(dst) // the session ends when the output fails
+		dst = AppendProgress(dst, token, params)
+		_ = out.Write(dst) // the session ends when the output fails
 		return dst
 	})
 }

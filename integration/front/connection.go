@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -25,9 +26,12 @@ const methodCancelled = "notifications/cancelled"
 // connection is one client connection while [Serve] runs.
 type connection struct {
 	opts  Options
-	out   *Output
+	out   sink // what belongs to no request
 	peer  *Peer
-	names names
+	names *names
+	anyID bool // several clients at once: an id alone names no request
+	// questions are those that the client was asked, and has not answered.
+	questions questions
 
 	ctx     context.Context // of all requests; ends when Serve returns
 	base    context.Context // ctx with the peer in it
@@ -44,12 +48,13 @@ type connection struct {
 	refusing bool // no new requests, and running only falls
 }
 
-func newConnection(ctx context.Context, opts Options, out *Output) *connection {
+func newConnection(ctx context.Context, opts Options, out sink) *connection {
 	c := &connection{
-		opts: opts, out: out, peer: newPeer(opts.Session, out, opts.Log), ctx: ctx,
+		opts: opts, out: out, peer: newPeer(opts, out), ctx: ctx,
 		slots:   make(chan struct{}, opts.MaxConcurrent),
 		parsers: make(chan struct{}, maxParsers),
 		table:   NewSession(),
+		names:   &names{},
 	}
 	c.base = opts.MCP.WithContext(ctx, c.peer)
 	return c
@@ -66,20 +71,20 @@ func (c *connection) line(line []byte, first bool) {
 		return
 	}
 	if len(line) <= largeLine {
-		c.message(line)
+		c.message(line, c.out)
 		return
 	}
 	select {
 	case c.parsers <- struct{}{}:
 	default:
-		c.message(line)
+		c.message(line, c.out)
 		return
 	}
 	c.mu.Lock()
 	if c.refusing {
 		c.mu.Unlock()
 		<-c.parsers
-		c.message(line)
+		c.message(line, c.out)
 		return
 	}
 	c.table.BeginParse()
@@ -88,46 +93,66 @@ func (c *connection) line(line []byte, first bool) {
 	go func() {
 		defer c.running.Done()
 		defer func() { <-c.parsers }()
-		c.message(line)
+		c.message(line, c.out)
 		c.mu.Lock()
 		c.table.EndParse()
 		c.mu.Unlock()
 	}()
 }
 
-// message checks one message and begins what it asks for.
-func (c *connection) message(line []byte) {
+// message checks one message and begins what it asks for; what it is answered
+// goes to out.
+func (c *connection) message(line []byte, out sink) {
 	in, err := parseIncoming(line)
 	if err != nil {
-		code := codeParse
-		var bad *jsonrpc.MessageError
-		if errors.As(err, &bad) {
-			code = codeInvalid
-		}
-		c.refuse(in.ID, code, err.Error())
+		refuse(out, in.ID, codeOf(err), err.Error())
 		return
 	}
+	c.begin(&in, line, out)
+}
+
+// codeOf is the JSON-RPC code for an error of parseIncoming.
+func codeOf(err error) int {
+	var bad *jsonrpc.MessageError
+	if errors.As(err, &bad) {
+		return codeInvalid
+	}
+	return codeParse
+}
+
+// begin begins what a message asks for. It returns the request that is now in
+// flight, or was a moment ago; nil where there is none.
+func (c *connection) begin(in *incoming, line []byte, out sink) *Entry {
 	switch {
 	case in.IsNotification():
-		c.notification(&in, line)
+		c.notification(in, line)
 	case !in.IsRequest():
-		// An answer to a request of ours; there are none that wait for it.
-		c.opts.Log.Debug("the client answered a request that nobody made", "session", c.opts.Session, "id", string(in.ID))
+		c.answered(in)
 	case string(in.ID) == nullID:
-		c.refuse(nil, codeInvalid, "the id of a request must not be null; use a string or a number")
+		refuse(out, nil, codeInvalid, "the id of a request must not be null; use a string or a number")
 	default:
 		era, ok := in.era()
-		if ok && in.calls(c.opts.Tool) {
-			c.call(&in, era)
-		} else {
-			c.request(&in, line, era)
+		if in.slots[slotState] != nil {
+			if e, taken := c.takeOver(in, era, out); taken {
+				return e
+			}
 		}
+		if ok && in.calls(c.opts.Tool) {
+			return c.call(in, era, out)
+		}
+		if ok && c.opts.Passed != nil {
+			if e, took := c.passOn(in, era, out); took {
+				return e
+			}
+		}
+		return c.request(in, line, era, out)
 	}
+	return nil
 }
 
 // refuse answers a message that is no request that can be begun.
-func (c *connection) refuse(id json.RawMessage, code int, why string) {
-	_ = c.out.Write(AppendError(nil, id, code, why)) // the session ends when the output fails
+func refuse(out sink, id json.RawMessage, code int, why string) {
+	_ = out.Answer(AppendError(nil, id, code, why)) // the session ends when the output fails
 }
 
 // notification hands a notification on, in order with all others.
@@ -149,16 +174,52 @@ func (c *connection) cancel(id, reason []byte) {
 	if e == nil {
 		return
 	}
-	if e.Stop != nil {
-		e.Stop()
-		return
-	}
 	why, err := jsonrpc.Unquote(reason)
 	if err != nil || why == "" {
 		why = "the client cancelled the request"
 	}
+	c.cancelled(e, why)
+}
+
+// giveUp is cancel for a request that is known.
+func (c *connection) giveUp(e *Entry, why string) {
+	c.mu.Lock()
+	taken := c.table.GiveUp(e)
+	c.mu.Unlock()
+	if taken {
+		c.cancelled(e, why)
+	}
+}
+
+// cancelled ends the work on a request that was taken out of the table.
+func (c *connection) cancelled(e *Entry, why string) {
+	e.out.Drop()
+	if e.Stop != nil {
+		e.Stop()
+		return
+	}
+	if w := c.begun(e); w != nil {
+		w.giveUp(why)
+		c.running.Done()
+		return
+	}
 	c.opts.Engine.Cancel(c.opts.Session, e.Call, why)
 	c.running.Done()
+}
+
+// inFlight is how many requests wait for their answer.
+func (c *connection) inFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.Len()
+}
+
+// keyOf is what the table knows a request by; "": its id.
+func (c *connection) keyOf(e *Entry) string {
+	if !c.anyID {
+		return ""
+	}
+	return "call " + strconv.FormatUint(e.Call, 10) // no id reads like that
 }
 
 // register puts a request into the table, or answers why it cannot begin.
@@ -174,15 +235,25 @@ func (c *connection) register(e *Entry) bool {
 	c.mu.Unlock()
 	switch {
 	case refusing && e.Stop == nil:
-		_ = c.out.Write(AppendToolError(nil, e.ID, errShuttingDown, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
+		_ = e.out.Answer(c.failure(e, errShuttingDown)) // the session ends when the output fails
 	case refusing:
-		c.refuse(e.ID, codeShuttingDown, errShuttingDown.Message)
+		refuse(e.out, e.ID, codeShuttingDown, errShuttingDown.Message)
 	case err == nil:
 		return true
-	case !errors.Is(err, ErrCancelled):
-		c.refuse(e.ID, codeInvalid, err.Error())
+	case errors.Is(err, ErrCancelled):
+		e.out.Drop()
+	default:
+		refuse(e.out, e.ID, codeInvalid, err.Error())
 	}
 	return false
+}
+
+// failure is the answer to a request that goes to a server, where we fail.
+func (c *connection) failure(e *Entry, err *messages.Error) []byte {
+	if e.passed {
+		return AppendFailure(nil, e.ID, err, e.Era)
+	}
+	return AppendToolError(nil, e.ID, err, e.Era, c.opts.ServerInfo)
 }
 
 // errShuttingDown refuses what comes while the session drains.
@@ -206,9 +277,10 @@ func (c *connection) finish(e *Entry) bool {
 }
 
 // call begins a call of the spliced tool.
-func (c *connection) call(in *incoming, era messages.Era) {
+func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	p := &pending{c: c}
-	p.ID, p.Call, p.Token, p.Era = in.ID, NextCall(), in.token(), era
+	p.ID, p.Call, p.Token, p.Era, p.out = in.ID, NextCall(), in.token(), era, out
+	p.key = c.keyOf(&p.Entry)
 	r := Request{
 		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Context: in.traceContext(),
 		Cancelled: p.Cancelled(), Reply: p,
@@ -216,63 +288,112 @@ func (c *connection) call(in *incoming, era messages.Era) {
 	if p.Token != nil {
 		r.Progress = p
 	}
-	bad := in.request(&r, &c.names)
+	if !c.canAsk(in, p, &r) {
+		return nil
+	}
+	bad := in.request(&r, c.names)
 	if !c.register(&p.Entry) {
-		return
+		return nil
 	}
 	if bad != nil {
 		p.Answer(&messages.Answer{Call: p.Call, Err: bad})
-		return
+		return nil
 	}
 	c.opts.Engine.Call(r)
+	return &p.Entry
+}
+
+// canAsk adds to a request how its client can be asked, and what it was asked for
+// before; false: what it brings of that is not what was given out, and it is
+// refused.
+func (c *connection) canAsk(in *incoming, p *pending, r *Request) bool {
+	r.Client, r.TakesInput = p, p.Era == messages.EraModern
+	r.Can, r.Log = c.peer.able.of(in, p.Era)
+	if !r.TakesInput {
+		return true
+	}
+	p.params = in.Params
+	input, ours := c.input(in)
+	if !ours {
+		refuse(p.out, in.ID, codeParams, staleState)
+		return false
+	}
+	r.Input = input
+	return true
 }
 
 // request begins a request that mcp-go answers.
-func (c *connection) request(in *incoming, line []byte, era messages.Era) {
+func (c *connection) request(in *incoming, line []byte, era messages.Era, out sink) *Entry {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		c.refuse(in.ID, codeTooMany, fmt.Sprintf("too many requests in flight: %d are being worked on; wait for answers and try again", cap(c.slots)))
-		return
+		refuse(out, in.ID, codeTooMany, fmt.Sprintf("too many requests in flight: %d are being worked on; wait for answers and try again", cap(c.slots)))
+		return nil
 	}
-	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era}
+	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, out: out}
+	e.key = c.keyOf(e)
+	if era == messages.EraModern {
+		e.params = in.Params
+	} else if in.Method == "initialize" {
+		c.peer.able.greeted(in.Params)
+	}
 	ctx := c.base
+	var l *listener
 	if in.Method == "subscriptions/listen" {
 		e.Stream = true
-		ctx = c.opts.MCP.WithContext(c.ctx, &listener{Peer: c.peer, id: string(in.ID)})
+		l = newListener(c.peer, in.ID, out)
+		ctx = c.opts.MCP.WithContext(c.ctx, l)
 	}
 	if in.Method == "tools/call" {
-		ctx = context.WithValue(ctx, callerKey{}, &Caller{c: c, e: e, context: in.traceContext()})
+		caller := &Caller{c: c, e: e, context: in.traceContext()}
+		caller.can, caller.log = c.peer.able.of(in, era)
+		ctx = context.WithValue(ctx, callerKey{}, caller)
 	}
 	ctx, e.Stop = context.WithCancel(ctx)
+	if l != nil && c.opts.Passed != nil {
+		ctx = c.opts.MCP.WithContext(ctx, &resourceListener{listener: l, passed: c.opts.Passed, call: e.Call, over: ctx.Done()})
+	}
 	if !c.register(e) {
 		e.Stop()
 		<-c.slots
-		return
+		return nil
 	}
 	switch in.Method {
 	case "initialize", "server/discover", "ping":
 		// Answered from memory, and in order, so that what a script pipes in
 		// without waiting finds the handshake done.
-		c.handle(ctx, e, line, in.Method)
+		c.handle(ctx, e, line, in.Method, l)
 	default:
-		go c.handle(ctx, e, line, in.Method)
+		go c.handle(ctx, e, line, in.Method, l)
 	}
+	return e
 }
 
-// handle lets mcp-go answer one request.
-func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method string) {
+// handle lets mcp-go answer one request; l is set where that subscribes.
+func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method string, l *listener) {
 	defer c.running.Done()
 	defer func() { <-c.slots }()
 	defer e.Stop()
+	settle := c.peer.settle
+	if l != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		go l.pump(stop)
+		settle = l.settle
+	}
 	answer, ok := c.mcpgo(ctx, line, method)
-	c.peer.settle(c.ctx.Done())
-	switch {
-	case !c.finish(e):
-	case !ok:
-		c.refuse(e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
-	default:
-		_ = c.out.Write(answerOf(e.ID, answer)) // the session ends when the output fails
+	settle(c.ctx.Done())
+	write := func(e *Entry) {
+		if !ok {
+			refuse(e.out, e.ID, codeInternal, "the server failed while it worked on the request; its log says how")
+			return
+		}
+		_ = e.out.Answer(answerOf(e.ID, answer)) // the session ends when the output fails
+	}
+	if c.finish(e) {
+		write(e)
+	} else {
+		c.finished(e, write)
 	}
 }
 

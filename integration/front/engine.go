@@ -45,6 +45,12 @@ type Request struct {
 	// Progress takes the child's progress before the answer; nil where the
 	// client did not ask for it.
 	Progress messages.ProgressPort
+	// Client, Can, Log, TakesInput and Input are those of [messages.Call].
+	Client     messages.ClientPort
+	Can        messages.ClientCan
+	Log        messages.LogLevel
+	TakesInput bool
+	Input      *messages.Input
 }
 
 var lastCall, lastSession atomic.Uint64

@@ -13,6 +13,7 @@ import (
 const (
 	codeParse    = -32700
 	codeInvalid  = -32600
+	codeParams   = -32602
 	codeInternal = -32603
 	codeTooMany  = -32000
 	// A server error of ours, like the one above.
@@ -66,6 +67,14 @@ func AppendToolError(dst, id []byte, e *messages.Error, era messages.Era, server
 // ToolErrorResult is the tool result that [AppendToolError] sends, for fronts
 // that have their own envelope.
 func ToolErrorResult(e *messages.Error) json.RawMessage {
+	text := errorText(e)
+	result := append(make([]byte, 0, len(text)*5/4+64), `{"content":[{"type":"text","text":`...)
+	result = jsonrpc.AppendQuote(result, string(text))
+	return append(result, `}],"isError":true}`...)
+}
+
+// errorText is an error as a JSON object.
+func errorText(e *messages.Error) []byte {
 	text := jsonrpc.AppendQuote([]byte(`{"error":{"code":`), string(e.Code))
 	member := func(name, value string) {
 		if value != "" {
@@ -95,10 +104,7 @@ func ToolErrorResult(e *messages.Error) json.RawMessage {
 		}
 		text = append(text, ']')
 	}
-	text = append(text, "}}"...)
-	result := append(make([]byte, 0, len(text)*5/4+64), `{"content":[{"type":"text","text":`...)
-	result = jsonrpc.AppendQuote(result, string(text))
-	return append(result, `}],"isError":true}`...)
+	return append(text, "}}"...)
 }
 
 // AppendProgress appends the progress notification with the params of a child,

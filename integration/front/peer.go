@@ -10,6 +10,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // notificationBuffer is how many notifications mcp-go can have on their way to
@@ -25,19 +27,20 @@ const barrierMethod = "\x00barrier"
 // for use from any goroutine.
 type Peer struct {
 	id  string
-	out *Output
+	out sink
 	log *slog.Logger
 
 	notifications chan mcp.JSONRPCNotification
 	initialized   atomic.Bool
 	handshake     atomic.Bool // it sent initialize: a legacy client
+	able          abilities
 
 	mu      sync.RWMutex
 	level   mcp.LoggingLevel
 	info    mcp.Implementation
 	caps    mcp.ClientCapabilities
 	version string
-	filters map[string]mcp.SubscriptionFilter // by the raw id of subscriptions/listen
+	filters map[*listener]mcp.SubscriptionFilter
 }
 
 var (
@@ -47,12 +50,12 @@ var (
 	_ server.SessionWithSubscriptionFilter = (*Peer)(nil)
 )
 
-func newPeer(session uint64, out *Output, log *slog.Logger) *Peer {
+func newPeer(opts Options, out sink) *Peer {
 	return &Peer{
-		id: "front-" + strconv.FormatUint(session, 10), out: out, log: log,
-		notifications: make(chan mcp.JSONRPCNotification, notificationBuffer),
+		id: "front-" + strconv.FormatUint(opts.Session, 10), out: out, log: opts.Log,
+		notifications: make(chan mcp.JSONRPCNotification, opts.notifications),
 		level:         mcp.LoggingLevelError,
-		filters:       make(map[string]mcp.SubscriptionFilter),
+		filters:       make(map[*listener]mcp.SubscriptionFilter),
 	}
 }
 
@@ -99,6 +102,7 @@ func (p *Peer) SetLogLevel(level mcp.LoggingLevel) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.level = level
+	p.able.level.Store(uint32(messages.ParseLogLevel(string(level))))
 }
 
 // GetLogLevel returns the lowest level of log messages that the client wants.
@@ -169,28 +173,9 @@ func (p *Peer) SubscriptionFilter() (mcp.SubscriptionFilter, bool) {
 	return sum, len(p.filters) > 0 || !p.handshake.Load()
 }
 
-// listener is a Peer during one subscriptions/listen request, so that several
-// of them do not overwrite each other's filter.
-type listener struct {
-	*Peer
-	id string // raw id of the request
-}
-
-// SetSubscriptionFilter sets what this request subscribed to; the zero filter
-// ends it.
-func (l *listener) SetSubscriptionFilter(filter mcp.SubscriptionFilter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if filter.IsEmpty() {
-		delete(l.filters, l.id)
-		return
-	}
-	l.filters[l.id] = filter
-}
-
-// subscribers returns the raw ids of the subscriptions that want method, and
-// whether it is a notification that one subscribes to.
-func (p *Peer) subscribers(method string) (ids []string, subscribable bool) {
+// subscribers returns the subscriptions that want method, and whether it is a
+// notification that one subscribes to.
+func (p *Peer) subscribers(method string) (who []*listener, subscribable bool) {
 	var wants func(f mcp.SubscriptionFilter) bool
 	switch method {
 	case mcp.MethodNotificationToolsListChanged:
@@ -204,26 +189,35 @@ func (p *Peer) subscribers(method string) (ids []string, subscribable bool) {
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for id, f := range p.filters {
+	for l, f := range p.filters {
 		if wants(f) {
-			ids = append(ids, id)
+			who = append(who, l)
 		}
 	}
-	return ids, true
+	return who, true
 }
 
 // pump writes what mcp-go notifies, in order, until stop is closed and the
 // channel is empty.
-func (p *Peer) pump(stop <-chan struct{}) {
+func (p *Peer) pump(stop <-chan struct{}) { pump(p.notifications, stop, p.forward) }
+
+func pump(notifications <-chan mcp.JSONRPCNotification, stop <-chan struct{}, forward func(mcp.JSONRPCNotification)) {
+	take := func(n mcp.JSONRPCNotification) {
+		if n.Method == barrierMethod {
+			close(n.Params.AdditionalFields[barrierMethod].(chan struct{}))
+			return
+		}
+		forward(n)
+	}
 	for {
 		select {
-		case n := <-p.notifications:
-			p.forward(n)
+		case n := <-notifications:
+			take(n)
 		case <-stop:
 			for {
 				select {
-				case n := <-p.notifications:
-					p.forward(n)
+				case n := <-notifications:
+					take(n)
 				default:
 					return
 				}
@@ -233,43 +227,36 @@ func (p *Peer) pump(stop <-chan struct{}) {
 }
 
 func (p *Peer) forward(n mcp.JSONRPCNotification) {
-	if n.Method == barrierMethod {
-		close(n.Params.AdditionalFields[barrierMethod].(chan struct{}))
+	who, subscribable := p.subscribers(n.Method)
+	if !subscribable || len(who) == 0 {
+		p.send(p.out, n)
 		return
 	}
-	ids, subscribable := p.subscribers(n.Method)
-	if !subscribable || len(ids) == 0 {
-		p.send(n)
-		return
-	}
-	for _, id := range ids {
-		tagged := n
-		tagged.Params.Meta = map[string]any{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
-		for k, v := range n.Params.Meta {
-			tagged.Params.Meta[k] = v
-		}
-		p.send(tagged)
+	for _, l := range who {
+		l.notify(n)
 	}
 }
 
-func (p *Peer) send(n mcp.JSONRPCNotification) {
+func (p *Peer) send(out sink, n mcp.JSONRPCNotification) {
 	line, err := encode(n)
 	if err != nil {
 		p.log.Error("a notification cannot be written as JSON and was dropped", "method", n.Method, "error", err)
 		return
 	}
-	_ = p.out.Write(line) // the session ends when the output fails
+	_ = out.Write(line) // the session ends when the output fails
 }
 
 // settle returns when all notifications that mcp-go has handed over were
 // written, or stop is closed.
-func (p *Peer) settle(stop <-chan struct{}) {
+func (p *Peer) settle(stop <-chan struct{}) { settle(p.notifications, stop) }
+
+func settle(notifications chan<- mcp.JSONRPCNotification, stop <-chan struct{}) {
 	written := make(chan struct{})
 	barrier := mcp.JSONRPCNotification{}
 	barrier.Method = barrierMethod
 	barrier.Params.AdditionalFields = map[string]any{barrierMethod: written}
 	select {
-	case p.notifications <- barrier:
+	case notifications <- barrier:
 	case <-stop:
 		return
 	}

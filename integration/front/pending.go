@@ -29,53 +29,64 @@ func withLine(f func(dst []byte) []byte) {
 // Answer writes the answer to the client; see [messages.ReplyPort].
 func (p *pending) Answer(a *messages.Answer) {
 	if !p.c.finish(&p.Entry) {
+		p.c.finished(&p.Entry, func(e *Entry) { p.c.write(e, a) })
 		return
 	}
 	defer p.c.running.Done()
-	info := p.c.opts.ServerInfo
-	if len(a.Result) >= largePart {
-		p.large(a.Result, info)
+	p.c.write(&p.Entry, a)
+}
+
+// write writes the answer to a request that has been taken out of the table.
+func (c *connection) write(e *Entry, a *messages.Answer) {
+	info := c.opts.ServerInfo
+	c.carried(a)
+	result := a.Result
+	if a.NeedsInput {
+		result = c.bind(e, result)
+	}
+	if len(result) >= largePart {
+		e.large(result, info)
 		return
 	}
 	withLine(func(dst []byte) []byte {
 		switch {
+		case a.Err != nil && e.passed:
+			dst = AppendFailure(dst, e.ID, a.Err, e.Era)
 		case a.Err != nil:
-			dst = AppendToolError(dst, p.ID, a.Err, p.Era, info)
+			dst = AppendToolError(dst, e.ID, a.Err, e.Era, info)
 		case a.RPCError != nil:
-			dst = AppendRPCError(dst, p.ID, a.RPCError)
+			dst = AppendRPCError(dst, e.ID, a.RPCError)
 		default:
-			dst = AppendResult(dst, p.ID, a.Result, p.Era, info)
+			dst = AppendResult(dst, e.ID, result, e.Era, info)
 		}
 		if a.More {
-			p.c.out.Hold(dst)
+			e.out.Hold(dst)
 		} else {
-			_ = p.c.out.Write(dst) // the session ends when the output fails
+			_ = e.out.Answer(dst) // the session ends when the output fails
 		}
 		return dst
 	})
 }
 
 // large writes a large result without copying it.
-func (p *pending) large(result json.RawMessage, info []byte) {
+func (e *Entry) large(result json.RawMessage, info []byte) {
 	var parts [7][]byte
-	split := splitResult(result, p.Era, info)
-	list := append(parts[:0], appendHead(nil, p.ID, `,"result":`))
+	split := splitResult(result, e.Era, info)
+	list := append(parts[:0], appendHead(nil, e.ID, `,"result":`))
 	list = append(list, split.of()...)
 	list = append(list, []byte{'}'})
-	_ = p.c.out.Write(list...) // the session ends when the output fails
+	_ = e.out.Answer(list...) // the session ends when the output fails
 }
 
 // Progress writes a progress notification; see [messages.ProgressPort].
 func (p *pending) Progress(_ uint64, params json.RawMessage) {
-	p.c.mu.Lock()
-	live := p.c.table.Live(&p.Entry)
-	p.c.mu.Unlock()
+	out, token, live := p.c.progress(&p.Entry)
 	if !live {
 		return
 	}
 	withLine(func(dst []byte) []byte {
-		dst = AppendProgress(dst, p.Token, params)
-		_ = p.c.out.Write(dst) // the session ends when the output fails
+		dst = AppendProgress(dst, token, params)
+		_ = out.Write(dst) // the session ends when the output fails
 		return dst
 	})
 }

@@ -31,6 +31,8 @@ type Options struct {
 	MCP *server.MCPServer
 	// Engine answers the calls of Tool. Required.
 	Engine Engine
+	// Passed answers requests that go to servers beside calls; nil: none do.
+	Passed Passed
 	// Tool is the name of the spliced tool; "": mcp_call.
 	Tool string
 	// Session is the number of this client connection; 0: a new one.
@@ -48,8 +50,19 @@ type Options struct {
 	// Ready, where not nil, is called with the client's peer before the first
 	// line is read.
 	Ready func(*Peer)
+	// Via, where not nil, is the way to a client that a handler's calls take, for
+	// the request with that number.
+	Via func(client messages.ClientPort, request uint64) messages.ClientPort
+	// Parked are the calls of all fronts of the host that wait for clients; nil:
+	// this front has its own.
+	Parked *Parked
+	// Owner is who may take over what is parked of this client; "": this session
+	// alone.
+	Owner string
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
+
+	notifications int // that mcp-go may have on their way; 0: notificationBuffer
 }
 
 func (o Options) withDefaults() Options {
@@ -62,11 +75,17 @@ func (o Options) withDefaults() Options {
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = DefaultDrainTimeout
 	}
+	if o.notifications <= 0 {
+		o.notifications = notificationBuffer
+	}
 	if o.MaxLine <= 0 {
 		o.MaxLine = MaxLine
 	}
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if o.Parked == nil {
+		o.Parked = NewParked()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -120,7 +139,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	case <-output.Failed():
 		c.refuseNew()
 	}
-	err = errors.Join(err, c.drain(opts.DrainTimeout))
+	err = errors.Join(err, c.drain(opts.DrainTimeout, output.Failed(), func() bool { return readerGone(output.file) }))
 	c.gate.Lock() // a line that is being taken is still answered
 	c.closing = true
 	c.gate.Unlock()
@@ -152,12 +171,19 @@ func sameFile(a, b *os.File) bool {
 // read takes lines from the client until its input ends, or the session.
 func (c *connection) read(lines *lineReader) error {
 	defer c.readEnded.Store(true)
+	defer c.noAnswers()
 	for first := true; ; first = false {
 		line, err := lines.next()
 		if more, err := c.take(line, first, err, lines.limit); !more {
 			return err
 		}
 	}
+}
+
+// noAnswers ends what waits for answers of the client, none of which can come.
+func (c *connection) noAnswers() {
+	c.questions.end("the client's input has ended: it cannot answer")
+	c.endParked()
 }
 
 // take begins what one line asks for, unless the session ends.
@@ -168,7 +194,7 @@ func (c *connection) take(line []byte, first bool, err error, limit int) (more b
 	case c.closing || errors.Is(err, io.EOF):
 		return false, nil
 	case errors.Is(err, errTooLong):
-		c.refuse(nil, codeInvalid, fmt.Sprintf("the line is longer than %d bytes, which is the most that one message may have", limit))
+		refuse(c.out, nil, codeInvalid, fmt.Sprintf("the line is longer than %d bytes, which is the most that one message may have", limit))
 	case err != nil:
 		return false, fmt.Errorf("reading from the client: %w", err)
 	default:
@@ -184,8 +210,9 @@ const lookForReader = 50 * time.Millisecond
 // drain waits until the requests in flight are answered. What is not after
 // timeout is answered with an error and ended. Work of our own, such as a
 // script, ends once nobody can read its answer; calls may have to take effect
-// and go on.
-func (c *connection) drain(timeout time.Duration) error {
+// and go on. gone says whether the client cannot read any more, and failed is closed
+// when it cannot be written to; both may be nil.
+func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone func() bool) error {
 	c.stopStreams()
 	idle := make(chan struct{})
 	go func() {
@@ -201,11 +228,11 @@ func (c *connection) drain(timeout time.Duration) error {
 		case <-idle:
 			return nil
 		case <-look.C:
-			if readerGone(c.out.file) {
+			if gone != nil && gone() {
 				look.Stop()
 				c.stopWork()
 			}
-		case <-c.out.Failed():
+		case <-failed:
 			waiting = false
 		case <-timer.C:
 			waiting = false
@@ -242,14 +269,28 @@ func (c *connection) stopWork() {
 	entries := c.table.Entries()
 	for _, e := range entries {
 		if e.Stop != nil {
-			c.table.Cancel(e.ID)
+			c.table.GiveUp(e)
 		}
 	}
 	c.mu.Unlock()
 	for _, e := range entries {
 		if e.Stop != nil {
+			e.out.Drop()
 			e.Stop()
 		}
+	}
+}
+
+// giveUpAll cancels all requests in flight; none gets an answer.
+func (c *connection) giveUpAll(why string) {
+	c.mu.Lock()
+	entries := c.table.Entries()
+	for _, e := range entries {
+		c.table.GiveUp(e)
+	}
+	c.mu.Unlock()
+	for _, e := range entries {
+		c.cancelled(e, why)
 	}
 }
 
@@ -258,20 +299,20 @@ func (c *connection) abandon() int {
 	c.mu.Lock()
 	entries := c.table.Entries()
 	for _, e := range entries {
-		c.table.Cancel(e.ID)
+		c.table.GiveUp(e)
 	}
 	c.mu.Unlock()
 	for _, e := range entries {
 		if e.Stop != nil {
-			_ = c.out.Write(AppendError(nil, e.ID, codeInternal, "the server shut down before the request was answered"))
+			_ = e.out.Answer(AppendError(nil, e.ID, codeInternal, "the server shut down before the request was answered"))
 			e.Stop()
 			continue
 		}
 		gone := &messages.Error{
-			Code: messages.CodeShuttingDown, Message: "metamcp shut down before the tool answered; whether the tool did its work is unknown",
-			Hint: "Check what the tool has done before you repeat the call.",
+			Code: messages.CodeShuttingDown, Message: "metamcp shut down before the server answered; whether it did its work is unknown",
+			Hint: "Check what it has done before you repeat the request.",
 		}
-		_ = c.out.Write(AppendToolError(nil, e.ID, gone, e.Era, c.opts.ServerInfo))
+		_ = e.out.Answer(c.failure(e, gone))
 		c.opts.Engine.Cancel(c.opts.Session, e.Call, "the session ended")
 		c.running.Done()
 	}

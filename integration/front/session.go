@@ -50,7 +50,11 @@ type Entry struct {
 	// the spliced tool, which are cancelled through the engine.
 	Stop context.CancelFunc
 
-	key       string // idKey of ID, set by Register
+	out       sink            // where its answer goes, and what belongs to it
+	params    json.RawMessage // of the request, where it is one of the newer protocol
+	work      *work           // what it began and others may take over; guarded by [Parked]
+	passed    bool            // no tools/call: a failure is an error of the protocol
+	key       string          // in the table; "": that of the ID, set by Register
 	cancelled atomic.Bool
 }
 
@@ -61,7 +65,10 @@ func (e *Entry) Cancelled() *atomic.Bool { return &e.cancelled }
 // Register adds a request. It returns [ErrDuplicateID] or [ErrCancelled] where
 // the request must not be started.
 func (s *Session) Register(e *Entry) error {
-	key := idKey(e.ID)
+	key := e.key
+	if key == "" {
+		key = idKey(e.ID)
+	}
 	if _, ok := s.early[key]; ok {
 		delete(s.early, key)
 		return ErrCancelled
@@ -85,9 +92,18 @@ func (s *Session) Cancel(id json.RawMessage) *Entry {
 		}
 		return nil
 	}
-	delete(s.entries, key)
-	e.cancelled.Store(true)
+	s.GiveUp(e)
 	return e
+}
+
+// GiveUp is Cancel for a request that is known. It returns false where the
+// request has been answered or cancelled.
+func (s *Session) GiveUp(e *Entry) bool {
+	if !s.Finish(e) {
+		return false
+	}
+	e.cancelled.Store(true)
+	return true
 }
 
 // Finish takes the request out of the table before its answer is written. It

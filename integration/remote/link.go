@@ -233,15 +233,18 @@ func (k *Link) forget(x *exchange) {
 // waits says whether somebody still wants the answer to x.
 func (k *Link) waits(x *exchange) bool { return x.ctx.Err() == nil }
 
-// frame hands on one message and returns the request that it answers, which is
-// over then; nil: none.
-func (k *Link) frame(text []byte) *exchange {
+// frame hands on one message, which came in answer to from, nil: to none. It returns
+// the request that it answers, which is over then; nil: none.
+func (k *Link) frame(text []byte, from *exchange) *exchange {
 	f := &messages.Frame{Size: len(text)}
 	if err := k.l.o.Parse(text, f); err != nil {
 		k.noise(text)
 		return nil
 	}
 	var x *exchange
+	if f.Method != "" && from != nil {
+		f.Related = from.id
+	}
 	if f.Method == "" {
 		k.mu.Lock()
 		if x = k.inflight[string(f.ID)]; x != nil {

@@ -93,7 +93,7 @@ func (k *Link) whole(x *exchange, r io.Reader) {
 // was there.
 func (k *Link) frames(body []byte, x *exchange) (answered bool) {
 	for _, text := range batch(body) {
-		over := k.frame(text)
+		over := k.frame(text, x)
 		if over != nil && over != x {
 			over.cancel() // it waits elsewhere for what came here
 		}

@@ -1,0 +1,556 @@
+package actors
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Bounds of what one child asks for.
+const (
+	// maxAsks bounds the questions of a child that are open at once.
+	maxAsks = 256
+	// maxCallAsks bounds the questions of one call.
+	maxCallAsks = 1000
+	// maxStood bounds for how long in all a call's time stands still.
+	maxStood = time.Hour
+	// askPatience is how long a client, which is mostly a person, has for one
+	// answer where the server has no maxTimeoutMs.
+	askPatience = 10 * time.Minute
+	// holdPatience is how long a question waits until it is clear whose it is.
+	holdPatience = 2 * time.Second
+	// maxElicited bounds the elicitations by URL whose end is awaited.
+	maxElicited = 128
+)
+
+// JSON-RPC errors for what a child asks.
+const (
+	rpcInvalidRequest = -32600
+	rpcNoMethod       = -32601
+	rpcInvalidParams  = -32602
+	rpcRefused        = -32000
+)
+
+// asks is what a child has asked for. A legacy child sends requests while it works
+// on calls, and over a pipe nothing says which call a request belongs to: it goes
+// to the client whose calls are the only ones there. Where there are others it
+// waits until there are none, and from then on such a server works for one client
+// at a time.
+type asks struct {
+	open  map[uint64]*ask // by the number of the question
+	byID  map[string]*ask // those of legacy children, by the child's id
+	held  []*messages.Frame
+	timer *kernel.Timer
+	gen   uint64
+	// elicited are the clients that were sent to a URL, by the id of the elicitation;
+	// order is the order in which they were.
+	elicited map[string]*messages.Call
+	order    []string
+}
+
+// ask is one question that is with a client.
+type ask struct {
+	q     *messages.Question
+	p     *pending
+	id    json.RawMessage // of the child's request; nil: it is one of inputRequests
+	key   string          // there
+	since time.Time
+	timer *kernel.Timer
+	// holds are the calls whose time stands still meanwhile: p, and where p is a
+	// guess all that the client had there.
+	holds   []*pending
+	guessed bool
+}
+
+type (
+	askDue     struct{ question uint64 }
+	heldAskDue struct{ gen uint64 }
+	// askPort takes a client's answer to a connection's question.
+	askPort struct {
+		sys  *kernel.System
+		self *kernel.PID
+	}
+)
+
+// Answered implements messages.QuestionPort.
+func (p askPort) Answered(a *messages.QuestionAnswer) { p.sys.Send(p.self, a) }
+
+// drop forgets what no client has been asked yet: the child is gone.
+func (a *asks) drop() {
+	a.timer.Stop()
+	a.gen++
+	a.held = nil
+	clear(a.elicited)
+	a.order = nil
+}
+
+// onAsk takes a request of the child's.
+func (c *connection) onAsk(ctx *kernel.Context, f *messages.Frame) {
+	switch {
+	case f.Method != messages.MethodElicit && f.Method != messages.MethodSample && f.Method != messages.MethodRoots:
+		c.refuseAsk(ctx, f, rpcNoMethod, "metamcp does not pass "+beginning([]byte(f.Method))+" on to its client")
+		return
+	case c.hs.era == messages.EraModern:
+		c.refuseAsk(ctx, f, rpcNoMethod, "a server of this protocol asks with a result that needs input, not with requests")
+		return
+	case c.asks.byID[string(f.ID)] != nil:
+		c.refuseAsk(ctx, f, rpcInvalidRequest, "another request with this id is open; use each id once")
+		return
+	case len(c.asks.open)+len(c.asks.held) >= maxAsks:
+		c.refuseAsk(ctx, f, rpcRefused, strconv.Itoa(maxAsks)+" questions are open already; wait for answers")
+		return
+	}
+	p, several := c.callOf(f)
+	switch {
+	case several:
+		c.asker.Store(true)
+		c.holdAsk(ctx, f)
+	case p == nil:
+		c.refuseAsk(ctx, f, rpcRefused, "there is no call in flight whose client could be asked")
+	default:
+		if f.Related == nil {
+			c.asker.Store(true)
+		}
+		c.askFor(ctx, p, f)
+	}
+}
+
+// callOf finds the call that the child says something for: where the transport does
+// not tell, the newest of the only client whose calls the child has. several: they
+// are of more than one.
+func (c *connection) callOf(f *messages.Frame) (p *pending, several bool) {
+	if f.Related != nil {
+		id, ok := parseID(f.Related)
+		if p := c.inflight[id&callMask]; ok && p != nil && p.round == id>>roundShift && !p.away {
+			return p, false
+		}
+		return nil, false
+	}
+	for _, other := range c.inflight {
+		switch {
+		case p != nil && p.call.Session != other.call.Session:
+			return nil, true
+		case p == nil || other.call.ID > p.call.ID:
+			p = other
+		}
+	}
+	return p, false
+}
+
+// askFor puts the child's request to the client of p.
+func (c *connection) askFor(ctx *kernel.Context, p *pending, f *messages.Frame) {
+	ctx.Correlate(p.call.Trace)
+	if code, why := c.mayAsk(p, f.Method, f.Params); code != 0 {
+		c.refuseAsk(ctx, f, code, why)
+		return
+	}
+	a := c.newAsk(ctx, p, f.Method, f.Params)
+	a.id, a.guessed = f.ID, f.Related == nil
+	if a.guessed {
+		for _, other := range c.inflight {
+			if other != p {
+				a.hold(other)
+			}
+		}
+	}
+	if c.asks.byID == nil {
+		c.asks.byID = map[string]*ask{}
+	}
+	c.asks.byID[string(f.ID)] = a
+	c.rememberElicited(p.call, elicitationID(f.Params))
+	p.call.Client.Ask(p.call.ID, []*messages.Question{a.q})
+}
+
+// newAsk opens a question; the caller sends it.
+func (c *connection) newAsk(ctx *kernel.Context, p *pending, method string, params json.RawMessage) *ask {
+	patience := c.spec.MaxTimeout
+	if patience <= 0 {
+		patience = askPatience
+	}
+	a := &ask{p: p, since: time.Now(), q: &messages.Question{
+		ID: c.deps.asked.Add(1), Method: method, Params: params, Reply: askPort{c.sys, c.self},
+	}}
+	a.timer = ctx.After(patience, &askDue{a.q.ID})
+	if c.asks.open == nil {
+		c.asks.open = map[uint64]*ask{}
+	}
+	c.asks.open[a.q.ID] = a
+	a.hold(p)
+	p.asked++
+	p.asks = append(p.asks, a)
+	if ctx.Tracing() {
+		ctx.Event("asked", method, p.call.Trace)
+	}
+	return a
+}
+
+// hold lets the time of a call stand still for the question.
+func (a *ask) hold(p *pending) {
+	if p.asking == 0 {
+		p.paused = time.Now()
+	}
+	p.asking++
+	a.holds = append(a.holds, p)
+}
+
+// mayAsk says why a client is not asked; 0: it is.
+func (c *connection) mayAsk(p *pending, method string, params json.RawMessage) (code int, why string) {
+	if p.asked >= maxCallAsks {
+		return rpcRefused, "one call may ask its client " + strconv.Itoa(maxCallAsks) + " questions at most"
+	}
+	if params != nil && !isObject(params) {
+		return rpcInvalidParams, "the params of " + method + " are not an object"
+	}
+	can := messages.ClientCan{}
+	if p.call.Client != nil {
+		can = p.call.Can
+	}
+	allowed := c.spec.Asks
+	var q struct {
+		Mode  string          `json:"mode"`
+		Tools json.RawMessage `json:"tools"`
+	}
+	if params != nil && json.Unmarshal(params, &q) != nil {
+		return rpcInvalidParams, "the params of " + method + " are not understood"
+	}
+	lacks := func(what string, clients, setting bool) (int, string) {
+		switch {
+		case !setting:
+			return rpcNoMethod, "the user's configuration does not let this server ask for " + what
+		case !clients:
+			return rpcNoMethod, "the client of this call cannot be asked for " + what
+		}
+		return 0, ""
+	}
+	switch method {
+	case messages.MethodElicit:
+		if q.Mode == "url" {
+			if code, why = lacks("elicitation by URL", can.URL, allowed.URL); code != 0 && can.Form && allowed.Form {
+				code = rpcInvalidParams
+			}
+			return code, why
+		}
+		if code, why = lacks("elicitation by form", can.Form, allowed.Form); code != 0 && can.URL && allowed.URL {
+			code = rpcInvalidParams
+		}
+		return code, why
+	case messages.MethodSample:
+		if code, why = lacks("sampling", can.Sampling, allowed.Sampling); code == 0 && q.Tools != nil && string(q.Tools) != "null" {
+			if code, why = lacks("sampling with tools", can.SamplingTools, allowed.SamplingTools); code != 0 {
+				code = rpcInvalidParams
+			}
+		}
+		return code, why
+	case messages.MethodRoots:
+		return lacks("its folders (roots)", can.Roots, allowed.Roots)
+	}
+	return rpcNoMethod, "a client cannot be asked for " + beginning([]byte(method))
+}
+
+// refuseAsk answers a request of the child's with an error.
+func (c *connection) refuseAsk(ctx *kernel.Context, f *messages.Frame, code int, why string) {
+	if ctx.Tracing() {
+		ctx.Event("child-request", beginning([]byte(f.Method))+" refused: "+why, 0)
+	}
+	c.reply(ctx, f.ID, errorBody(code, why))
+}
+
+func errorBody(code int, why string) string { return `"error":` + string(rpcError(code, why)) }
+
+func rpcError(code int, why string) json.RawMessage {
+	e := strconv.AppendInt([]byte(`{"code":`), int64(code), 10)
+	return append(appendString(append(e, `,"message":`...), why), '}')
+}
+
+// onAnswered takes the client's answer to the child.
+func (c *connection) onAnswered(ctx *kernel.Context, m *messages.QuestionAnswer) {
+	a := c.asks.open[m.Question]
+	if a == nil {
+		c.late++
+		return
+	}
+	p := a.p
+	ctx.Correlate(p.call.Trace)
+	if ctx.Tracing() {
+		ctx.Event("answered", a.q.Method+" "+actionOf(a.q.Method, m)+" after "+time.Since(a.since).Round(time.Millisecond).String(), p.call.Trace)
+	}
+	c.close(ctx, a)
+	switch {
+	case a.id == nil:
+		c.onInput(ctx, a, m)
+	case m.Result != nil:
+		c.reply(ctx, a.id, `"result":`+string(m.Result))
+	default:
+		c.reply(ctx, a.id, `"error":`+string(m.Error))
+	}
+}
+
+// actionOf is all that is told of an answer.
+func actionOf(method string, m *messages.QuestionAnswer) string {
+	if m.Result == nil {
+		return "refused"
+	}
+	var r struct {
+		Action string `json:"action"`
+	}
+	if method == messages.MethodElicit && json.Unmarshal(m.Result, &r) == nil {
+		switch r.Action {
+		case "accept", "decline", "cancel":
+			return r.Action
+		}
+	}
+	return "answered"
+}
+
+// close takes a question out of the tables, and lets time run again.
+func (c *connection) close(ctx *kernel.Context, a *ask) {
+	a.timer.Stop()
+	delete(c.asks.open, a.q.ID)
+	if a.id != nil {
+		delete(c.asks.byID, string(a.id))
+	}
+	if i := slices.Index(a.p.asks, a); i >= 0 {
+		a.p.asks = slices.Delete(a.p.asks, i, i+1)
+	}
+	for _, p := range a.holds {
+		c.goOn(ctx, p)
+	}
+}
+
+// goOn lets a call's time run again once no question holds it.
+func (c *connection) goOn(ctx *kernel.Context, p *pending) {
+	if p.asking--; p.asking > 0 {
+		return
+	}
+	d := min(time.Since(p.paused), maxStood-p.stood)
+	p.stood += d
+	p.deadline, p.limit = p.deadline.Add(d), p.limit.Add(d)
+	if c.inflight[p.call.ID] == p {
+		c.arm(ctx, p.deadline)
+	}
+}
+
+// onAskDue gives up a question that the client does not answer.
+func (c *connection) onAskDue(ctx *kernel.Context, m *askDue) {
+	a := c.asks.open[m.question]
+	if a == nil {
+		return
+	}
+	a.p.call.Client.Withdraw(a.p.call.ID, []*messages.Question{a.q}, "timed out")
+	c.onAnswered(ctx, &messages.QuestionAnswer{Question: m.question, Error: rpcError(rpcRefused, "the client did not answer "+a.q.Method+" in time")})
+}
+
+// onChildCancelled ends a question that the child itself gave up.
+func (c *connection) onChildCancelled(ctx *kernel.Context, f *messages.Frame) {
+	var params struct {
+		ID     json.RawMessage `json:"requestId"`
+		Reason string          `json:"reason"`
+	}
+	if json.Unmarshal(f.Params, &params) != nil || params.ID == nil {
+		return
+	}
+	if a := c.asks.byID[string(params.ID)]; a != nil {
+		c.close(ctx, a)
+		a.p.call.Client.Withdraw(a.p.call.ID, []*messages.Question{a.q}, beginning([]byte(params.Reason)))
+		return
+	}
+	c.asks.held = slices.DeleteFunc(c.asks.held, func(h *messages.Frame) bool { return string(h.ID) == string(params.ID) })
+}
+
+// over ends what is open of a call that the child has no more. Where the call was
+// a guess, another one of the client takes its place.
+func (c *connection) over(ctx *kernel.Context, p *pending, why string) {
+	if len(p.asks) == 0 {
+		return
+	}
+	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && heir.call.Session == p.call.Session {
+		p.asks = slices.DeleteFunc(p.asks, func(a *ask) bool {
+			if !a.guessed {
+				return false
+			}
+			if !slices.Contains(a.holds, heir) {
+				a.hold(heir)
+			}
+			a.p, heir.asks = heir, append(heir.asks, a)
+			return true
+		})
+	}
+	for _, a := range c.forgetAsks(ctx, p, why) {
+		if a.id != nil {
+			c.reply(ctx, a.id, errorBody(rpcRefused, "nobody is asked any more: "+why))
+		}
+	}
+}
+
+// forgetAsks withdraws what is open of a call at its client.
+func (c *connection) forgetAsks(ctx *kernel.Context, p *pending, why string) []*ask {
+	if len(p.asks) == 0 {
+		return nil
+	}
+	gone := slices.Clone(p.asks)
+	questions := make([]*messages.Question, len(gone))
+	for i, a := range gone {
+		questions[i] = a.q
+		c.close(ctx, a)
+	}
+	p.call.Client.Withdraw(p.call.ID, questions, why)
+	return gone
+}
+
+// holdAsk keeps a request until only one client's calls are left.
+func (c *connection) holdAsk(ctx *kernel.Context, f *messages.Frame) {
+	c.asks.held = append(c.asks.held, f)
+	if len(c.asks.held) == 1 {
+		c.asks.gen++
+		c.asks.timer = ctx.After(holdPatience, &heldAskDue{c.asks.gen})
+	}
+}
+
+func (c *connection) onHeldAskDue(ctx *kernel.Context, m *heldAskDue) {
+	if m.gen != c.asks.gen {
+		return
+	}
+	held := c.asks.held
+	c.asks.held = nil
+	for _, f := range held {
+		c.refuseAsk(ctx, f, rpcRefused, "calls of several clients are in flight, and nothing tells which of them this is asked for; it works when the call is made again")
+	}
+}
+
+// settleHeld asks what was held back once it is clear whom.
+func (c *connection) settleHeld(ctx *kernel.Context) {
+	if _, several := c.callOf(&messages.Frame{}); several {
+		return
+	}
+	held := c.asks.held
+	c.asks.held = nil
+	c.asks.timer.Stop()
+	c.asks.gen++
+	for _, f := range held {
+		c.onAsk(ctx, f)
+	}
+}
+
+// itsTurn says whether a call to a server that asks may go to the child now: what
+// the child has is of the same client.
+func (c *connection) itsTurn(call *messages.Call) bool {
+	for _, p := range c.inflight {
+		if p.call.Session != call.Session {
+			return false
+		}
+	}
+	return true
+}
+
+// nextTurn follows the end of a call at a server that asks: what was held back is
+// asked, and those go on whose turn has come.
+func (c *connection) nextTurn(ctx *kernel.Context) {
+	if len(c.asks.held) > 0 {
+		c.settleHeld(ctx)
+	}
+	if len(c.waiters) == 0 || c.turning || !c.ready || !c.asker.Load() {
+		return
+	}
+	c.turning = true
+	c.serveWaiters(ctx)
+	c.turning = false
+}
+
+// setLevel tells a legacy child how much of its log the client of a call wants;
+// while it also works for others, the one that wants most counts.
+func (c *connection) setLevel(ctx *kernel.Context, call *messages.Call) {
+	level := call.Log
+	if level == c.hs.level {
+		return
+	}
+	if c.hs.level != messages.LogNone && c.hs.level < level && !c.itsTurn(call) {
+		return
+	}
+	c.hs.level = level
+	c.request(ctx, methodSetLevel, []byte(`{"level":"`+level.String()+`"}`), func(*kernel.Context, *messages.Frame) {})
+}
+
+// onMessage passes a line of the child's log on to the client of the call that it
+// belongs to.
+func (c *connection) onMessage(f *messages.Frame) {
+	p, _ := c.callOf(f)
+	if p == nil || p.call.Client == nil || p.call.Log == messages.LogNone {
+		return
+	}
+	var params struct {
+		Level string          `json:"level"`
+		Data  json.RawMessage `json:"data"`
+	}
+	if json.Unmarshal(f.Params, &params) != nil || params.Data == nil {
+		return
+	}
+	if level := messages.ParseLogLevel(params.Level); level != messages.LogNone && level >= p.call.Log {
+		c.ctx.Correlate(p.call.Trace)
+		p.call.Client.Notify(p.call.ID, f.Method, f.Params)
+	}
+}
+
+func elicitationID(params json.RawMessage) string {
+	var e struct {
+		ID string `json:"elicitationId"`
+	}
+	if json.Unmarshal(params, &e) != nil {
+		return ""
+	}
+	return e.ID
+}
+
+// rememberElicited notes whom to tell when an elicitation by URL is complete, which
+// may be after the call.
+func (c *connection) rememberElicited(call *messages.Call, id string) {
+	if id == "" || call.Client == nil {
+		return
+	}
+	if c.asks.elicited == nil {
+		c.asks.elicited = map[string]*messages.Call{}
+	}
+	if c.asks.elicited[id] == nil {
+		if len(c.asks.order) >= maxElicited {
+			delete(c.asks.elicited, c.asks.order[0])
+			c.asks.order = c.asks.order[1:]
+		}
+		c.asks.order = append(c.asks.order, id)
+	}
+	c.asks.elicited[id] = call
+}
+
+// expectElicited reads the elicitations of an error that sends the client to URLs
+// before it calls again.
+func (c *connection) expectElicited(call *messages.Call, raw json.RawMessage) {
+	const urlElicitationRequired = -32042
+	var e struct {
+		Code int64 `json:"code"`
+		Data struct {
+			Elicitations []struct {
+				ID string `json:"elicitationId"`
+			} `json:"elicitations"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(raw, &e) != nil || e.Code != urlElicitationRequired {
+		return
+	}
+	for _, one := range e.Data.Elicitations[:min(len(e.Data.Elicitations), maxElicited)] {
+		c.rememberElicited(call, one.ID)
+	}
+}
+
+// onElicited tells the client that an elicitation is complete.
+func (c *connection) onElicited(f *messages.Frame) {
+	id := elicitationID(f.Params)
+	call := c.asks.elicited[id]
+	if call == nil {
+		return
+	}
+	delete(c.asks.elicited, id)
+	c.asks.order = slices.DeleteFunc(c.asks.order, func(other string) bool { return other == id })
+	call.Client.Notify(call.ID, f.Method, f.Params)
+}

@@ -1,0 +1,414 @@
+package actors
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Bounds of the subscriptions to resources.
+const (
+	maxSubscriptions    = 16_384 // of all clients
+	maxSubscriptionsOne = 4096   // of one client
+	// firstRenewal and lastRenewal bound how long a lost subscription waits
+	// until its server is started for it again.
+	firstRenewal = time.Second
+	lastRenewal  = time.Minute
+)
+
+// ChildList names a list that a server may say has changed.
+type ChildList string
+
+// The lists that are not kept in the catalog.
+const (
+	ResourceList ChildList = "resources"
+	PromptList   ChildList = "prompts"
+)
+
+// UpdatePort hears of changes of a resource. It does not block.
+type UpdatePort interface {
+	// Updated gets the params of notifications/resources/updated as the child
+	// sent them, and the URI under which the client subscribed.
+	Updated(uri string, params json.RawMessage)
+}
+
+// Topic is one resource of a server, in the server's own words.
+type Topic struct{ Server, URI string }
+
+// noticesActor owns the subscriptions to resources: which clients have them, and
+// which child. It asks a child once for all of its clients, again when another
+// child takes the place of the one that it asked, and no more once the last
+// client is gone.
+type noticesActor struct {
+	e       *Engine
+	running map[string][]runningChild // by server, the oldest first
+	topics  map[Topic]*topic
+	ports   map[UpdatePort]int // subscriptions of each
+	total   int
+	renewal map[string]*renewal // by server
+}
+
+type runningChild struct {
+	instance uint64
+	pid      *kernel.PID
+}
+
+// topic is a resource that somebody is subscribed to, or wants to be.
+type topic struct {
+	at      uint64 // the child that was asked; 0: none
+	asking  bool   // its answer is out
+	who     map[subscriber]bool
+	waiting []*Subscribe // for the answer
+}
+
+// subscriber is a port and the URI under which it knows the resource.
+type subscriber struct {
+	port UpdatePort
+	as   string
+}
+
+// renewal is the pause before a server is started for its subscriptions.
+type renewal struct {
+	pause time.Duration
+	timer *kernel.Timer
+}
+
+// What the notices hear.
+type (
+	// Subscribe asks for the updates of a resource, for as long as nobody
+	// unsubscribes the port.
+	Subscribe struct {
+		Topic
+		As      string // the URI that the port is told
+		Port    UpdatePort
+		Call    uint64 // number of the request
+		Session uint64
+		Reply   func(failure *messages.Answer) // once; nil: it is so. It does not block
+	}
+	// Unsubscribe ends that; where the topic is zero all that the port has.
+	Unsubscribe struct {
+		Topic
+		As   string
+		Port UpdatePort
+	}
+	childReady struct {
+		server   string
+		instance uint64
+		pid      *kernel.PID
+	}
+	childGone struct {
+		server   string
+		instance uint64
+	}
+	childNotice struct {
+		server string
+		method string
+		params json.RawMessage
+	}
+	// subscribedAt is a child's answer to a subscription.
+	subscribedAt struct {
+		topic  Topic
+		answer *messages.Answer
+	}
+	renewDue struct{ server string }
+)
+
+func newNotices(e *Engine) *noticesActor {
+	return &noticesActor{e: e, running: map[string][]runningChild{}, topics: map[Topic]*topic{}, ports: map[UpdatePort]int{}, renewal: map[string]*renewal{}}
+}
+
+// Subscribe subscribes a port to a resource.
+func (e *Engine) Subscribe(s *Subscribe) { e.sys.Send(e.notices, s) }
+
+// Unsubscribe takes a port out of a topic, or of all where that is zero. What
+// is on its way may still reach the port.
+func (e *Engine) Unsubscribe(u *Unsubscribe) { e.sys.Send(e.notices, u) }
+
+// Receive implements kernel.Actor.
+func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
+	switch m := msg.(type) {
+	case *childNotice:
+		a.onNotice(m)
+	case *childReady:
+		a.running[m.server] = append(a.running[m.server], runningChild{m.instance, m.pid})
+		a.renewed(m.server)
+		if told := a.e.opts.ListChanged; told != nil {
+			told(m.server, "") // what the child before it had may have been something else
+		}
+		for of, t := range a.topics {
+			if of.Server == m.server && t.at == 0 && !t.asking {
+				a.ask(ctx, of, t)
+			}
+		}
+	case *childGone:
+		a.onGone(ctx, m)
+	case *Subscribe:
+		a.onSubscribe(ctx, m)
+	case *Unsubscribe:
+		a.onUnsubscribe(ctx, m)
+	case *subscribedAt:
+		a.onSubscribed(ctx, m)
+	case *renewDue:
+		a.onRenewDue(ctx, m)
+	case kernel.Stopping:
+		for _, r := range a.renewal {
+			r.timer.Stop()
+		}
+		for _, t := range a.topics {
+			for _, s := range t.waiting {
+				s.Reply(&messages.Answer{Call: s.Call, Err: errShuttingDown()})
+			}
+		}
+	}
+}
+
+func (a *noticesActor) onNotice(m *childNotice) {
+	switch m.method {
+	case methodUpdated:
+		var p struct {
+			URI string `json:"uri"`
+		}
+		if json.Unmarshal(m.params, &p) != nil {
+			return
+		}
+		if t := a.topics[Topic{m.server, p.URI}]; t != nil {
+			for s := range t.who {
+				s.port.Updated(s.as, m.params)
+			}
+		}
+	case methodResourcesChanged, methodPromptsChanged:
+		if told := a.e.opts.ListChanged; told != nil {
+			list := ResourceList
+			if m.method == methodPromptsChanged {
+				list = PromptList
+			}
+			told(m.server, list)
+		}
+	}
+}
+
+func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
+	t, who := a.topics[s.Topic], subscriber{s.Port, s.As}
+	if t != nil && t.who[who] && t.at != 0 {
+		s.Reply(nil)
+		return
+	}
+	if a.total >= maxSubscriptions || a.ports[s.Port] >= maxSubscriptionsOne {
+		s.Reply(&messages.Answer{Call: s.Call, Err: &messages.Error{
+			Code: messages.CodePoolSaturated, Server: s.Server,
+			Message: "there are too many subscriptions already: " + strconv.Itoa(maxSubscriptionsOne) + " of one client and " + strconv.Itoa(maxSubscriptions) + " of all are the most",
+			Hint:    "Unsubscribe from resources that are not needed any more.",
+		}})
+		return
+	}
+	if t == nil {
+		t = &topic{who: map[subscriber]bool{}}
+		a.topics[s.Topic] = t
+	}
+	a.total++
+	a.ports[s.Port]++
+	if t.at != 0 {
+		t.who[who] = true
+		s.Reply(nil)
+		return
+	}
+	t.waiting = append(t.waiting, s)
+	if !t.asking {
+		a.ask(ctx, s.Topic, t)
+	}
+}
+
+// ask subscribes at the child; any instance of the server will do.
+func (a *noticesActor) ask(ctx *kernel.Context, of Topic, t *topic) {
+	t.asking = true
+	self, sys := ctx.Self(), ctx.System()
+	id, session := a.e.opts.NextCall(), uint64(0)
+	if len(t.waiting) > 0 {
+		session = t.waiting[0].Session
+	}
+	call := &messages.Call{
+		Meta: messages.Meta{Trace: id, Session: session}, ID: id, Server: of.Server, Method: methodSubscribe,
+		Params: append(appendString([]byte(`{"uri":`), of.URI), '}'), Idempotent: true,
+		Reply: answerFunc(func(answer *messages.Answer) { sys.Send(self, &subscribedAt{of, answer}) }),
+	}
+	a.e.Ask(call)
+}
+
+// answerFunc is a function that takes the answer to a call.
+type answerFunc func(a *messages.Answer)
+
+// Answer implements messages.ReplyPort.
+func (f answerFunc) Answer(a *messages.Answer) { f(a) }
+
+func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
+	t := a.topics[m.topic]
+	if t == nil {
+		return
+	}
+	t.asking = false
+	waiting := t.waiting
+	t.waiting = nil
+	if m.answer.Result == nil {
+		for _, s := range waiting {
+			a.less(s.Port, 1)
+			failure := *m.answer
+			failure.Call = s.Call
+			s.Reply(&failure)
+		}
+		a.lostTopic(ctx, m.topic, t)
+		return
+	}
+	t.at = m.answer.Instance
+	for _, s := range waiting {
+		if who := (subscriber{s.Port, s.As}); t.who[who] {
+			a.less(s.Port, 1) // it asked twice
+		} else {
+			t.who[who] = true
+		}
+	}
+	// The port hears of updates from here on, so its request is answered first.
+	for _, s := range waiting {
+		s.Reply(nil)
+	}
+	switch {
+	case len(t.who) == 0:
+		a.drop(ctx, m.topic, t)
+	case a.pid(m.topic.Server, t.at) == nil: // it was lost meanwhile
+		t.at = 0
+		a.lostTopic(ctx, m.topic, t)
+	}
+}
+
+// less takes subscriptions of a port off the count.
+func (a *noticesActor) less(port UpdatePort, n int) {
+	a.total -= n
+	if a.ports[port] -= n; a.ports[port] <= 0 {
+		delete(a.ports, port)
+	}
+}
+
+func (a *noticesActor) pid(server string, instance uint64) *kernel.PID {
+	for _, c := range a.running[server] {
+		if c.instance == instance {
+			return c.pid
+		}
+	}
+	return nil
+}
+
+// drop ends a topic that nobody wants any more.
+func (a *noticesActor) drop(ctx *kernel.Context, of Topic, t *topic) {
+	if t.asking || len(t.waiting) > 0 || len(t.who) > 0 {
+		return // the answer to what is out ends it
+	}
+	delete(a.topics, of)
+	if pid := a.pid(of.Server, t.at); pid != nil {
+		ctx.Send(pid, &unsubscribe{of.URI})
+	}
+}
+
+func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
+	if a.ports[m.Port] == 0 {
+		return
+	}
+	all := m.Topic == Topic{}
+	leave := func(of Topic, t *topic) {
+		kept := t.waiting[:0]
+		for _, s := range t.waiting {
+			if s.Port != m.Port || !all && s.As != m.As {
+				kept = append(kept, s)
+				continue
+			}
+			a.less(m.Port, 1)
+			s.Reply(&messages.Answer{Call: s.Call, Err: &messages.Error{Code: messages.CodeCancelled, Server: of.Server, Message: "the subscription was ended before it was made"}})
+		}
+		t.waiting = kept
+		for s := range t.who {
+			if s.port == m.Port && (all || s.as == m.As) {
+				delete(t.who, s)
+				a.less(m.Port, 1)
+			}
+		}
+		a.drop(ctx, of, t)
+	}
+	if !all {
+		if t := a.topics[m.Topic]; t != nil {
+			leave(m.Topic, t)
+		}
+		return
+	}
+	for of, t := range a.topics {
+		leave(of, t)
+	}
+}
+
+func (a *noticesActor) onGone(ctx *kernel.Context, m *childGone) {
+	a.running[m.server] = slices.DeleteFunc(a.running[m.server], func(c runningChild) bool { return c.instance == m.instance })
+	if len(a.running[m.server]) == 0 {
+		delete(a.running, m.server)
+	}
+	for of, t := range a.topics {
+		if of.Server == m.server && t.at == m.instance {
+			t.at = 0
+			a.lostTopic(ctx, of, t)
+		}
+	}
+}
+
+// lostTopic makes a subscription that no child has be renewed, if anybody has
+// it.
+func (a *noticesActor) lostTopic(ctx *kernel.Context, of Topic, t *topic) {
+	if len(t.who) == 0 {
+		a.drop(ctx, of, t)
+		return
+	}
+	r := a.renewal[of.Server]
+	if r == nil {
+		r = &renewal{}
+		a.renewal[of.Server] = r
+	}
+	if r.timer == nil {
+		r.pause = min(max(2*r.pause, firstRenewal), lastRenewal)
+		r.timer = ctx.After(r.pause, &renewDue{of.Server})
+	}
+}
+
+// renewed forgets a pause: the server runs.
+func (a *noticesActor) renewed(server string) {
+	if r := a.renewal[server]; r != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+}
+
+// onRenewDue asks again for what was lost; that starts the server.
+func (a *noticesActor) onRenewDue(ctx *kernel.Context, m *renewDue) {
+	r := a.renewal[m.server]
+	if r == nil || r.timer == nil {
+		return
+	}
+	r.timer = nil
+	_, configured := a.e.dir.Lookup(m.server)
+	lost := false
+	for of, t := range a.topics {
+		if of.Server != m.server || t.at != 0 || t.asking {
+			continue
+		}
+		if !configured {
+			for s := range t.who {
+				a.less(s.port, 1)
+			}
+			delete(a.topics, of)
+			continue
+		}
+		lost = true
+		a.ask(ctx, of, t)
+	}
+	if !lost {
+		delete(a.renewal, m.server)
+	}
+}

@@ -1,0 +1,284 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// exposure is what of the servers clients see themselves, beside the four tools:
+// their tools, prompts and resources under names that no two of them share.
+// Resources are readable whether they are listed or not, since results link to
+// them.
+type exposure struct {
+	e                         *Engine
+	tools, prompts, resources bool // listed
+	plain                     bool // names without their server's
+	only                      bool // without the four
+
+	four  []json.RawMessage // their definitions
+	ours  map[string]bool   // their names
+	lists *childLists
+
+	names naming
+	set   atomic.Pointer[toolSet]
+	told  atomic.Pointer[string] // the print of the tools that clients know of; nil: none were listed
+	wake  chan struct{}
+
+	mu    sync.Mutex
+	asked map[string]time.Time // servers that were contacted for a list, by name and hash
+
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
+}
+
+// toolSet is all exposed tools at one moment.
+type toolSet struct {
+	of    *index.Catalog
+	named *namedSet
+}
+
+// askAgain is how long a server that nothing is known of is not waited for a
+// second time.
+const askAgain = time.Minute
+
+func (e *Engine) newExposure(st *config.Settings) *exposure {
+	x := &exposure{
+		e: e, plain: st.ExposePrefix == "none", only: st.ExposeOnly,
+		tools: slices.Contains(st.Expose, "tools"), prompts: slices.Contains(st.Expose, "prompts"), resources: slices.Contains(st.Expose, "resources"),
+		wake: make(chan struct{}, 1), asked: map[string]time.Time{}, ours: map[string]bool{},
+	}
+	x.ctx, x.stop = context.WithCancel(context.Background())
+	x.lists = newChildLists(x)
+	x.names = naming{plain: x.plain, log: e.log, ours: x.ours}
+	return x
+}
+
+// learnFour reads the definitions of our own tools from the server that lists
+// them otherwise.
+func (x *exposure) learnFour(s *server.MCPServer) error {
+	answer, ok := s.HandleMessage(x.ctx, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)).(mcp.JSONRPCResponse)
+	if !ok {
+		return fmt.Errorf("our own tools cannot be listed")
+	}
+	result, err := compact(answer.Result)
+	if err != nil {
+		return err
+	}
+	x.four = nil
+	return jsonrpc.Elements(jsonrpc.Get(result, "tools"), func(el []byte) error {
+		x.four = append(x.four, el)
+		name, err := jsonrpc.Unquote(jsonrpc.Get(el, "name"))
+		x.ours[name] = true
+		return err
+	})
+}
+
+// capabilities are what clients are told of what they can ask for.
+func (x *exposure) capabilities() []server.ServerOption {
+	opts := []server.ServerOption{server.WithToolCapabilities(x.tools), server.WithResourceCapabilities(true, x.resources)}
+	if x.prompts {
+		opts = append(opts, server.WithPromptCapabilities(true))
+	}
+	if x.prompts || x.resources {
+		opts = append(opts, server.WithCompletions())
+	}
+	return opts
+}
+
+func (x *exposure) instructions() string {
+	switch {
+	case x.only:
+		return "metamcp stands in front of many MCP servers, which start by themselves on first use. An error says what to do next."
+	case x.tools:
+		return instructions + " The servers' own tools are listed as well and can be called directly."
+	}
+	return instructions
+}
+
+// begin starts to tell clients of changes, where they are shown anything that
+// may change.
+func (x *exposure) begin() {
+	if !x.tools && !x.prompts && !x.resources {
+		return
+	}
+	x.work.Go(x.watch)
+}
+
+// close ends what is under way.
+func (x *exposure) close() {
+	x.stop()
+	x.work.Wait()
+}
+
+func (x *exposure) catalogChanged() {
+	x.poke()
+}
+
+func (x *exposure) listChanged(server string, list actors.ChildList) {
+	x.lists.changed(server, list)
+	x.poke()
+}
+
+func (x *exposure) poke() {
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tellPause is the least distance between two looks for changes.
+const tellPause = time.Second
+
+// watch tells clients of lists that are others now, at a pace.
+func (x *exposure) watch() {
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
+	for {
+		select {
+		case <-x.wake:
+		case <-due.C:
+		case <-x.ctx.Done():
+			return
+		}
+		if told := x.told.Load(); told != nil {
+			if now := x.toolSet().named.print(); now != *told {
+				x.told.Store(&now)
+				x.tell(mcp.MethodNotificationToolsListChanged)
+			}
+		}
+		notices, next := x.lists.renew()
+		for _, method := range notices {
+			x.tell(method)
+		}
+		if next > 0 {
+			due.Reset(next)
+		}
+		select {
+		case <-time.After(tellPause):
+		case <-x.ctx.Done():
+			return
+		}
+	}
+}
+
+func (x *exposure) tell(method string) {
+	x.e.clients.Range(func(_, peer any) bool {
+		peer.(client).peer.ListChanged(method)
+		return true
+	})
+}
+
+// toolSet names the tools of the newest catalog.
+func (x *exposure) toolSet() *toolSet {
+	cat := x.e.core.Catalog()
+	if set := x.set.Load(); set != nil && set.of == cat {
+		return set
+	}
+	var all []thing
+	for s := range cat.All() {
+		for _, t := range s.Entries {
+			all = append(all, thing{server: t.Tool.Server, name: t.Tool.Name, raw: t.Tool.Raw, closed: !t.Enabled})
+		}
+	}
+	set := &toolSet{of: cat, named: x.names.name("tool", all)}
+	x.set.Store(set)
+	return set
+}
+
+// meet contacts those of the servers that nothing is known of, all at once, and
+// waits for them for a bounded time: once in a minute, so that one that does not
+// answer is not waited for with each list. What comes later is told as a change.
+func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEntry) bool) {
+	dir, cat := x.e.core.Directory(), x.e.core.Catalog()
+	answers := make(chan struct{}, len(dir.Names()))
+	waiting := 0
+	for _, name := range dir.Names() {
+		entry, ok := dir.Lookup(name)
+		if !ok || entry.Spec().Disabled || entry.Spec().Err != nil || !unknown(cat.Server(name)) {
+			continue
+		}
+		key := name + "\x00" + entry.Spec().Hash
+		x.mu.Lock()
+		recent := time.Since(x.asked[key]) < askAgain
+		if !recent {
+			maps.DeleteFunc(x.asked, func(_ string, at time.Time) bool { return time.Since(at) >= askAgain })
+			x.asked[key] = time.Now()
+		}
+		x.mu.Unlock()
+		if recent {
+			continue
+		}
+		waiting++
+		x.e.core.Contact(name, false, contactFunc(func(*Error) { answers <- struct{}{} }))
+	}
+	for ; waiting > 0; waiting-- {
+		select {
+		case <-answers:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// patient is a context that ends when a list has waited long enough.
+func (x *exposure) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, x.e.Config().Settings.DiscoverTimeout)
+}
+
+// listTools answers tools/list.
+func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Era) (json.RawMessage, *Error) {
+	if cursor == "" {
+		wait, cancel := x.patient(ctx)
+		defer cancel()
+		x.meet(wait, func(known *index.ServerEntry) bool { return known == nil })
+	}
+	set := x.toolSet().named
+	if x.told.Load() == nil {
+		now := set.print()
+		x.told.CompareAndSwap(nil, &now)
+	}
+	var first []json.RawMessage
+	if !x.only {
+		first = x.four
+	}
+	return set.page("tools", cursor, first, era)
+}
+
+// findTool is whose tool a name is. The servers that nothing is known of are
+// asked where nobody has it.
+func (x *exposure) findTool(ctx context.Context, name string) (owner, bool) {
+	if o, ok := x.toolSet().named.owner(name); ok {
+		return o, true
+	}
+	wait, cancel := x.patient(ctx)
+	defer cancel()
+	x.meet(wait, func(known *index.ServerEntry) bool { return known == nil })
+	return x.toolSet().named.owner(name)
+}
+
+// naming gives things of servers names that no two of them share.
+type naming struct {
+	plain bool
+	ours  map[string]bool
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	said string // of names that clash
+}

@@ -1,0 +1,263 @@
+package metamcp
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// maxExposedName is the longest name that all clients take.
+const maxExposedName = 64
+
+// thing is what a server has under a name: a tool or a prompt.
+type thing struct {
+	server, name string
+	raw          json.RawMessage // its definition
+	closed       bool            // by a rule or a pin: it has a name, but is not listed
+}
+
+// owner is whose a name is.
+type owner struct{ server, name string }
+
+// exposed is a thing with the name under which clients see it.
+type exposed struct {
+	thing
+	as string
+}
+
+// namedSet are things with names, sorted by them. It never changes.
+type namedSet struct {
+	key    string    // member of a definition that holds the name
+	list   []exposed // without those that are closed
+	owners map[string]owner
+	clash  []string // names that several servers would have had
+
+	hash string
+}
+
+// name gives names. With the server's in front, a name is SERVER__NAME with all
+// but letters, digits, _ and - replaced and at most 64 bytes long; without, it is
+// the server's own where no other server has it and none of ours is called so,
+// and otherwise the one with the server's. Where two would still be the same,
+// each of them ends in a hash of server and name. So a name never passes from one
+// server's to another's: it goes when a second one comes.
+func (n *naming) name(kind string, things []thing) *namedSet {
+	count := map[string]int{}
+	want := func(t thing) string {
+		if n.plain && !n.ours[t.name] {
+			return t.name
+		}
+		return prefixed(t.server, t.name)
+	}
+	for _, t := range things {
+		count[want(t)]++
+	}
+	set := &namedSet{key: "name", owners: make(map[string]owner, len(things))}
+	names := make([]string, len(things))
+	taken := map[string]int{}
+	for i, t := range things {
+		names[i] = want(t)
+		if count[names[i]] > 1 && n.plain {
+			set.clash = append(set.clash, names[i])
+			names[i] = prefixed(t.server, t.name)
+		}
+		taken[names[i]]++
+	}
+	for i, t := range things {
+		as := names[i]
+		if taken[as] > 1 || n.ours[as] {
+			set.clash = append(set.clash, as)
+			as = hashed(as, t.server, t.name)
+		}
+		if _, double := set.owners[as]; double {
+			continue // of two hashes that are the same, the second is not there
+		}
+		set.owners[as] = owner{t.server, t.name}
+		if !t.closed {
+			set.list = append(set.list, exposed{t, as})
+		}
+	}
+	slices.SortFunc(set.list, func(a, b exposed) int { return cmp.Compare(a.as, b.as) })
+	slices.Sort(set.clash)
+	set.clash = slices.Compact(set.clash)
+	n.tell(kind, set.clash)
+	return set
+}
+
+// tell says once which names clash.
+func (n *naming) tell(kind string, clash []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	said := kind + "\x00" + strings.Join(clash, "\x00")
+	if said == n.said || len(clash) == 0 {
+		return
+	}
+	n.said = said
+	const enough = 20
+	n.log.Warn("several servers have a "+kind+" that would be exposed under the same name; each gets another", "names", clash[:min(len(clash), enough)], "count", len(clash))
+}
+
+// prefixed is SERVER__NAME as all clients take it.
+func prefixed(server, name string) string {
+	as := plainName(server) + "__" + plainName(name)
+	if len(as) > maxExposedName {
+		return hashed(as, server, name)
+	}
+	return as
+}
+
+func plainName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// hashed is a name with an end that only this thing has.
+func hashed(as, server, name string) string {
+	const digits = 8
+	sum := sha256.Sum256([]byte(server + "\x00" + name))
+	as = plainName(as)
+	return as[:min(len(as), maxExposedName-digits-1)] + "_" + hex.EncodeToString(sum[:digits/2])
+}
+
+func (s *namedSet) owner(as string) (owner, bool) {
+	o, ok := s.owners[as]
+	return o, ok
+}
+
+// print is the same for two sets of which clients see the same.
+func (s *namedSet) print() string {
+	h := sha256.New()
+	for _, t := range s.list {
+		h.Write([]byte(t.as))
+		h.Write([]byte{0})
+		h.Write(t.raw)
+		h.Write([]byte{0})
+	}
+	return string(h.Sum(nil))
+}
+
+// withMember is an object in which a member that is there has another string for
+// its value.
+func withMember(object json.RawMessage, member, value string) json.RawMessage {
+	start, end, ok := jsonrpc.Index(object, member)
+	if !ok {
+		return object
+	}
+	quoted := jsonrpc.AppendQuote(nil, value)
+	if bytes.Equal(object[start:end], quoted) {
+		return object
+	}
+	out := make([]byte, 0, len(object)+len(quoted))
+	out = append(append(out, object[:start]...), quoted...)
+	return append(out, object[end:]...)
+}
+
+// Bounds of one page of a list.
+const (
+	pageItems = 1000
+	pageBytes = 1 << 20
+)
+
+// page is a page of the set as the result of a list method; first goes before all
+// others.
+func (s *namedSet) page(member, cursor string, first []json.RawMessage, era messages.Era) (json.RawMessage, *Error) {
+	after, failure := readCursor(member, cursor)
+	if failure != nil {
+		return nil, failure
+	}
+	p := newPage(member)
+	if cursor == "" {
+		for _, raw := range first {
+			p.add(raw)
+		}
+	}
+	at, found := slices.BinarySearchFunc(s.list, after, func(e exposed, after string) int { return cmp.Compare(e.as, after) })
+	if found {
+		at++
+	}
+	if cursor == "" {
+		at = 0
+	}
+	for ; at < len(s.list) && p.room(); at++ {
+		// The server's own definition with another name; all other bytes stay.
+		p.add(withMember(s.list[at].raw, s.key, s.list[at].as))
+	}
+	if at > 0 && at < len(s.list) {
+		p.next = s.list[at-1].as
+	}
+	return p.result(era), nil
+}
+
+// listPage is the result of a list method while it is written.
+type listPage struct {
+	member string
+	out    []byte
+	items  int
+	next   string // "": it is the last one
+}
+
+func newPage(member string) *listPage {
+	return &listPage{member: member, out: append(make([]byte, 0, 4<<10), `{"`+member+`":[`...)}
+}
+
+func (p *listPage) room() bool { return p.items < pageItems && len(p.out) < pageBytes }
+
+func (p *listPage) add(raw json.RawMessage) {
+	if p.items > 0 {
+		p.out = append(p.out, ',')
+	}
+	p.out = append(p.out, raw...)
+	p.items++
+}
+
+// A modern client may keep a list until it is told of a change, but for a minute
+// at most; another user may see another list.
+const cacheHints = `,"ttlMs":60000,"cacheScope":"private"`
+
+func (p *listPage) result(era messages.Era) json.RawMessage {
+	out := append(p.out, ']')
+	if p.next != "" {
+		out = append(out, `,"nextCursor":`...)
+		out = jsonrpc.AppendQuote(out, cursorPrefix+base64.RawURLEncoding.EncodeToString([]byte(p.member+"\x00"+p.next)))
+	}
+	if era == messages.EraModern {
+		out = append(out, cacheHints...)
+	}
+	return append(out, '}')
+}
+
+const cursorPrefix = "after:"
+
+// readCursor reads what a page left for the next one: the name after which it
+// begins, which a list that has changed meanwhile need not hold any more.
+func readCursor(member, cursor string) (after string, failure *Error) {
+	if cursor == "" {
+		return "", nil
+	}
+	bad := &Error{
+		Code: messages.CodeValidation, Message: "the cursor is none that this list has given out",
+		Hint: "Begin the list anew, without a cursor.",
+	}
+	text, ok := strings.CutPrefix(cursor, cursorPrefix)
+	if !ok {
+		return "", bad
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	of, after, ok := strings.Cut(string(raw), "\x00")
+	if err != nil || !ok || of != member {
+		return "", bad
+	}
+	return after, nil
+}

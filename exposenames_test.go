@@ -1,0 +1,178 @@
+package metamcp
+
+import (
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+var properName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Names are proper and no two are the same; they do not hang on the order in
+// which servers are looked at; what another server has never gets the name that
+// a thing had.
+func TestExposedNames(t *testing.T) {
+	word := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "a__b", "b__c", "c", "mcp_call", "x.y", "x y", "ü"}), rapid.StringN(1, 80, 300))
+	rapid.Check(t, func(t *rapid.T) {
+		n := &naming{plain: rapid.Bool().Draw(t, "plain"), ours: map[string]bool{"mcp_call": true}, log: slog.New(slog.DiscardHandler)}
+		seen := map[owner]bool{}
+		var things []thing
+		for range rapid.IntRange(0, 12).Draw(t, "count") {
+			o := owner{word.Draw(t, "server"), word.Draw(t, "name")}
+			if !seen[o] {
+				seen[o] = true
+				things = append(things, thing{server: o.server, name: o.name, raw: json.RawMessage(`{}`), closed: rapid.Bool().Draw(t, "closed")})
+			}
+		}
+		set := n.name("tool", things)
+		if len(set.owners) != len(things) {
+			t.Fatalf("%d names for %d things: %v", len(set.owners), len(things), set.owners)
+		}
+		for as, o := range set.owners {
+			if n.ours[as] || !properName.MatchString(as) && !(n.plain && as == o.name) {
+				t.Errorf("%q is called %q", o, as)
+			}
+		}
+		again := n.name("tool", rapid.Permutation(things).Draw(t, "order"))
+		if !maps.Equal(again.owners, set.owners) || again.print() != set.print() {
+			t.Errorf("in another order they are called %v, not %v", again.owners, set.owners)
+		}
+		if len(things) > 0 {
+			fewer := n.name("tool", things[1:])
+			for as, o := range fewer.owners {
+				if now, ok := set.owners[as]; ok && now != o {
+					t.Errorf("%q was %v and is %v", as, o, now)
+				}
+			}
+		}
+	})
+}
+
+// All pages together are the whole list, each in its bounds, also where the list
+// changes between two of them.
+func TestExposedPages(t *testing.T) {
+	n := &naming{plain: true, log: slog.New(slog.DiscardHandler)}
+	var things []thing
+	for i := range 3500 {
+		name := "n" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + "_" + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
+		things = append(things, thing{server: "s", name: name, raw: json.RawMessage(`{"name":"` + name + `","pad":"` + strings.Repeat("p", i%900) + `"}`)})
+	}
+	set := n.name("tool", things)
+	cursor, got := "", []string{}
+	for pages := 1; ; pages++ {
+		raw, failure := set.page("tools", cursor, []json.RawMessage{json.RawMessage(`{"name":"own"}`)}, messages.EraModern)
+		if failure != nil || len(raw) > pageBytes+2000 || pages > 20 {
+			t.Fatalf("page %d: %d bytes, %v", pages, len(raw), failure)
+		}
+		var page struct {
+			Tools      []struct{ Name string }
+			NextCursor string
+			TTLMs      *int
+			CacheScope string
+		}
+		if err := json.Unmarshal(raw, &page); err != nil || page.TTLMs == nil || page.CacheScope != "private" || len(page.Tools) > pageItems {
+			t.Fatalf("%v: %.200s", err, raw)
+		}
+		for _, tool := range page.Tools {
+			got = append(got, tool.Name)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+		if pages == 1 {
+			set = n.name("tool", things[1:]) // the first goes
+		}
+	}
+	if len(got) < 3500 || got[0] != "own" || !slices.IsSorted(got[1:]) || len(slices.Compact(got)) != len(got) {
+		t.Errorf("%d names", len(got))
+	}
+	for _, bad := range []string{"x", "after:", "after:!", "after:eA", cursorPrefix + "cHJvbXB0cwB4"} {
+		if _, failure := set.page("tools", bad, nil, messages.EraLegacy); failure == nil {
+			t.Errorf("the cursor %q is taken", bad)
+		}
+	}
+}
+
+func TestOwnURIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		server, uri := rapid.StringN(1, 20, 60).Draw(t, "server"), rapid.StringN(1, 40, 100).Draw(t, "uri")
+		topic, ok := ownedBy(ownURI(server, uri))
+		if !ok || topic.Server != server || topic.URI != uri {
+			t.Errorf("%q of %q comes back as %+v", uri, server, topic)
+		}
+	})
+	for _, bad := range []string{"", "metamcp://", "metamcp://a", "metamcp://a/", "metamcp:///x", "metamcp://%zz/x", "file:///x"} {
+		if topic, ok := ownedBy(bad); ok {
+			t.Errorf("%q is taken as %+v", bad, topic)
+		}
+	}
+}
+
+// What is looked for in a result is found at any depth, and never inside of a
+// text.
+func TestNextString(t *testing.T) {
+	text := `{"uri":"a","x":{"text":"\"uri\":\"no\"","deep":[{ "uri" : "b\"c" },{"uri":7},{"y":"uri"},{"uri":"\u0064"}]}}`
+	var got []string
+	for rest := []byte(text); ; {
+		s, behind, ok := nextString(rest, uriKey)
+		if !ok {
+			break
+		}
+		got, rest = append(got, s), behind
+	}
+	if !slices.Equal(got, []string{"a", `b"c`, "d"}) {
+		t.Errorf("found %q", got)
+	}
+	for _, broken := range []string{`"uri"`, `"uri":`, `"uri":"`, `"uri":"\`, `"uri":"a\"`} {
+		if s, _, ok := nextString([]byte(broken), uriKey); ok {
+			t.Errorf("%s has %q", broken, s)
+		}
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	var m memory
+	for i := range 3 * maxRemembered {
+		m.add(strings.Repeat("u", i%2000)+string(rune('a'+i%26))+jsonNumber(i), "s")
+	}
+	if len(m.order) > maxRemembered || len(m.servers) != len(m.order) || m.bytes > maxRememberedB {
+		t.Errorf("%d words, %d bytes", len(m.order), m.bytes)
+	}
+	m.add(strings.Repeat("u", maxWord+1), "s")
+	m.add("last", "s")
+	m.add("last", "t")
+	m.add("last", "s")
+	if got := m.of("last"); !slices.Equal(got, []string{"s", "t"}) {
+		t.Errorf("last is of %q", got)
+	}
+	if len(m.of(strings.Repeat("u", maxWord+1))) != 0 {
+		t.Error("a long word is remembered")
+	}
+}
+
+func jsonNumber(i int) string { b, _ := json.Marshal(i); return string(b) }
+
+// What a request asks for goes on as it came.
+func TestBare(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":1.0,"_meta":{"x":1},"b":"\u00e9"}`: `{"a":1.0,"b":"\u00e9"}`, `{"_meta":{},"requestState":"x","inputResponses":{}}`: `{}`, `{"\u005fmeta":1,"c" : [ 1 ]}`: `{"c":[ 1 ]}`,
+		`{ "a" : [ 1 ] }`: `{"a":[ 1 ]}`, ``: ``,
+	} {
+		got, err := bare([]byte(in), true)
+		if err != nil || string(got) != want {
+			t.Errorf("%s becomes %s, %v; want %s", in, got, err, want)
+		}
+	}
+	if got := withMember([]byte(`{"a":1,"uri":"x","b":2}`), "uri", "y\"z"); string(got) != `{"a":1,"uri":"y\"z","b":2}` || jsonrpc.Valid(got) != nil {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,423 @@
+package front
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// A client of the newer protocol is asked with the answer to its own request, and
+// sends that once more with what it was asked for. What a server of that protocol
+// asked goes through as it came, but for its state, which is bound to the request
+// here. Where a server of the older protocol asks, its call goes on without a
+// request, parked, until the next one takes it over.
+
+const (
+	// maxParked bounds what is parked in a host, and maxParkedEach of one owner.
+	maxParked     = 1024
+	maxParkedEach = 64
+	// parkedFor is how long a parked call waits for its client.
+	parkedFor = 10 * time.Minute
+
+	// What the states begin with that we give out.
+	parkedPrefix = "p1."
+	boundPrefix  = "c1."
+)
+
+// Parked are the calls that wait for clients of the newer protocol. Fronts of one
+// host share one, so that a request may come another way than the one before. It is
+// safe for use from any goroutine.
+type Parked struct {
+	key   [32]byte // of the states that are bound
+	mu    sync.Mutex
+	works map[string]*work // by their handles
+	each  map[string]int   // by owner
+}
+
+// NewParked returns an empty table.
+func NewParked() *Parked {
+	p := &Parked{works: map[string]*work{}, each: map[string]int{}}
+	_, _ = rand.Read(p.key[:]) // it never fails
+	return p
+}
+
+// work is a call that outlives the request that began it. Its fields are guarded by
+// the table.
+type work struct {
+	c       *connection // that began it
+	first   *Entry      // which began it
+	owner   string
+	binding [sha256.Size]byte
+	handle  string // while it is parked, else ""
+
+	now   *Entry // the request in flight that gets the answer; nil: it is parked
+	nowC  *connection
+	queue []*messages.Question // that have no answer yet
+	done  func(e *Entry)       // writes the answer, where it came while it was parked
+	over  bool
+	timer *time.Timer
+}
+
+// binding is what a request asks for, whatever its id and its input are.
+func binding(params json.RawMessage) (sum [sha256.Size]byte, ok bool) {
+	dec := json.NewDecoder(bytes.NewReader(params))
+	dec.UseNumber()
+	var members map[string]any
+	if dec.Decode(&members) != nil {
+		return sum, false
+	}
+	for _, other := range []string{"_meta", "inputResponses", "requestState"} {
+		delete(members, other)
+	}
+	text, err := json.Marshal(members)
+	return sha256.Sum256(text), err == nil
+}
+
+// owner is who may take over what is parked here.
+func (c *connection) owner() string {
+	if c.opts.Owner != "" {
+		return c.opts.Owner
+	}
+	return c.peer.id
+}
+
+// park asks a client of the newer protocol.
+func (c *connection) park(e *Entry, list []*messages.Question) {
+	p := c.opts.Parked
+	p.mu.Lock()
+	w := e.work
+	why := ""
+	if w == nil {
+		w, why = p.add(c, e)
+	} else if w.over {
+		why = "the call is over"
+	}
+	if why == "" && len(w.queue)+len(list) > maxQuestions {
+		why = strconv.Itoa(maxQuestions) + " questions are open at this client already"
+	}
+	if why != "" {
+		p.mu.Unlock()
+		for _, q := range list {
+			noAnswer(q, why)
+		}
+		return
+	}
+	w.queue = append(w.queue, list...)
+	show := p.show(w)
+	p.mu.Unlock()
+	show()
+}
+
+// add makes the work of a request one that can be parked. p.mu is held.
+func (p *Parked) add(c *connection, e *Entry) (w *work, why string) {
+	owner := c.owner()
+	sum, ok := binding(e.params)
+	switch {
+	case !ok:
+		return nil, "the request cannot be asked about"
+	case len(p.works) >= maxParked || p.each[owner] >= maxParkedEach:
+		return nil, "too many calls wait for answers of this client already"
+	}
+	c.mu.Lock()
+	live := c.table.Live(e)
+	c.mu.Unlock()
+	if !live {
+		return nil, "the call is over"
+	}
+	w = &work{c: c, first: e, owner: owner, binding: sum, now: e, nowC: c}
+	e.work = w
+	p.each[owner]++
+	return w, ""
+}
+
+// show ends the request in flight of a work that has questions, with them. What is
+// returned writes that; it is called without the lock. p.mu is held.
+func (p *Parked) show(w *work) func() {
+	e, c := w.now, w.nowC
+	if e == nil || len(w.queue) == 0 || !c.finish(e) {
+		return func() {}
+	}
+	w.now, w.nowC = nil, nil
+	var handle [16]byte
+	_, _ = rand.Read(handle[:]) // it never fails
+	w.handle = base64.RawURLEncoding.EncodeToString(handle[:])
+	p.works[w.handle] = w
+	w.timer = time.AfterFunc(parkedFor, func() { p.expire(w, "the client did not answer in time") })
+	result := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, q := range w.queue {
+		if i > 0 {
+			result = append(result, ',')
+		}
+		result = append(append(result, questionID(q)...), `:{"method":`...)
+		result = jsonrpc.AppendQuote(result, q.Method)
+		if q.Params != nil {
+			result = append(append(result, `,"params":`...), q.Params...)
+		}
+		result = append(result, '}')
+	}
+	result = append(result, `},"requestState":"`+parkedPrefix+w.handle+`"}`...)
+	return func() {
+		_ = e.out.Answer(AppendResult(nil, e.ID, result, e.Era, c.opts.ServerInfo)) // the session ends when the output fails
+		if e.Stop == nil {
+			c.running.Done()
+		}
+	}
+}
+
+// unpark takes questions back.
+func (c *connection) unpark(e *Entry, list []*messages.Question) {
+	p := c.opts.Parked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.work == nil {
+		return
+	}
+	e.work.queue = slices.DeleteFunc(e.work.queue, func(q *messages.Question) bool {
+		return slices.ContainsFunc(list, func(other *messages.Question) bool { return other.ID == q.ID })
+	})
+}
+
+// heir is the request in flight that has taken over what e began; nil: there is
+// none.
+func (c *connection) heir(e *Entry) *Entry {
+	if e.Era != messages.EraModern {
+		return nil
+	}
+	p := c.opts.Parked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.work == nil {
+		return nil
+	}
+	return e.work.now
+}
+
+// finished gives the answer to a request that is over to the one that took its work
+// over, or keeps it for the next one.
+func (c *connection) finished(e *Entry, write func(e *Entry)) {
+	if e.Era != messages.EraModern {
+		return
+	}
+	p := c.opts.Parked
+	p.mu.Lock()
+	w := e.work
+	if w == nil || w.over || w.done != nil {
+		p.mu.Unlock()
+		return
+	}
+	now, nowC := w.now, w.nowC
+	if now == nil {
+		w.done = write // until the end of the timer
+		p.mu.Unlock()
+		return
+	}
+	p.drop(w)
+	p.mu.Unlock()
+	if nowC.finish(now) {
+		write(now)
+		if now.Stop == nil {
+			nowC.running.Done()
+		}
+	}
+}
+
+// drop forgets a work. p.mu is held.
+func (p *Parked) drop(w *work) {
+	if w.over {
+		return
+	}
+	w.over = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	delete(p.works, w.handle)
+	if p.each[w.owner]--; p.each[w.owner] == 0 {
+		delete(p.each, w.owner)
+	}
+}
+
+// expire gives up a work that is parked.
+func (p *Parked) expire(w *work, why string) {
+	p.mu.Lock()
+	if w.over || w.now != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.drop(w)
+	queue, done := w.queue, w.done
+	w.queue = nil
+	p.mu.Unlock()
+	for _, q := range queue {
+		noAnswer(q, why)
+	}
+	if done == nil {
+		w.giveUp(why)
+	}
+}
+
+// giveUp ends the call itself.
+func (w *work) giveUp(why string) {
+	if w.first.Stop != nil {
+		w.first.Stop()
+		return
+	}
+	w.first.cancelled.Store(true)
+	w.c.opts.Engine.Cancel(w.c.opts.Session, w.first.Call, why)
+}
+
+// begun is the work that a request took over, which the front that began it has to
+// end; nil: it took none over.
+func (c *connection) begun(e *Entry) *work {
+	if e.Era != messages.EraModern {
+		return nil
+	}
+	p := c.opts.Parked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.work == nil || e.work.first == e {
+		return nil
+	}
+	p.drop(e.work)
+	return e.work
+}
+
+// endParked gives up what a connection has begun and is parked.
+func (c *connection) endParked() {
+	p := c.opts.Parked
+	p.mu.Lock()
+	mine := slices.DeleteFunc(slices.Collect(maps.Values(p.works)), func(w *work) bool { return w.c != c })
+	p.mu.Unlock()
+	for _, w := range mine {
+		p.expire(w, "the client is gone")
+	}
+}
+
+// takeOver lets a request go on with what an earlier one began, if it brings the
+// state of one. It reports false where it brings none, and the request is to be
+// begun.
+func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entry, taken bool) {
+	state, err := jsonrpc.Unquote(in.slots[slotState])
+	if era != messages.EraModern || err != nil || !strings.HasPrefix(state, parkedPrefix) {
+		return nil, false
+	}
+	p := c.opts.Parked
+	handle := state[len(parkedPrefix):]
+	p.mu.Lock()
+	w := p.works[handle]
+	sum, ok := binding(in.Params)
+	if w == nil || !ok || w.owner != c.owner() || !hmac.Equal(w.binding[:], sum[:]) {
+		p.mu.Unlock()
+		refuse(out, in.ID, codeParams, staleState)
+		return nil, true
+	}
+	e = &Entry{ID: in.ID, Call: w.first.Call, Token: in.token(), Era: era, Stop: w.first.Stop, out: out, params: in.Params, work: w, passed: w.first.passed}
+	e.key = c.keyOf(e)
+	if !c.register(e) {
+		p.mu.Unlock()
+		return nil, true
+	}
+	if e.Stop != nil {
+		c.running.Done() // who works on it is counted already
+	}
+	w.timer.Stop()
+	delete(p.works, w.handle)
+	w.handle = ""
+	type reply struct {
+		q   *messages.Question
+		raw json.RawMessage
+	}
+	var replies []reply
+	w.queue = slices.DeleteFunc(w.queue, func(q *messages.Question) bool {
+		raw := jsonrpc.Get(in.slots[slotResponses], questionPrefix+strconv.FormatUint(q.ID, 10))
+		if len(raw) == 0 || raw[0] != '{' {
+			return false // it is asked once more
+		}
+		replies = append(replies, reply{q, raw})
+		return true
+	})
+	if write := w.done; write != nil {
+		left := w.queue
+		w.queue = nil
+		p.drop(w)
+		p.mu.Unlock()
+		for _, q := range left {
+			noAnswer(q, "the call is over")
+		}
+		if c.finish(e) {
+			write(e)
+			if e.Stop == nil {
+				c.running.Done()
+			}
+		}
+	} else {
+		w.now, w.nowC = e, c
+		show := p.show(w)
+		p.mu.Unlock()
+		show()
+	}
+	for _, r := range replies {
+		r.q.Reply.Answered(&messages.QuestionAnswer{Question: r.q.ID, Result: r.raw})
+	}
+	return e, true
+}
+
+// staleState is for a state that is nobody's, or somebody else's.
+const staleState = "the requestState is not one that was given out for this very call, or its time is over; nothing was done: make the call anew, without requestState and inputResponses"
+
+// bind binds the state in a result that asks for input to the request.
+func (c *connection) bind(e *Entry, result json.RawMessage) json.RawMessage {
+	start, end, ok := jsonrpc.Index(result, "requestState")
+	if !ok {
+		return result
+	}
+	state, err := jsonrpc.Unquote(result[start:end])
+	sum, good := binding(e.params)
+	if err != nil || !good {
+		return result
+	}
+	bound := slices.Clone(result[:start])
+	bound = jsonrpc.AppendQuote(bound, boundPrefix+c.mac(sum, state)+"."+state)
+	return append(bound, result[end:]...)
+}
+
+func (c *connection) mac(sum [sha256.Size]byte, state string) string {
+	h := hmac.New(sha256.New, c.opts.Parked.key[:])
+	h.Write(sum[:])
+	owner := sha256.Sum256([]byte(c.owner()))
+	h.Write(owner[:])
+	h.Write([]byte(state))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+// input is what a call brings of what a server had asked for. ok is false where its
+// state is not one that was given out for this very call.
+func (c *connection) input(in *incoming) (input *messages.Input, ok bool) {
+	state, responses := in.slots[slotState], in.slots[slotResponses]
+	if state == nil && responses == nil {
+		return nil, true
+	}
+	input = &messages.Input{Responses: responses}
+	if absent(state) {
+		return input, true
+	}
+	text, err := jsonrpc.Unquote(state)
+	mac, rest, cut := strings.Cut(strings.TrimPrefix(text, boundPrefix), ".")
+	sum, good := binding(in.Params)
+	if err != nil || !good || !cut || !strings.HasPrefix(text, boundPrefix) || !hmac.Equal([]byte(mac), []byte(c.mac(sum, rest))) {
+		return nil, false
+	}
+	input.State = jsonrpc.AppendQuote(nil, rest)
+	return input, true
+}
