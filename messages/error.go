@@ -74,4 +74,7 @@ type Evidence struct {
 	HTTPStatus int           // 0 when there was none
 	RetryAfter time.Duration // from a Retry-After header
 	Text       string        // anything else: an error message of the child, last lines of stderr
+	// Advice is what to do, for people, where the transport knows it better than
+	// what can be told from the rest; else "".
+	Advice string
 }

@@ -120,6 +120,8 @@ func (f finding) advice() (hint string, retryable bool) {
 	switch {
 	case f.class == messages.ClassNone:
 		return "", false
+	case f.ev.Advice != "":
+		return f.ev.Advice, f.class != messages.ClassAuth
 	case f.class == messages.ClassAuth:
 		return f.authAdvice(), false
 	case isSpawnFailure(f.ev.Err):

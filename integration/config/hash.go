@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +14,7 @@ import (
 // own environment it takes only the rule by which the child gets it: the
 // values cannot change while the host lives, and a terminal's window id must
 // not make every cached tool list stale at the next start.
-func specHash(s *messages.ServerSpec, own []pair, more inherit, oauth json.RawMessage) string {
+func specHash(s *messages.ServerSpec, own []pair, more inherit) string {
 	b := make([]byte, 0, 512)
 	field := func(text string) {
 		b = strconv.AppendInt(b, int64(len(text)), 10)
@@ -42,7 +41,14 @@ func specHash(s *messages.ServerSpec, own []pair, more inherit, oauth json.RawMe
 			field(s.Headers[name])
 		}
 	}
-	field(string(oauth))
+	if o := s.OAuth; o != nil {
+		for _, text := range []string{o.ClientID, o.ClientSecret, o.PrivateKey, o.MetadataURL, o.Issuer, strconv.Itoa(o.RedirectPort), strconv.FormatBool(o.ClientCredentials)} {
+			field(text)
+		}
+		list(o.Scopes)
+	} else {
+		field("")
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
