@@ -24,14 +24,30 @@ func (e *Engine) scrubFrame(server string, f *messages.Frame) {
 	}
 }
 
+// learnSecrets lets the scrubber know of what the configuration holds.
 func (e *Engine) learnSecrets(cfg *config.Config) {
-	if cfg.Settings.Scrub {
-		stored := make(map[string]string, len(cfg.Secrets()))
-		for name, value := range cfg.Secrets() {
-			stored["secret:"+name] = value
-		}
-		e.secrets.Store(scrub.New(append([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers...)))
+	e.tokens.mu.Lock()
+	defer e.tokens.mu.Unlock()
+	e.tokens.cfg = cfg
+	e.learnAll()
+}
+
+// learnAll makes the scrubber of all that is secret. e.tokens.mu is held.
+func (e *Engine) learnAll() {
+	cfg := e.tokens.cfg
+	if !cfg.Settings.Scrub {
+		e.secrets.Store(nil)
 		return
 	}
-	e.secrets.Store(nil)
+	stored := make(map[string]string, len(cfg.Secrets()))
+	for name, value := range cfg.Secrets() {
+		stored["secret:"+name] = value
+	}
+	specs := append([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers...)
+	for server, secrets := range e.tokens.byServer {
+		for _, secret := range secrets {
+			specs = append(specs, &messages.ServerSpec{Filled: map[string]string{"secret:oauth of " + server: secret}})
+		}
+	}
+	e.secrets.Store(scrub.New(specs))
 }

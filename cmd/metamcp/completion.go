@@ -70,6 +70,12 @@ func addCompletions(root *cobra.Command, c *common) {
 				}
 				return c.completeHosts(word)
 			}
+		case "auth":
+			for _, sub := range cmd.Commands() {
+				sub.ValidArgsFunction = func(_ *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+					return c.completeServers(given, word)
+				}
+			}
 		case "add":
 			cmd.ValidArgsFunction = completeGallery
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -68,25 +69,36 @@ func (c *Client) Login(ctx context.Context, person Person) (*Status, error) {
 	if err := usable(&p.issuer); err != nil {
 		return nil, err
 	}
-	next := saved{Version: version, URL: c.shelf.url, Clients: before.Clients, Bound: before.Bound}
-	l, err := c.authorize(ctx, person, p, &next, c.scopes(before.Login, p, ch))
-	// A registration is kept even where the login failed.
-	unlock, lockErr := c.shelf.lock(ctx)
-	if lockErr != nil {
-		return nil, errors.Join(err, lockErr)
-	}
-	defer unlock()
-	if next.Login = l; err != nil {
-		next.Login = before.Login
-	}
-	if keepErr := c.keep(ctx, &next); err == nil {
-		err = keepErr
-	}
-	if err != nil {
+	clients := saved{Clients: maps.Clone(before.Clients), Bound: before.Bound}
+	l, err := c.authorize(ctx, person, p, &clients, c.scopes(before.Login, p, ch))
+	// A registration is kept even where the login failed, and has been stopped.
+	if err := errors.Join(err, c.keepLogin(context.WithoutCancel(ctx), &clients, l)); err != nil {
 		return nil, err
 	}
 	c.shelf.dropChallenge()
 	return c.Status()
+}
+
+// keepLogin stores what a login has brought; l nil: only registrations. A host
+// may have renewed the token of the last login meanwhile.
+func (c *Client) keepLogin(ctx context.Context, clients *saved, l *login) error {
+	unlock, err := c.shelf.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c.mu.Lock()
+	kept, err := c.now()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	next := *kept
+	next.Clients, next.Bound = clients.Clients, clients.Bound
+	if l != nil {
+		next.Login = l
+	}
+	return c.keep(ctx, &next)
 }
 
 // usable refuses an authorization server with which a code could be stolen.

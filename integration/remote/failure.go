@@ -20,8 +20,10 @@ type Error struct {
 	Status     int           // of HTTP; 0: there was no answer
 	RetryAfter time.Duration // 0: the server did not say
 	// Said is for people: what the server wrote, in one line, or what was wrong.
-	Said  string
-	Cause error
+	Said string
+	// Advice is what to do about it, for people; "": what the status suggests.
+	Advice string
+	Cause  error
 }
 
 // Error returns what happened in one line.
@@ -44,7 +46,7 @@ func (f *Error) Unwrap() error { return f.Cause }
 
 // Evidence is what a breaker makes a class of.
 func (f *Error) Evidence() messages.Evidence {
-	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said}
+	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said, Advice: f.Advice}
 	if f.Cause == nil && f.Status == 0 {
 		ev.Err = f
 	}

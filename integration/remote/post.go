@@ -45,13 +45,17 @@ func (k *Link) exchange(x *exchange) {
 	}
 }
 
-// lost ends the link for an error of the network, unless somebody wanted the
-// request to end.
+// lost ends the link for an error of the network, or since there is no token
+// for the server, unless somebody wanted the request to end.
 func (k *Link) lost(x *exchange, err error) {
-	if !k.waits(x) || cancelled(err) {
-		return
+	switch status := refusedAs(err); {
+	case !k.waits(x) || cancelled(err):
+	case status != 0 && x.id == nil: // nobody waits, and what is wrong shows with the next request
+	case status == http.StatusForbidden && subject(x) != "":
+		k.broken(x.id, nil, unreachable(err)) // of one tool; others may be used
+	default:
+		k.fail(unreachable(err))
 	}
-	k.fail(unreachable(err))
 }
 
 // answer reads the response to a line. It reports, of the first attempt at most,
@@ -257,7 +261,7 @@ func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session strin
 			setMirrors(req.Header, list, x.params)
 		}
 	}
-	return k.l.client.Do(req)
+	return k.do(req)
 }
 
 // headers sets what every request carries.
@@ -347,7 +351,7 @@ func (k *Link) goodbye(ctx context.Context) {
 		return
 	}
 	k.headers(req, k.sessionNow())
-	resp, err := k.l.client.Do(req)
+	resp, err := k.do(req)
 	if err != nil {
 		return
 	}
