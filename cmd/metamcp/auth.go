@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -170,14 +170,14 @@ func pastedLines(in io.Reader) <-chan string {
 // openBrowser asks the system to open an address. Nobody waits: the address is
 // printed as well, and a person sees whether something opened.
 func openBrowser(ctx context.Context, address string) {
-	var cmd *exec.Cmd
+	var cmd *osexec.Cmd
 	switch runtime.GOOS {
 	case "darwin":
-		cmd = exec.CommandContext(ctx, "open", address)
+		cmd = osexec.CommandContext(ctx, "open", address)
 	case "windows":
-		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", address)
+		cmd = osexec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", address)
 	default:
-		cmd = exec.CommandContext(ctx, "xdg-open", address)
+		cmd = osexec.CommandContext(ctx, "xdg-open", address)
 	}
 	if cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }() // it is killed with ctx, when the login is over
