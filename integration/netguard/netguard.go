@@ -63,10 +63,25 @@ func (g *Guard) control(_ context.Context, _, address string, _ syscall.RawConn)
 	return g.Refuse(to.Addr())
 }
 
-// Refuse says why an address may not be spoken with, or nil.
+// RefusedError says that an address may not be spoken with.
+type RefusedError struct {
+	Addr  netip.Addr
+	Cause error
+}
+
+// Error returns which address it is.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s is an address of this machine, of a private network or of nobody: %v", e.Addr, e.Cause)
+}
+
+// Unwrap returns what the address is.
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
+// Refuse says why an address may not be spoken with, or nil; the error is a
+// *[RefusedError].
 func (g *Guard) Refuse(addr netip.Addr) error {
 	if err := g.Allow(addr.Unmap()); err != nil {
-		return fmt.Errorf("%s is an address of this machine, of a private network or of nobody: %w", addr, err)
+		return &RefusedError{addr, err}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/netguard"
 )
 
 // Error is why there is no token. It holds no token, secret or code.
@@ -48,8 +50,12 @@ func unreachable(what string, err error) *Error {
 		err = u.Err
 	}
 	var refused *refusedAddress
-	if errors.As(err, &refused) {
+	var inside *netguard.RefusedError
+	switch {
+	case errors.As(err, &refused):
 		return &Error{Message: what + ": " + refused.Error()}
+	case errors.As(err, &inside):
+		return &Error{Message: what + ": " + inside.Error()}
 	}
 	return &Error{Message: what, Cause: err}
 }

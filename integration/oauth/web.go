@@ -54,10 +54,7 @@ func newWeb(own ...*url.URL) *web {
 		case addr.IsLoopback() && w.loopback, addr.IsPrivate() && w.private:
 			return nil
 		}
-		if err := public(addr); err != nil {
-			return &refusedAddress{err}
-		}
-		return nil
+		return public(addr)
 	}
 	w.client = &http.Client{Transport: w.guard.Transport(), Timeout: requestTime, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		switch {
