@@ -49,7 +49,7 @@ func unreachable(what string, err error) *Error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	var refused *refusedAddress
+	var refused *addressError
 	var inside *netguard.RefusedError
 	switch {
 	case errors.As(err, &refused):

@@ -187,7 +187,7 @@ func TestTokenEndpointsThatLie(t *testing.T) {
 		}, "something that is no token"},
 		"an echo": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte(`{"error":"invalid_request","error_description":"I was sent ` + r.FormValue("code") + ` and ` + r.FormValue("code_verifier") + `"}`))
+			_, _ = w.Write([]byte(`{"error":"invalid_request","error_description":"I was sent ` + r.FormValue("code") + ` and ` + r.FormValue("code_verifier") + `"}`)) //nolint:gosec // no browser reads it
 		}, "invalid_request, I was sent [secret] and [secret]"},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Has("again") {

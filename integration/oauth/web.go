@@ -26,11 +26,11 @@ const (
 	maxHops     = 3
 )
 
-// refusedAddress is an address that nobody is to be sent to.
-type refusedAddress struct{ error }
+// addressError is an address that nobody is to be sent to.
+type addressError struct{ error }
 
 // Unwrap returns what was wrong with it.
-func (r *refusedAddress) Unwrap() error { return r.error }
+func (r *addressError) Unwrap() error { return r.error }
 
 // web makes the requests that are not for the MCP server itself. Their
 // addresses come from what servers say, so they lead to the internet only, or
@@ -118,7 +118,7 @@ func (w *web) check(u *url.URL) error {
 		err = w.guard.RefuseHost(u.Hostname())
 	}
 	if err != nil {
-		return &refusedAddress{err}
+		return &addressError{err}
 	}
 	return nil
 }
@@ -126,11 +126,11 @@ func (w *web) check(u *url.URL) error {
 // address parses and checks one.
 func (w *web) address(text string) (*url.URL, error) {
 	if len(text) > maxURL {
-		return nil, &refusedAddress{errors.New("it is longer than an address may be")}
+		return nil, &addressError{errors.New("it is longer than an address may be")}
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, &refusedAddress{errors.New("it is no URL")}
+		return nil, &addressError{errors.New("it is no URL")}
 	}
 	return u, w.check(u)
 }

@@ -4,6 +4,7 @@
 package fakeauth
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -86,8 +87,10 @@ func Start(tb testing.TB, setUp func(f *Fake)) *Fake {
 	return f
 }
 
-// URL is the address of the MCP server, and AuthURL the issuer.
-func (f *Fake) URL() string     { return f.mcp.URL + "/mcp" }
+// URL is the address of the MCP server.
+func (f *Fake) URL() string { return f.mcp.URL + "/mcp" }
+
+// AuthURL is the issuer.
 func (f *Fake) AuthURL() string { return f.auth.URL }
 
 // Change sets what is exported while requests come.
@@ -397,7 +400,11 @@ func (f *Fake) speak(w http.ResponseWriter, r *http.Request, id json.RawMessage,
 func Visit(address string) error {
 	client := http.Client{Timeout: time.Minute}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get(address)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
