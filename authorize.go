@@ -57,7 +57,8 @@ func authError(err error) error {
 type loginSecrets struct {
 	mu       sync.Mutex
 	byServer map[string][]string
-	cfg      *config.Config // whose secrets are known
+	cfg      *config.Config         // whose secrets are known
+	former   []*messages.ServerSpec // of earlier ones, too
 }
 
 // learnTokens lets the scrubber know of tokens before they are used.

@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/scrub"
@@ -24,11 +25,18 @@ func (e *Engine) scrubFrame(server string, f *messages.Frame) {
 	}
 }
 
-// learnSecrets lets the scrubber know of what the configuration holds.
+// maxFormer bounds the servers of earlier configurations whose secrets are
+// remembered.
+const maxFormer = 1024
+
+// learnSecrets makes the secrets of a configuration known, and those of earlier
+// ones: calls of a server that was changed or removed still end, and what it
+// said is repeated by logs and results for as long as the host lives.
 func (e *Engine) learnSecrets(cfg *config.Config) {
+	e.former = slices.Clone(e.former[max(0, len(e.former)-maxFormer):])
 	e.tokens.mu.Lock()
 	defer e.tokens.mu.Unlock()
-	e.tokens.cfg = cfg
+	e.tokens.cfg, e.tokens.former = cfg, e.former
 	e.learnAll()
 }
 
@@ -43,7 +51,7 @@ func (e *Engine) learnAll() {
 	for name, value := range cfg.Secrets() {
 		stored["secret:"+name] = value
 	}
-	specs := append([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers...)
+	specs := slices.Concat([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers, e.tokens.former)
 	for server, secrets := range e.tokens.byServer {
 		for _, secret := range secrets {
 			specs = append(specs, &messages.ServerSpec{Filled: map[string]string{"secret:oauth of " + server: secret}})

@@ -77,4 +77,5 @@ type Evidence struct {
 	// Advice is what to do, for people, where the transport knows it better than
 	// what can be told from the rest; else "".
 	Advice string
+	Remote bool // the server is behind a URL: there is no process of ours
 }
