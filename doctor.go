@@ -40,7 +40,8 @@ type StartOptions struct {
 
 // TryServers starts the servers of a configuration, or connects to those behind a
 // URL, asks each for its tools and ends them all again. It reads and writes nothing of the state
-// folder, so that a host that runs with it is not disturbed. The starts are in
+// folder, so that a host that runs with it is not disturbed, but for the tokens
+// of logins, which hosts share. The starts are in
 // the order of the configuration; those that ctx did not leave time for have a
 // CANCELLED error. The error is an *[Error]: the runtime did not start, or did
 // not end in time.
@@ -125,6 +126,7 @@ func openTrial(ctx context.Context, cfg *config.Config, dir string, starts []doc
 	e := &Engine{
 		opts: Options{Version: o.Version, Watchdog: o.Watchdog}, log: slog.New(slog.DiscardHandler),
 		gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}),
+		loginDir: cfg.Settings.StateDir,
 	}
 	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, &trial); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/oauth"
 	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/remote"
@@ -74,7 +75,11 @@ type Engine struct {
 	reload sync.Mutex
 
 	secrets atomic.Pointer[scrub.Set]
-	former  []*messages.ServerSpec // that were removed or changed, the latest last; under reload
+	tokens  loginSecrets
+	logins  *oauth.Manager
+	// loginDir is the state folder of the logins; "": that of the settings.
+	loginDir string
+	former   []*messages.ServerSpec // that were removed or changed, the latest last; under reload
 
 	leftovers chan struct{} // closed when those of earlier hosts are ended; nil: nobody looks
 	watcher   *config.Watcher
@@ -368,6 +373,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.expose.close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 	e.remote.Close()
+	e.logins.Close()
 	if e.guard != nil {
 		e.guard.Close()
 	}

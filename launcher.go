@@ -9,6 +9,7 @@ import (
 	"github.com/metamcp/metamcp/integration/child"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/integration/oauth"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/watchdog"
@@ -39,7 +40,11 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := remote.NewLauncher(remote.Options{Parse: parseFrame, Log: e.log})
+	if e.loginDir == "" {
+		e.loginDir = cfg.Settings.StateDir
+	}
+	e.logins = oauth.New(oauth.Options{StateDir: e.loginDir, Learned: e.learnTokens, Log: e.log})
+	r, err := remote.NewLauncher(remote.Options{Parse: parseFrame, Log: e.log, Authorize: e.authorizer})
 	if err != nil {
 		return nil, err
 	}

@@ -34,13 +34,28 @@ const maxFormer = 1024
 // said is repeated by logs and results for as long as the host lives.
 func (e *Engine) learnSecrets(cfg *config.Config) {
 	e.former = slices.Clone(e.former[max(0, len(e.former)-maxFormer):])
-	if cfg.Settings.Scrub {
-		stored := make(map[string]string, len(cfg.Secrets()))
-		for name, value := range cfg.Secrets() {
-			stored["secret:"+name] = value
-		}
-		e.secrets.Store(scrub.New(slices.Concat([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers, e.former)))
+	e.tokens.mu.Lock()
+	defer e.tokens.mu.Unlock()
+	e.tokens.cfg, e.tokens.former = cfg, e.former
+	e.learnAll()
+}
+
+// learnAll makes the scrubber of all that is secret. e.tokens.mu is held.
+func (e *Engine) learnAll() {
+	cfg := e.tokens.cfg
+	if !cfg.Settings.Scrub {
+		e.secrets.Store(nil)
 		return
 	}
-	e.secrets.Store(nil)
+	stored := make(map[string]string, len(cfg.Secrets()))
+	for name, value := range cfg.Secrets() {
+		stored["secret:"+name] = value
+	}
+	specs := slices.Concat([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers, e.tokens.former)
+	for server, secrets := range e.tokens.byServer {
+		for _, secret := range secrets {
+			specs = append(specs, &messages.ServerSpec{Filled: map[string]string{"secret:oauth of " + server: secret}})
+		}
+	}
+	e.secrets.Store(scrub.New(specs))
 }

@@ -59,6 +59,7 @@ type ServerSpec struct {
 	// Remote.
 	URL     string
 	Headers map[string]string
+	OAuth   *OAuth // nil: nothing was configured; what is needed is found out
 
 	Timeout        time.Duration // one request; progress starts it anew
 	MaxTimeout     time.Duration // one request, whatever progress says
@@ -96,6 +97,36 @@ type ServerSpec struct {
 	// Err is set where the entry is broken; nothing else but Name and Source
 	// is then to be relied on, and the server refuses every call with it.
 	Err *Error
+}
+
+// OAuth is what a user configured for a remote server that asks for OAuth. The
+// zero value of each member leaves it to be found out.
+type OAuth struct {
+	// ClientID and what follows are those of a client that was registered by
+	// hand. PrivateKey is a PEM that signs what authenticates the client
+	// (private_key_jwt); it and ClientSecret exclude each other.
+	ClientID, ClientSecret, PrivateKey string
+	// MetadataURL is where a client id metadata document of the user's own is.
+	MetadataURL string
+	// Issuer is the authorization server; another one is refused.
+	Issuer string
+	Scopes []string // asked for at a login, in the place of those that the server names
+	// RedirectPort is the port of the loopback at which a login's answer is
+	// expected; 0: a free one.
+	RedirectPort int
+	// ClientCredentials says that the client acts for itself: nobody logs in.
+	ClientCredentials bool
+}
+
+// HasAuthorization reports whether the configuration itself says how requests
+// to a remote server are authorized.
+func (s *ServerSpec) HasAuthorization() bool {
+	for name := range s.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return true
+		}
+	}
+	return false
 }
 
 // Provisioned is what is known of a server that metamcp installed.

@@ -71,6 +71,12 @@ func addCompletions(root *cobra.Command, c *common) {
 				}
 				return c.completeHosts(word)
 			}
+		case "auth":
+			for _, sub := range cmd.Commands() {
+				forSubcommand(cmd, sub.Name(), func(_ *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+					return c.completeServers(given, word)
+				})
+			}
 		case "approve":
 			cmd.ValidArgsFunction = c.completeServerAndTool
 		case "pins":

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -29,7 +28,6 @@ type Config struct {
 	Files []string
 
 	byName map[string]*messages.ServerSpec
-	oauth  map[string]json.RawMessage
 	// candidates are the files that would have been read, had they been there.
 	candidates []string
 	// fixed holds the content of files that can be read only once (pipes).
@@ -48,10 +46,6 @@ type Config struct {
 
 // Server returns the entry of that name, or nil.
 func (c *Config) Server(name string) *messages.ServerSpec { return c.byName[name] }
-
-// OAuth returns the entry's oauth object as standard JSON with its variables
-// resolved, or nil where the entry has none.
-func (c *Config) OAuth(server string) json.RawMessage { return c.oauth[server] }
 
 // Problem is one thing that is wrong with the configuration, for people.
 type Problem struct {

@@ -100,10 +100,15 @@ func sameSpec(a, b *messages.ServerSpec) bool {
 		return a.Err.Message == b.Err.Message && a.Err.Hint == b.Err.Hint && slices.Equal(a.Err.Details, b.Err.Details)
 	}
 	process := a.Transport == b.Transport && a.Command == b.Command && slices.Equal(a.Args, b.Args) && slices.Equal(a.Env, b.Env) &&
-		a.Cwd == b.Cwd && a.URL == b.URL && maps.Equal(a.Headers, b.Headers)
+		a.Cwd == b.Cwd && a.URL == b.URL && maps.Equal(a.Headers, b.Headers) && sameOAuth(a.OAuth, b.OAuth)
 	limits := a.Timeout == b.Timeout && a.MaxTimeout == b.MaxTimeout && a.StartupTimeout == b.StartupTimeout && a.StopGrace == b.StopGrace
 	policy := a.Lifecycle == b.Lifecycle && a.IdleTimeout == b.IdleTimeout && a.MaxInstances == b.MaxInstances && a.Retry == b.Retry
 	origin := (a.Provisioned == nil) == (b.Provisioned == nil) && (a.Provisioned == nil || *a.Provisioned == *b.Provisioned)
 	return (a.Err == nil) == (b.Err == nil) && a.Name == b.Name && origin && process && limits && policy &&
 		a.Description == b.Description && maps.Equal(a.Filled, b.Filled) && slices.Equal(a.Tags, b.Tags) && a.Disabled == b.Disabled && a.Unscrubbed == b.Unscrubbed && a.Asks == b.Asks
+}
+
+func sameOAuth(a, b *messages.OAuth) bool {
+	return (a == nil) == (b == nil) && (a == nil || slices.Equal(a.Scopes, b.Scopes) && a.ClientID == b.ClientID && a.ClientSecret == b.ClientSecret &&
+		a.PrivateKey == b.PrivateKey && a.MetadataURL == b.MetadataURL && a.Issuer == b.Issuer && a.RedirectPort == b.RedirectPort && a.ClientCredentials == b.ClientCredentials)
 }

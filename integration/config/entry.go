@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -36,10 +35,10 @@ type entry struct {
 	spec      *messages.ServerSpec
 	own       []pair
 	more      inherit
-	oauth     json.RawMessage
 	transport string         // as written, normalised; "" when absent
 	where     *hujson.Value  // the value of type or transportType
 	maxAt     *hujson.Value  // the value of maxTimeoutMs
+	oauthAt   *hujson.Value  // the value of oauth
 	alias     *time.Duration // Claude's timeout
 	roots     bool           // may be asked for
 	given     uint64         // a bit for each member of entryTable that is there
@@ -121,7 +120,7 @@ func (e *entry) member(name string, v *hujson.Value) {
 	case "headers":
 		e.headers(v)
 	case "oauth":
-		e.oauth = e.rawObject(name, v)
+		e.oauth(v)
 	case "disabled":
 		s.Disabled, _ = e.boolean(e.doc, name, v)
 	case "scrub":
@@ -191,6 +190,9 @@ func (e *entry) complete(at *hujson.Value) {
 	default:
 		s.Transport = messages.TransportHTTP
 	}
+	if s.OAuth != nil && s.HasAuthorization() {
+		e.warn(e.oauthAt, "remove the one or the other", "the header Authorization is there too and is used in the place of oauth")
+	}
 	if e.alias != nil && !e.has("timeoutMs") {
 		s.Timeout = *e.alias
 	}
@@ -218,7 +220,7 @@ func (e *entry) complete(at *hujson.Value) {
 		s.Asks = defaultAsks()
 	}
 	s.Asks.Roots = e.roots
-	s.Hash = specHash(s, e.own, e.more, e.oauth)
+	s.Hash = specHash(s, e.own, e.more)
 }
 
 func setDefault(d *time.Duration, value time.Duration) {

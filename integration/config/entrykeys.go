@@ -28,6 +28,12 @@ var (
 	schemaStringMap  = map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 	schemaTransports = stringSchema("enum", []any{"stdio", "http", "streamable-http", "streamableHttp", "sse"})
 	schemaModes      = stringSchema("enum", []any{"keep-alive", "ephemeral"})
+	schemaGrants     = stringSchema("enum", []any{grantCode, grantClient})
+	schemaPort       = map[string]any{"type": "integer", "minimum": 1, "maximum": maxPort}
+	schemaOAuth      = map[string]any{"type": "object", "properties": map[string]any{
+		"clientId": stringSchema(), "clientSecret": stringSchema(), "privateKey": stringSchema(), "clientMetadataUrl": stringSchema(),
+		"issuer": stringSchema(), "scopes": schemaStrings, "redirectPort": schemaPort, "callbackPort": schemaPort, "grant": schemaGrants,
+	}}
 )
 
 // entryTable is ordered as people should read it.
@@ -42,7 +48,7 @@ var entryTable = []EntryKey{
 	{Name: "type", Type: "stdio, http, streamable-http or sse", Doc: "Transport; without it a command means stdio and a url means http.", schema: schemaTransports},
 	{Name: "transportType", Type: "as type", Doc: "Another name of type.", schema: schemaTransports},
 	{Name: "headers", Type: "object of strings", Doc: "HTTP headers of every request to a remote server.", schema: schemaStringMap},
-	{Name: "oauth", Type: "object", Doc: "OAuth settings of a remote server. Not used by this version yet: put a token into headers.", schema: map[string]any{"type": "object"}},
+	{Name: "oauth", Type: "object", Doc: "How a remote server is logged in to, where what is found out by itself is not enough: clientId, clientSecret, privateKey, clientMetadataUrl, issuer, scopes, redirectPort, grant; see OAUTH.md.", schema: schemaOAuth},
 	{Name: "disabled", Type: "boolean", Default: "false", Doc: "The server is not used.", schema: map[string]any{"type": "boolean"}},
 	{Name: "timeoutMs", Type: "milliseconds", Default: "60000", Min: 1, Max: week, Doc: "One request; a progress notification starts it anew."},
 	{Name: "timeout", Type: "milliseconds", Min: 1, Max: week, Doc: "Another name of timeoutMs, as Claude Code writes it."},

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"encoding/json"
-	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -162,43 +160,4 @@ func (e *entry) lifecycleMode(name string, v *hujson.Value) {
 	default:
 		e.bad(e.doc, v, suggestion(text, []string{"keep-alive", "ephemeral"}), "%s: expected keep-alive or ephemeral, found %s", name, quote(text))
 	}
-}
-
-// rawObject carries an object as standard JSON, its strings resolved.
-func (e *entry) rawObject(name string, v *hujson.Value) json.RawMessage {
-	if v.Value.Kind() != '{' {
-		e.mismatch(e.doc, name, v, "an object")
-		return nil
-	}
-	c := v.Clone()
-	if !e.resolveStrings(name, &c) {
-		return nil
-	}
-	c.Minimize()
-	return json.RawMessage(c.Pack())
-}
-
-func (e *entry) resolveStrings(path string, v *hujson.Value) bool {
-	good := true
-	switch value := v.Value.(type) {
-	case hujson.Literal:
-		if value.Kind() != '"' || !strings.Contains(string(value), "$") {
-			return true
-		}
-		s, ok := e.str(e.doc, path, v, e.ex)
-		if ok {
-			v.Value = hujson.String(s)
-		}
-		return ok
-	case *hujson.Object:
-		for i := range value.Members {
-			m := &value.Members[i]
-			good = e.resolveStrings(path+"."+shorten(memberName(m)), &m.Value) && good
-		}
-	case *hujson.Array:
-		for i := range value.Elements {
-			good = e.resolveStrings(fmt.Sprintf("%s[%d]", path, i), &value.Elements[i]) && good
-		}
-	}
-	return good
 }

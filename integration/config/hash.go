@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +15,7 @@ import (
 // own environment it takes only the rule by which the child gets it: the
 // values cannot change while the host lives, and a terminal's window id must
 // not make every cached tool list stale at the next start.
-func specHash(s *messages.ServerSpec, own []pair, more inherit, oauth json.RawMessage) string {
+func specHash(s *messages.ServerSpec, own []pair, more inherit) string {
 	b := make([]byte, 0, 512)
 	field := func(text string) {
 		b = strconv.AppendInt(b, int64(len(text)), 10)
@@ -43,7 +42,14 @@ func specHash(s *messages.ServerSpec, own []pair, more inherit, oauth json.RawMe
 			field(s.Headers[name])
 		}
 	}
-	field(string(oauth))
+	if o := s.OAuth; o != nil {
+		for _, text := range []string{o.ClientID, o.ClientSecret, o.PrivateKey, o.MetadataURL, o.Issuer, strconv.Itoa(o.RedirectPort), strconv.FormatBool(o.ClientCredentials)} {
+			field(text)
+		}
+		list(o.Scopes)
+	} else {
+		field("")
+	}
 	if s.Asks != defaultAsks() { // a child is told when it starts
 		field(fmt.Sprintf("asks %+v", s.Asks))
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -163,7 +162,7 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 		src: r,
 		cfg: &Config{
 			Settings: DefaultSettings(), candidates: candidates,
-			byName: map[string]*messages.ServerSpec{}, oauth: map[string]json.RawMessage{}, fixed: map[string][]byte{},
+			byName: map[string]*messages.ServerSpec{}, fixed: map[string][]byte{},
 		},
 		ex: &expander{lookup: r.env.lookup, secrets: stored},
 		at: map[string]place{},
@@ -387,8 +386,4 @@ func (b *builder) server(doc *document, name string, m *hujson.ObjectMember) {
 	}
 	b.at[name] = place{earlier.index, doc, line}
 	b.cfg.byName[name] = e.spec
-	delete(b.cfg.oauth, name)
-	if e.oauth != nil && len(e.problems) == 0 {
-		b.cfg.oauth[name] = e.oauth
-	}
 }

@@ -17,7 +17,7 @@ func TestLoadWholeFile(t *testing.T) {
   "mcpServers": {
     "local": {"command": "npx", "args": ["-y", "pkg",], "env": {"B": "2", "A": "${TOKEN}"}, "cwd": "~/work"},
     /* remote */
-    "remote": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"},
+    "remote": {"url": "https://example.com/mcp", "headers": {"X-Key": "Bearer ${env:TOKEN}"},
       "oauth": {"clientId": "a", /* c */ "clientSecret": "${TOKEN}",}},
   },
   "servers": {"old": {"type": "sse", "url": "http://localhost:1/sse", "disabled": true}},
@@ -40,11 +40,11 @@ func TestLoadWholeFile(t *testing.T) {
 		local.MaxInstances != 1 || local.Retry != messages.RetrySafe || local.Lifecycle != messages.LifecycleDefault {
 		t.Errorf("defaults are %+v", local)
 	}
-	if remote.Transport != messages.TransportHTTP || remote.Headers["Authorization"] != "Bearer s3cret" || remote.Env != nil {
+	if remote.Transport != messages.TransportHTTP || remote.Headers["X-Key"] != "Bearer s3cret" || remote.Env != nil {
 		t.Errorf("remote is %+v", remote)
 	}
-	if got := string(cfg.OAuth("remote")); got != `{"clientId":"a","clientSecret":"s3cret"}` {
-		t.Errorf("oauth is %s", got)
+	if got := remote.OAuth; got == nil || got.ClientID != "a" || got.ClientSecret != "s3cret" {
+		t.Errorf("oauth is %+v", got)
 	}
 	if old.Transport != messages.TransportSSE || !old.Disabled {
 		t.Errorf("old is %+v", old)
@@ -97,13 +97,13 @@ func TestWhichFile(t *testing.T) {
 
 func TestLaterFilesOverride(t *testing.T) {
 	w := newWorld(t)
-	a := w.file("a.json", `{"mcpServers": {"x": {"url": "https://a.example", "oauth": {"a": 1}}, "y": {"command": "a"}}, "metamcp": {"scrub": false, "pool": {"poolSize": 3}}}`)
+	a := w.file("a.json", `{"mcpServers": {"x": {"url": "https://a.example", "oauth": {"clientId": "a"}}, "y": {"command": "a"}}, "metamcp": {"scrub": false, "pool": {"poolSize": 3}}}`)
 	b := w.file("b.json", `{"mcpServers": {"x": {"command": "b"}}, "metamcp": {"pool": {"poolSize": 4}}}`)
 	cfg, err := Load(w.sources(a, b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Servers) != 2 || cfg.Servers[0].Command != "b" || cfg.Server("x").Command != "b" || cfg.OAuth("x") != nil {
+	if len(cfg.Servers) != 2 || cfg.Servers[0].Command != "b" || cfg.Server("x").Command != "b" || cfg.Server("x").OAuth != nil {
 		t.Errorf("servers are %+v", cfg.Servers)
 	}
 	if cfg.Settings.Pool.PoolSize != 4 || cfg.Settings.Scrub {

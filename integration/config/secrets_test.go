@@ -23,7 +23,7 @@ func TestSecrets(t *testing.T) {
 	store(t, filepath.Join(w.home, ".metamcp"), "GITHUB.pat", "hush-hush")
 	cfg := w.load(`{"mcpServers": {
 		"good": {"command": "x", "args": ["--token=${secret:GITHUB.pat}"], "env": {"A": "${secret:GITHUB.pat}", "B": "$${secret:GITHUB.pat}", "C": "${secret:NONE:-plain}"}},
-		"remote": {"url": "https://x.example", "headers": {"Authorization": "Bearer ${secret:GITHUB.pat}"}, "oauth": {"a": ["${secret:GITHUB.pat}"]}},
+		"remote": {"url": "https://x.example", "headers": {"Authorization": "Bearer ${secret:GITHUB.pat}"}, "oauth": {"clientId": "a", "clientSecret": "${secret:GITHUB.pat}"}},
 		"missing": {"command": "x", "env": {"A": "${secret:NOT_THERE}"}},
 		"odd": {"command": "${secret:../x}"},
 		"off": {"command": "x", "disabled": true, "env": {"A": "${secret:NOT_THERE}"}}
@@ -35,8 +35,8 @@ func TestSecrets(t *testing.T) {
 	if good.Filled["secret:GITHUB.pat"] != "hush-hush" || cfg.Secrets()["GITHUB.pat"] != "hush-hush" || len(cfg.Secrets()) != 1 {
 		t.Errorf("filled %v, all %v", good.Filled, cfg.Secrets())
 	}
-	if r := cfg.Server("remote"); r.Headers["Authorization"] != "Bearer hush-hush" || string(cfg.OAuth("remote")) != `{"a":["hush-hush"]}` {
-		t.Errorf("%+v, %s", r, cfg.OAuth("remote"))
+	if r := cfg.Server("remote"); r.Headers["Authorization"] != "Bearer hush-hush" || r.OAuth == nil || r.OAuth.ClientSecret != "hush-hush" {
+		t.Errorf("%+v, %+v", r, r.OAuth)
 	}
 	if cfg.Settings.Search.EmbedderURL != "https://hush-hush.example" {
 		t.Errorf("a setting is %s", cfg.Settings.Search.EmbedderURL)

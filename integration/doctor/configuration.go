@@ -24,7 +24,6 @@ func (p *Patient) configChecks() []Check {
 		{ID: "config.files", Group: GroupConfiguration, Run: func(context.Context) []Result { return p.configFiles() }},
 		check("config.problem", p.configProblems),
 		check("config.warning", p.configWarnings),
-		check("config.unsupported", p.unsupported),
 		check("config.loop", p.loops),
 	}
 }
@@ -102,25 +101,6 @@ func problems(list []config.Problem, status Status, why, none string) []Result {
 			fix = "Correct that place, or remove it."
 		}
 		results[i] = Result{Subject: w.Server, Status: status, Found: found, Why: why, Fix: fix}
-	}
-	return results
-}
-
-// unsupported names what entries ask for and this version cannot do.
-func (p *Patient) unsupported() []Result {
-	var results []Result
-	for _, spec := range p.servers() {
-		if len(p.Config.OAuth(spec.Name)) == 0 {
-			continue
-		}
-		results = append(results, Result{
-			Subject: spec.Name, Status: Warn, Found: spec.Source + ": oauth settings",
-			Why: "This version of metamcp does not log in with OAuth by itself; a server that asks for it refuses.",
-			Fix: `Get a token by other means and put it into the entry's headers: "Authorization": "Bearer ${TOKEN}".`,
-		})
-	}
-	if results == nil {
-		return []Result{{Status: OK, Found: "all that the entries ask for is supported"}}
 	}
 	return results
 }

@@ -24,7 +24,6 @@ func TestConfiguration(t *testing.T) {
 		{"config.problem", "", doctor.Fail, file + ":", ""},
 		{"config.warning", "good", doctor.Warn, file + ":2:28: comand is not known", "did you mean command?"},
 		{"config.warning", "off", doctor.Warn, "both a command and a url", ""},
-		{"config.unsupported", "remote", doctor.Warn, file + ":5: oauth settings", "headers"},
 		{"config.loop", "", doctor.OK, "", ""},
 	} {
 		expect(t, results, w)
@@ -44,7 +43,7 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 		if strings.Contains(r.Found, "CONFIGURATION_ERROR") {
 			t.Errorf("%q", r.Found)
 		}
-		for _, id := range []string{"config.problem", "config.warning", "config.unsupported", "config.loop"} {
+		for _, id := range []string{"config.problem", "config.warning", "config.loop"} {
 			expect(t, results, want{id, "", doctor.Skipped, "could not be read", ""})
 		}
 	}

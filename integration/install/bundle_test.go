@@ -272,9 +272,9 @@ func TestBundlesThatAreRefused(t *testing.T) {
 		{"http", "/b.mcpb", Invalid, func(p *registry.Package, _ *Options) {
 			p.Identifier = "http" + strings.TrimPrefix(p.Identifier, "https")
 		}},
-		{"an address of this machine", "/b.mcpb", Invalid, func(_ *registry.Package, o *Options) { o.network.allow = publicNetwork().allow }},
+		{"an address of this machine", "/b.mcpb", Invalid, func(_ *registry.Package, o *Options) { o.network.Allow = publicNetwork().Allow }},
 		{"a name of this machine", "/b.mcpb", Failed, func(p *registry.Package, o *Options) {
-			o.network.allow = publicNetwork().allow
+			o.network.Allow = publicNetwork().Allow
 			p.Identifier = strings.Replace(p.Identifier, "127.0.0.1", "localhost", 1)
 		}},
 	} {

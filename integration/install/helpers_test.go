@@ -69,9 +69,9 @@ func nothingLeft(t *testing.T, state string) {
 // localNetwork lets tests ask servers of this machine.
 func localNetwork(server interface{ Client() *http.Client }) *network {
 	n := publicNetwork()
-	n.allow = func(netip.Addr) error { return nil }
-	n.proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
-	n.tls = server.Client().Transport.(*http.Transport).TLSClientConfig
+	n.Allow = func(netip.Addr) error { return nil }
+	n.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	n.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
 	return n
 }
 

@@ -3,20 +3,15 @@ package install
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
-	"syscall"
-	"time"
 
-	"code.dny.dev/ssrf"
+	"github.com/metamcp/metamcp/integration/netguard"
 )
 
 const maxRedirects = 5
@@ -24,59 +19,18 @@ const maxRedirects = 5
 // network says who may be asked for a bundle. Whoever describes a server chooses
 // its address, so it must not be one of this machine or of the network behind
 // it.
-type network struct {
-	allow func(netip.Addr) error
-	tls   *tls.Config
-	proxy func(*http.Request) (*url.URL, error)
-}
+type network struct{ *netguard.Guard }
 
-func publicNetwork() *network {
-	return &network{
-		allow: ssrf.New(ssrf.WithAnyPort()).SafeAddr,
-		tls:   &tls.Config{MinVersion: tls.VersionTLS12},
-		proxy: http.ProxyFromEnvironment,
-	}
-}
+func publicNetwork() *network { return &network{netguard.Public()} }
 
 // client makes a client of its own, whose connections are not kept.
 func (n *network) client() *http.Client {
-	const dialTimeout = 15 * time.Second
-	plain := &net.Dialer{Timeout: dialTimeout}
-	guarded := &net.Dialer{Timeout: dialTimeout, ControlContext: n.control}
-	transport := &http.Transport{
-		Proxy: n.proxy, TLSClientConfig: n.tls, DisableKeepAlives: true, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
-		DialContext: func(ctx context.Context, kind, address string) (net.Conn, error) {
-			// The proxy is the user's own, wherever it is; whom it may reach is up to
-			// it.
-			if proxy, ok := ctx.Value(proxyKey{}).(string); ok && proxy == address {
-				return plain.DialContext(ctx, kind, address)
-			}
-			return guarded.DialContext(ctx, kind, address)
-		},
-	}
-	return &http.Client{Transport: throughProxy{n, transport}, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+	return &http.Client{Transport: n.Transport(), CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return errors.New("it redirects again and again")
 		}
 		return n.check(req.URL)
 	}}
-}
-
-// control looks at the address behind a name, after it was resolved.
-func (n *network) control(_ context.Context, _, address string, _ syscall.RawConn) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	return n.refuse(to.Addr())
-}
-
-func (n *network) refuse(addr netip.Addr) error {
-	if err := n.allow(addr.Unmap()); err != nil {
-		return fmt.Errorf("%s is an address of this machine, of a private network or of nobody: %w", addr, err)
-	}
-	return nil
 }
 
 // check refuses an address that should not even be given to a proxy.
@@ -87,33 +41,7 @@ func (n *network) check(u *url.URL) error {
 	case u.User != nil:
 		return errors.New("it holds a user or a password")
 	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return n.refuse(addr)
-	}
-	return nil
-}
-
-type proxyKey struct{}
-
-// throughProxy tells the dialer which address is that of the proxy.
-type throughProxy struct {
-	n *network
-	t *http.Transport
-}
-
-// RoundTrip implements http.RoundTripper.
-func (p throughProxy) RoundTrip(req *http.Request) (*http.Response, error) {
-	if proxy, err := p.n.proxy(req); err == nil && proxy != nil {
-		port := proxy.Port()
-		if port == "" {
-			port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
-		}
-		if port == "" {
-			port = "80"
-		}
-		req = req.WithContext(context.WithValue(req.Context(), proxyKey{}, net.JoinHostPort(proxy.Hostname(), port)))
-	}
-	return p.t.RoundTrip(req)
+	return n.RefuseHost(u.Hostname())
 }
 
 // download writes a file of at most so many bytes and holds it to its hash, 64

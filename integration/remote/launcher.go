@@ -38,6 +38,10 @@ type Options struct {
 	// (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) and the system's certificates, to which
 	// SSL_CERT_FILE and SSL_CERT_DIR add.
 	Transport http.RoundTripper
+	// Authorize returns who has the tokens for a server; nil: nobody. It is not
+	// asked about one whose configuration has an Authorization header. It may be
+	// nil itself.
+	Authorize func(spec *messages.ServerSpec) Authorizer
 	// Log takes what has no other way to people; nil: the default one.
 	Log *slog.Logger
 }
@@ -109,6 +113,9 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 	case !sameHost(first.URL, req.URL):
 		return refuse("it redirects to " + bare(req.URL) + ", which is not where it was configured to be; if that is right, put the new address into the url")
 	}
+	if req.URL.Scheme != first.URL.Scheme && first.Context().Value(ours{}) != nil {
+		req.Header.Del("Authorization") // a token is for one origin
+	}
 	return nil
 }
 
@@ -155,6 +162,9 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, ear Ear) (*Link, error) {
 		return nil, fmt.Errorf("the url of %q is no http or https URL", spec.Name)
 	}
 	k := newLink(l, spec, base, ear)
+	if l.o.Authorize != nil && !spec.HasAuthorization() {
+		k.auth = l.o.Authorize(spec)
+	}
 	if spec.Transport == messages.TransportSSE {
 		k.useSSE()
 	}

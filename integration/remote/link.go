@@ -63,6 +63,7 @@ type Ear interface {
 type Link struct {
 	l    *Launcher
 	spec *messages.ServerSpec
+	auth Authorizer // nil: nobody
 	ear  Ear
 
 	ctx    context.Context //nolint:containedctx // the life of the link's goroutines

@@ -254,7 +254,7 @@ func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session strin
 			setMirrors(req.Header, list, x.params)
 		}
 	}
-	return k.l.client.Do(req)
+	return k.do(req)
 }
 
 // headers sets what every request carries.
@@ -297,7 +297,7 @@ func (k *Link) goodbye(ctx context.Context) {
 		return
 	}
 	k.headers(req, k.sessionNow())
-	resp, err := k.l.client.Do(req)
+	resp, err := k.do(req)
 	if err != nil {
 		return
 	}

@@ -129,7 +129,7 @@ func (k *Link) get(ctx context.Context, from *url.URL, last string) (*http.Respo
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	return k.l.client.Do(req)
+	return k.do(req)
 }
 
 // listen keeps the stream open in which a legacy server says what belongs to no
@@ -176,7 +176,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		resp, err := k.get(ctx, k.base, events.id)
 		answered()
 		if err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || refusedAs(err) != 0 {
 				return
 			}
 			continue // a request will tell if the server is gone

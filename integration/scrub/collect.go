@@ -90,6 +90,10 @@ func New(specs []*messages.ServerSpec) *Set {
 		for name, value := range spec.Headers {
 			c.header(name, value)
 		}
+		if o := spec.OAuth; o != nil {
+			c.add("clientSecret", o.ClientSecret, minLength, true)
+			c.add("privateKey", o.PrivateKey, minLength, true)
+		}
 	}
 	return c.set()
 }

@@ -1,0 +1,73 @@
+package metamcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/oauth"
+	"github.com/metamcp/metamcp/integration/remote"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// authorizer has the tokens for a remote server.
+func (e *Engine) authorizer(spec *messages.ServerSpec) remote.Authorizer {
+	c, err := e.logins.Client(spec)
+	if err != nil {
+		return nil // its address is none, which the connection says
+	}
+	return authorizer{c}
+}
+
+// authorizer is a client of OAuth as a connection sees it.
+type authorizer struct{ c *oauth.Client }
+
+// Token implements remote.Authorizer.
+func (a authorizer) Token(ctx context.Context) (string, error) {
+	token, err := a.c.Token(ctx)
+	return token, authError(err)
+}
+
+// Refused implements remote.Authorizer.
+func (a authorizer) Refused(ctx context.Context, token string, status int, header http.Header) (bool, error) {
+	again, err := a.c.Refused(ctx, token, status, header)
+	return again, authError(err)
+}
+
+// authError says what a breaker is to make of the lack of a token: only an error
+// of the network may go away by itself.
+func authError(err error) error {
+	var why *oauth.Error
+	if !errors.As(err, &why) {
+		return err
+	}
+	f := &remote.Error{Status: http.StatusUnauthorized, Said: why.Message, Advice: why.Advice, Cause: why.Cause}
+	switch {
+	case why.Cause != nil:
+		f.Status = 0
+	case why.Forbidden:
+		f.Status = http.StatusForbidden
+	}
+	return f
+}
+
+// loginSecrets are the secrets that logins at servers brought.
+type loginSecrets struct {
+	mu       sync.Mutex
+	byServer map[string][]string
+	cfg      *config.Config         // whose secrets are known
+	former   []*messages.ServerSpec // of earlier ones, too
+}
+
+// learnTokens lets the scrubber know of tokens before they are used.
+func (e *Engine) learnTokens(server string, secrets []string) {
+	e.tokens.mu.Lock()
+	defer e.tokens.mu.Unlock()
+	if e.tokens.byServer == nil {
+		e.tokens.byServer = map[string][]string{}
+	}
+	e.tokens.byServer[server] = secrets
+	e.learnAll()
+}
