@@ -22,6 +22,8 @@ const (
 	CodeShuttingDown     Code = "SHUTTING_DOWN"
 	CodeSandbox          Code = "SANDBOX_ERROR"
 	CodeProvisionDenied  Code = "PROVISION_DENIED"
+	// CodeHostAway is of a client whose host ended and is not back.
+	CodeHostAway Code = "HOST_AWAY"
 )
 
 // Class says which part of the world failed. It decides whether a breaker

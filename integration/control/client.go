@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -37,14 +38,14 @@ type Client struct {
 // sure that the host takes connections. The caller closes the client.
 func Dial(info HostInfo) (*Client, error) {
 	c := &Client{info: info, http: &http.Client{Transport: &http.Transport{
-		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, info.Socket) },
+		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return attach.DialSocket(ctx, info.Socket) },
 		DisableCompression:    true,
 		IdleConnTimeout:       idleTime / 2,
 		ResponseHeaderTimeout: headerPatience,
 	}}}
 	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
 	defer cancel()
-	conn, err := dial(ctx, info.Socket)
+	conn, err := attach.DialSocket(ctx, info.Socket)
 	if err != nil {
 		return nil, c.unreachable(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -17,6 +18,8 @@ func (s *Server) routes() (mux *http.ServeMux, err error) {
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/trace", s.trace)
 	mux.HandleFunc("GET /v1/logs/{server}", s.logs)
+	mux.HandleFunc("GET "+attach.Endpoint, s.attached)
+	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "ok"}) })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
