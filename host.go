@@ -21,7 +21,7 @@ const watchBuffer = 4096
 func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostStatus, error) {
 	s := &messages.HostStatus{
 		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files,
-		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Draining: e.core.Draining(),
+		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Clients: e.clientStatus(), Draining: e.core.Draining(),
 		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
 		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()},
 	}

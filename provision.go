@@ -169,14 +169,19 @@ func (e *Engine) mayProvision(session uint64) bool {
 	if !st.AutoProvision {
 		return false
 	}
-	if session == 0 || len(st.ProvisionClients) == 0 {
+	if session == 0 {
 		return true
 	}
-	p, ok := e.clients.Load(session)
-	if !ok {
+	value, ok := e.clients.Load(session)
+	switch {
+	case ok && value.(*client).noProvision:
+		return false
+	case len(st.ProvisionClients) == 0:
+		return true
+	case !ok:
 		return false
 	}
-	name := p.(*front.Peer).GetClientInfo().Name
+	name := value.(*client).peer.GetClientInfo().Name
 	for _, pattern := range st.ProvisionClients {
 		if fits, err := path.Match(pattern, name); err == nil && fits {
 			return true

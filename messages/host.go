@@ -5,22 +5,32 @@ import "time"
 // HostStatus is what a running host says of itself at one moment. It holds no
 // secrets: errors in it are scrubbed.
 type HostStatus struct {
-	Name     string        `json:"name"` // of the host, unique among those that run
-	PID      int           `json:"pid"`
-	Version  string        `json:"version"`
-	Started  time.Time     `json:"started"`
-	At       time.Time     `json:"at"` // when this was taken
-	Configs  []string      `json:"configs"`
-	Draining bool          `json:"draining,omitempty"`
-	Pool     PoolStatus    `json:"pool"`
-	Servers  []HostServer  `json:"servers"` // by name
-	Sessions int           `json:"sessions"`
-	Calls    CallCounts    `json:"calls"`
-	Sandbox  SandboxStatus `json:"sandbox"`
+	Name     string       `json:"name"` // of the host, unique among those that run
+	PID      int          `json:"pid"`
+	Version  string       `json:"version"`
+	Started  time.Time    `json:"started"`
+	At       time.Time    `json:"at"` // when this was taken
+	Configs  []string     `json:"configs"`
+	Draining bool         `json:"draining,omitempty"`
+	Pool     PoolStatus   `json:"pool"`
+	Servers  []HostServer `json:"servers"` // by name
+	Sessions int          `json:"sessions"`
+	// Clients are those behind the sessions, the oldest first.
+	Clients []ClientStatus `json:"clients,omitempty"`
+	Calls   CallCounts     `json:"calls"`
+	Sandbox SandboxStatus  `json:"sandbox"`
 	// Provision is the provisioner's; zero where nobody asked for a server.
 	Provision ProvisionStatus `json:"provision,omitzero"`
 	Drops     DropCounts      `json:"drops"`
 	Actors    []ActorStatus   `json:"actors,omitempty"` // by id; only where asked for
+}
+
+// ClientStatus is one client of a host.
+type ClientStatus struct {
+	Name    string    `json:"name,omitempty"` // as it names itself in the handshake
+	Version string    `json:"version,omitempty"`
+	PID     int       `json:"pid"` // of its metamcp; where it has none of its own, of the process that started the host
+	Since   time.Time `json:"since"`
 }
 
 // PoolStatus is the pool's books.

@@ -30,7 +30,7 @@ func newServe(c *common) *cobra.Command {
 		Example: `  metamcp serve
   metamcp serve --import
   metamcp serve --config ~/project/.mcp.json --web :7777`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return attachOrServe(cmd.Context(), c) },
 	}
 	serveFlags(cmd, c)
 	return cmd

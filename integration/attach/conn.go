@@ -41,9 +41,8 @@ const CodeProtocol = "PROTOCOL_MISMATCH"
 
 // Hello is what a relay says of itself and its client.
 type Hello struct {
-	Protocol int    `json:"protocol"`
-	Version  string `json:"version"`
-	PID      int    `json:"pid"`
+	Protocol int `json:"protocol"`
+	PID      int `json:"pid"`
 	// Resumed says that the client had a session with a host before.
 	Resumed bool `json:"resumed,omitempty"`
 	// Settings are those that flags and variables of the client's metamcp set,

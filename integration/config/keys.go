@@ -124,6 +124,8 @@ var keyTable = []Key{
 	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,
 		Doc: "Scripts of mcp_execute that run at once, each in a process of its own; others wait for their turn.", ref: func(s *Settings) any { return &s.Execute.MaxConcurrent }},
 
+	{Path: "attach", Flag: "attach", Type: TypeEnum, Enum: []string{"auto", "never", "require"}, Default: "auto", Restart: true,
+		Doc: "Use the host that runs for this configuration (metamcp host): auto where there is one, require or not at all, never.", ref: func(s *Settings) any { return &s.Attach }},
 	{Path: "expose", Flag: "expose", Type: TypeList,
 		Doc: "Patterns of child tools that clients see in tools/list beside the four.", ref: func(s *Settings) any { return &s.Expose }},
 	{Path: "audit.file", Flag: "audit-file", Type: TypePath, Restart: true,

@@ -115,7 +115,7 @@ func (s *Server) hello(r *http.Request) (*attach.Hello, error) {
 	if hello.Protocol != attach.Protocol {
 		return nil, &Error{
 			Status: http.StatusUpgradeRequired, Code: CodeProtocol,
-			Message: fmt.Sprintf("the host %s (metamcp %s) speaks protocol %d, and the client's metamcp %s speaks %d", s.info.Name, s.info.Version, attach.Protocol, hello.Version, hello.Protocol),
+			Message: fmt.Sprintf("the host %s (metamcp %s) speaks protocol %d, and the client's metamcp speaks %d", s.info.Name, s.info.Version, attach.Protocol, hello.Protocol),
 			Hint:    "restart the host with the same version: metamcp host restart",
 		}
 	}

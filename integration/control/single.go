@@ -57,8 +57,15 @@ func (s *single) release() {
 // singlePath is the lock's file, which stays: who removes such a file may
 // remove the next one's.
 func (r registry) singlePath(configs []string) string {
+	return filepath.Join(r.dir, ".shared-"+SharedKey(configs)+".lock")
+}
+
+// SharedKey is a short name for configuration files, for the names of files of
+// their host.
+func SharedKey(configs []string) string {
+	const enough = 8
 	sum := sha256.Sum256([]byte(strings.Join(realFiles(configs), "\x00")))
-	return filepath.Join(r.dir, ".shared-"+hex.EncodeToString(sum[:8])+".lock")
+	return hex.EncodeToString(sum[:enough])
 }
 
 // holderPath is the file with the process id of who has the lock: a file that
