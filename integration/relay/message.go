@@ -14,6 +14,7 @@ const modernVersion = "2026-07-28"
 // The captures of shape.
 const (
 	slotName = iota
+	slotMeta
 	slotVersion
 	slotRequestID
 	numSlots

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/attach"
@@ -71,7 +72,8 @@ type waiting struct {
 // link is a connection with one host.
 type link struct {
 	conn     *attach.Conn
-	draining bool // the host ends soon
+	draining bool        // the host ends soon
+	drains   atomic.Bool // the same, for who does not hold relay.mu
 	dead     bool
 	ended    bool          // nothing more is written to it
 	inFlight int           // requests that it has or is being sent, without subscriptions
@@ -129,7 +131,7 @@ func Run(ctx context.Context, first *attach.Conn, o Options) error {
 	for _, n := range first.Welcome.Notes {
 		o.Say(n)
 	}
-	r.cur = r.open(first)
+	r.open(first, true)
 	go r.readClient() // ends with the client's input, or with the program
 	var err error
 	select {
@@ -146,6 +148,7 @@ func Run(ctx context.Context, first *attach.Conn, o Options) error {
 	}
 	stop()
 	r.mu.Lock()
+	r.over = true
 	for l := range r.links {
 		_ = l.conn.Close() // the client has gone
 	}
@@ -153,11 +156,17 @@ func Run(ctx context.Context, first *attach.Conn, o Options) error {
 	return err
 }
 
-// open begins to read from a host.
-func (r *relay) open(conn *attach.Conn) *link {
+// open begins to read from a host; takes says that new requests go there.
+func (r *relay) open(conn *attach.Conn, takes bool) *link {
 	l := &link{conn: conn, handshake: make(chan []byte, 1), gone: make(chan struct{})}
 	r.mu.Lock()
 	r.links[l] = struct{}{}
+	if takes {
+		r.cur = l
+	}
+	if r.over {
+		_ = conn.Close() // nobody needs it any more
+	}
 	r.mu.Unlock()
 	go r.readHost(l)
 	return l
@@ -582,6 +591,7 @@ func (r *relay) lost(l *link) {
 func (r *relay) draining(l *link) {
 	r.mu.Lock()
 	l.draining = true
+	l.drains.Store(true)
 	if r.cur == l {
 		r.cur = nil
 	}
@@ -647,8 +657,21 @@ func (r *relay) hostLine(l *link, line []byte) {
 		}
 		return
 	}
-	r.write([][]byte{line})
+	if !r.moved(l, &scan) {
+		r.write([][]byte{line})
+	}
 	r.answered(l, &scan)
+}
+
+// moved tells whether a host answers a subscription that another has by now.
+func (r *relay) moved(l *link, scan *scanner) bool {
+	if !l.drains.Load() || scan.id == nil || scan.method != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	req := r.table[string(scan.id)]
+	return req != nil && req.method == methodListen && req.link != l
 }
 
 // hostLong passes on a line that is too long to be taken as a whole. It returns
@@ -746,7 +769,7 @@ func (r *relay) attempt() error {
 	if err != nil {
 		return err
 	}
-	l := r.open(conn)
+	l := r.open(conn, false)
 	if err := r.resume(l); err != nil {
 		r.lost(l)
 		return err
@@ -806,7 +829,7 @@ func (r *relay) resume(l *link) error {
 	params, initialized, level := r.initialize, r.initialized, r.level
 	var listens [][]byte
 	for id, line := range r.listens {
-		if req := r.table[id]; req != nil && req.link == nil && !r.isHeld(req) {
+		if req := r.table[id]; req != nil && (req.link == nil && !r.isHeld(req) || req.link != nil && req.link.draining) {
 			r.assign(req, l)
 			req.sent = true
 			listens = append(listens, line)
