@@ -78,6 +78,8 @@ type link struct {
 	ended    bool          // nothing more is written to it
 	inFlight int           // requests that it has or is being sent, without subscriptions
 	gone     chan struct{} // closed when it is dead
+	// moved are the subscriptions that the next host has; nil: none.
+	moved map[string]bool
 	// handshake takes the answers to the relay's own requests.
 	handshake chan []byte
 }
@@ -663,15 +665,17 @@ func (r *relay) hostLine(l *link, line []byte) {
 	r.answered(l, &scan)
 }
 
-// moved tells whether a host answers a subscription that another has by now.
+// moved tells whether a host answers a subscription that the next one has by
+// now.
 func (r *relay) moved(l *link, scan *scanner) bool {
 	if !l.drains.Load() || scan.id == nil || scan.method != nil {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	req := r.table[string(scan.id)]
-	return req != nil && req.method == methodListen && req.link != l
+	id := string(scan.id)
+	defer delete(l.moved, id)
+	return l.moved[id]
 }
 
 // hostLong passes on a line that is too long to be taken as a whole. It returns
@@ -830,6 +834,12 @@ func (r *relay) resume(l *link) error {
 	var listens [][]byte
 	for id, line := range r.listens {
 		if req := r.table[id]; req != nil && (req.link == nil && !r.isHeld(req) || req.link != nil && req.link.draining) {
+			if old := req.link; old != nil {
+				if old.moved == nil {
+					old.moved = map[string]bool{}
+				}
+				old.moved[id] = true
+			}
 			r.assign(req, l)
 			req.sent = true
 			listens = append(listens, line)
