@@ -13,8 +13,8 @@ import (
 	"github.com/metamcp/metamcp/integration/attach"
 )
 
-// MaxClients is how many clients may be attached at a time; who comes then is
-// told so.
+// MaxClients is how many clients may be attached at a time, and fewer where the
+// system lets the host open few files; who comes then is told so.
 const MaxClients = 2048
 
 // The codes of endpoints of shared hosts.
@@ -43,7 +43,8 @@ func (s *Server) attached(w http.ResponseWriter, r *http.Request) {
 	default:
 		writeError(w, &Error{
 			Status: http.StatusServiceUnavailable, Code: CodeTooManyClients,
-			Message: fmt.Sprintf("%d clients are attached to this host, which is the most", MaxClients), Hint: "end some of them",
+			Message: fmt.Sprintf("%d clients are attached to this host, which is the most for its limit of open files", cap(s.clients)),
+			Hint:    "end some of them, or start the host with a higher limit (ulimit -n)",
 		})
 		return
 	}

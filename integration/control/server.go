@@ -142,7 +142,7 @@ func serve(o Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		o: o, place: newRegistry(stateDir), cancel: cancel,
-		streams: make(chan struct{}, MaxStreams), clients: make(chan struct{}, MaxClients), single: &single{}, served: make(chan struct{}), quiet: make(chan struct{}),
+		streams: make(chan struct{}, MaxStreams), clients: make(chan struct{}, clientPlaces()), single: &single{}, served: make(chan struct{}), quiet: make(chan struct{}),
 	}
 	mux, err := s.routes()
 	if err != nil {
