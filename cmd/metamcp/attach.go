@@ -10,6 +10,7 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/relay"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -96,7 +97,7 @@ func (c *common) attach(ctx context.Context, cfg *config.Config) (*attach.Conn, 
 		case errors.As(err, &refused) && refused.Incompatible() && cfg.Settings.Attach == "auto":
 			log.Warn("the host that runs cannot be used, so this metamcp starts servers of its own", "reason", refused.Error())
 			return nil, nil
-		case errors.As(err, &refused) && refused.Incompatible(), time.Now().After(deadline):
+		case errors.As(err, &refused) && refused.Code != control.CodeShuttingDown, time.Now().After(deadline):
 			return nil, &metamcp.Error{
 				Code: messages.CodeHostAway, Message: "the host that runs for this configuration cannot be used: " + err.Error(),
 				Hint: "Look at it with `metamcp host status`; --attach=never starts servers of its own instead.", Cause: err,

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -520,8 +521,6 @@ func TestAttachModes(t *testing.T) {
 		}
 		return nil
 	})
-	result := wc.resultOf(wc.request("tools/call", `{"name":"mcp_provision","arguments":{"intent":"zzz-nobody-has-this","autoProvision":true}}`))
-	_ = result // the request is served; what it may install is the host's tests' matter
 	h.Signal(t, syscall.SIGTERM)
 	h.Wait(t, patience)
 	if _, err := p.shell("host", "status"); err == nil {
@@ -570,5 +569,55 @@ func TestHostCommands(t *testing.T) {
 	}
 	if text, err := os.ReadFile(logs[0]); err != nil || strings.Count(string(text), "serves") != 3 {
 		t.Errorf("the log says %s, %v", text, err)
+	}
+}
+
+// A host that systemd starts tells it when it is ready, that it lives, and that
+// it ends.
+func TestHostNotifiesSystemd(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	path := filepath.Join(p.home, "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	h := testkit.StartCommand(t, testkit.Command{
+		Path: testkit.PlainBinary(t), Args: []string{"host", "--config", p.config()}, Dir: p.home,
+		Env: append(p.env(), "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=300000"),
+	})
+	next := func() string {
+		t.Helper()
+		buf := make([]byte, 4096)
+		if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := socket.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(buf[:n])
+	}
+	if got := next(); got != "READY=1\nSTATUS=host main" {
+		t.Errorf("systemd hears %q", got)
+	}
+	p.client().echoes("d0", "when it is ready it serves")
+	for range 4 {
+		if got := next(); got != "WATCHDOG=1" {
+			t.Errorf("systemd hears %q", got)
+		}
+	}
+	if _, err := p.shell("host", "restart"); err == nil || !strings.Contains(err.Error(), "systemctl --user restart metamcp.service") {
+		t.Errorf("a restart past systemd: %v", err)
+	}
+	h.Signal(t, syscall.SIGTERM)
+	testkit.Eventually(t, patience, func() error {
+		if got := next(); got != "STOPPING=1" {
+			return fmt.Errorf("systemd hears %q", got)
+		}
+		return nil
+	})
+	if code := h.Wait(t, patience); code != 0 {
+		t.Errorf("the host ended with status %d", code)
 	}
 }
