@@ -19,6 +19,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/pins"
+	"github.com/metamcp/metamcp/integration/proctree"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/safename"
@@ -95,6 +96,8 @@ type Engine struct {
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → its *client
+	times   callTimes
+	procs   proctree.Sampler
 }
 
 // Open reads the configuration and starts the runtime. A configuration with

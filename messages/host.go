@@ -22,7 +22,9 @@ type HostStatus struct {
 	// Provision is the provisioner's; zero where nobody asked for a server.
 	Provision ProvisionStatus `json:"provision,omitzero"`
 	Drops     DropCounts      `json:"drops"`
-	Actors    []ActorStatus   `json:"actors,omitempty"` // by id; only where asked for
+	// Usage is of the host's own process; nil as in [HostServer].
+	Usage  *ProcessUsage `json:"usage,omitempty"`
+	Actors []ActorStatus `json:"actors,omitempty"` // by id; only where asked for
 }
 
 // ClientStatus is one client of a host.
@@ -80,6 +82,27 @@ type HostServer struct {
 	Instances   []Instance `json:"instances"`
 	// Counts are since the server was configured.
 	Counts ServerCounts `json:"counts"`
+	// Calls are since the host started.
+	Calls ServerCalls `json:"calls"`
+	// Usage is of all its processes; nil where nobody asked, or the system does
+	// not tell.
+	Usage *ProcessUsage `json:"usage,omitempty"`
+}
+
+// ServerCalls are the calls of one server that have ended.
+type ServerCalls struct {
+	Total  uint64 `json:"total"`
+	Failed uint64 `json:"failed"` // with an error of ours, the tool's or its server's
+	// P50 and P99 are how long the last 256 of them took, in milliseconds.
+	P50 float64 `json:"p50Ms"`
+	P99 float64 `json:"p99Ms"`
+}
+
+// ProcessUsage is what processes take, together with those that they started.
+type ProcessUsage struct {
+	Processes int   `json:"processes"`
+	Memory    int64 `json:"memoryBytes"` // resident; pages that are shared count for each
+	CPU       int64 `json:"cpuMs"`       // of those that live, since each began
 }
 
 // ServerCounts counts what happened to one server.

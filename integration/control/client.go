@@ -103,6 +103,15 @@ func (c *Client) Status(ctx context.Context, actors bool) (*messages.HostStatus,
 	if actors {
 		path += "?actors=1"
 	}
+	return c.status(ctx, path)
+}
+
+// Usage is Status with what the processes of the host and its servers take.
+func (c *Client) Usage(ctx context.Context) (*messages.HostStatus, error) {
+	return c.status(ctx, "/v1/status?usage=1")
+}
+
+func (c *Client) status(ctx context.Context, path string) (*messages.HostStatus, error) {
 	resp, err := c.Do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err

@@ -3,8 +3,10 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/metamcp/metamcp/integration/attach"
@@ -50,6 +52,7 @@ func (s *Server) describe(parent context.Context, actors bool) (*messages.HostSt
 		return nil, s.orEnding(parent, err)
 	}
 	out := *st
+	out.Servers = slices.Clone(st.Servers)
 	out.Name = s.info.Name
 	if out.PID == 0 {
 		out.PID = s.info.PID
@@ -76,7 +79,8 @@ func (s *Server) orEnding(ctx context.Context, err error) error {
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	actors, err := flag(r, "actors")
-	if err != nil {
+	usage, failed := flag(r, "usage")
+	if err = errors.Join(err, failed); err != nil {
 		writeError(w, err)
 		return
 	}
@@ -84,6 +88,9 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeError(w, err)
 		return
+	}
+	if m, ok := s.o.Host.(Measurer); ok && usage {
+		m.Usage(st)
 	}
 	writeJSON(w, st)
 }
