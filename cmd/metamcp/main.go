@@ -157,7 +157,7 @@ Without a command it speaks MCP over standard input and output.`,
 	hideSettings(pf)
 	root.AddCommand(
 		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
-		newHost(c), newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
+		newHost(c), newTop(c), newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
 		newAdd(c), newRemove(c), newSwitch(c, false), newSwitch(c, true), newList(c), newTest(c),
 		newProvision(c), newRegistry(c), newTrust(c), newPins(c), newApprove(c), newSecrets(c), newVersion(), newDemoServer(),
 		newCompletion(), newMan(), newSandboxWorker(),
