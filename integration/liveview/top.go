@@ -214,8 +214,11 @@ func (m *topModel) View() tea.View {
 }
 
 func (m *topModel) lines() []string {
-	if m.width <= 0 || m.height <= 0 {
-		return nil
+	switch {
+	case m.width < 1 || m.height < 1:
+		return nil // the size is not known yet
+	case m.width < leastWidth || m.height < leastHeight:
+		return []string{cutTo(fmt.Sprintf("%dx%d is too small", m.width, m.height), m.width)}
 	}
 	lines := append(m.header(), "")
 	cells := TopTable(m.rows)
