@@ -92,8 +92,9 @@ func (c *common) attach(ctx context.Context, cfg *config.Config) (*attach.Conn, 
 		}
 		var refused *attach.Refusal
 		switch {
-		case errors.Is(err, attach.ErrNoHost):
+		case errors.Is(err, attach.ErrNoHost) && (!attach.Coming(cfg.Settings.StateDir, cfg.Files) || time.Now().After(deadline)):
 			return nil, nil
+		case errors.Is(err, attach.ErrNoHost): // in a moment
 		case errors.As(err, &refused) && refused.Incompatible() && cfg.Settings.Attach == "auto":
 			log.Warn("the host that runs cannot be used, so this metamcp starts servers of its own", "reason", refused.Error())
 			return nil, nil

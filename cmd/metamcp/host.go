@@ -224,7 +224,7 @@ func noSharedHost() error {
 
 // hostLog is the log of a host in the background.
 func hostLog(cfg *config.Config) string {
-	return filepath.Join(cfg.Settings.StateDir, "logs", "hosts", control.SharedKey(cfg.Files)+".log")
+	return filepath.Join(cfg.Settings.StateDir, "logs", "hosts", attach.Key(cfg.Files)+".log")
 }
 
 // startHost starts a host that outlives this process.

@@ -155,6 +155,14 @@ func openHost(ctx context.Context, c *common, e *metamcp.Engine, replace bool, a
 	o := metamcp.HostOptions{Name: c.name, Manager: manager(), Stop: func(now bool) { ask(asked, now) }}
 	h, err := e.OpenHost(o)
 	deadline := time.Now().Add(handoverTime)
+	if replace && alreadyRuns(err) {
+		cfg := e.Config()
+		over, err := attach.Announce(cfg.Settings.StateDir, cfg.Files)
+		if err != nil {
+			return nil, err
+		}
+		defer over()
+	}
 	for told := false; replace && alreadyRuns(err) && time.Now().Before(deadline); h, err = e.OpenHost(o) {
 		if !told {
 			cfg := e.Config()

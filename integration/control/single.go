@@ -1,8 +1,6 @@
 package control
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/gofrs/flock"
+
+	"github.com/metamcp/metamcp/integration/attach"
 )
 
 // single is the lock that one host has for a state folder and a configuration.
@@ -57,15 +57,7 @@ func (s *single) release() {
 // singlePath is the lock's file, which stays: who removes such a file may
 // remove the next one's.
 func (r registry) singlePath(configs []string) string {
-	return filepath.Join(r.dir, ".shared-"+SharedKey(configs)+".lock")
-}
-
-// SharedKey is a short name for configuration files, for the names of files of
-// their host.
-func SharedKey(configs []string) string {
-	const enough = 8
-	sum := sha256.Sum256([]byte(strings.Join(realFiles(configs), "\x00")))
-	return hex.EncodeToString(sum[:enough])
+	return filepath.Join(r.dir, ".shared-"+attach.Key(configs)+".lock")
 }
 
 // holderPath is the file with the process id of who has the lock: a file that
@@ -85,16 +77,4 @@ func (r registry) singleHolder(configs []string) int {
 		return 0
 	}
 	return pid
-}
-
-// realFiles are the files without links on the way to them.
-func realFiles(paths []string) []string {
-	out := make([]string, len(paths))
-	for i, p := range paths {
-		out[i] = p
-		if direct, err := filepath.EvalSymlinks(p); err == nil {
-			out[i] = direct
-		}
-	}
-	return out
 }

@@ -224,16 +224,19 @@ func (r *relay) settle() (ending []*link) {
 }
 
 // endWrites tells hosts that nothing more comes: they answer what they have,
-// and end the connection.
+// and end the connection. Where the system cannot say so, the connection is
+// closed after the last answer.
 func (r *relay) endWrites(links []*link) {
 	for _, l := range links {
-		if !l.conn.CloseWrite() {
-			r.mu.Lock()
-			idle := l.inFlight == 0
-			r.mu.Unlock()
-			if idle {
-				_ = l.conn.Close()
-			}
+		if l.conn.CloseWrite() {
+			continue
+		}
+		r.mu.Lock()
+		l.whole = true
+		idle := l.inFlight == 0
+		r.mu.Unlock()
+		if idle {
+			_ = l.conn.Close()
 		}
 	}
 }
@@ -718,8 +721,12 @@ func (r *relay) answered(l *link, scan *scanner) {
 	delete(r.listens, req.id)
 	r.drop(req)
 	ending := r.settle()
+	last := l.whole && l.inFlight == 0
 	r.mu.Unlock()
 	r.endWrites(ending)
+	if last {
+		_ = l.conn.Close() // see endWrites
+	}
 }
 
 // look looks for a host, where none takes requests. r.mu is held.
