@@ -76,6 +76,7 @@ type link struct {
 	drains   atomic.Bool // the same, for who does not hold relay.mu
 	dead     bool
 	ended    bool          // nothing more is written to it
+	whole    bool          // it cannot be closed in one direction
 	inFlight int           // requests that it has or is being sent, without subscriptions
 	gone     chan struct{} // closed when it is dead
 	// moved are the subscriptions that the next host has; nil: none.

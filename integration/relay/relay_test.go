@@ -26,6 +26,7 @@ type hosts struct {
 	l       net.Listener
 	mu      sync.Mutex
 	running bool
+	whole   bool // connections cannot be closed in one direction, as on Windows
 	accept  chan *host
 }
 
@@ -81,6 +82,9 @@ func (h *hosts) connect(context.Context, bool) (*attach.Conn, error) {
 	c, err := net.Dial("unix", h.l.Addr().String()) //nolint:noctx // local
 	if err != nil {
 		return nil, err
+	}
+	if h.whole {
+		c = struct{ net.Conn }{c}
 	}
 	return &attach.Conn{Conn: c}, nil
 }
@@ -565,6 +569,24 @@ func TestSubscriptionsAreResumed(t *testing.T) {
 	third.ended()
 	_ = third.conn.Close()
 	s.over()
+}
+
+// Where a connection can only be closed as a whole, that waits for the last
+// answer.
+func TestWholeConnections(t *testing.T) {
+	all := newHosts(t)
+	all.whole = true
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	_ = s.in.Close()
+	h.answers(1, `{}`)
+	s.wants(`"id":1`)
+	h.ended()
+	s.over()
+	s, h = begin(t, all, soon)
+	s.ends()
+	h.ended()
 }
 
 func TestClientIsGone(t *testing.T) {
