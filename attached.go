@@ -82,7 +82,8 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 	defer h.left()
 	both, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(h.ctx, stop)()
+	unhook := context.AfterFunc(h.ctx, stop)
+	defer unhook()
 	return h.e.serveSession(both, in, out, &client{
 		pid: hello.PID, attached: true, since: time.Now(), noProvision: hello.Settings[settingAutoProvision] == "false",
 	})

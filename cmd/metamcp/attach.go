@@ -90,7 +90,7 @@ func (c *common) attach(ctx context.Context, cfg *config.Config) (*attach.Conn, 
 		if err == nil {
 			return conn, nil
 		}
-		var refused *attach.Refusal
+		var refused *attach.RefusedError
 		switch {
 		case errors.Is(err, attach.ErrNoHost) && (!attach.Coming(cfg.Settings.StateDir, cfg.Files) || time.Now().After(deadline)):
 			return nil, nil

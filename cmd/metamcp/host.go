@@ -247,7 +247,7 @@ func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, replace bool)
 	if replace {
 		words = append(words, "--replace")
 	}
-	host := osexec.Command(program, words...) //nolint:noctx,gosec // it outlives this process, and is this program
+	host := osexec.Command(program, words...) //nolint:noctx // it outlives this process, and is this program
 	host.Stderr, host.Stdout = stderr, stderr
 	detach(host)
 	if err := host.Start(); err != nil {
@@ -297,7 +297,10 @@ func awaitHost(ctx context.Context, cfg *config.Config, pid int, ended <-chan er
 		}
 		select {
 		case err := <-ended:
-			return nil, fmt.Errorf("its process ended: %v", err)
+			if err == nil {
+				err = errors.New("exit status 0")
+			}
+			return nil, fmt.Errorf("its process ended: %w", err)
 		case <-deadline:
 			return nil, fmt.Errorf("the process %d does not serve after %v", pid, startPatience)
 		case <-ctx.Done():

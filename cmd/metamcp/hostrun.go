@@ -76,7 +76,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	info := h.Info()
 	fmt.Fprintf(c.stderr, "metamcp: %s host %s (pid %d, metamcp %s) serves %s\n", time.Now().Format(time.RFC3339), info.Name, info.PID, info.Version, info.Socket)
 	notify(e, daemon.SdNotifyReady+"\nSTATUS=host "+info.Name)
-	go feedWatchdog(e, over)
+	go feedWatchdog(e, over) //nolint:gosec // G118: it lives as long as the host
 
 	var end ending
 	select {
@@ -193,18 +193,22 @@ func stopHost(ctx context.Context, hosts []control.HostInfo, now bool) (*control
 			failed = err
 			continue
 		}
-		defer client.Close()
-		path := "/v1/stop"
-		if now {
-			path += "?now=1"
-		}
-		answer, err := client.Do(ctx, "POST", path, nil)
-		if err != nil {
-			return nil, err
-		}
-		return &info, answer.Body.Close()
+		return &info, askToStop(ctx, client, now)
 	}
 	return nil, failed
+}
+
+func askToStop(ctx context.Context, client *control.Client, now bool) error {
+	defer client.Close()
+	path := "/v1/stop"
+	if now {
+		path += "?now=1"
+	}
+	answer, err := client.Do(ctx, "POST", path, nil)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
 }
 
 // manager is who keeps this process running; "": nobody.

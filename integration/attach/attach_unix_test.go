@@ -26,7 +26,7 @@ func place(t *testing.T, configs string) (stateDir string, l net.Listener) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "main.sock")
-	l, err = net.Listen("unix", socket) //nolint:noctx // ends with the test
+	l, err = net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestConnect(t *testing.T) {
 			t.Errorf("%.60q: %v, want %s", tt.answer, err, tt.want)
 			continue
 		}
-		var refused *Refusal
+		var refused *RefusedError
 		if got := errors.As(err, &refused) && refused.Incompatible(); got != tt.incompatible {
 			t.Errorf("%.60q: incompatible is %v", tt.answer, got)
 		}

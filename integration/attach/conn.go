@@ -21,8 +21,9 @@ const (
 	Endpoint = "/v1/attach"
 	// Upgrade is the protocol to which the connection changes.
 	Upgrade = "metamcp-relay"
-	// HelloHeader and WelcomeHeader carry the two greetings as JSON.
-	HelloHeader   = "Metamcp-Hello"
+	// HelloHeader carries the greeting of a relay as JSON.
+	HelloHeader = "Metamcp-Hello"
+	// WelcomeHeader carries that of the host.
 	WelcomeHeader = "Metamcp-Welcome"
 	// DrainingMethod is the one notification of a host to a relay: it ends soon,
 	// so new requests belong to the host that comes after it. It is not for the
@@ -61,8 +62,8 @@ type Welcome struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Refusal is a host's answer that lets nobody in.
-type Refusal struct {
+// RefusedError is a host's answer that lets nobody in.
+type RefusedError struct {
 	Status  int    `json:"-"` // of HTTP
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -70,7 +71,7 @@ type Refusal struct {
 }
 
 // Error returns message and hint, for people.
-func (r *Refusal) Error() string {
+func (r *RefusedError) Error() string {
 	if r.Hint == "" {
 		return r.Message
 	}
@@ -79,7 +80,7 @@ func (r *Refusal) Error() string {
 
 // Incompatible tells whether the host cannot be attached to because it is of
 // another version: one that speaks another protocol, or knows of none.
-func (r *Refusal) Incompatible() bool { return r.Code == CodeProtocol || r.Status == 404 }
+func (r *RefusedError) Incompatible() bool { return r.Code == CodeProtocol || r.Status == 404 }
 
 // ErrNoHost says that no host runs.
 var ErrNoHost = errors.New("no host runs for this configuration")
@@ -111,7 +112,7 @@ func (c *Conn) CloseWrite() bool {
 }
 
 // Connect attaches to the host that runs for these configuration files. The
-// error is [ErrNoHost], a [*Refusal], or says why a host that is announced
+// error is [ErrNoHost], a [*RefusedError], or says why a host that is announced
 // cannot be reached.
 func Connect(ctx context.Context, stateDir string, configs []string, hello Hello) (*Conn, error) {
 	var failed error
@@ -146,7 +147,7 @@ func Dial(ctx context.Context, host HostInfo, hello Hello) (*Conn, error) {
 	if err != nil {
 		stop()
 		_ = conn.Close() // nothing of the client was sent
-		var refused *Refusal
+		var refused *RefusedError
 		if errors.As(err, &refused) {
 			return nil, err
 		}
@@ -179,7 +180,7 @@ func greet(conn net.Conn, host HostInfo, hello Hello) (*Conn, error) {
 		return nil, fmt.Errorf("its greeting is not understood: %w", err)
 	}
 	if c.Welcome.Protocol != Protocol {
-		return nil, &Refusal{Code: CodeProtocol, Message: fmt.Sprintf("the host %s (metamcp %s) speaks protocol %d, this metamcp %d", host.Name, host.Version, c.Welcome.Protocol, Protocol)}
+		return nil, &RefusedError{Code: CodeProtocol, Message: fmt.Sprintf("the host %s (metamcp %s) speaks protocol %d, this metamcp %d", host.Name, host.Version, c.Welcome.Protocol, Protocol)}
 	}
 	return c, nil
 }
@@ -216,7 +217,7 @@ func (c *Conn) head() (status int, headers map[string]string, err error) {
 
 // refusal reads why the host lets nobody in.
 func (c *Conn) refusal(status int, headers map[string]string) error {
-	r := &Refusal{}
+	r := &RefusedError{}
 	n, err := strconv.ParseInt(headers["content-length"], 10, 64)
 	if err == nil && n <= maxBody {
 		text := make([]byte, n)

@@ -12,5 +12,5 @@ func clientPlaces() int {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || uint64(limit.Cur) > own+each*MaxClients { //nolint:unconvert // signed on FreeBSD
 		return MaxClients
 	}
-	return max(1, (int(limit.Cur)-own)/each) //nolint:gosec // it is small, see above
+	return max(1, (int(limit.Cur)-own)/each)
 }

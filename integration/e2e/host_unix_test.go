@@ -100,7 +100,7 @@ func (p *place) status() (st hostState, err error) {
 
 // shell runs a command of metamcp to its end.
 func (p *place) shell(words ...string) ([]byte, error) {
-	cmd := exec.Command(testkit.PlainBinary(p.t), append(words, "--config", p.config())...) //nolint:noctx // it ends by itself
+	cmd := exec.Command(testkit.PlainBinary(p.t), append(words, "--config", p.config())...)
 	cmd.Env, cmd.Dir = append(os.Environ(), p.env()...), p.home
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -214,7 +214,6 @@ func TestSharedHost(t *testing.T) {
 
 // load is a client that calls without a pause.
 type load struct {
-	c       *client
 	stop    chan struct{}
 	done    chan struct{}
 	mu      sync.Mutex

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // A shell with two children, one of which burns time.
@@ -23,16 +25,13 @@ func TestUseOfATree(t *testing.T) {
 		}
 		_ = cmd.Wait()
 	}()
-	for deadline := time.Now().Add(time.Minute); ; {
+	testkit.Eventually(t, time.Minute, func() error {
 		seen = take().Of(cmd.Process.Pid, cmd.Process.Pid)
 		if seen.Processes == 3 && seen.CPU >= 50*time.Millisecond && seen.Memory > 100<<10 {
-			break
+			return nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the tree is %+v", seen)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return fmt.Errorf("the tree is %+v", seen)
+	})
 	if all := take().Of(os.Getpid()); all.Processes < seen.Processes+1 {
 		t.Errorf("the test's own tree is %+v", all)
 	}

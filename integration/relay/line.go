@@ -44,7 +44,7 @@ func (l *lineReader) next() (piece, error) {
 			return piece{}, l.err
 		case l.err != nil:
 			l.from = l.to
-			return l.cut(append(chunk[:len(chunk):len(chunk)], '\n'), true), nil
+			return l.cut(append(chunk[:len(chunk):len(chunk)], '\n'), true), nil //nolint:nilerr // it is told once nothing is left
 		case len(chunk) == len(l.buf):
 			l.from = l.to
 			return l.cut(chunk, false), nil

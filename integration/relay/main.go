@@ -34,7 +34,7 @@ func Main(first *attach.Conn, connect func(ctx context.Context, resumed bool) (*
 		}
 	}()
 	err := Run(ctx, first, Options{
-		In: os.Stdin, Out: os.Stdout, Connect: connect,
+		In: os.Stdin, Out: os.Stdout, Connect: connect, //nolint:forbidigo // this is the protocol
 		Say: func(text string) {
 			select {
 			case said <- text:

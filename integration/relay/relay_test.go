@@ -43,7 +43,7 @@ func newHosts(t testing.TB) *hosts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("unix", filepath.Join(dir, "s")) //nolint:noctx // ends with the test
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (h *hosts) connect(context.Context, bool) (*attach.Conn, error) {
 	if !on {
 		return nil, attach.ErrNoHost
 	}
-	c, err := net.Dial("unix", h.l.Addr().String()) //nolint:noctx // local
+	c, err := net.Dial("unix", h.l.Addr().String())
 	if err != nil {
 		return nil, err
 	}
