@@ -190,7 +190,9 @@ func stopHost(ctx context.Context, hosts []control.HostInfo, now bool) (*control
 	for _, info := range hosts {
 		client, err := control.Dial(info)
 		if err != nil {
-			failed = err
+			if !attach.NobodyListens(err) {
+				failed = err
+			}
 			continue
 		}
 		return &info, askToStop(ctx, client, now)
