@@ -84,7 +84,7 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 	defer stop()
 	unhook := context.AfterFunc(h.ctx, stop)
 	defer unhook()
-	return h.e.serveSession(both, in, out, &client{
+	return h.e.serveSession(both, in, out, client{
 		pid: hello.PID, attached: true, since: time.Now(), noProvision: hello.Settings[settingAutoProvision] == "false",
 	})
 }
@@ -128,7 +128,7 @@ func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 	}
 	h.mu.Unlock()
 	h.e.clients.Range(func(_, value any) bool {
-		if c := value.(*client); c.attached {
+		if c := value.(client); c.attached {
 			_ = c.peer.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
 		}
 		return true
@@ -168,7 +168,7 @@ type client struct {
 // clientStatus describes the clients of the moment, the oldest first.
 func (e *Engine) clientStatus() (list []messages.ClientStatus) {
 	e.clients.Range(func(_, value any) bool {
-		c := value.(*client)
+		c := value.(client)
 		info := c.peer.GetClientInfo()
 		list = append(list, messages.ClientStatus{Name: info.Name, Version: info.Version, PID: c.pid, Since: c.since})
 		return true

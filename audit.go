@@ -95,7 +95,7 @@ func (a *auditor) provisioned(p *messages.Provision, req *ProvisionRequest, r *m
 // name says who asked.
 func (a *auditor) name(entry *audit.Entry) {
 	if p, ok := a.e.clients.Load(entry.Session); ok {
-		info := p.(*client).peer.GetClientInfo()
+		info := p.(client).peer.GetClientInfo()
 		entry.Client = audit.Client{Name: info.Name, Version: info.Version}
 	}
 }

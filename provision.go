@@ -172,16 +172,15 @@ func (e *Engine) mayProvision(session uint64) bool {
 	if session == 0 {
 		return true
 	}
-	value, ok := e.clients.Load(session)
-	switch {
-	case ok && value.(*client).noProvision:
-		return false
-	case len(st.ProvisionClients) == 0:
-		return true
-	case !ok:
-		return false
+	known, ok := e.clients.Load(session)
+	if !ok {
+		return len(st.ProvisionClients) == 0
 	}
-	name := value.(*client).peer.GetClientInfo().Name
+	c := known.(client)
+	if c.noProvision || len(st.ProvisionClients) == 0 {
+		return !c.noProvision
+	}
+	name := c.peer.GetClientInfo().Name
 	for _, pattern := range st.ProvisionClients {
 		if fits, err := path.Match(pattern, name); err == nil && fits {
 			return true

@@ -22,11 +22,11 @@ const beginAfter = time.Second
 // and drains what is in flight. It closes neither file and leaves the engine
 // running.
 func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
-	return e.serveSession(ctx, in, out, &client{pid: os.Getppid(), since: time.Now()})
+	return e.serveSession(ctx, in, out, client{pid: os.Getppid(), since: time.Now()})
 }
 
 // serveSession is ServeStdio for any client.
-func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl *client) error {
+func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) error {
 	// cl.peer is set before the first line is read.
 	session, err := e.core.OpenSession(func() { cl.peer.Release() })
 	if err != nil {
