@@ -620,3 +620,26 @@ func TestHostNotifiesSystemd(t *testing.T) {
 		t.Errorf("the host ended with status %d", code)
 	}
 }
+
+// BenchmarkStart is the time from the start of a client's metamcp until
+// tools/list is answered: attached to a host, and with servers of its own.
+func BenchmarkStart(b *testing.B) {
+	p := newPlace(b, demos(b, 5), nil)
+	p.host()
+	for _, mode := range []string{"require", "never"} {
+		b.Run("attach="+mode, func(b *testing.B) {
+			for b.Loop() {
+				proc := p.run("--attach=" + mode)
+				c := &client{Lines: proc.Lines(b), p: proc, t: b}
+				c.Handshake()
+				if _, failure := c.ask("tools/list", "{}"); failure != nil {
+					b.Fatalf("tools/list: %s", failure)
+				}
+				b.StopTimer()
+				proc.CloseStdin()
+				proc.Wait(b, patience)
+				b.StartTimer()
+			}
+		})
+	}
+}

@@ -35,6 +35,9 @@ type message struct {
 	params json.RawMessage
 	// cancels is the id that a cancellation names.
 	cancels string
+	// answers is the id of the host's request that this is the answer to; "":
+	// it is none.
+	answers string
 }
 
 // parse looks at a whole line. What is no message has neither id nor method,
@@ -42,8 +45,11 @@ type message struct {
 func parse(line []byte) message {
 	var slots [numSlots][]byte
 	in, err := jsonrpc.ParseShape(line, shape, slots[:])
-	if err != nil || in.Method == "" {
+	switch {
+	case err != nil:
 		return message{}
+	case in.Method == "":
+		return message{answers: string(in.ID)}
 	}
 	m := message{method: in.Method, params: in.Params}
 	if in.ID != nil && string(in.ID) != "null" {

@@ -24,6 +24,8 @@ const (
 	maxInFlight = 16 << 10
 	// maxKept bounds the bytes of requests that are kept to be sent again.
 	maxKept = 4 << 20
+	// maxAsked bounds the requests of a host that wait for the client.
+	maxAsked = 1024
 	// maxRepeats is how often a request that only reads is sent again: one that
 	// ends every host must not go on doing so.
 	maxRepeats = 2
@@ -79,6 +81,8 @@ type link struct {
 	whole    bool          // it cannot be closed in one direction
 	inFlight int           // requests that it has or is being sent, without subscriptions
 	gone     chan struct{} // closed when it is dead
+	// asked are the requests of the host that the client has not answered.
+	asked map[string]bool
 	// moved are the subscriptions that the next host has; nil: none.
 	moved map[string]bool
 	// handshake takes the answers to the relay's own requests.
@@ -245,6 +249,10 @@ func (r *relay) endWrites(links []*link) {
 // line takes a whole line of the client, whose bytes are the reader's.
 func (r *relay) line(line []byte) {
 	m := parse(line)
+	if m.answers != "" {
+		r.answer(m.answers, line)
+		return
+	}
 	if m.id == "" {
 		r.notification(&m, line)
 		return
@@ -270,6 +278,25 @@ func (r *relay) line(line []byte) {
 	}
 	r.mu.Unlock()
 	r.send(l, req, line)
+}
+
+// answer passes an answer of the client on to the host that asked. A host that
+// comes after it may have asked something else under the same id.
+func (r *relay) answer(id string, line []byte) {
+	r.mu.Lock()
+	var to *link
+	for l := range r.links {
+		if l.asked[id] && (to == nil || l.draining) {
+			to = l
+		}
+	}
+	if to != nil {
+		delete(to.asked, id)
+	}
+	r.mu.Unlock()
+	if to != nil {
+		r.send(to, nil, line)
+	}
 }
 
 // remember keeps what the next host has to be told. r.mu is held.
@@ -520,6 +547,9 @@ func (r *relay) long(lines *lineReader, p piece) {
 	r.mu.Lock()
 	if l != nil {
 		l.inFlight--
+		if method == "" {
+			delete(l.asked, id) // it was an answer
+		}
 	}
 	if l == nil || failed != nil || l.dead {
 		r.mu.Unlock()
@@ -580,6 +610,9 @@ func (r *relay) lost(l *link) {
 		r.cur = nil
 	}
 	var answers [][]byte
+	for id := range l.asked {
+		answers = append(answers, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{"requestId":%s,"reason":"the host that asked has ended"}}`+"\n", methodCancelled, id))
+	}
 	for _, req := range r.table {
 		if req.link == l && req.sent {
 			answers = append(answers, r.lostRequest(req)...)
@@ -663,10 +696,30 @@ func (r *relay) hostLine(l *link, line []byte) {
 		}
 		return
 	}
+	if scan.id != nil && scan.method != nil && !r.asks(l, string(scan.id)) {
+		return
+	}
 	if !r.moved(l, &scan) {
 		r.write([][]byte{line})
 	}
 	r.answered(l, &scan)
+}
+
+// asks takes note of a request of a host for the client. Where too many wait, it
+// is refused in the client's name.
+func (r *relay) asks(l *link, id string) bool {
+	r.mu.Lock()
+	if len(l.asked) < maxAsked {
+		if l.asked == nil {
+			l.asked = map[string]bool{}
+		}
+		l.asked[id] = true
+		r.mu.Unlock()
+		return true
+	}
+	r.mu.Unlock()
+	r.send(l, nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"%d requests wait for the client"}}`+"\n", id, maxAsked))
+	return false
 }
 
 // moved tells whether a host answers a subscription that the next one has by

@@ -571,6 +571,42 @@ func TestSubscriptionsAreResumed(t *testing.T) {
 	s.over()
 }
 
+// What a host asks the client is answered to that host, also while it drains,
+// and cancelled where it is lost.
+func TestHostAsksTheClient(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	ask := `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`
+	reply := func(text string) string { return `{"jsonrpc":"2.0","id":1,"result":{"text":"` + text + `"}}` }
+	h.says(ask)
+	s.wants(ask)
+	h.says(drainingLine)
+	next := all.next()
+	s.sends(reply("old"))
+	h.wants(reply("old"))
+	next.says(ask)
+	s.wants(ask)
+	s.sends(reply("new"))
+	next.wants(reply("new"))
+	s.sends(reply("nobody asked"))
+	s.sends(list)
+	next.wants(list)
+	h.answers(1, `{}`)
+	s.wants(`"id":1`)
+	h.ended()
+	_ = h.conn.Close()
+	next.answers(7, `{}`)
+	s.wants(`"id":7`)
+	next.says(ask)
+	s.wants(ask)
+	all.run(false)
+	_ = next.conn.Close()
+	s.wants(`"method":"notifications/cancelled"`, `"requestId":1`)
+	s.ends()
+}
+
 // Where a connection can only be closed as a whole, that waits for the last
 // answer.
 func TestWholeConnections(t *testing.T) {
