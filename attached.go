@@ -86,6 +86,14 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 	defer unhook()
 	return h.e.serveSession(both, in, out, client{
 		pid: hello.PID, attached: true, since: time.Now(), noProvision: hello.Settings[settingAutoProvision] == "false",
+		ready: func(p *front.Peer) {
+			h.mu.Lock()
+			late := h.draining // Drain may have told the clients before this one was there
+			h.mu.Unlock()
+			if late {
+				_ = p.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
+			}
+		},
 	})
 }
 
@@ -161,6 +169,7 @@ type client struct {
 	pid      int // of its relay
 	attached bool
 	since    time.Time
+	ready    func(p *front.Peer) // called once the client can be notified; nil: nobody cares
 	// noProvision says that its own settings forbid installing.
 	noProvision bool
 }

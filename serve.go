@@ -45,7 +45,13 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 	}
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Tool: toolCall, Session: session.ID(),
-		Ready: func(p *front.Peer) { cl.peer = p; e.clients.Store(session.ID(), cl) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		Ready: func(p *front.Peer) {
+			cl.peer = p
+			e.clients.Store(session.ID(), cl)
+			if cl.ready != nil {
+				cl.ready(p)
+			}
+		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 
