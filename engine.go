@@ -20,6 +20,7 @@ import (
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/oauth"
 	"github.com/metamcp/metamcp/integration/pins"
+	"github.com/metamcp/metamcp/integration/proctree"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/safename"
@@ -102,6 +103,8 @@ type Engine struct {
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → client
 	expose  *exposure
+	times   callTimes
+	procs   proctree.Sampler
 }
 
 // Open reads the configuration and starts the runtime. A configuration with

@@ -21,7 +21,7 @@ const watchBuffer = 4096
 func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostStatus, error) {
 	s := &messages.HostStatus{
 		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files,
-		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Draining: e.core.Draining(),
+		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Clients: e.clientStatus(), Draining: e.core.Draining(),
 		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
 		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()},
 	}
@@ -55,7 +55,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		s.Servers = append(s.Servers, messages.HostServer{
 			Name: d.Name, Description: d.Description, Disabled: d.Disabled, Provisioned: d.Provisioned, State: d.State,
 			Breaker: status.Breaker, Failures: status.Failures, RetryAt: d.RetryAt, Error: e.scrubbed(d.Error),
-			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Changed: d.Changed, Held: d.Held, Suspicious: d.Suspicious, Instances: entry.Instances(), Counts: entry.Counts(),
+			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Changed: d.Changed, Held: d.Held, Suspicious: d.Suspicious, Instances: entry.Instances(), Counts: entry.Counts(), Calls: e.times.of(d.Name),
 		})
 	}
 	return s, nil
@@ -181,6 +181,9 @@ func (c controlled) Status(ctx context.Context, actors bool) (*messages.HostStat
 func (c controlled) Trace(ctx context.Context) (<-chan messages.TraceRecord, error) {
 	return c.e.WatchTrace(ctx)
 }
+
+// Usage implements control.Measurer.
+func (c controlled) Usage(st *messages.HostStatus) { c.e.measure(st) }
 
 // LogFiles implements control.Host.
 func (c controlled) LogFiles(server string) ([]string, error) { return c.e.LogFiles(server) }

@@ -54,12 +54,6 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 	return l, nil
 }
 
-// client is one of the sessions that there are.
-type client struct {
-	peer        *front.Peer
-	noProvision bool
-}
-
 // openHTTP opens a session for a client over HTTP.
 func (e *Engine) openHTTP(who front.Principal) (front.Opened, error) {
 	session, err := e.core.OpenSession(nil)
@@ -69,7 +63,9 @@ func (e *Engine) openHTTP(who front.Principal) (front.Opened, error) {
 	passed := e.expose.passedFor(session)
 	return front.Opened{
 		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Passed: passed,
-		Ready: func(p *front.Peer) { e.clients.Store(session.ID(), client{p, who.NoProvision}) },
+		Ready: func(p *front.Peer) {
+			e.clients.Store(session.ID(), client{peer: p, since: time.Now(), noProvision: who.NoProvision})
+		},
 		Close: func() {
 			e.clients.Delete(session.ID())
 			passed.close()

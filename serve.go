@@ -22,8 +22,13 @@ const beginAfter = time.Second
 // and drains what is in flight. It closes neither file and leaves the engine
 // running.
 func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
-	var peer *front.Peer // set before the first line is read
-	session, err := e.core.OpenSession(func() { peer.Release() })
+	return e.serveSession(ctx, in, out, client{pid: os.Getppid(), since: time.Now()})
+}
+
+// serveSession is ServeStdio for any client.
+func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) error {
+	// cl.peer is set before the first line is read.
+	session, err := e.core.OpenSession(func() { cl.peer.Release() })
 	if err != nil {
 		return err
 	}
@@ -42,7 +47,13 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
-		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), client{peer: p}) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		Ready: func(p *front.Peer) {
+			cl.peer = p
+			e.clients.Store(session.ID(), cl)
+			if cl.ready != nil {
+				cl.ready(p)
+			}
+		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 

@@ -52,5 +52,6 @@ func (e *Engine) callEnded(r *actors.CallReport) {
 	if e.audit != nil {
 		e.audit.called(r)
 	}
+	e.times.ended(r)
 	e.telemetry.Ended(r.Call, r.Answer, r.Outcome, r.Took)
 }

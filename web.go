@@ -30,6 +30,7 @@ func (w watched) Status(ctx context.Context) (*messages.HostStatus, error) {
 	s, err := w.e.HostStatus(ctx, false)
 	if err == nil {
 		s.Name = w.name
+		w.e.measure(s) // somebody looks
 	}
 	return s, err
 }

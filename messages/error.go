@@ -25,6 +25,8 @@ const (
 	CodeResourceNotFound Code = "RESOURCE_NOT_FOUND"
 	CodePromptNotFound   Code = "PROMPT_NOT_FOUND"
 	CodeTaskNotFound     Code = "TASK_NOT_FOUND"
+	// CodeHostAway is of a client whose host ended and is not back.
+	CodeHostAway Code = "HOST_AWAY"
 )
 
 // Class says which part of the world failed. It decides whether a breaker

@@ -5,22 +5,34 @@ import "time"
 // HostStatus is what a running host says of itself at one moment. It holds no
 // secrets: errors in it are scrubbed.
 type HostStatus struct {
-	Name     string        `json:"name"` // of the host, unique among those that run
-	PID      int           `json:"pid"`
-	Version  string        `json:"version"`
-	Started  time.Time     `json:"started"`
-	At       time.Time     `json:"at"` // when this was taken
-	Configs  []string      `json:"configs"`
-	Draining bool          `json:"draining,omitempty"`
-	Pool     PoolStatus    `json:"pool"`
-	Servers  []HostServer  `json:"servers"` // by name
-	Sessions int           `json:"sessions"`
-	Calls    CallCounts    `json:"calls"`
-	Sandbox  SandboxStatus `json:"sandbox"`
+	Name     string       `json:"name"` // of the host, unique among those that run
+	PID      int          `json:"pid"`
+	Version  string       `json:"version"`
+	Started  time.Time    `json:"started"`
+	At       time.Time    `json:"at"` // when this was taken
+	Configs  []string     `json:"configs"`
+	Draining bool         `json:"draining,omitempty"`
+	Pool     PoolStatus   `json:"pool"`
+	Servers  []HostServer `json:"servers"` // by name
+	Sessions int          `json:"sessions"`
+	// Clients are those behind the sessions, the oldest first.
+	Clients []ClientStatus `json:"clients,omitempty"`
+	Calls   CallCounts     `json:"calls"`
+	Sandbox SandboxStatus  `json:"sandbox"`
 	// Provision is the provisioner's; zero where nobody asked for a server.
 	Provision ProvisionStatus `json:"provision,omitzero"`
 	Drops     DropCounts      `json:"drops"`
-	Actors    []ActorStatus   `json:"actors,omitempty"` // by id; only where asked for
+	// Usage is of the host's own process; nil as in [HostServer].
+	Usage  *ProcessUsage `json:"usage,omitempty"`
+	Actors []ActorStatus `json:"actors,omitempty"` // by id; only where asked for
+}
+
+// ClientStatus is one client of a host.
+type ClientStatus struct {
+	Name    string    `json:"name,omitempty"` // as it names itself in the handshake
+	Version string    `json:"version,omitempty"`
+	PID     int       `json:"pid,omitempty"` // of its metamcp; where it has none of its own, of the process that started the host; 0: it came over HTTP
+	Since   time.Time `json:"since"`
 }
 
 // PoolStatus is the pool's books.
@@ -70,6 +82,27 @@ type HostServer struct {
 	Instances   []Instance `json:"instances"`
 	// Counts are since the server was configured.
 	Counts ServerCounts `json:"counts"`
+	// Calls are since the host started.
+	Calls ServerCalls `json:"calls"`
+	// Usage is of all its processes; nil where nobody asked, or the system does
+	// not tell.
+	Usage *ProcessUsage `json:"usage,omitempty"`
+}
+
+// ServerCalls are the calls of one server that have ended.
+type ServerCalls struct {
+	Total  uint64 `json:"total"`
+	Failed uint64 `json:"failed"` // with an error of ours, the tool's or its server's
+	// P50 and P99 are how long the last 256 of them took, in milliseconds.
+	P50 float64 `json:"p50Ms"`
+	P99 float64 `json:"p99Ms"`
+}
+
+// ProcessUsage is what processes take, together with those that they started.
+type ProcessUsage struct {
+	Processes int   `json:"processes"`
+	Memory    int64 `json:"memoryBytes"` // resident; pages that are shared count for each
+	CPU       int64 `json:"cpuMs"`       // of those that live, since each began
 }
 
 // ServerCounts counts what happened to one server.

@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/lossy"
+	_ "github.com/metamcp/metamcp/integration/relay/early" // a client whose host runs goes no further
 	"github.com/metamcp/metamcp/integration/telemetry"
 )
 
@@ -146,7 +147,7 @@ Without a command it speaks MCP over standard input and output.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       buildVersion(),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return attachOrServe(cmd.Context(), c) },
 	}
 	serveFlags(root, c)
 	root.SuggestionsMinimumDistance = 2
@@ -161,7 +162,7 @@ Without a command it speaks MCP over standard input and output.`,
 	hideSettings(pf)
 	root.AddCommand(
 		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
-		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
+		newHost(c), newTop(c), newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
 		newAdd(c), newRemove(c), newSwitch(c, false), newSwitch(c, true), newList(c), newTest(c),
 		newProvision(c), newRegistry(c), newTrust(c), newPins(c), newApprove(c), newSecrets(c), newToken(c), newAuth(c), newVersion(), newDemoServer(),
 		newCompletion(), newMan(), newSandboxWorker(),
@@ -172,7 +173,7 @@ Without a command it speaks MCP over standard input and output.`,
 
 // shownSettings are the settings that stand in every command's help; the
 // others would drown them.
-var shownSettings = map[string]bool{"trace": true, "state-dir": true, "pool-size": true}
+var shownSettings = map[string]bool{"trace": true, "state-dir": true, "pool-size": true, "attach": true}
 
 func hideSettings(pf *pflag.FlagSet) {
 	for _, k := range config.Keys() {

@@ -30,7 +30,7 @@ func missingOf(o *metamcp.ProvisionOption) (missing []metamcp.ProvisionVariable)
 // that of ctx.
 func chosenOption(ctx context.Context, cmd *cobra.Command, a *metamcp.ProvisionAnswer) (*metamcp.ProvisionOption, error) {
 	answer := make(chan *metamcp.ProvisionOption, 1)
-	go func() { answer <- ask(cmd.InOrStdin(), cmd.OutOrStdout(), a) }() // a read of a terminal ends with the program
+	go func() { answer <- choose(cmd.InOrStdin(), cmd.OutOrStdout(), a) }() // a read of a terminal ends with the program
 	select {
 	case o := <-answer:
 		return o, nil
@@ -39,9 +39,9 @@ func chosenOption(ctx context.Context, cmd *cobra.Command, a *metamcp.ProvisionA
 	}
 }
 
-// ask is [chosenOption] for any reader. What lacks a value is not offered: the line
+// choose is [chosenOption] for any reader. What lacks a value is not offered: the line
 // that gives it is shown.
-func ask(in io.Reader, out io.Writer, a *metamcp.ProvisionAnswer) *metamcp.ProvisionOption {
+func choose(in io.Reader, out io.Writer, a *metamcp.ProvisionAnswer) *metamcp.ProvisionOption {
 	var offered []*metamcp.ProvisionOption
 	for i := range a.Matches {
 		o := &a.Matches[i]

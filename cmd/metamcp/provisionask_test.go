@@ -39,7 +39,7 @@ func TestAskWhichToInstall(t *testing.T) {
 		{"something else", []metamcp.ProvisionOption{option("a")}, []string{"x-mcp"}, "n\n", "", "Install a 1.0.0, which is NOT what you named?"},
 	} {
 		var out bytes.Buffer
-		got := ask(strings.NewReader(c.typed), &out, &metamcp.ProvisionAnswer{Matches: c.matches, Unknown: c.unknown})
+		got := choose(strings.NewReader(c.typed), &out, &metamcp.ProvisionAnswer{Matches: c.matches, Unknown: c.unknown})
 		name := ""
 		if got != nil {
 			name = got.Name

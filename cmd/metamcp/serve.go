@@ -34,7 +34,7 @@ runs until it gets a signal. docs/HTTP.md says more.`,
   metamcp serve --import
   metamcp serve --http :8090
   metamcp serve --config ~/project/.mcp.json --web :7777`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return attachOrServe(cmd.Context(), c) },
 	}
 	serveFlags(cmd, c)
 	return cmd

@@ -96,6 +96,9 @@ type Settings struct {
 	TrustFile       string // absolute path
 	Pins            string // "off", "warn" or "hold"
 	AutoProvision   bool
+	// Attach is "auto", "never" or "require": whether a client's metamcp uses a
+	// host that runs already.
+	Attach string
 	// ProvisionClients are patterns of client names; empty: all.
 	ProvisionClients []string
 	Execute          ExecuteSettings

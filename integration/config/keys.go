@@ -153,6 +153,8 @@ var keyTable = []Key{
 		Doc: "How exposed tools and prompts are called: SERVER__NAME, or as their server calls them where no other has the name.", ref: func(s *Settings) any { return &s.ExposePrefix }},
 	{Path: "exposeOnly", Flag: "expose-only", Type: TypeBool, Default: "false", Restart: true,
 		Doc: "Leave the four tools out of tools/list; it needs expose with tools.", ref: func(s *Settings) any { return &s.ExposeOnly }},
+	{Path: "attach", Flag: "attach", Type: TypeEnum, Enum: []string{"auto", "never", "require"}, Default: "auto", Restart: true,
+		Doc: "Use the host that runs for this configuration (metamcp host): auto where there is one, require or not at all, never.", ref: func(s *Settings) any { return &s.Attach }},
 	{Path: "audit.file", Flag: "audit-file", Type: TypePath, Restart: true,
 		Doc: "The audit log; empty: audit.jsonl in stateDir, \"off\": none.", ref: func(s *Settings) any { return &s.Audit.File }},
 	{Path: "audit.plainArgs", Flag: "audit-plain-args", Type: TypeBool, Default: "false", Restart: true,

@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 		Search:          SearchSettings{Ranking: "hybrid", Embedder: "auto", KeyVariable: "OPENAI_API_KEY", Limit: 20, BudgetTokens: 4000},
 		DiscoverTimeout: 10 * time.Second, DrainTimeout: 5 * time.Second,
 		Catalog: CatalogSettings{TTL: time.Hour, Cleanup: 5 * time.Minute}, CacheEnabled: true,
-		RegistryURL: "https://registry.modelcontextprotocol.io", ExposePrefix: "server", Pins: "warn", Scrub: true, Skills: true, StateDir: "~/.metamcp", AutoProvision: true,
+		RegistryURL: "https://registry.modelcontextprotocol.io", ExposePrefix: "server", Pins: "warn", Scrub: true, Skills: true, StateDir: "~/.metamcp", AutoProvision: true, Attach: "auto",
 		Telemetry: TelemetrySettings{ToolLimit: 200},
 		HTTP: HTTPSettings{
 			MaxBodyKB: 16384, MaxSessions: 2000, MaxSessionsEach: 1000, MaxRate: 500, MaxConcurrent: 256,

@@ -65,6 +65,26 @@ func (o *Overlay) apply(s *Settings) error {
 	return nil
 }
 
+// Given returns the settings that flags and variables set, as text by path;
+// what the file says is not among them.
+func Given(sources Sources) map[string]string {
+	src := sources.resolved()
+	given := map[string]string{}
+	for i := range keyTable {
+		if text, _ := src.env.lookup(keyTable[i].Env); text != "" {
+			given[keyTable[i].Path] = text
+		}
+	}
+	if src.overlay != nil {
+		src.overlay.mu.Lock()
+		defer src.overlay.mu.Unlock()
+		for path, v := range src.overlay.sets {
+			given[path] = v.text
+		}
+	}
+	return given
+}
+
 // RegisterFlags gives fs a flag for every key, aliases included, and returns
 // the overlay that the parsed flags end up in. A bad value fails the parsing
 // with an error that names the flag and what it takes. It panics where fs has

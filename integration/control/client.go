@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -37,14 +38,14 @@ type Client struct {
 // sure that the host takes connections. The caller closes the client.
 func Dial(info HostInfo) (*Client, error) {
 	c := &Client{info: info, http: &http.Client{Transport: &http.Transport{
-		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, info.Socket) },
+		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return attach.DialSocket(ctx, info.Socket) },
 		DisableCompression:    true,
 		IdleConnTimeout:       idleTime / 2,
 		ResponseHeaderTimeout: headerPatience,
 	}}}
 	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
 	defer cancel()
-	conn, err := dial(ctx, info.Socket)
+	conn, err := attach.DialSocket(ctx, info.Socket)
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
@@ -102,6 +103,15 @@ func (c *Client) Status(ctx context.Context, actors bool) (*messages.HostStatus,
 	if actors {
 		path += "?actors=1"
 	}
+	return c.status(ctx, path)
+}
+
+// Usage is Status with what the processes of the host and its servers take.
+func (c *Client) Usage(ctx context.Context) (*messages.HostStatus, error) {
+	return c.status(ctx, "/v1/status?usage=1")
+}
+
+func (c *Client) status(ctx context.Context, path string) (*messages.HostStatus, error) {
 	resp, err := c.Do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err

@@ -3,10 +3,13 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -17,6 +20,8 @@ func (s *Server) routes() (mux *http.ServeMux, err error) {
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/trace", s.trace)
 	mux.HandleFunc("GET /v1/logs/{server}", s.logs)
+	mux.HandleFunc("GET "+attach.Endpoint, s.attached)
+	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "ok"}) })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +52,7 @@ func (s *Server) describe(parent context.Context, actors bool) (*messages.HostSt
 		return nil, s.orEnding(parent, err)
 	}
 	out := *st
+	out.Servers = slices.Clone(st.Servers)
 	out.Name = s.info.Name
 	if out.PID == 0 {
 		out.PID = s.info.PID
@@ -73,7 +79,8 @@ func (s *Server) orEnding(ctx context.Context, err error) error {
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	actors, err := flag(r, "actors")
-	if err != nil {
+	usage, failed := flag(r, "usage")
+	if err = errors.Join(err, failed); err != nil {
 		writeError(w, err)
 		return
 	}
@@ -81,6 +88,9 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeError(w, err)
 		return
+	}
+	if m, ok := s.o.Host.(Measurer); ok && usage {
+		m.Usage(st)
 	}
 	writeJSON(w, st)
 }

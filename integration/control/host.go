@@ -25,3 +25,9 @@ type Host interface {
 	// no files.
 	LogFiles(server string) ([]string, error)
 }
+
+// Measurer is a [Host] that can say what processes take.
+type Measurer interface {
+	// Usage fills in the usage of a status that the host has just made.
+	Usage(st *messages.HostStatus)
+}

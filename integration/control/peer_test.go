@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+
+	"github.com/metamcp/metamcp/integration/attach"
 )
 
 // Who is neither the same user nor root is not let in; the next one is.
@@ -40,7 +42,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		return uid, nil
 	})
 	for i := range 3 {
-		c, err := dial(context.Background(), path)
+		c, err := attach.DialSocket(context.Background(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

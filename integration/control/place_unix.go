@@ -12,9 +12,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/safename"
 )
 
@@ -30,30 +30,11 @@ func socketFor(dir, name string) (string, error) {
 		return path, nil
 	}
 	sum := sha256.Sum256([]byte(dir + "\x00" + name))
-	path = filepath.Join(shortDir(), hex.EncodeToString(sum[:12])+socketSuffix)
+	path = filepath.Join(attach.ShortDir(), hex.EncodeToString(sum[:12])+socketSuffix)
 	if len(path) > maxSocketPath {
 		return "", fmt.Errorf("the paths of a control socket are too long for the system: %d bytes for %s; set TMPDIR to a shorter one", len(path), path)
 	}
 	return path, nil
-}
-
-func shortDir() string {
-	return filepath.Join(os.TempDir(), "metamcp-"+strconv.Itoa(os.Getuid()))
-}
-
-// inShortDir reports whether a path is one that [socketFor] makes where the
-// folder of hosts is too deep; TMPDIR may differ between host and reader.
-func inShortDir(path string) bool {
-	return filepath.Base(filepath.Dir(path)) == "metamcp-"+strconv.Itoa(os.Getuid())
-}
-
-// plausible reports whether a path may be the socket of a host, which may have
-// reached the folder by another way than who reads this.
-func plausible(path, name string) bool {
-	if !filepath.IsAbs(path) || filepath.Ext(path) != socketSuffix {
-		return false
-	}
-	return inShortDir(path) || filepath.Base(filepath.Dir(path)) == hostsDir && filepath.Base(path) == safename.SafeName(name)+socketSuffix
 }
 
 // privateDir makes a folder of mode 0700, or makes sure that an existing one
@@ -79,7 +60,7 @@ func privateDir(path string) error {
 
 // listen makes the socket, which must not exist yet.
 func listen(ctx context.Context, path string) (net.Listener, error) {
-	if inShortDir(path) {
+	if attach.InShortDir(path) {
 		if err := privateDir(filepath.Dir(path)); err != nil {
 			return nil, err
 		}
@@ -97,15 +78,6 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
 	return checkPeers(l, peerUID), nil
-}
-
-func dial(ctx context.Context, path string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", path)
-}
-
-func nobodyListens(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
 // removeDeadSocket reports whether the path is free, after it removed a socket

@@ -13,19 +13,16 @@ import (
 
 	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
-)
 
-const pipePrefix = `\\.\pipe\metamcp-`
+	"github.com/metamcp/metamcp/integration/attach"
+)
 
 // socketFor returns the name of a host's pipe. Pipes have one flat space of
 // names on a machine, so the folder is part of it.
 func socketFor(dir, name string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.ToLower(dir) + "\x00" + name))
-	return pipePrefix + hex.EncodeToString(sum[:16]), nil
+	return attach.PipePrefix + hex.EncodeToString(sum[:16]), nil
 }
-
-// plausible reports whether this may be the pipe of a host.
-func plausible(pipe, _ string) bool { return strings.HasPrefix(pipe, pipePrefix) }
 
 // privateDir makes a folder. It has the access rights of the user's profile,
 // which are private by default.
@@ -50,12 +47,6 @@ func listen(_ context.Context, pipe string) (net.Listener, error) {
 		SecurityDescriptor: "D:P(A;;GA;;;" + user.User.Sid.String() + ")(A;;GA;;;SY)",
 	})
 }
-
-func dial(ctx context.Context, pipe string) (net.Conn, error) {
-	return winio.DialPipeContext(ctx, pipe)
-}
-
-func nobodyListens(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // removeDeadSocket reports whether the name is free; a pipe ends with its host.
 func removeDeadSocket(ctx context.Context, pipe string) bool { return dead(ctx, pipe) }

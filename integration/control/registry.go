@@ -15,17 +15,14 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/safename"
 )
 
 const (
-	hostsDir   = "hosts"
-	infoSuffix = ".json"
-	// socketSuffix is of Unix sockets; pipes are in no folder.
-	socketSuffix = ".sock"
-	// maxInfo bounds the file of a host: who reads it did not write it.
-	maxInfo = 1 << 20
-	maxName = 64
+	infoSuffix   = attach.InfoSuffix
+	socketSuffix = attach.SocketSuffix
+	maxName      = 64
 	// maxSameName is how many hosts may ask for one name.
 	maxSameName = 1000
 	// lockPatience is how long others may hold the folder; they do for
@@ -37,17 +34,10 @@ const (
 )
 
 // HostInfo is what a running host says of itself on disk.
-type HostInfo struct {
-	Name    string    `json:"name"` // unique among those that run with this state folder
-	PID     int       `json:"pid"`
-	Started time.Time `json:"started"`
-	Version string    `json:"version"`
-	Configs []string  `json:"configs"`
-	Socket  string    `json:"socket"` // path of the Unix socket, or name of the pipe
-}
+type HostInfo = attach.HostInfo
 
 // same reports whether both are of one run of one host.
-func (i *HostInfo) same(other *HostInfo) bool {
+func same(i, other *HostInfo) bool {
 	return i.Name == other.Name && i.PID == other.PID && i.Started.Equal(other.Started)
 }
 
@@ -55,7 +45,9 @@ func (i *HostInfo) same(other *HostInfo) bool {
 // made under its lock, so that nobody removes what another has just made.
 type registry struct{ dir string }
 
-func newRegistry(stateDir string) registry { return registry{dir: filepath.Join(stateDir, hostsDir)} }
+func newRegistry(stateDir string) registry {
+	return registry{dir: filepath.Join(stateDir, attach.HostsDir)}
+}
 
 func (r registry) infoPath(name string) string {
 	return filepath.Join(r.dir, safename.SafeName(name)+infoSuffix)
@@ -80,13 +72,18 @@ func checkName(name string) error {
 	return nil
 }
 
+// prepare makes the folder.
+func (r registry) prepare() error {
+	if err := os.MkdirAll(filepath.Dir(r.dir), 0o700); err != nil {
+		return err
+	}
+	return privateDir(r.dir)
+}
+
 // claim listens under the first free name of want, want-2, want-3 and so on,
 // and announces it.
 func (r registry) claim(ctx context.Context, want string, info HostInfo) (net.Listener, HostInfo, error) {
-	if err := os.MkdirAll(filepath.Dir(r.dir), 0o700); err != nil {
-		return nil, info, err
-	}
-	if err := privateDir(r.dir); err != nil {
+	if err := r.prepare(); err != nil {
 		return nil, info, err
 	}
 	release, err := r.lock(ctx)
@@ -144,28 +141,8 @@ func (r registry) announce(info *HostInfo) error {
 	return nil
 }
 
-// read returns what is announced under a file's name. Anything that is not the
-// file of a host is an error, and stays where it is.
-func (r registry) read(file string) (*HostInfo, error) {
-	path := filepath.Join(r.dir, file)
-	if info, err := os.Lstat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() || info.Size() > maxInfo {
-		return nil, fmt.Errorf("%s is not the file of a host", path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var h HostInfo
-	if err := json.Unmarshal(text, &h); err != nil {
-		return nil, fmt.Errorf("%s is not the file of a host: %w", path, err)
-	}
-	if h.Name == "" || safename.SafeName(h.Name)+infoSuffix != file || !plausible(h.Socket, h.Name) {
-		return nil, fmt.Errorf("%s is not the file of a host", path)
-	}
-	return &h, nil
-}
+// read is [attach.Read] for a file of the folder.
+func (r registry) read(file string) (*HostInfo, error) { return attach.Read(r.dir, file) }
 
 // sweep removes what a dead host left under a name. The caller holds the lock.
 func (r registry) sweep(ctx context.Context, name string) {
@@ -185,7 +162,7 @@ func (r registry) withdraw(ctx context.Context, info *HostInfo) error {
 	}
 	defer release()
 	now, err := r.read(safename.SafeName(info.Name) + infoSuffix)
-	if err != nil || !now.same(info) {
+	if err != nil || !same(now, info) {
 		return nil // nothing of ours is there any more
 	}
 	removeSocket(info.Socket)
@@ -197,10 +174,10 @@ func (r registry) withdraw(ctx context.Context, info *HostInfo) error {
 func dead(ctx context.Context, socket string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	c, err := dial(ctx, socket)
+	c, err := attach.DialSocket(ctx, socket)
 	if err == nil {
 		_ = c.Close()
 		return false
 	}
-	return nobodyListens(err)
+	return attach.NobodyListens(err)
 }

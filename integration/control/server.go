@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"github.com/metamcp/metamcp/integration/attach"
 )
 
 // The bounds of a server.
@@ -51,6 +52,18 @@ type Options struct {
 	// end when the request's context does. One that streams moves its own
 	// deadlines with an [http.ResponseController].
 	Handlers map[string]http.Handler
+	// Attach serves clients that attach; nil: nobody can. With it this is a
+	// shared host, and there is one for StateDir and Configs: where another runs,
+	// [Serve] fails with [CodeAlreadyRuns].
+	Attach AttachFunc
+	// AttachNotes says to a client that attaches what of its settings is not
+	// followed; nil: nothing.
+	AttachNotes func(hello attach.Hello) []string
+	// AttachMode and Manager are announced; see [HostInfo].
+	AttachMode, Manager string
+	// Stop lets the host end, in order or at once; it does not wait. nil: nobody
+	// may ask for that.
+	Stop func(now bool)
 	// Log gets what goes wrong inside; nil: nobody.
 	Log *slog.Logger
 	// WriteTimeout is how long a viewer may read nothing of a stream before it
@@ -67,6 +80,7 @@ type Server struct {
 	place   registry
 	http    *http.Server
 	streams chan struct{} // a place for each
+	clients chan struct{} // a place for each that is attached
 	cancel  context.CancelFunc
 	served  chan struct{} // closed when nothing is accepted any more
 
@@ -74,6 +88,12 @@ type Server struct {
 	running int           // handlers
 	closing bool          // no new handlers
 	quiet   chan struct{} // closed when closing and none runs
+
+	listener     net.Listener
+	single       *single
+	withdrawn    atomic.Bool
+	withdrawOnce sync.Once
+	withdrawErr  error
 
 	closeOnce sync.Once
 	closeErr  error
@@ -122,21 +142,33 @@ func serve(o Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		o: o, place: newRegistry(stateDir), cancel: cancel,
-		streams: make(chan struct{}, MaxStreams), served: make(chan struct{}), quiet: make(chan struct{}),
+		streams: make(chan struct{}, MaxStreams), clients: make(chan struct{}, clientPlaces()), single: &single{}, served: make(chan struct{}), quiet: make(chan struct{}),
 	}
 	mux, err := s.routes()
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	l, info, err := s.place.claim(ctx, o.Name, HostInfo{
+	own := HostInfo{
 		PID: os.Getpid(), Started: o.Started.UTC().Round(0), Version: o.Version, Configs: append([]string{}, o.Configs...),
-	})
+		Shared: o.Attach != nil, Attach: o.AttachMode, Manager: o.Manager,
+	}
+	if own.Shared {
+		if err = s.place.prepare(); err == nil {
+			s.single, err = s.place.claimSingle(own.Configs)
+		}
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	l, info, err := s.place.claim(ctx, o.Name, own)
 	if err != nil {
+		s.single.release()
 		cancel()
 		return nil, err
 	}
-	s.info = info
+	s.info, s.listener = info, newBoundedListener(l, maxConns)
 	s.http = &http.Server{
 		Handler:           s.counted(http.MaxBytesHandler(mux, maxBodyBytes)),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -145,7 +177,7 @@ func serve(o Options) (*Server, error) {
 	}
 	go func() {
 		defer close(s.served)
-		if err := s.http.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) && !s.withdrawn.Load() {
 			o.Log.Warn("the control socket takes no more requests", "error", err)
 		}
 	}()
@@ -163,7 +195,7 @@ func (s *Server) Close(ctx context.Context) error {
 }
 
 func (s *Server) close(ctx context.Context) error {
-	err := s.place.withdraw(ctx, &s.info)
+	err := s.Withdraw(ctx)
 	s.cancel()
 	s.mu.Lock()
 	s.closing = true

@@ -235,3 +235,22 @@ func TestRunEnds(t *testing.T) {
 		t.Errorf("ended from outside: %v", err)
 	}
 }
+
+// The table of servers in a real terminal, sorted by keys.
+func TestTopInATerminal(t *testing.T) {
+	t.Parallel()
+	p, client := startHost(t)
+	x := newTerminal(t, 140, 20)
+	cmd := x.start(p.Dir, nil, "top", "--state-dir", p.StateDir())
+	x.await("work", "live", fmt.Sprintf("pid %d", p.PID))
+	x.await("none of 2 servers runs")
+	call(client, 1, "quick", "echo", `{"text":"hello"}`)
+	client.Response("1")
+	x.await("quick", "idle", "1", "ms", "M", "%")
+	x.keys("a")
+	x.await("demo", "-")
+	x.keys("m")
+	x.await("by memory")
+	x.keys("q")
+	x.ended(cmd, 0)
+}

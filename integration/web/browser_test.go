@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -210,6 +211,10 @@ func TestPage(t *testing.T) {
 		<-done
 		b.until(`document.querySelector('[data-server="demo"]').dataset.state === "IDLE"`)
 		b.until(`document.getElementById("calls-total").textContent === "1"`)
+		b.until(`/^1 call, p50 [0-9.]+ m?s, p99 [0-9.]+ m?s/.test(document.querySelector('[data-server="demo"] .use').textContent)`)
+		if goruntime.GOOS == "linux" {
+			b.until(`/ · [0-9]+ MiB · [0-9]+ % CPU$/.test(document.querySelector('[data-server="demo"] .use').textContent)`)
+		}
 		b.until(`document.querySelectorAll('#flow [data-kind="answer"]').length === 1`)
 		for range 6 {
 			_, _ = e.Execute(t.Context(), "broken", "x", nil, metamcp.ExecuteOptions{}) // it fails, and the page shows it

@@ -18,7 +18,7 @@ export function showStatus(status) {
   set($('calls-failed'), status.calls.failed.toLocaleString('en'));
   $('calls-failed').classList.toggle('bad', status.calls.failed > 0);
   set($('sessions'), status.sessions.toLocaleString('en'));
-  showServers(status.servers);
+  showServers(status.servers, Date.parse(status.at));
   const names = status.servers.map((s) => s.name);
   options($('filter-server'), names);
   options($('search-server'), names);
@@ -62,7 +62,7 @@ function showPool(p) {
   });
 }
 
-function showServers(servers) {
+function showServers(servers, at) {
   const list = $('server-list');
   const seen = new Set();
   servers.forEach((s, i) => {
@@ -72,7 +72,7 @@ function showServers(servers) {
       row = newRow(s.name);
       rows.set(s.name, row);
     }
-    row.show(s);
+    row.show(s, at);
     if (list.children[i] !== row.node) list.insertBefore(row.node, list.children[i] || null);
   });
   for (const [name, row] of rows) {
@@ -85,6 +85,9 @@ function showServers(servers) {
   set($('servers-note'), servers.length ? `${up} of ${servers.length} running` : '');
 }
 
+// took is a time in milliseconds for people.
+const took = (ms) => (ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`);
+
 // newRow makes the row of one server; its parts stay, so that nobody who reads
 // it loses the place.
 function newRow(name) {
@@ -92,18 +95,30 @@ function newRow(name) {
   const breaker = el('span', 'badge breaker');
   const tools = el('span', 'tools');
   const processes = el('span', 'processes');
+  const use = el('span', 'use');
   const description = el('p', 'description');
   const message = el('p');
   const details = el('pre');
   const more = el('details', '', el('summary', '', 'Details'), details);
   const error = el('div', 'error', message, more);
-  const node = el('li', '', el('div', 'line', el('h3', '', name), state, breaker), el('p', 'meta', tools, processes), description, error);
+  const node = el('li', '', el('div', 'line', el('h3', '', name), state, breaker), el('p', 'meta', tools, processes, use), description, error);
   node.dataset.server = name;
   let current = null;
+  let before = null; // usage that was shown, and when it was taken
   const row = {
     node,
-    show(s) {
+    show(s, at) {
       current = s;
+      const parts = [];
+      if (s.calls && s.calls.total) parts.push(`${plural(s.calls.total, 'call')}, p50 ${took(s.calls.p50Ms)}, p99 ${took(s.calls.p99Ms)}`);
+      if (s.usage) {
+        parts.push(`${(s.usage.memoryBytes / 2 ** 20).toFixed(0)} MiB`);
+        if (before && at > before.at) parts.push(`${Math.max(0, (100 * (s.usage.cpuMs - before.cpu)) / (at - before.at)).toFixed(0)} % CPU`);
+      }
+      if (!s.usage) before = null;
+      else if (!before || at > before.at) before = { at, cpu: s.usage.cpuMs };
+      set(use, parts.join(' · '));
+      use.hidden = parts.length === 0;
       const text = s.disabled ? 'DISABLED' : s.state;
       set(state, text.toLowerCase());
       node.dataset.state = text;

@@ -1,0 +1,187 @@
+package metamcp
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// HostOptions are what a host that many clients share is made from.
+type HostOptions struct {
+	// Name is what "metamcp status" and others call it; "": "main".
+	Name string
+	// Manager is who keeps it running, such as "systemd"; "": nobody.
+	Manager string
+	// Stop is called when somebody asks the host to end, in order or at once. It
+	// must not wait.
+	Stop func(now bool)
+}
+
+// SharedHost is an engine that clients attach to: the metamcp of each is a
+// relay between its standard input and output and this host's socket.
+type SharedHost struct {
+	e      *Engine
+	server *control.Server
+	ctx    context.Context // of all sessions
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	draining bool
+	running  int
+	idle     chan struct{} // closed when draining and nobody is attached
+}
+
+// settingAutoProvision is the one setting that a client may narrow for its own
+// session.
+const settingAutoProvision = "trust.autoProvision"
+
+// OpenHost lets clients attach to the engine. There is one such host for a state
+// folder and a configuration: the error is a [*control.Error] with code
+// ALREADY_RUNS where another one runs, and says what else is wrong otherwise.
+func (e *Engine) OpenHost(o HostOptions) (*SharedHost, error) {
+	if o.Name == "" {
+		o.Name = "main"
+	}
+	h := &SharedHost{e: e, idle: make(chan struct{})}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	st := &e.Config().Settings
+	server, err := control.Serve(control.Options{
+		StateDir: st.StateDir, Name: o.Name, Version: e.opts.Version, Started: e.started, Configs: e.Config().Files,
+		Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
+		Attach: h.serve, AttachNotes: attachNotes, AttachMode: st.Attach, Manager: o.Manager, Stop: o.Stop,
+	})
+	if err != nil {
+		h.cancel()
+		return nil, err
+	}
+	h.server = server
+	return h, nil
+}
+
+// Info is how the host is announced.
+func (h *SharedHost) Info() control.HostInfo { return h.server.Info() }
+
+// serve is the session of one attached client.
+func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.Hello) error {
+	h.mu.Lock()
+	if h.draining {
+		h.mu.Unlock()
+		return nil // its relay looks for the next host
+	}
+	h.running++
+	h.mu.Unlock()
+	defer h.left()
+	both, stop := context.WithCancel(ctx)
+	defer stop()
+	unhook := context.AfterFunc(h.ctx, stop)
+	defer unhook()
+	return h.e.serveSession(both, in, out, client{
+		pid: hello.PID, attached: true, since: time.Now(), noProvision: hello.Settings[settingAutoProvision] == "false",
+		ready: func(p *front.Peer) {
+			h.mu.Lock()
+			late := h.draining // Drain may have told the clients before this one was there
+			h.mu.Unlock()
+			if late {
+				_ = p.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
+			}
+		},
+	})
+}
+
+func (h *SharedHost) left() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running--
+	if h.draining && h.running == 0 {
+		close(h.idle)
+	}
+}
+
+// attachNotes says which settings of a client the host does not follow.
+func attachNotes(hello attach.Hello) []string {
+	var ignored []string
+	for path := range hello.Settings {
+		if path != settingAutoProvision && path != "attach" && path != "stateDir" {
+			ignored = append(ignored, path)
+		}
+	}
+	if ignored == nil {
+		return nil
+	}
+	slices.Sort(ignored)
+	return []string{"this client is attached to a host that runs with settings of its own; ignored here: " + strings.Join(ignored, ", ") +
+		" (--attach=never starts a host with them)"}
+}
+
+// Drain lets go of the host's name, so that the next one can begin, tells the
+// clients so, and waits until their calls in flight are answered and they have
+// left, for at most patience. Then their sessions end.
+func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
+	err := h.server.Withdraw(ctx)
+	h.mu.Lock()
+	if !h.draining {
+		h.draining = true
+		if h.running == 0 {
+			close(h.idle)
+		}
+	}
+	h.mu.Unlock()
+	h.e.clients.Range(func(_, value any) bool {
+		if c := value.(client); c.attached {
+			_ = c.peer.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
+		}
+		return true
+	})
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-h.idle:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	h.cancel()
+	select {
+	case <-h.idle:
+	case <-ctx.Done():
+	}
+	return err
+}
+
+// Close ends what is left of the socket, after [SharedHost.Drain] and
+// [Engine.Close].
+func (h *SharedHost) Close(ctx context.Context) error {
+	h.cancel()
+	return h.server.Close(ctx)
+}
+
+// client is one connection of a client.
+type client struct {
+	peer     *front.Peer
+	pid      int // of its relay; 0: it came over HTTP
+	attached bool
+	since    time.Time
+	ready    func(p *front.Peer) // called once the client can be notified; nil: nobody cares
+	// noProvision says that its own settings forbid installing.
+	noProvision bool
+}
+
+// clientStatus describes the clients of the moment, the oldest first.
+func (e *Engine) clientStatus() (list []messages.ClientStatus) {
+	e.clients.Range(func(_, value any) bool {
+		c := value.(client)
+		info := c.peer.GetClientInfo()
+		list = append(list, messages.ClientStatus{Name: info.Name, Version: info.Version, PID: c.pid, Since: c.since})
+		return true
+	})
+	slices.SortFunc(list, func(a, b messages.ClientStatus) int { return a.Since.Compare(b.Since) })
+	return list
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/DeRuina/timberjack"
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/web"
+)
+
+// The log of a detached host turns over at logMegabytes; logFiles old ones are
+// kept.
+const (
+	logMegabytes = 10
+	logFiles     = 5
+)
+
+// handoverTime is how long the host before may take to let go of its place.
+const handoverTime = 10 * time.Second
+
+// hostFlags are the flags of the command host.
+type hostFlags struct {
+	replace bool
+	logFile string
+}
+
+// ending is what somebody asked for.
+type ending struct{ now bool }
+
+// runHost is the host that clients attach to. It ends at a signal, when it is
+// asked to over its socket, or when the runtime gives up: clients hear of it and
+// look for the next host, calls in flight are answered, all children end. A
+// second signal skips the waiting.
+func runHost(parent context.Context, c *common, f *hostFlags) error {
+	if c.web != "" {
+		if _, err := web.CheckAddr(c.web); err != nil {
+			return usageError{fmt.Errorf("--web: %w", err)}
+		}
+	}
+	if f.logFile != "" {
+		file := &timberjack.Logger{Filename: f.logFile, MaxSize: logMegabytes, MaxBackups: logFiles, FileMode: 0o600}
+		defer func() { _ = file.Close() }() // who logs can do nothing about it
+		c.stderr = file
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go paceHeap(over)
+	asked := make(chan ending, 2)
+	go hostSignals(asked, over)
+
+	e, err := c.open(parent, true)
+	if err != nil {
+		return err
+	}
+	h, err := openHost(parent, c, e, f.replace, asked)
+	if err != nil {
+		return errors.Join(err, closeWithin(parent, e.Close))
+	}
+	if addr, err := e.ServeMetrics(); err != nil {
+		e.Log().Error("the host goes on without", "error", err)
+	} else if addr != nil {
+		e.Log().Info("metrics are served", "url", "http://"+addr.String()+"/metrics")
+	}
+	page := c.openPage(e)
+	info := h.Info()
+	fmt.Fprintf(c.stderr, "metamcp: %s host %s (pid %d, metamcp %s) serves %s\n", time.Now().Format(time.RFC3339), info.Name, info.PID, info.Version, info.Socket)
+	notify(e, daemon.SdNotifyReady+"\nSTATUS=host "+info.Name)
+	go feedWatchdog(e, over) //nolint:gosec // G118: it lives as long as the host
+
+	var end ending
+	select {
+	case end = <-asked:
+	case <-e.GaveUp():
+	}
+	notify(e, daemon.SdNotifyStopping)
+	patience := e.Config().Settings.DrainTimeout
+	if end.now {
+		patience = 0
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), patience+endTimeout)
+	defer cancel()
+	drained := make(chan struct{})
+	go hurry(e, asked, drained)
+	if end.now {
+		e.Drain(time.Now())
+	}
+	err = h.Drain(ctx, patience)
+	err = errors.Join(err, e.Close(ctx))
+	close(drained)
+	err = errors.Join(err, h.Close(ctx))
+	if page != nil {
+		err = errors.Join(err, page.Close(ctx))
+	}
+	select {
+	case <-e.GaveUp():
+		err = errors.Join(err, errors.New("an actor that the host cannot do without failed again and again; see the log"))
+	default:
+	}
+	fmt.Fprintf(c.stderr, "metamcp: %s host %s (pid %d) has ended\n", time.Now().Format(time.RFC3339), info.Name, info.PID)
+	return err
+}
+
+// hostSignals passes signals on until over is closed.
+func hostSignals(asked chan<- ending, over <-chan struct{}) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for again := false; ; again = true {
+		select {
+		case <-signals:
+			ask(asked, again)
+		case <-over:
+			return
+		}
+	}
+}
+
+func ask(asked chan<- ending, now bool) {
+	select {
+	case asked <- ending{now}:
+	default: // two were asked for already
+	}
+}
+
+// hurry ends the calls in flight where somebody asks a second time.
+func hurry(e *metamcp.Engine, asked <-chan ending, drained <-chan struct{}) {
+	select {
+	case <-asked:
+		e.Log().Warn("asked to end a second time; calls in flight are not waited for")
+		e.Drain(time.Now())
+	case <-drained:
+	}
+}
+
+func closeWithin(parent context.Context, closing func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
+	defer cancel()
+	return closing(ctx)
+}
+
+// openHost takes the place of a host, from the one that has it where replace is
+// set. That one is asked only now that this one could be opened.
+func openHost(ctx context.Context, c *common, e *metamcp.Engine, replace bool, asked chan<- ending) (*metamcp.SharedHost, error) {
+	o := metamcp.HostOptions{Name: c.name, Manager: manager(), Stop: func(now bool) { ask(asked, now) }}
+	h, err := e.OpenHost(o)
+	deadline := time.Now().Add(handoverTime)
+	if replace && alreadyRuns(err) {
+		cfg := e.Config()
+		over, err := attach.Announce(cfg.Settings.StateDir, cfg.Files)
+		if err != nil {
+			return nil, err
+		}
+		defer over()
+	}
+	for told := false; replace && alreadyRuns(err) && time.Now().Before(deadline); h, err = e.OpenHost(o) {
+		if !told {
+			cfg := e.Config()
+			if _, failed := stopHost(ctx, attach.Find(cfg.Settings.StateDir, cfg.Files), false); failed != nil {
+				return nil, fmt.Errorf("the host that runs did not make way: %w", failed)
+			}
+			told = true
+			continue
+		}
+		const pause = 10 * time.Millisecond
+		time.Sleep(pause)
+	}
+	return h, err
+}
+
+func alreadyRuns(err error) bool {
+	var e *control.Error
+	return errors.As(err, &e) && e.Code == control.CodeAlreadyRuns
+}
+
+// stopHost asks the first living one of these hosts to end, and returns it. It
+// has let go of its place then, and ends by itself.
+func stopHost(ctx context.Context, hosts []control.HostInfo, now bool) (*control.HostInfo, error) {
+	var failed error
+	for _, info := range hosts {
+		client, err := control.Dial(info)
+		if err != nil {
+			if !attach.NobodyListens(err) {
+				failed = err
+			}
+			continue
+		}
+		return &info, askToStop(ctx, client, now)
+	}
+	return nil, failed
+}
+
+func askToStop(ctx context.Context, client *control.Client, now bool) error {
+	defer client.Close()
+	path := "/v1/stop"
+	if now {
+		path += "?now=1"
+	}
+	answer, err := client.Do(ctx, "POST", path, nil)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// manager is who keeps this process running; "": nobody.
+func manager() string {
+	switch {
+	case os.Getenv("NOTIFY_SOCKET") != "", os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()):
+		return "systemd"
+	case os.Getenv("XPC_SERVICE_NAME") == launchdLabel:
+		return "launchd"
+	}
+	return ""
+}
+
+// notify tells systemd of the state, where it started this process.
+func notify(e *metamcp.Engine, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		e.Log().Warn("systemd cannot be told how the host is", "error", err)
+	}
+}
+
+// feedWatchdog tells systemd that the host works, as long as its actors answer,
+// and as often as systemd wants to hear it.
+func feedWatchdog(e *metamcp.Engine, over <-chan struct{}) {
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		e.Log().Warn("the watchdog of systemd is not fed", "error", err)
+	}
+	if every <= 0 {
+		return
+	}
+	const perInterval = 3 // so that one late ping is no death
+	tick := time.NewTicker(every / perInterval)
+	defer tick.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), every/perInterval)
+		_, err := e.HostStatus(ctx, true)
+		cancel()
+		if err == nil {
+			notify(e, daemon.SdNotifyWatchdog)
+		} else {
+			e.Log().Warn("the actors do not answer; the watchdog is not fed", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+	}
+}

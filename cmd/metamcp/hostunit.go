@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp/integration/atomicfile"
+)
+
+const (
+	systemdUnit  = "metamcp.service"
+	launchdLabel = "dev.metamcp.host"
+)
+
+// unit is what keeps a host running: a file for systemd or launchd, and how it
+// is put in force.
+type unit struct {
+	path, text   string
+	start, leave []string // commands for the user
+}
+
+const systemdText = `[Unit]
+Description=metamcp: one MCP host for all clients
+Documentation=https://github.com/metamcp/metamcp
+StartLimitIntervalSec=60
+StartLimitBurst=10
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={{range $i, $w := .Words}}{{if $i}} {{end}}{{systemd $w}}{{end}}
+WatchdogSec=30
+Restart=on-failure
+RestartSec=1
+TimeoutStopSec=90
+KillMode=mixed
+
+[Install]
+WantedBy=default.target
+`
+
+const launchdText = `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+	<key>Label</key>
+	<string>{{.Label}}</string>
+	<key>ProgramArguments</key>
+	<array>
+{{- range .Words}}
+		<string>{{xml .}}</string>
+{{- end}}
+	</array>
+	<key>RunAtLoad</key>
+	<true/>
+	<key>KeepAlive</key>
+	<dict>
+		<key>SuccessfulExit</key>
+		<false/>
+	</dict>
+	<key>ExitTimeOut</key>
+	<integer>90</integer>
+</dict>
+</plist>
+`
+
+// makeUnit describes the host of a configuration to the manager of a system.
+func makeUnit(goos, home, configHome string, words []string) (*unit, error) {
+	u := &unit{}
+	text := launchdText
+	switch goos {
+	case "linux":
+		text = systemdText
+		if configHome == "" {
+			configHome = filepath.Join(home, ".config")
+		}
+		u.path = filepath.Join(configHome, "systemd", "user", systemdUnit)
+		u.start = []string{"systemctl --user daemon-reload", "systemctl --user enable --now " + systemdUnit}
+		u.leave = []string{"systemctl --user disable --now " + systemdUnit}
+	case "darwin":
+		u.path = filepath.Join(home, "Library", "LaunchAgents", launchdLabel+".plist")
+		domain := "gui/" + strconv.Itoa(os.Getuid())
+		u.start = []string{"launchctl bootstrap " + domain + " " + shellWord(u.path)}
+		u.leave = []string{"launchctl bootout " + domain + "/" + launchdLabel}
+	default:
+		return nil, fmt.Errorf("there is no unit file for %s; use the system's own way to start %s at login", goos, strings.Join(words, " "))
+	}
+	t, err := template.New("unit").Funcs(template.FuncMap{"systemd": systemdWord, "xml": xmlText}).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, map[string]any{"Words": words, "Label": launchdLabel}); err != nil {
+		return nil, err
+	}
+	u.text = b.String()
+	return u, nil
+}
+
+// systemdWord writes a word of a command line as systemd reads it.
+func systemdWord(word string) string {
+	word = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(word)
+	return `"` + word + `"`
+}
+
+func xmlText(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}
+
+// hostUnit is the unit for what this command was called with.
+func (c *common) hostUnit(cmd *cobra.Command) (*unit, error) {
+	cfg, err := c.hostConfig()
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	words := []string{program, "host"}
+	if runtime.GOOS != "linux" { // systemd keeps the log itself
+		words = append(words, "--log-file", hostLog(cfg))
+	}
+	return makeUnit(runtime.GOOS, home, os.Getenv("XDG_CONFIG_HOME"), append(words, c.hostArguments(cmd, cfg)...))
+}
+
+func newHostInstall(c *common) *cobra.Command {
+	dry := false
+	cmd := &cobra.Command{
+		Use: "install", Short: "Let systemd or launchd start the host at login and keep it running",
+		Long: `Write a unit file for this user: for systemd on Linux, for launchd on macOS. It
+starts this program with the configuration and the flags that this command gets.
+Variables of this shell are not part of it: what servers need belongs into their
+entries, or into metamcp secrets.`,
+		Example: `  metamcp host install --dry-run
+  metamcp host install --config ~/work/mcp.json`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := c.hostUnit(cmd)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if dry {
+				_, err := fmt.Fprintf(out, "# %s\n%s", u.path, u.text)
+				return err
+			}
+			if err := os.MkdirAll(filepath.Dir(u.path), 0o755); err != nil { //nolint:gosec // as the manager's own tools make it
+				return err
+			}
+			if err := atomicfile.Write(u.path, []byte(u.text), 0o644); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "%s is written; start it with:\n  %s\n", u.path, strings.Join(u.start, "\n  "))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the file instead of writing it")
+	return cmd
+}
+
+func newHostUninstall(c *common) *cobra.Command {
+	dry := false
+	cmd := &cobra.Command{
+		Use: "uninstall", Short: "Remove what host install wrote",
+		Example: `  metamcp host uninstall`,
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := c.hostUnit(cmd)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if _, err := os.Stat(u.path); errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("there is no %s; nothing was removed", u.path)
+			}
+			what := "is removed; if it still runs, end it with"
+			if dry {
+				what = "would be removed; the host would be ended with"
+			} else if err := os.Remove(u.path); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "%s %s:\n  %s\n", u.path, what, strings.Join(u.leave, "\n  "))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed")
+	return cmd
+}

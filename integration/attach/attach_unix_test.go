@@ -1,0 +1,164 @@
+//go:build unix
+
+package attach
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// place is a state folder with one announced host, whose socket a test answers.
+func place(t *testing.T, configs string) (stateDir string, l net.Listener) {
+	t.Helper()
+	stateDir, err := os.MkdirTemp("", "mm") //nolint:usetesting // the folder of a test is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(stateDir) })
+	dir := filepath.Join(stateDir, HostsDir)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "main.sock")
+	l, err = net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	text := `{"name":"main","pid":1,"started":"2026-01-02T03:04:05Z","version":"1","shared":true,"socket":"` + socket + `","configs":` + configs + `}`
+	if err := os.WriteFile(filepath.Join(dir, "main.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return stateDir, l
+}
+
+// answer gives the next connection a text, and what follows it in the same
+// breath.
+func answer(t *testing.T, l net.Listener, text string) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		buf := make([]byte, 4096)
+		_, _ = c.Read(buf)
+		_, _ = io.WriteString(c, text)
+		_ = c.Close()
+	}()
+	t.Cleanup(func() { <-done })
+}
+
+func TestConnect(t *testing.T) {
+	dir, l := place(t, `["/a.json"]`)
+	configs := []string{"/a.json"}
+	answer(t, l, "HTTP/1.1 101 Switching Protocols\r\nmetamcp-welcome: {\"protocol\":1,\"name\":\"main\"}\r\n\r\n{\"first\":1}\n")
+	c, err := Connect(t.Context(), dir, configs, Hello{PID: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(c)
+	if err != nil || string(text) != "{\"first\":1}\n" || c.Welcome.Name != "main" {
+		t.Errorf("behind the welcome came %q, %v", text, err)
+	}
+	_ = c.Close()
+
+	for _, tt := range []struct {
+		answer       string
+		want         string
+		incompatible bool
+	}{
+		{"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 71\r\n\r\n" + `{"code":"PROTOCOL_MISMATCH","message":"another protocol","hint":"wait"}`, "another protocol; wait", true},
+		{"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}", "answered with status 404", true},
+		{"HTTP/1.1 503 Busy\r\n\r\n", "answered with status 503", false},
+		{"HTTP/1.1 503 Busy\r\nContent-Length: 99999999\r\n\r\n", "answered with status 503", false},
+		{"HTTP/1.1 101 Switching\r\nMetamcp-Welcome: {\"protocol\":2}\r\n\r\n", "speaks protocol 2", true},
+		{"HTTP/1.1 101 Switching\r\nMetamcp-Welcome: no\r\n\r\n", "is not understood", false},
+		{"SSH-2.0\r\n", "it answers", false},
+		{"HTTP/1.1 abc\r\n\r\n", "it answers", false},
+		{"HTTP/1.1 101 Switching\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n", "too long", false},
+		{"", "does not answer", false},
+	} {
+		answer(t, l, tt.answer)
+		_, err := Connect(t.Context(), dir, configs, Hello{})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%.60q: %v, want %s", tt.answer, err, tt.want)
+			continue
+		}
+		var refused *RefusedError
+		if got := errors.As(err, &refused) && refused.Incompatible(); got != tt.incompatible {
+			t.Errorf("%.60q: incompatible is %v", tt.answer, got)
+		}
+	}
+
+	if _, err := Connect(t.Context(), dir, []string{"/b.json"}, Hello{}); !errors.Is(err, ErrNoHost) {
+		t.Errorf("of other files: %v", err)
+	}
+	_ = l.Close()
+	if _, err := Connect(t.Context(), dir, configs, Hello{}); !errors.Is(err, ErrNoHost) {
+		t.Errorf("where nobody listens: %v", err)
+	}
+	if _, err := Connect(t.Context(), filepath.Join(dir, "none"), configs, Hello{}); !errors.Is(err, ErrNoHost) {
+		t.Errorf("without a folder: %v", err)
+	}
+}
+
+func TestSameFiles(t *testing.T) {
+	dir := t.TempDir()
+	a, b, link := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "l")
+	for _, p := range []string{a, b} {
+		if err := os.WriteFile(p, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(a, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		one, two []string
+		want     bool
+	}{
+		{nil, []string{}, true}, {[]string{a, b}, []string{a, b}, true}, {[]string{a, b}, []string{b, a}, false},
+		{[]string{link}, []string{a}, true}, {[]string{a}, []string{a, b}, false}, {[]string{"/no/x"}, []string{"/no/x"}, true}, {[]string{"/no/x"}, []string{"/no/y"}, false},
+	} {
+		if got := SameFiles(tt.one, tt.two); got != tt.want {
+			t.Errorf("%v and %v: %v", tt.one, tt.two, got)
+		}
+		if same := Key(tt.one) == Key(tt.two); same != tt.want {
+			t.Errorf("the keys of %v and %v are the same: %v", tt.one, tt.two, same)
+		}
+	}
+	if Readable([]string{a, dir}) || !Readable([]string{a, "/no/x"}) {
+		t.Error("what can be read again")
+	}
+}
+
+func TestComing(t *testing.T) {
+	dir, _ := place(t, "[]")
+	if Coming(dir, nil) {
+		t.Error("a host comes that nobody announced")
+	}
+	over, err := Announce(dir, nil)
+	if err != nil || !Coming(dir, nil) || Coming(dir, []string{"/a"}) {
+		t.Errorf("an announced host: %v", err)
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(comingPath(dir, nil), long, long); err != nil {
+		t.Fatal(err)
+	}
+	if Coming(dir, nil) {
+		t.Error("a host is believed to come for ever")
+	}
+	over()
+	if _, err := os.Stat(comingPath(dir, nil)); err == nil {
+		t.Error("the announcement stays")
+	}
+}

@@ -1,0 +1,49 @@
+//go:build unix
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/metamcp/metamcp/integration/safename"
+)
+
+// ShortDir is the folder of sockets whose paths would be too long for the
+// system.
+func ShortDir() string {
+	return filepath.Join(os.TempDir(), "metamcp-"+strconv.Itoa(os.Getuid()))
+}
+
+// InShortDir reports whether a path is in such a folder; TMPDIR may differ
+// between host and reader.
+func InShortDir(path string) bool {
+	return filepath.Base(filepath.Dir(path)) == "metamcp-"+strconv.Itoa(os.Getuid())
+}
+
+// Plausible reports whether a path may be the socket of a host, which may have
+// reached the folder by another way than who reads this.
+func Plausible(path, name string) bool {
+	if !filepath.IsAbs(path) || filepath.Ext(path) != SocketSuffix {
+		return false
+	}
+	return InShortDir(path) || filepath.Base(filepath.Dir(path)) == HostsDir && filepath.Base(path) == safename.SafeName(name)+SocketSuffix
+}
+
+// DialSocket connects with a host's socket.
+func DialSocket(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", path)
+}
+
+// NobodyListens tells whether a failure of [DialSocket] means that there is no
+// host.
+func NobodyListens(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}

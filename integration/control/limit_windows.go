@@ -1,0 +1,4 @@
+package control
+
+// clientPlaces is how many clients may be attached.
+func clientPlaces() int { return MaxClients }

@@ -1,0 +1,645 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/npmservers"
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+// place is a home folder with a configuration that hosts and clients share.
+// They run without the race detector, since many start here.
+type place struct {
+	t    testing.TB
+	home string
+	mark string // of the servers
+}
+
+func newPlace(t testing.TB, entries servers, settings map[string]any) *place {
+	t.Helper()
+	p := &place{t: t, home: shortDir(t), mark: testkit.NewMark()}
+	testkit.WriteConfig(t, p.config(), p.mark, entries, settings)
+	t.Cleanup(func() { testkit.KillMarked(t, p.mark) })
+	return p
+}
+
+// shortDir is a folder whose sockets have short paths.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "mmhost") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func (p *place) config() string { return filepath.Join(p.home, "mcp.json") }
+
+func (p *place) env() []string { return []string{"HOME=" + p.home, "USERPROFILE=" + p.home} }
+
+// run starts metamcp with arguments.
+func (p *place) run(words ...string) *testkit.Process {
+	p.t.Helper()
+	return testkit.StartCommand(p.t, testkit.Command{
+		Path: testkit.PlainBinary(p.t), Args: append(words, "--config", p.config()), Env: p.env(), Dir: p.home,
+	})
+}
+
+// host starts a host and waits until it serves.
+func (p *place) host(words ...string) *testkit.Process {
+	p.t.Helper()
+	h := p.run(append([]string{"host"}, words...)...)
+	p.serves(h)
+	return h
+}
+
+func (p *place) serves(h *testkit.Process) {
+	p.t.Helper()
+	testkit.Eventually(p.t, patience, func() error {
+		if st, err := p.status(); err != nil {
+			return err
+		} else if st.PID != h.PID {
+			return fmt.Errorf("the host is %d", st.PID)
+		}
+		return nil
+	})
+}
+
+// hostState is what "host status --json" says.
+type hostState struct {
+	PID     int `json:"pid"`
+	Clients []struct {
+		Name string `json:"name"`
+		PID  int    `json:"pid"`
+	} `json:"clients"`
+}
+
+func (p *place) status() (st hostState, err error) {
+	text, err := p.shell("host", "status", "--json")
+	if err != nil {
+		return st, err
+	}
+	return st, json.Unmarshal(text, &st)
+}
+
+// shell runs a command of metamcp to its end.
+func (p *place) shell(words ...string) ([]byte, error) {
+	cmd := exec.Command(testkit.PlainBinary(p.t), append(words, "--config", p.config())...)
+	cmd.Env, cmd.Dir = append(os.Environ(), p.env()...), p.home
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, &stderr)
+	}
+	return out, err
+}
+
+// attached is a client whose metamcp must find the host.
+func (p *place) attached() *client {
+	p.t.Helper()
+	proc := p.run("--attach=require")
+	return &client{Lines: proc.Lines(p.t), p: proc, t: p.t}
+}
+
+func (p *place) client() *client {
+	p.t.Helper()
+	c := p.attached()
+	c.Handshake()
+	return c
+}
+
+func (p *place) awaitClients(n int) {
+	p.t.Helper()
+	testkit.Eventually(p.t, patience, func() error {
+		st, err := p.status()
+		if err == nil && len(st.Clients) != n {
+			err = fmt.Errorf("%d clients are attached, not %d", len(st.Clients), n)
+		}
+		return err
+	})
+}
+
+// echoes calls a server and makes sure that the answer is this client's own.
+func (c *client) echoes(server, text string) {
+	c.t.Helper()
+	result := c.resultOf(c.start(server, "echo", `{"text":"`+text+`"}`))
+	if !bytes.Contains(result, []byte(`"text":"`+text+`"`)) || bytes.Contains(result, []byte(`"isError":true`)) {
+		c.t.Errorf("%s of %s is answered with %.500s", text, server, result)
+	}
+}
+
+func demos(t testing.TB, n int) servers {
+	all := servers{}
+	for i := range n {
+		all[fmt.Sprintf("d%d", i)] = testkit.DemoServer(t)
+	}
+	return all
+}
+
+// Five clients of one host have one process for each server, and each its own
+// answers; ending them in any way changes nothing for the others.
+func TestSharedHost(t *testing.T) {
+	entries := demos(t, 5)
+	entries["everything"] = map[string]any{"command": npmservers.Node(t), "args": []string{npmservers.Entry(t, npmservers.Everything), "stdio"}}
+	p := newPlace(t, entries, nil)
+	h := p.host()
+	clients := make([]*client, 5)
+	for i := range clients {
+		clients[i] = p.client()
+	}
+	var all sync.WaitGroup
+	for i, c := range clients {
+		all.Go(func() {
+			for n := range 20 {
+				for s := range 5 {
+					c.echoes(fmt.Sprintf("d%d", s), fmt.Sprintf("client %d call %d", i, n))
+				}
+			}
+			result := c.resultOf(c.start("everything", "echo", fmt.Sprintf(`{"message":"npm %d"}`, i)))
+			if !bytes.Contains(result, fmt.Appendf(nil, "npm %d", i)) {
+				t.Errorf("client %d got %s", i, result)
+			}
+		})
+	}
+	all.Wait()
+	if procs := alive(t, p.mark); len(procs) != 6 {
+		t.Errorf("six servers have %d processes: %v", len(procs), procs)
+	}
+	p.awaitClients(5)
+
+	kept := clients[4]
+	clients[0].p.Signal(t, syscall.SIGKILL)
+	clients[1].p.CloseStdin()
+	if code := clients[1].p.Wait(t, patience); code != 0 {
+		t.Errorf("a client that ended has status %d", code)
+	}
+	clients[2].p.Signal(t, syscall.SIGSTOP)
+	for n := range 200 { // more than its pipe holds
+		clients[2].Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"big%d","method":"tools/list"}`, n))
+	}
+	clients[3].Send([]byte("no JSON\n\x00\xff"))
+	clients[3].p.Signal(t, syscall.SIGTERM)
+	for n := range 50 {
+		kept.echoes("d0", fmt.Sprint("after the others ", n))
+	}
+	clients[2].p.Signal(t, syscall.SIGKILL)
+	p.awaitClients(1)
+	kept.echoes("d1", "alone")
+	if procs := alive(t, p.mark); len(procs) != 6 {
+		t.Errorf("six servers have %d processes afterwards", len(procs))
+	}
+	h.Signal(t, syscall.SIGTERM)
+	if code := h.Wait(t, patience); code != 0 {
+		t.Errorf("the host ended with status %d: %s", code, h.Stderr)
+	}
+	testkit.AwaitMarkedGone(t, patience, p.mark)
+}
+
+// load is a client that calls without a pause.
+type load struct {
+	stop    chan struct{}
+	done    chan struct{}
+	mu      sync.Mutex
+	sent    map[string]string // text by id
+	answers map[string][]string
+	last    time.Time // of a right answer
+}
+
+func (p *place) load(n int, server string) *load {
+	p.t.Helper()
+	proc := p.run("--attach=require")
+	l := &load{stop: make(chan struct{}), done: make(chan struct{}), sent: map[string]string{}, answers: map[string][]string{}}
+	read := make(chan struct{})
+	out := proc.Stdout(p.t)
+	go func() {
+		defer close(read)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var m struct{ ID json.RawMessage }
+			if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+				p.t.Errorf("the client got %q", lines.Text())
+			}
+			l.mu.Lock()
+			if text := l.sent[string(m.ID)]; text != "" {
+				l.answers[string(m.ID)] = append(l.answers[string(m.ID)], lines.Text())
+				if strings.Contains(lines.Text(), text) {
+					l.last = time.Now()
+				}
+			}
+			l.mu.Unlock()
+		}
+	}()
+	in := proc.Stdin()
+	send := func(line string) {
+		if _, err := in.Write([]byte(line + "\n")); err != nil {
+			p.t.Errorf("the client's metamcp has gone: %v", err)
+		}
+	}
+	go func() {
+		defer close(l.done)
+		send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
+		send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for i := 1; ; i++ {
+			id, text := strconv.Itoa(i), fmt.Sprintf("load %d call %d.", n, i)
+			l.mu.Lock()
+			l.sent[id] = text
+			l.mu.Unlock()
+			send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"` + server + `","tool":"echo","args":{"text":"` + text + `"}}}}`)
+			select {
+			case <-l.stop:
+				proc.CloseStdin()
+				proc.Wait(p.t, patience)
+				<-read
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return l
+}
+
+// flows waits until calls sent after now are answered.
+func (l *load) flows(t testing.TB) {
+	t.Helper()
+	from := time.Now()
+	testkit.Eventually(t, patience, func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.last.After(from) {
+			return nil
+		}
+		return fmt.Errorf("%d calls were sent, and the last answer came at %v", len(l.sent), l.last)
+	})
+}
+
+// end returns how many calls have an unknown outcome, after it made sure that
+// each has one answer.
+func (l *load) end(t testing.TB) (unknown int) {
+	t.Helper()
+	close(l.stop)
+	<-l.done
+	for id, text := range l.sent {
+		got := l.answers[id]
+		switch {
+		case len(got) != 1:
+			t.Errorf("call %s has %d answers: %q", id, len(got), got)
+		case strings.Contains(got[0], text):
+		case strings.Contains(got[0], "HOST_AWAY") && strings.Contains(got[0], "unknown"):
+			unknown++
+		default:
+			t.Errorf("call %s is answered with %s", id, got[0])
+		}
+	}
+	return unknown
+}
+
+// A host that is killed under load and started again has its clients back, and
+// each of their calls has one answer.
+func TestSharedHostIsKilled(t *testing.T) {
+	p := newPlace(t, demos(t, 3), nil)
+	h := p.host()
+	var loads []*load
+	for i := range 5 {
+		loads = append(loads, p.load(i, fmt.Sprintf("d%d", i%3)))
+	}
+	for _, l := range loads {
+		l.flows(t)
+	}
+	for range 2 {
+		h.Signal(t, syscall.SIGKILL)
+		<-h.Exited()
+		h = p.host()
+		for _, l := range loads {
+			l.flows(t)
+		}
+	}
+	unknown := 0
+	for _, l := range loads {
+		unknown += l.end(t)
+	}
+	t.Logf("%d calls have an unknown outcome", unknown)
+	h.Signal(t, syscall.SIGTERM)
+	h.Wait(t, patience)
+	testkit.AwaitMarkedGone(t, patience, p.mark)
+}
+
+// A restart is a pause: no call fails.
+func TestSharedHostIsReplaced(t *testing.T) {
+	p := newPlace(t, demos(t, 3), nil)
+	h := p.host()
+	var loads []*load
+	for i := range 5 {
+		loads = append(loads, p.load(i, fmt.Sprintf("d%d", i%3)))
+	}
+	for range 3 {
+		for _, l := range loads {
+			l.flows(t)
+		}
+		next := p.host("--replace")
+		if code := h.Wait(t, patience); code != 0 {
+			t.Errorf("the host that was replaced ended with status %d: %s", code, h.Stderr)
+		}
+		h = next
+	}
+	for _, l := range loads {
+		l.flows(t)
+		if n := l.end(t); n != 0 {
+			t.Errorf("%d calls have an unknown outcome", n)
+		}
+	}
+}
+
+// A new host that cannot start leaves the old one alone.
+func TestBrokenReplacement(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	h := p.host()
+	c := p.client()
+	if err := os.WriteFile(p.config(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.run("host", "--replace").Wait(t, patience); code == 0 {
+		t.Error("a host starts with a broken configuration")
+	}
+	c.echoes("d0", "still there")
+	select {
+	case <-h.Exited():
+		t.Error("the host has ended")
+	default:
+	}
+}
+
+// Of two hosts that start at once one wins, and the other says who has it. What
+// a killed one left is no obstacle.
+func TestTwoHostsAtOnce(t *testing.T) {
+	p := newPlace(t, nil, nil)
+	for range 3 {
+		one, two := p.run("host"), p.run("host")
+		winner, loser := one, two
+		select {
+		case <-one.Exited():
+			winner, loser = two, one
+		case <-two.Exited():
+		case <-time.After(patience):
+			t.Fatal("two hosts run")
+		}
+		if code := loser.Wait(t, patience); code != 1 || !strings.Contains(loser.Stderr.String(), "a host runs already for this state folder and configuration: the process "+strconv.Itoa(winner.PID)) {
+			t.Errorf("the second host ended with status %d and %s", code, loser.Stderr)
+		}
+		p.serves(winner)
+		winner.Signal(t, syscall.SIGKILL)
+		<-winner.Exited()
+	}
+}
+
+// Very many clients that come at once are all served.
+func TestManyClientsAtOnce(t *testing.T) {
+	const many = 200
+	p := newPlace(t, demos(t, 1), nil)
+	p.host()
+	clients := make([]*client, many)
+	for i := range clients {
+		clients[i] = p.attached()
+	}
+	var all sync.WaitGroup
+	for i, c := range clients {
+		all.Go(func() {
+			c.Handshake()
+			c.echoes("d0", fmt.Sprint("client ", i))
+		})
+	}
+	all.Wait()
+	p.awaitClients(many)
+	if procs := alive(t, p.mark); len(procs) != 1 {
+		t.Errorf("one server has %d processes", len(procs))
+	}
+}
+
+// A host that is stopped for a while loses nothing.
+func TestSharedHostIsStopped(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	h := p.host()
+	c := p.client()
+	c.echoes("d0", "before")
+	h.Signal(t, syscall.SIGSTOP)
+	var ids []string
+	for i := range 50 {
+		ids = append(ids, c.start("d0", "echo", fmt.Sprintf(`{"text":"meanwhile %d"}`, i)))
+	}
+	late := p.attached()
+	late.Send([]byte(`{"jsonrpc":"2.0","id":"late","method":"ping"}`))
+	h.Signal(t, syscall.SIGCONT)
+	for i, id := range ids {
+		if result := c.resultOf(id); !bytes.Contains(result, fmt.Appendf(nil, `"meanwhile %d"`, i)) {
+			t.Errorf("%s", result)
+		}
+	}
+	if result, failure := late.answer("\"late\""); failure != nil {
+		t.Errorf("the late client got %s, %s", result, failure)
+	}
+}
+
+// With few descriptors the clients that find no place are told so, and the
+// others are served.
+func TestFewDescriptors(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	h := testkit.StartCommand(t, testkit.Command{
+		Path: "/bin/sh", Args: []string{"-c", `ulimit -n 256 && exec "$0" "$@"`, testkit.PlainBinary(t), "host", "--config", p.config()}, Env: p.env(), Dir: p.home,
+	})
+	p.serves(h)
+	const places = (256 - 64) / 4
+	clients := make([]*client, places)
+	for i := range clients {
+		clients[i] = p.client()
+	}
+	more := p.run("--attach=require")
+	if code := more.Wait(t, patience); code != 1 || !strings.Contains(more.Stderr.String(), "48 clients are attached to this host, which is the most for its limit of open files") ||
+		!strings.Contains(more.Stderr.String(), "ulimit -n") {
+		t.Errorf("a client too many ended with status %d and %s", code, more.Stderr)
+	}
+	for i, c := range clients {
+		c.echoes("d0", fmt.Sprint("client ", i))
+	}
+	clients[0].p.CloseStdin()
+	p.awaitClients(places - 1)
+	p.client().echoes("d0", "a place is free")
+}
+
+// What attach says without a host, and with one of its own.
+func TestAttachModes(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	none := p.run("--attach=require")
+	if code := none.Wait(t, patience); code != 1 || !strings.Contains(none.Stderr.String(), "no host runs for this configuration") {
+		t.Errorf("without a host, require ends with status %d and %s", code, none.Stderr)
+	}
+	alone := p.run("--attach=auto")
+	c := &client{Lines: alone.Lines(t), p: alone, t: t}
+	c.Handshake()
+	c.echoes("d0", "alone")
+	h := p.host()
+	c.echoes("d0", "still alone")
+	p.awaitClients(0)
+	for _, words := range [][]string{{"--attach=never"}, {"--name", "own"}} {
+		own := p.run(words...)
+		oc := &client{Lines: own.Lines(t), p: own, t: t}
+		oc.Handshake()
+		oc.echoes("d0", "of its own")
+	}
+	p.awaitClients(0)
+	if code := p.run("--attach=require", "--name", "own").Wait(t, patience); code != 2 {
+		t.Errorf("require with --name ends with status %d", code)
+	}
+	// Settings of a client take the long way, and the host says what it ignores.
+	wishes := p.run("--pool-size", "3", "--auto-provision=false")
+	wc := &client{Lines: wishes.Lines(t), p: wishes, t: t}
+	wc.Handshake()
+	wc.echoes("d0", "attached")
+	p.awaitClients(1)
+	testkit.Eventually(t, patience, func() error {
+		if text := wishes.Stderr.String(); !strings.Contains(text, "ignored here: pool.poolSize") {
+			return fmt.Errorf("it says %q", text)
+		}
+		return nil
+	})
+	h.Signal(t, syscall.SIGTERM)
+	h.Wait(t, patience)
+	if _, err := p.shell("host", "status"); err == nil {
+		t.Error("host status finds a host that has ended")
+	}
+}
+
+// The commands that run a host in the background.
+func TestHostCommands(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	if _, err := p.shell("host", "stop"); err == nil || !strings.Contains(err.Error(), "no host runs") {
+		t.Errorf("stop without a host: %v", err)
+	}
+	say := func(want string, words ...string) {
+		t.Helper()
+		out, err := p.shell(words...)
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Fatalf("%v says %q, %v", words, out, err)
+		}
+	}
+	say("the host main runs (pid ", "host", "start")
+	t.Cleanup(func() { _, _ = p.shell("host", "stop", "--now") })
+	before, err := p.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	say("runs already", "host", "start")
+	c := p.client()
+	c.echoes("d0", "one")
+	say("the host main runs (pid ", "host", "restart")
+	after, err := p.status()
+	if err != nil || after.PID == before.PID {
+		t.Errorf("after a restart the host is %d, before %d (%v)", after.PID, before.PID, err)
+	}
+	c.echoes("d0", "two")
+	say("e2e 1 (pid "+strconv.Itoa(c.p.PID), "host", "status")
+	say("has ended", "host", "stop")
+	id := c.start("d0", "echo", `{"text":"three"}`)
+	say("the host main runs (pid ", "host", "start")
+	if result := c.resultOf(id); !bytes.Contains(result, []byte("three")) {
+		t.Errorf("a call that waited for the host got %s", result)
+	}
+	logs, err := filepath.Glob(filepath.Join(p.home, ".metamcp", "logs", "hosts", "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("the logs are %v, %v", logs, err)
+	}
+	if text, err := os.ReadFile(logs[0]); err != nil || strings.Count(string(text), "serves") != 3 {
+		t.Errorf("the log says %s, %v", text, err)
+	}
+}
+
+// A host that systemd starts tells it when it is ready, that it lives, and that
+// it ends.
+func TestHostNotifiesSystemd(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	path := filepath.Join(p.home, "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	h := testkit.StartCommand(t, testkit.Command{
+		Path: testkit.PlainBinary(t), Args: []string{"host", "--config", p.config()}, Dir: p.home,
+		Env: append(p.env(), "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=300000"),
+	})
+	next := func() string {
+		t.Helper()
+		buf := make([]byte, 4096)
+		if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := socket.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(buf[:n])
+	}
+	if got := next(); got != "READY=1\nSTATUS=host main" {
+		t.Errorf("systemd hears %q", got)
+	}
+	p.client().echoes("d0", "when it is ready it serves")
+	for range 4 {
+		if got := next(); got != "WATCHDOG=1" {
+			t.Errorf("systemd hears %q", got)
+		}
+	}
+	if _, err := p.shell("host", "restart"); err == nil || !strings.Contains(err.Error(), "systemctl --user restart metamcp.service") {
+		t.Errorf("a restart past systemd: %v", err)
+	}
+	h.Signal(t, syscall.SIGTERM)
+	testkit.Eventually(t, patience, func() error {
+		if got := next(); got != "STOPPING=1" {
+			return fmt.Errorf("systemd hears %q", got)
+		}
+		return nil
+	})
+	if code := h.Wait(t, patience); code != 0 {
+		t.Errorf("the host ended with status %d", code)
+	}
+}
+
+// BenchmarkStart is the time from the start of a client's metamcp until
+// tools/list is answered: attached to a host, and with servers of its own.
+func BenchmarkStart(b *testing.B) {
+	p := newPlace(b, demos(b, 5), nil)
+	p.host()
+	for _, mode := range []string{"require", "never"} {
+		b.Run("attach="+mode, func(b *testing.B) {
+			for b.Loop() {
+				proc := p.run("--attach=" + mode)
+				c := &client{Lines: proc.Lines(b), p: proc, t: b}
+				c.Handshake()
+				if _, failure := c.ask("tools/list", "{}"); failure != nil {
+					b.Fatalf("tools/list: %s", failure)
+				}
+				b.StopTimer()
+				proc.CloseStdin()
+				proc.Wait(b, patience)
+				b.StartTimer()
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package relay
+
+import (
+	"encoding/json"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// modernVersion is the first revision without a handshake; revisions are dates
+// and compare as strings.
+const modernVersion = "2026-07-28"
+
+// The captures of shape.
+const (
+	slotName = iota
+	slotMeta
+	slotVersion
+	slotRequestID
+	numSlots
+)
+
+var shape = jsonrpc.NewParamsShape(
+	jsonrpc.Field{Name: "name"},
+	jsonrpc.Field{Name: "_meta", Fields: []jsonrpc.Field{{Name: "io.modelcontextprotocol/protocolVersion"}}},
+	jsonrpc.Field{Name: "requestId"},
+)
+
+// message is what the relay knows of a line of the client.
+type message struct {
+	id     string // raw; "": it wants no answer
+	method string
+	tool   string // of tools/call
+	modern bool
+	params json.RawMessage
+	// cancels is the id that a cancellation names.
+	cancels string
+	// answers is the id of the host's request that this is the answer to; "":
+	// it is none.
+	answers string
+}
+
+// parse looks at a whole line. What is no message has neither id nor method,
+// and is the host's to refuse.
+func parse(line []byte) message {
+	var slots [numSlots][]byte
+	in, err := jsonrpc.ParseShape(line, shape, slots[:])
+	switch {
+	case err != nil:
+		return message{}
+	case in.Method == "":
+		return message{answers: string(in.ID)}
+	}
+	m := message{method: in.Method, params: in.Params}
+	if in.ID != nil && string(in.ID) != "null" {
+		m.id = string(in.ID)
+	}
+	m.tool, _ = jsonrpc.Unquote(slots[slotName])
+	version, _ := jsonrpc.Unquote(slots[slotVersion])
+	m.modern = version >= modernVersion
+	if m.method == methodCancelled {
+		m.cancels = string(slots[slotRequestID])
+	}
+	return m
+}
+
+// The methods that the relay knows.
+const (
+	methodInitialize  = "initialize"
+	methodInitialized = "notifications/initialized"
+	methodSetLevel    = "logging/setLevel"
+	methodListen      = "subscriptions/listen"
+	methodCancelled   = "notifications/cancelled"
+	methodCall        = "tools/call"
+	toolDiscover      = "mcp_discover"
+	toolsListChanged  = `"method":"notifications/tools/list_changed"`
+)
+
+// repeatable tells whether a request may be sent to a second host: it changes
+// nothing, or only the client's own session.
+func (m *message) repeatable() bool {
+	switch m.method {
+	case methodInitialize, methodSetLevel, methodListen, "server/discover", "ping", "tools/list",
+		"prompts/list", "resources/list", "resources/templates/list", "resources/read", "completion/complete":
+		return true
+	case methodCall:
+		return m.tool == toolDiscover
+	}
+	return false
+}
+
+// failure is the answer to a request that no host answered. again says that it
+// may be sent once more as it is.
+func failure(r *request, text, hint string, again bool) []byte {
+	if r.method != methodCall {
+		const internal = -32603
+		e, err := json.Marshal(map[string]any{"code": internal, "message": text + ". " + hint})
+		if err != nil {
+			return nil
+		}
+		return append(append(head(r.id, `,"error":`), e...), "}\n"...)
+	}
+	e, err := json.Marshal(map[string]any{"error": &messages.Error{Code: messages.CodeHostAway, Message: text, Hint: hint, Retryable: again}})
+	if err != nil {
+		return nil
+	}
+	quoted := jsonrpc.AppendQuote(nil, string(e))
+	line := head(r.id, `,"result":{`)
+	if r.modern {
+		line = append(line, `"resultType":"complete",`...)
+	}
+	line = append(append(line, `"content":[{"type":"text","text":`...), quoted...)
+	return append(line, "}],\"isError\":true}}\n"...)
+}
+
+func head(id, member string) []byte {
+	return append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), member...)
+}

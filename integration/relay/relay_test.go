@@ -1,0 +1,687 @@
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/attach"
+)
+
+const soon = time.Minute
+
+// hosts are the hosts of a test: each that is started gets one connection.
+type hosts struct {
+	t       testing.TB
+	l       net.Listener
+	mu      sync.Mutex
+	running bool
+	whole   bool // connections cannot be closed in one direction, as on Windows
+	accept  chan *host
+}
+
+// host is the host's end of a connection.
+type host struct {
+	t     testing.TB
+	conn  net.Conn
+	lines *bufio.Reader
+}
+
+func newHosts(t testing.TB) *hosts {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "mm") //nolint:usetesting // the folder of a test is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hosts{t: t, l: l, running: true, accept: make(chan *host, 16)}
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			h.accept <- &host{t, c, bufio.NewReaderSize(c, 1<<20)}
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		served.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	return h
+}
+
+func (h *hosts) run(on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running = on
+}
+
+func (h *hosts) connect(context.Context, bool) (*attach.Conn, error) {
+	h.mu.Lock()
+	on := h.running
+	h.mu.Unlock()
+	if !on {
+		return nil, attach.ErrNoHost
+	}
+	c, err := net.Dial("unix", h.l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	if h.whole {
+		c = struct{ net.Conn }{c}
+	}
+	return &attach.Conn{Conn: c}, nil
+}
+
+func (h *hosts) next() *host {
+	h.t.Helper()
+	select {
+	case c := <-h.accept:
+		h.t.Cleanup(func() { _ = c.conn.Close() })
+		return c
+	case <-time.After(soon):
+		h.t.Fatal("the relay does not come")
+		return nil
+	}
+}
+
+func (h *host) gets() string {
+	h.t.Helper()
+	_ = h.conn.SetReadDeadline(time.Now().Add(soon))
+	line, err := h.lines.ReadString('\n')
+	if err != nil {
+		h.t.Fatalf("the host gets %q: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+func (h *host) wants(line string) {
+	h.t.Helper()
+	if got := h.gets(); got != line {
+		h.t.Errorf("the host got\n %s, want\n %s", got, line)
+	}
+}
+
+func (h *host) ended() {
+	h.t.Helper()
+	_ = h.conn.SetReadDeadline(time.Now().Add(soon))
+	if line, err := h.lines.ReadString('\n'); !errors.Is(err, io.EOF) || line != "" {
+		h.t.Errorf("instead of the end the host got %q, %v", line, err)
+	}
+}
+
+func (h *host) says(line string) {
+	h.t.Helper()
+	if _, err := h.conn.Write([]byte(line + "\n")); err != nil {
+		h.t.Errorf("the host cannot write: %v", err)
+	}
+}
+
+func (h *host) answers(id int, result string) {
+	h.says(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, id, result))
+}
+
+// side is the client's side of a relay.
+type side struct {
+	t     testing.TB
+	in    *os.File
+	out   *os.File
+	lines *bufio.Reader
+	ended chan error
+}
+
+func begin(t testing.TB, h *hosts, wait time.Duration) (*side, *host) {
+	t.Helper()
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := h.connect(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &side{t: t, in: inW, out: outR, lines: bufio.NewReaderSize(outR, 1<<20), ended: make(chan error, 1)}
+	go func() {
+		s.ended <- Run(context.Background(), first, Options{In: inR, Out: outW, Connect: h.connect, Wait: wait})
+		_ = outW.Close()
+	}()
+	t.Cleanup(func() {
+		_ = inW.Close()
+		_ = outR.Close()
+		_ = inR.Close()
+	})
+	return s, h.next()
+}
+
+func (s *side) sends(line string) {
+	s.t.Helper()
+	if _, err := s.in.WriteString(line + "\n"); err != nil {
+		s.t.Fatalf("the client cannot write: %v", err)
+	}
+}
+
+func (s *side) gets() string {
+	s.t.Helper()
+	_ = s.out.SetReadDeadline(time.Now().Add(soon))
+	line, err := s.lines.ReadString('\n')
+	if err != nil {
+		s.t.Fatalf("the client gets %q: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+func (s *side) wants(parts ...string) {
+	s.t.Helper()
+	got := s.gets()
+	for _, p := range parts {
+		if !strings.Contains(got, p) {
+			s.t.Errorf("the client got\n %s, without\n %s", got, p)
+		}
+	}
+}
+
+// ends closes the input and waits for the relay.
+func (s *side) ends() {
+	s.t.Helper()
+	_ = s.in.Close()
+	s.over()
+}
+
+func (s *side) over() {
+	s.t.Helper()
+	select {
+	case err := <-s.ended:
+		if err != nil {
+			s.t.Errorf("the relay ended with %v", err)
+		}
+	case <-time.After(soon):
+		s.t.Fatal("the relay does not end")
+	}
+	if rest, _ := io.ReadAll(s.lines); len(rest) > 0 {
+		s.t.Errorf("the client got more: %s", rest)
+	}
+}
+
+func call(id int, tool, text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, id, tool, text)
+}
+
+const (
+	initialize   = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"t","version":"1"}}}`
+	initialized  = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	list         = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
+	listChanged  = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	drainingLine = `{"jsonrpc":"2.0","method":"` + attach.DrainingMethod + `"}`
+)
+
+func shakeHands(s *side, h *host) {
+	s.t.Helper()
+	s.sends(initialize)
+	h.wants(initialize)
+	h.says(`{"jsonrpc":"2.0","id":"i","result":{}}`)
+	s.wants(`"id":"i"`)
+	s.sends(initialized)
+	h.wants(initialized)
+}
+
+// resumed is the handshake that the relay has with a later host.
+func resumed(s *side, h *host) {
+	s.t.Helper()
+	got := h.gets()
+	var n int
+	if _, err := fmt.Sscanf(got, `{"jsonrpc":"2.0","id":"metamcp-relay/handshake-%d"`, &n); err != nil || !strings.Contains(got, `"method":"initialize","params":{"protocolVersion":"2025-11-25"`) {
+		s.t.Fatalf("the new host is greeted with %s", got)
+	}
+	h.says(fmt.Sprintf(`{"jsonrpc":"2.0","id":"metamcp-relay/handshake-%d","result":{}}`, n))
+	h.wants(initialized)
+}
+
+func TestLinesAreCopied(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, 0)
+	shakeHands(s, h)
+	s.sends(call(1, "mcp_call", "a"))
+	h.wants(call(1, "mcp_call", "a"))
+	h.says(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+	h.answers(1, `{"content":[]}`)
+	s.wants(`"progress":1`)
+	s.wants(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+	s.sends(`no JSON at all`)
+	h.wants(`no JSON at all`)
+	s.sends(call(2, "mcp_call", "b"))
+	h.wants(call(2, "mcp_call", "b"))
+	_ = s.in.Close()
+	h.ended() // but the answer still comes
+	h.answers(2, `{}`)
+	s.wants(`"id":2`)
+	_ = h.conn.Close()
+	s.over()
+}
+
+// A call that the host had is reported as unknown, one that only reads is
+// repeated, one that comes meanwhile waits; the session is told of anew.
+func TestHostIsLost(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	shakeHands(s, h)
+	s.sends(call(1, "mcp_call", "a"))
+	h.wants(call(1, "mcp_call", "a"))
+	s.sends(call(2, "mcp_discover", "b"))
+	h.wants(call(2, "mcp_discover", "b"))
+	s.sends(`{"jsonrpc":"2.0","id":3,"method":"tasks/make"}`)
+	h.gets()
+	all.run(false)
+	_ = h.conn.Close()
+	first, second := s.gets(), s.gets()
+	if strings.Contains(second, `"id":1`) {
+		first, second = second, first
+	}
+	if !strings.Contains(first, `"id":1`) || !strings.Contains(first, "unknown") || !strings.Contains(first, `"isError":true`) || !strings.Contains(first, `HOST_AWAY`) {
+		t.Errorf("the call is answered with %s", first)
+	}
+	if !strings.Contains(second, `"id":3,"error":{"code":-32603`) || !strings.Contains(second, "unknown") {
+		t.Errorf("the other request is answered with %s", second)
+	}
+	s.sends(call(4, "mcp_call", "d"))
+	s.sends(call(5, "mcp_call", "given up"))
+	s.sends(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+	all.run(true)
+	h = all.next()
+	resumed(s, h)
+	h.wants(call(2, "mcp_discover", "b"))
+	h.wants(call(4, "mcp_call", "d"))
+	s.wants(listChanged)
+	h.answers(4, `{}`)
+	h.answers(2, `{}`)
+	s.wants(`"id":4`)
+	s.wants(`"id":2`)
+	_ = s.in.Close()
+	h.ended()
+	_ = h.conn.Close()
+	s.over()
+}
+
+// A request that ends every host is not sent on for ever.
+func TestRepeatsAreBounded(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(list)
+	for range maxRepeats + 1 {
+		h.wants(list)
+		_ = h.conn.Close()
+		h = all.next()
+	}
+	s.wants(`"id":7,"error"`, "changes nothing")
+	_ = s.in.Close()
+	h.ended()
+	_ = h.conn.Close()
+	s.over()
+}
+
+// A host that ends in order answers what it has; what is new goes to the next.
+func TestHostDrains(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	shakeHands(s, h)
+	s.sends(call(1, "mcp_call", "a"))
+	h.wants(call(1, "mcp_call", "a"))
+	h.says(drainingLine)
+	next := all.next()
+	resumed(s, next)
+	s.wants(listChanged)
+	s.sends(call(2, "mcp_call", "b"))
+	next.wants(call(2, "mcp_call", "b"))
+	next.answers(2, `{}`)
+	s.wants(`"id":2`)
+	s.sends(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
+	next.gets()
+	h.answers(1, `{"late":true}`)
+	s.wants(`"id":1`, `"late":true`)
+	h.ended()
+	_ = h.conn.Close()
+	_ = s.in.Close()
+	next.ended()
+	_ = next.conn.Close()
+	s.over()
+}
+
+// A cancellation goes to the host that has the request.
+func TestCancelAtADrainingHost(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	h.says(drainingLine)
+	next := all.next()
+	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	s.sends(cancel)
+	h.wants(cancel)
+	h.ended()
+	_ = h.conn.Close()
+	_ = s.in.Close()
+	next.ended()
+	_ = next.conn.Close()
+	s.over()
+}
+
+func TestWaitingEnds(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, 50*time.Millisecond)
+	all.run(false)
+	_ = h.conn.Close()
+	s.sends(call(1, "mcp_call", "a"))
+	s.wants(`"id":1`, "was not carried out", `\"retryable\":true`, "metamcp host start")
+	s.sends(list)
+	s.wants(`"id":7,"error"`)
+	all.run(true)
+	h = all.next() // the search went on
+	s.sends(list)
+	h.wants(list)
+	h.answers(7, `{}`)
+	s.wants(`"id":7,"result"`)
+	_ = s.in.Close()
+	h.ended()
+	_ = h.conn.Close()
+	s.over()
+}
+
+// The client may end while nobody is there: its requests are still answered.
+func TestEndWhileTheHostIsAway(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, 50*time.Millisecond)
+	all.run(false)
+	_ = h.conn.Close()
+	s.sends(call(1, "mcp_call", "a"))
+	_ = s.in.Close()
+	s.wants(`"id":1`)
+	s.over()
+}
+
+func TestTooManyWait(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(list)
+	h.wants(list)
+	all.run(false)
+	_ = h.conn.Close()
+	for i := range maxHeld {
+		s.sends(call(100+i, "mcp_call", "a")) // tools/list waits already
+	}
+	s.wants(fmt.Sprintf(`"id":%d`, 100+maxHeld-1), "too many requests wait")
+	all.run(true)
+	h = all.next()
+	for range maxHeld {
+		var id int
+		if _, err := fmt.Sscanf(h.gets(), `{"jsonrpc":"2.0","id":%d`, &id); err != nil {
+			t.Fatal(err)
+		}
+		h.answers(id, `{}`)
+		s.gets()
+	}
+	_ = s.in.Close()
+	h.ended()
+	_ = h.conn.Close()
+	s.over()
+}
+
+// Long lines pass in pieces, both ways, with the id wherever it stands.
+func TestLongLines(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	body := strings.Repeat(`\"{[x`, 1<<18)
+	front := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":"` + body + `"}}`
+	back := `{"method":"tools/call","params":{"id":5,"a":"` + body + `"},"jsonrpc":"2.0","id":2}`
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		s.sends(front)
+		s.sends(back)
+	})
+	h.wants(front)
+	h.wants(back)
+	sent.Wait()
+	answer := `{"jsonrpc":"2.0","id":1,"result":{"a":"` + body + `"}}`
+	sent.Go(func() { h.says(answer) })
+	if got := s.gets(); got != answer {
+		t.Errorf("the answer came as %d bytes, not %d", len(got), len(answer))
+	}
+	sent.Wait()
+	all.run(false)
+	_ = h.conn.Close()
+	s.wants(`"id":2`, "unknown")
+	sent.Go(func() { s.sends(back) })
+	s.wants(`"id":2`, "too long to wait")
+	sent.Wait()
+	s.ends()
+}
+
+// A host that dies in the middle of a long answer leaves a broken line, and the
+// request is answered.
+func TestHalfAnAnswer(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	all.run(false)
+	if _, err := h.conn.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 2*bufferSize))); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.conn.Close()
+	s.wants(`"result":{"a":"xxx`)
+	s.wants(`"id":1`, "unknown")
+	s.ends()
+}
+
+// What was not written as a whole was not carried out, and is sent to the next.
+func TestHostThatDoesNotRead(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	const each, many = 60 << 10, 40 // more than a socket holds
+	text := strings.Repeat("y", each)
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for i := range many {
+			s.sends(call(i, "mcp_call", text))
+		}
+	})
+	h.gets()
+	_ = h.conn.Close() // the rest in its socket is lost
+	next := all.next()
+	seen := map[string]bool{}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for range many {
+			line := s.gets()
+			id, _, _ := strings.Cut(strings.TrimPrefix(line, `{"jsonrpc":"2.0","id":`), ",")
+			if seen[id] {
+				t.Errorf("%s is answered twice", id)
+			}
+			seen[id] = true
+			if strings.Contains(line, "method") {
+				t.Errorf("the client got %.100s", line)
+			}
+		}
+	})
+	go func() { // ends with the connection
+		for {
+			line, err := next.lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			id, _, _ := strings.Cut(strings.TrimPrefix(line, `{"jsonrpc":"2.0","id":`), ",")
+			_, _ = fmt.Fprintf(next.conn, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", id)
+		}
+	}()
+	sent.Wait()
+	reading.Wait()
+	_ = s.in.Close()
+	select {
+	case <-s.ended:
+		t.Error("the relay ended before its host")
+	case <-time.After(10 * time.Millisecond):
+	}
+	_ = next.conn.Close()
+	s.over()
+}
+
+// Subscriptions of a modern client are made anew, and it hears of a change.
+func TestSubscriptionsAreResumed(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	listen := `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`
+	s.sends(listen)
+	h.wants(listen)
+	h.says(drainingLine)
+	next := all.next()
+	next.wants(listen)
+	s.wants(`"io.modelcontextprotocol/subscriptionId":"l"`)
+	h.ended()
+	h.says(`{"jsonrpc":"2.0","id":"l","result":{}}`) // of no interest: the next one has it
+	_ = h.conn.Close()
+	all.run(false)
+	_ = next.conn.Close()
+	all.run(true)
+	third := all.next()
+	third.wants(listen)
+	s.wants(`"io.modelcontextprotocol/subscriptionId":"l"`)
+	third.says(`{"jsonrpc":"2.0","id":"l","result":{"over":true}}`)
+	s.wants(`"over":true`)
+	_ = s.in.Close()
+	third.ended()
+	_ = third.conn.Close()
+	s.over()
+}
+
+// What a host asks the client is answered to that host, also while it drains,
+// and cancelled where it is lost.
+func TestHostAsksTheClient(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	ask := `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`
+	reply := func(text string) string { return `{"jsonrpc":"2.0","id":1,"result":{"text":"` + text + `"}}` }
+	h.says(ask)
+	s.wants(ask)
+	h.says(drainingLine)
+	next := all.next()
+	s.sends(reply("old"))
+	h.wants(reply("old"))
+	next.says(ask)
+	s.wants(ask)
+	s.sends(reply("new"))
+	next.wants(reply("new"))
+	s.sends(reply("nobody asked"))
+	s.sends(list)
+	next.wants(list)
+	h.answers(1, `{}`)
+	s.wants(`"id":1`)
+	h.ended()
+	_ = h.conn.Close()
+	next.answers(7, `{}`)
+	s.wants(`"id":7`)
+	next.says(ask)
+	s.wants(ask)
+	all.run(false)
+	_ = next.conn.Close()
+	s.wants(`"method":"notifications/cancelled"`, `"requestId":1`)
+	s.ends()
+}
+
+// Where a connection can only be closed as a whole, that waits for the last
+// answer.
+func TestWholeConnections(t *testing.T) {
+	all := newHosts(t)
+	all.whole = true
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	_ = s.in.Close()
+	h.answers(1, `{}`)
+	s.wants(`"id":1`)
+	h.ended()
+	s.over()
+	s, h = begin(t, all, soon)
+	s.ends()
+	h.ended()
+}
+
+func TestClientIsGone(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	_ = s.out.Close()
+	h.answers(1, `{}`)
+	h.ended()
+	select {
+	case err := <-s.ended:
+		if err == nil || !strings.Contains(err.Error(), "writing to the client") {
+			t.Errorf("the relay ended with %v", err)
+		}
+	case <-time.After(soon):
+		t.Fatal("the relay does not end")
+	}
+}
+
+func TestScanner(t *testing.T) {
+	for _, c := range []struct{ line, id, method string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"m"}`, "1", `"m"`},
+		{` { "id" : "a\"b" , "result" : {"id":3,"method":"x"} } `, `"a\"b"`, ""},
+		{`{"params":{"id":4},"method":"x"}`, "", `"x"`},
+		{`{"x":"\"id\":3","id":-1.5e3}`, "-1.5e3", ""},
+		{`{"id":null,"error":{}}`, "null", ""},
+		{`[]`, "", ""}, {``, "", ""}, {`]]{"id":1`, "", ""},
+		{`{"id":"` + strings.Repeat("i", 2*maxToken) + `"}`, "", ""},
+	} {
+		for size := 1; size < len(c.line)+2; size += 7 {
+			var s scanner
+			for rest := []byte(c.line); len(rest) > 0; {
+				n := min(size, len(rest))
+				s.feed(rest[:n])
+				rest = rest[n:]
+			}
+			if string(s.id) != c.id || string(s.method) != c.method {
+				t.Errorf("%.60s in pieces of %d: id %q, method %q", c.line, size, s.id, s.method)
+			}
+		}
+	}
+}
+
+func TestLineReader(t *testing.T) {
+	long := strings.Repeat("z", 3*bufferSize)
+	text := "a\n\n" + long + "\nend"
+	r := newLineReader(strings.NewReader(text))
+	var out bytes.Buffer
+	lines := 0
+	for {
+		p, err := r.next()
+		if err != nil {
+			break
+		}
+		out.Write(p.text)
+		if p.last {
+			lines++
+		}
+	}
+	if out.String() != text+"\n" || lines != 4 {
+		t.Errorf("%d bytes of %d in %d lines", out.Len(), len(text)+1, lines)
+	}
+}
