@@ -33,6 +33,8 @@ func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32) ([]span, 
 			if r.list[n].outline == nil {
 				if found, ok := named(b, start, start+len(w.text)); ok {
 					spans = append(spans, found)
+				} else if found, ok := password(b, w.text, start+len(w.text)); ok {
+					spans = append(spans, found)
 				}
 				continue
 			}
@@ -170,6 +172,9 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 		seen[b[i]>>6] |= 1 << (b[i] & 63)
 		i++
 	}
+	if list && isListed(b[i:]) {
+		return 0, false
+	}
 	if i-value < least || r.id == genericRule && digits == 0 && turns < leastTurns {
 		return 0, false
 	}
@@ -186,6 +191,16 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 		return 0, false // here already, since such are in every text
 	}
 	return i, true
+}
+
+// isListed says whether what follows a value, behind its quote, shows that it is
+// one of a list of words and not an argument: "password", "token", "secret".
+func isListed(b []byte) bool {
+	i := 0
+	for i < len(b) && (isMark(b[i]) || b[i] == '`') {
+		i++
+	}
+	return i < len(b) && b[i] == ','
 }
 
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }

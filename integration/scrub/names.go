@@ -236,6 +236,56 @@ func named(b []byte, start, end int) (span, bool) {
 	return span{from, to, marker(kind)}, true
 }
 
+// password finds what is written behind a word for it in a text of people, a
+// configuration or a log: password: hunter2, DB_PASSWORD=…, password="…". word
+// ends at end. What stands so in a program, such as password = args[1], is none.
+func password(b []byte, word string, end int) (span, bool) {
+	const longest = 256
+	switch word {
+	case "password", "passwd", "passphrase":
+	default:
+		return span{}, false
+	}
+	at := func(i int) byte {
+		if i < len(b) {
+			return b[i]
+		}
+		return 0
+	}
+	i := end
+	blanks := 0
+	for at(i) == ' ' && blanks < 2 {
+		i, blanks = i+1, blanks+1
+	}
+	sign := at(i)
+	if sign != ':' && sign != '=' {
+		return span{}, false
+	}
+	for i++; at(i) == ' '; i++ {
+		blanks++
+	}
+	quote := at(i)
+	quoted := quote == '"' || quote == '\''
+	if quoted {
+		i++
+	}
+	from := i
+	for i < len(b) && i-from < longest && b[i] > ' ' && b[i] < 0x7f && (!quoted && !contains("\"'`,;<>()[]{}\\", b[i]) || quoted && b[i] != quote && b[i] != '\\') {
+		i++
+	}
+	value := b[from:i]
+	switch {
+	case quoted && at(i) != quote:
+		return span{}, false
+	// Without quotes, a value of a program is a name, which something follows.
+	case !quoted && (sign == '=' && blanks > 0 || i < len(b) && b[i] > ' '):
+		return span{}, false
+	case !isSecretValue(value) || onlyLetters(value) || isHash(value) || isPlace(string(value)):
+		return span{}, false
+	}
+	return span{from, i, marker(word)}, true
+}
+
 // isReference says whether a value is something that a tool hands out to be
 // used, such as a hash, an id, a file or the place where a listing goes on, and
 // its name does not say that it is a secret. Where the name says whose secret it
