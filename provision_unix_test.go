@@ -274,6 +274,11 @@ func TestProvisionSearchesTheGallery(t *testing.T) {
 			t.Errorf("without a version: %s", text(t, m))
 		}
 	}
+	// A program of another name than its package is named.
+	a = ask(t, e, metamcp.ProvisionRequest{Intent: "use docling-mcp"})
+	if len(a.Matches) != 1 || !strings.Contains(string(a.Matches[0].Entry), `["--from","docling-mcp`) {
+		t.Error(text(t, a))
+	}
 	if a := ask(t, e, metamcp.ProvisionRequest{Intent: "peel potatoes underwater"}); a.Decision != metamcp.DecisionNothing {
 		t.Error(text(t, a))
 	}

@@ -22,7 +22,7 @@ import (
 func (p provisioner) choose(ctx context.Context, ask *messages.Provision, options []*option, notes []string, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
 	r := &messages.ProvisionReport{Notes: notes}
 	if len(options) == 0 {
-		r.Decision, r.Source = messages.DecisionNothing, string(registry.FromRegistry)
+		r.Decision = messages.DecisionNothing
 		r.Reason = "no server fits"
 		r.Notes = append(r.Notes, "No server fits; use other words, or name a server or package exactly.")
 		return r, nil
@@ -92,7 +92,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	}
 	chosen.take(plan)
 	r.Version = plan.Source.Version
-	r.Notes = append(r.Notes, plan.Notes...)
+	r.Notes = append(r.Notes, readableNotes(plan.Notes)...)
 	switch {
 	case !plan.Installable:
 		return denied(r, options, "it cannot be installed: "+plan.Why, addHint(chosen)), nil
@@ -288,7 +288,7 @@ func (p provisioner) refine(ctx context.Context, ask *messages.Provision, o *opt
 func (o *option) take(plan *install.Plan) {
 	o.shown.Version = plan.Source.Version
 	if plan.Entry.Command != "" || plan.Entry.URL != "" {
-		tellEntry(&o.shown, plan.Name, &plan.Entry)
+		o.tellEntry(&o.shown, plan.Name, &plan.Entry)
 	}
 	o.shown.Environment = nil
 	for i := range plan.Needs {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/metamcp/metamcp/integration/gallery"
 	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
@@ -41,6 +42,7 @@ type finder struct {
 	weak    []*option // below [leastConfidence]
 	byKey   map[string]*option
 	leftOut int
+	source  registry.Source // that answered
 	notes   []string
 }
 
@@ -63,7 +65,7 @@ func (f *finder) find(ctx context.Context) error {
 			}
 		}
 		for _, hit := range gallerySearch(f.ask.Intent) {
-			f.consider(galleryServer(hit.entry), fromGallery, hit.confidence)
+			f.considerGallery(hit.entry, hit.confidence)
 		}
 	}
 	for _, n := range f.named[:min(len(f.named), namesAsked)] {
@@ -95,7 +97,7 @@ func (f *finder) findNamed(ctx context.Context, n trust.NamedPackage) error {
 		}
 	}
 	if e := galleryPackage(n); e != nil {
-		f.consider(galleryServer(e), fromGallery, 0)
+		f.considerGallery(e, 0)
 	}
 	if !f.knows(n.Name) {
 		f.byName(n)
@@ -114,6 +116,9 @@ func (f *finder) search(ctx context.Context, text string, onlyNamed bool) error 
 		if !slices.Contains(f.notes, note) {
 			f.notes = append(f.notes, note)
 		}
+	}
+	if f.source = a.Source; a.Source == "" {
+		f.source = registry.FromRegistry
 	}
 	for i := range a.Servers {
 		s, source := &a.Servers[i], a.Source
@@ -170,6 +175,13 @@ func (f *finder) consider(server *registry.Server, source registry.Source, least
 			}
 		}
 		f.add(o)
+	}
+}
+
+func (f *finder) considerGallery(e *gallery.Entry, least float64) {
+	f.consider(galleryServer(e), fromGallery, least)
+	if o := f.byKey[string(e.Kind)+":"+e.Package]; o != nil && o.source == fromGallery && e.Program != e.Package {
+		o.program = e.Program
 	}
 }
 
@@ -320,6 +332,18 @@ func Orders(s *registry.Server) []string {
 		return nil
 	}
 	return pins.Signs(text)
+}
+
+// readableNotes are notes of a plan, in which authors of packages have a say,
+// without those that read like orders to a model.
+func readableNotes(notes []string) (list []string) {
+	for _, note := range notes {
+		if text, err := json.Marshal(note); err != nil || len(pins.Signs(text)) > 0 {
+			note = "What its authors say of it reads like orders to a model, and was left out."
+		}
+		list = append(list, note)
+	}
+	return list
 }
 
 // withoutOrders returns a server without its texts where any of them reads like

@@ -74,6 +74,7 @@ type option struct {
 	decision   trust.Decision
 	source     registry.Source
 	version    string   // that the intent asks for; "": none
+	program    string   // of a package of PyPI, where it has another name
 	suspicious []string // kinds of text in its description that was left out
 	shown      messages.ProvisionOption
 }
@@ -162,6 +163,9 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 		notes = append(notes, unknownNote(unknown)...)
 	}
 	r, job := p.choose(ctx, ask, f.options, notes, step)
+	if r.Decision == messages.DecisionNothing {
+		r.Source = string(f.source)
+	}
 	for _, n := range unknown {
 		r.Unknown = append(r.Unknown, n.Name)
 	}
@@ -284,7 +288,7 @@ func describeWay(s *messages.ProvisionOption, o *option) {
 		s.Problem = "metamcp has no command for packages of the kind " + string(o.candidate.Kind)
 		return
 	}
-	tellEntry(s, name, &entry)
+	o.tellEntry(s, name, &entry)
 	s.Add = addCommand(o)
 	if o.candidate.Kind == trust.Remote {
 		s.Problem = "it runs elsewhere, so there is nothing to install; it is added to the configuration as it is"
@@ -292,7 +296,12 @@ func describeWay(s *messages.ProvisionOption, o *option) {
 }
 
 // tellEntry writes down an entry, in the one form that all have.
-func tellEntry(s *messages.ProvisionOption, name string, entry *install.Entry) {
+func (o *option) tellEntry(s *messages.ProvisionOption, name string, entry *install.Entry) {
+	if o.program != "" && entry.Command == "uvx" && len(entry.Args) > 0 {
+		own := *entry
+		own.Args = slices.Concat([]string{"--from", entry.Args[0], o.program}, entry.Args[1:])
+		entry = &own
+	}
 	s.Install = ""
 	if entry.Command != "" {
 		s.Install = strings.Join(append([]string{entry.Command}, entry.Args...), " ")

@@ -315,7 +315,7 @@ func Disabled(spec *messages.ServerSpec) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodeConfiguration, Server: spec.Name,
 		Message: strconv.Quote(spec.Name) + " is disabled in the configuration (" + spec.Source + ")",
-		Hint:    "If it is wanted, the user can turn it on with `metamcp enable " + spec.Name + "`, or by removing \"disabled\": true there.",
+		Hint:    "If the user wants the server: metamcp enable " + spec.Name,
 	}
 }
 

@@ -157,12 +157,14 @@ func (f *addFlags) refuseCandidate(c *common, candidate *trust.Candidate) error 
 	if err != nil {
 		return err
 	}
-	d := policy.Decide(candidate, trust.Confidence{}, trust.NotAsked)
-	if d.Gate == trust.GateBlocked {
-		return fmt.Errorf("%s was not added: %s; metamcp trust remove --block takes that back", candidate.Package, d.Reason())
-	}
-	if d.Gate == trust.GateImitation && !f.force {
-		return fmt.Errorf("%s was not added: %s; look twice, and use --force where it is meant", candidate.Package, d.Reason())
+	for _, check := range policy.Decide(candidate, trust.Confidence{}, trust.NotAsked).Checks {
+		switch {
+		case check.Passed:
+		case check.Gate == trust.GateBlocked:
+			return fmt.Errorf("%s was not added: %s; metamcp trust remove --block takes that back", candidate.Package, check.Reason)
+		case check.Gate == trust.GateImitation && !f.force:
+			return fmt.Errorf("%s was not added: %s; look twice, and use --force where it is meant", candidate.Package, check.Reason)
+		}
 	}
 	return nil
 }
