@@ -113,7 +113,7 @@ func counted(value string, unit time.Duration) (time.Duration, bool) {
 	if err != nil || n >= uint64(longestWait/unit) {
 		return longestWait, true // more than there is room for
 	}
-	return time.Duration(n) * unit, true //nolint:gosec // less than longestWait
+	return time.Duration(n) * unit, true
 }
 
 // oneLine is the beginning of a body for people.
