@@ -25,6 +25,7 @@ const (
 	methodCancelled   = "notifications/cancelled"
 	methodDiscover    = "server/discover"
 	methodListChanged = "notifications/tools/list_changed"
+	methodListen      = "subscriptions/listen"
 )
 
 // What Send reports; they are compared with errors.Is.
@@ -86,6 +87,7 @@ type Link struct {
 	listed   bool                // and has listed its tools: the start is over
 	hush     context.CancelFunc  // ends the stream that listen keeps; nil: none
 	reached  time.Time           // when a look began that found the server there
+	mismatch time.Time           // when the tools were last to be listed again for their headers
 	greeting []byte              // initialize
 	discover []byte              // server/discover
 	gate     chan struct{}       // closed once the server knows that it is initialized; nil: no need to wait
@@ -242,11 +244,13 @@ func (k *Link) frame(text []byte) *exchange {
 		return nil
 	}
 	var x *exchange
+	relist := false
 	if f.Method == "" {
 		k.mu.Lock()
 		if x = k.inflight[string(f.ID)]; x != nil {
 			delete(k.inflight, string(f.ID))
 			k.learn(x, f)
+			relist = k.mismatched(x, f)
 		}
 		k.mu.Unlock()
 		if x == nil && string(f.ID) == reachID {
@@ -254,6 +258,9 @@ func (k *Link) frame(text []byte) *exchange {
 		}
 	}
 	k.tell(f)
+	if relist {
+		k.tell(&messages.Frame{Method: methodListChanged})
+	}
 	return x
 }
 
