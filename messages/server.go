@@ -59,6 +59,7 @@ type ServerSpec struct {
 	// Remote.
 	URL     string
 	Headers map[string]string
+	TLS     *TLS // nil: what the system has
 
 	Timeout        time.Duration // one request; progress starts it anew
 	MaxTimeout     time.Duration // one request, whatever progress says
@@ -93,6 +94,13 @@ type ServerSpec struct {
 	// Err is set where the entry is broken; nothing else but Name and Source
 	// is then to be relied on, and the server refuses every call with it.
 	Err *Error
+}
+
+// TLS are files, by their full paths, that a connection to a remote server needs
+// beside what the system has; "": none.
+type TLS struct {
+	CA        string // certificates of authorities, PEM
+	Cert, Key string // with which we show who we are, PEM; both or none
 }
 
 // Provisioned is what is known of a server that metamcp installed.

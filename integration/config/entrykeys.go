@@ -30,6 +30,8 @@ var (
 	schemaModes      = stringSchema("enum", []any{"keep-alive", "ephemeral"})
 )
 
+var schemaTLS = map[string]any{"type": "object", "properties": map[string]any{"ca": stringSchema(), "cert": stringSchema(), "key": stringSchema()}}
+
 // entryTable is ordered as people should read it.
 var entryTable = []EntryKey{
 	{Name: "command", Type: "string", Doc: "Program of a stdio server; ~/ is the home folder.", schema: stringSchema("minLength", 1)},
@@ -42,6 +44,7 @@ var entryTable = []EntryKey{
 	{Name: "type", Type: "stdio, http, streamable-http or sse", Doc: "Transport; without it a command means stdio and a url means http.", schema: schemaTransports},
 	{Name: "transportType", Type: "as type", Doc: "Another name of type.", schema: schemaTransports},
 	{Name: "headers", Type: "object of strings", Doc: "HTTP headers of every request to a remote server.", schema: schemaStringMap},
+	{Name: "tls", Type: "object", Doc: "Files for the connection to a remote server, each a PEM with its full path (~/ is the home folder): ca (certificates of authorities beside the system's), cert and key (of a client, where the server wants to know it).", schema: schemaTLS},
 	{Name: "oauth", Type: "object", Doc: "OAuth settings of a remote server. Not used by this version yet: put a token into headers.", schema: map[string]any{"type": "object"}},
 	{Name: "disabled", Type: "boolean", Default: "false", Doc: "The server is not used.", schema: map[string]any{"type": "boolean"}},
 	{Name: "timeoutMs", Type: "milliseconds", Default: "60000", Min: 1, Max: week, Doc: "One request; a progress notification starts it anew."},

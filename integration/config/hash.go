@@ -43,6 +43,9 @@ func specHash(s *messages.ServerSpec, own []pair, more inherit, oauth json.RawMe
 		}
 	}
 	field(string(oauth))
+	if s.TLS != nil {
+		list([]string{s.TLS.CA, s.TLS.Cert, s.TLS.Key})
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }

@@ -37,7 +37,7 @@ func BenchmarkCallOverHTTP(b *testing.B) {
 				} else {
 					w.Header().Set("Content-Type", jsonType)
 				}
-				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":7,"result":{"text":"`+body+"\"}}\n\n") //nolint:gosec // no browser reads it
+				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":7,"result":{"text":"`+body+"\"}}\n\n")
 			}))
 			l, err := NewLauncher(Options{Parse: parse})
 			if err != nil {

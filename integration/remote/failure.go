@@ -144,7 +144,7 @@ func unreachable(err error) *Error {
 	}
 	f = &Error{Cause: err}
 	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
-		f.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate in SSL_CERT_FILE, in the environment of metamcp."
+		f.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate as \"tls\": {\"ca\": …} of the server."
 	}
 	return f
 }

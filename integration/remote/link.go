@@ -63,6 +63,7 @@ type Ear interface {
 // Link is the way to one server. Its methods may be called from any goroutine.
 type Link struct {
 	l    *Launcher
+	own  bool // l is of this link alone
 	spec *messages.ServerSpec
 	ear  Ear
 
@@ -373,6 +374,9 @@ func (k *Link) finish(goodbye bool) {
 	}
 	k.cancel()
 	k.work.Wait()
+	if k.own {
+		k.l.Close()
+	}
 	k.earMu.Lock()
 	defer k.earMu.Unlock()
 	k.ear.EOF(k.endErr)
