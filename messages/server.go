@@ -60,6 +60,7 @@ type ServerSpec struct {
 	URL     string
 	Headers map[string]string
 	OAuth   *OAuth // nil: nothing was configured; what is needed is found out
+	TLS     *TLS   // nil: what the system has
 
 	Timeout        time.Duration // one request; progress starts it anew
 	MaxTimeout     time.Duration // one request, whatever progress says
@@ -127,6 +128,13 @@ func (s *ServerSpec) HasAuthorization() bool {
 		}
 	}
 	return false
+}
+
+// TLS are files, by their full paths, that a connection to a remote server needs
+// beside what the system has; "": none.
+type TLS struct {
+	CA        string // certificates of authorities, PEM
+	Cert, Key string // with which we show who we are, PEM; both or none
 }
 
 // Provisioned is what is known of a server that metamcp installed.

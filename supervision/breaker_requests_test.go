@@ -86,9 +86,15 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 	s.idle("a")
 	handled, answered := uint64(0), uint64(0)
 	fail := func(n uint64) {
+		var all []*messages.RequestFailed
 		for range n {
 			call, _ := s.call("a")
-			defer s.say("a", &messages.RequestFailed{Instance: 1, Evidence: messages.Evidence{HTTPStatus: 503, Remote: true}, Call: call, Sent: time.Now(), Answered: answered})
+			all = append(all, &messages.RequestFailed{
+				Instance: 1, Evidence: messages.Evidence{HTTPStatus: 503, Remote: true}, Call: call, Sent: time.Now(), Answered: answered,
+			})
+		}
+		for _, m := range all {
+			s.say("a", m)
 		}
 		handled += n
 	}

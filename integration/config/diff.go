@@ -100,7 +100,7 @@ func sameSpec(a, b *messages.ServerSpec) bool {
 		return a.Err.Message == b.Err.Message && a.Err.Hint == b.Err.Hint && slices.Equal(a.Err.Details, b.Err.Details)
 	}
 	process := a.Transport == b.Transport && a.Command == b.Command && slices.Equal(a.Args, b.Args) && slices.Equal(a.Env, b.Env) &&
-		a.Cwd == b.Cwd && a.URL == b.URL && maps.Equal(a.Headers, b.Headers) && sameOAuth(a.OAuth, b.OAuth)
+		a.Cwd == b.Cwd && a.URL == b.URL && maps.Equal(a.Headers, b.Headers) && sameOAuth(a.OAuth, b.OAuth) && sameTLS(a.TLS, b.TLS)
 	limits := a.Timeout == b.Timeout && a.MaxTimeout == b.MaxTimeout && a.StartupTimeout == b.StartupTimeout && a.StopGrace == b.StopGrace
 	policy := a.Lifecycle == b.Lifecycle && a.IdleTimeout == b.IdleTimeout && a.MaxInstances == b.MaxInstances && a.Retry == b.Retry
 	origin := (a.Provisioned == nil) == (b.Provisioned == nil) && (a.Provisioned == nil || *a.Provisioned == *b.Provisioned)

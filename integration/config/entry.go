@@ -119,6 +119,8 @@ func (e *entry) member(name string, v *hujson.Value) {
 		e.transportName(name, v)
 	case "headers":
 		e.headers(v)
+	case "tls":
+		e.tls(v)
 	case "oauth":
 		e.oauth(v)
 	case "disabled":

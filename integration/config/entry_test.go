@@ -30,6 +30,9 @@ func TestBrokenEntries(t *testing.T) {
 		{"type of url", `{"url": "https://x.example", "transportType": "stdio"}`, "its type is stdio, but it has a url", ""},
 		{"two types", `{"url": "https://x.example", "type": "sse", "transportType": "http"}`, "contradict", ""},
 		{"header name", `{"url": "https://x.example", "headers": {"a b": "c"}}`, "no name for a header", ""},
+		{"no tls", `{"url": "https://x.example", "tls": "x"}`, "tls", ""},
+		{"relative ca", `{"url": "https://x.example", "tls": {"ca": "ca.pem"}}`, "tls.ca: expected the full path", ""},
+		{"cert without key", `{"url": "https://x.example", "tls": {"cert": "/c.pem"}}`, "without the other", ""},
 		{"header value", `{"url": "https://x.example", "headers": {"a": "s3cret\n"}}`, "line break", ""},
 		{"oauth", `{"url": "https://x.example", "oauth": "x"}`, "oauth: expected an object, found a string", ""},
 		{"oauth variable", `{"url": "https://x.example", "oauth": {"clientId": "${NONE}"}}`, "oauth.clientId: the environment variable NONE is not set", ""},
@@ -171,7 +174,7 @@ func TestHash(t *testing.T) {
 		`"command": "y", "args": ["a", "b"], "env": {"A": "1", "B": "2"}`, `"command": "x", "args": ["a b"], "env": {"A": "1", "B": "2"}`,
 		`"command": "x", "args": ["ab"]`, `"command": "xa", "args": ["b"]`, `"command": "x", "args": ["a", "b"], "env": {"A": "1", "B": "3"}`,
 		base + `, "cwd": "/"`, base + `, "inheritEnv": true`, base + `, "inheritEnv": ["V"]`, `"url": "https://x.example"`,
-		`"url": "https://x.example", "type": "sse"`, `"url": "https://x.example", "headers": {"a": "b"}`, `"url": "https://x.example", "headers": {"a": "${TOK}"}`,
+		`"url": "https://x.example", "type": "sse"`, `"url": "https://x.example", "tls": {"ca": "/ca.pem"}`, `"url": "https://x.example", "tls": {"ca": "/other.pem"}`, `"url": "https://x.example", "headers": {"a": "b"}`, `"url": "https://x.example", "headers": {"a": "${TOK}"}`,
 		`"url": "https://x.example", "oauth": {"a": "b"}`, `"command": 1`, `"command": 2`,
 	} {
 		if other, twice := seen[hash(e)]; twice {

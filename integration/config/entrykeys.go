@@ -36,6 +36,8 @@ var (
 	}}
 )
 
+var schemaTLS = map[string]any{"type": "object", "properties": map[string]any{"ca": stringSchema(), "cert": stringSchema(), "key": stringSchema()}}
+
 // entryTable is ordered as people should read it.
 var entryTable = []EntryKey{
 	{Name: "command", Type: "string", Doc: "Program of a stdio server; ~/ is the home folder.", schema: stringSchema("minLength", 1)},
@@ -48,6 +50,7 @@ var entryTable = []EntryKey{
 	{Name: "type", Type: "stdio, http, streamable-http or sse", Doc: "Transport; without it a command means stdio and a url means http.", schema: schemaTransports},
 	{Name: "transportType", Type: "as type", Doc: "Another name of type.", schema: schemaTransports},
 	{Name: "headers", Type: "object of strings", Doc: "HTTP headers of every request to a remote server.", schema: schemaStringMap},
+	{Name: "tls", Type: "object", Doc: "Files for the connection to a remote server, each a PEM with its full path (~/ is the home folder): ca (certificates of authorities beside the system's), cert and key (of a client, where the server wants to know it).", schema: schemaTLS},
 	{Name: "oauth", Type: "object", Doc: "How a remote server is logged in to, where what is found out by itself is not enough: clientId, clientSecret, privateKey, clientMetadataUrl, issuer, scopes, redirectPort, grant; see OAUTH.md.", schema: schemaOAuth},
 	{Name: "disabled", Type: "boolean", Default: "false", Doc: "The server is not used.", schema: map[string]any{"type": "boolean"}},
 	{Name: "timeoutMs", Type: "milliseconds", Default: "60000", Min: 1, Max: week, Doc: "One request; a progress notification starts it anew."},

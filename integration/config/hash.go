@@ -53,6 +53,9 @@ func specHash(s *messages.ServerSpec, own []pair, more inherit) string {
 	if s.Asks != defaultAsks() { // a child is told when it starts
 		field(fmt.Sprintf("asks %+v", s.Asks))
 	}
+	if s.TLS != nil {
+		list([]string{s.TLS.CA, s.TLS.Cert, s.TLS.Key})
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }

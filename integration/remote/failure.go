@@ -113,7 +113,7 @@ func counted(value string, unit time.Duration) (time.Duration, bool) {
 	if err != nil || n >= uint64(longestWait/unit) {
 		return longestWait, true // more than there is room for
 	}
-	return time.Duration(n) * unit, true //nolint:gosec // less than longestWait
+	return time.Duration(n) * unit, true
 }
 
 // oneLine is the beginning of a body for people.
@@ -144,7 +144,7 @@ func unreachable(err error) *Error {
 	}
 	f = &Error{Cause: err}
 	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
-		f.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate in SSL_CERT_FILE, in the environment of metamcp."
+		f.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate as \"tls\": {\"ca\": …} of the server."
 	}
 	return f
 }

@@ -250,6 +250,6 @@ func (k *talk) greetModern(s *fakeServer) {
 // events writes a stream and flushes it.
 func events(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", streamType)
-	_, _ = io.WriteString(w, text)
+	_, _ = io.WriteString(w, text) //nolint:gosec // no browser reads it
 	_ = http.NewResponseController(w).Flush()
 }

@@ -1,12 +1,15 @@
 package remote
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -147,8 +150,51 @@ func bare(u *url.URL) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
+// with returns a launcher for one server alone, whose connections use the files
+// that it is configured with. They are read now: a new connection finds new ones.
+func (l *Launcher) with(spec *messages.ServerSpec) (*Launcher, error) {
+	transport, ok := l.o.Transport.(*http.Transport)
+	if !ok {
+		return nil, fmt.Errorf("the way to servers that was given to metamcp takes no tls of %q", spec.Name)
+	}
+	wrong := func(path string, err error) error {
+		return &messages.Error{
+			Code: messages.CodeConfiguration, Server: spec.Name, Cause: err,
+			Message: fmt.Sprintf("the tls of server %q cannot be used: %s: %v", spec.Name, path, err),
+			Hint:    "Name files with PEM blocks that metamcp may read, in \"tls\" of the server.",
+		}
+	}
+	transport = transport.Clone()
+	if transport.TLSClientConfig == nil {
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if path := spec.TLS.CA; path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, wrong(path, errors.Unwrap(err))
+		}
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool() // there is none
+		}
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, wrong(path, errors.New("there is no certificate in it"))
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	if spec.TLS.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(spec.TLS.Cert, spec.TLS.Key)
+		if err != nil {
+			return nil, wrong(spec.TLS.Cert+" with "+spec.TLS.Key, err)
+		}
+		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
+	}
+	return &Launcher{o: l.o, client: &http.Client{Transport: transport, CheckRedirect: sameOrigin}}, nil
+}
+
 // Close ends the connections that are kept for the next request. Links that are
-// open are not ended.
+// open are not ended. One whose server has certificates of its own closes its
+// connections itself.
 func (l *Launcher) Close() { l.client.CloseIdleConnections() }
 
 // Launch makes a link to spec's URL. Nothing is sent yet: whether the server is
@@ -161,7 +207,14 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, ear Ear) (*Link, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, fmt.Errorf("the url of %q is no http or https URL", spec.Name)
 	}
-	k := newLink(l, spec, base, ear)
+	own := l
+	if spec.TLS != nil {
+		if own, err = l.with(spec); err != nil {
+			return nil, err
+		}
+	}
+	k := newLink(own, spec, base, ear)
+	k.own = own != l
 	if l.o.Authorize != nil && !spec.HasAuthorization() {
 		k.auth = l.o.Authorize(spec)
 	}

@@ -25,6 +25,7 @@ const (
 	methodCancelled   = "notifications/cancelled"
 	methodDiscover    = "server/discover"
 	methodListChanged = "notifications/tools/list_changed"
+	methodListen      = "subscriptions/listen"
 )
 
 // What Send reports; they are compared with errors.Is.
@@ -62,6 +63,7 @@ type Ear interface {
 // Link is the way to one server. Its methods may be called from any goroutine.
 type Link struct {
 	l    *Launcher
+	own  bool // l is of this link alone
 	spec *messages.ServerSpec
 	auth Authorizer // nil: nobody
 	ear  Ear
@@ -87,6 +89,7 @@ type Link struct {
 	listed   bool                // and has listed its tools: the start is over
 	hush     context.CancelFunc  // ends the stream that listen keeps; nil: none
 	reached  time.Time           // when a look began that found the server there
+	mismatch time.Time           // when the tools were last to be listed again for their headers
 	greeting []byte              // initialize
 	discover []byte              // server/discover
 	gate     chan struct{}       // closed once the server knows that it is initialized; nil: no need to wait
@@ -243,6 +246,7 @@ func (k *Link) frame(text []byte, from *exchange) *exchange {
 		return nil
 	}
 	var x *exchange
+	relist := false
 	if f.Method != "" && from != nil {
 		f.Related = from.id
 	}
@@ -251,6 +255,7 @@ func (k *Link) frame(text []byte, from *exchange) *exchange {
 		if x = k.inflight[string(f.ID)]; x != nil {
 			delete(k.inflight, string(f.ID))
 			k.learn(x, f)
+			relist = k.mismatched(x, f)
 		}
 		k.mu.Unlock()
 		if x == nil && string(f.ID) == reachID {
@@ -258,6 +263,9 @@ func (k *Link) frame(text []byte, from *exchange) *exchange {
 		}
 	}
 	k.tell(f)
+	if relist {
+		k.tell(&messages.Frame{Method: methodListChanged})
+	}
 	return x
 }
 
@@ -370,6 +378,9 @@ func (k *Link) finish(goodbye bool) {
 	}
 	k.cancel()
 	k.work.Wait()
+	if k.own {
+		k.l.Close()
+	}
 	k.earMu.Lock()
 	defer k.earMu.Unlock()
 	k.ear.EOF(k.endErr)

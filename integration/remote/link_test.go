@@ -556,6 +556,63 @@ func TestListening(t *testing.T) {
 	s.saw(t, 3, func(a ask) bool { return a.http == http.MethodGet })
 }
 
+// The subscription of a modern server is opened again when it ends; where the
+// server was away meanwhile, its tools may be others.
+func TestSubscription(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	var opened atomic.Int64
+	gone := make(chan struct{})
+	s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
+		switch opened.Add(1) {
+		case 1:
+			events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/one\"}\n\n")
+		case 2:
+			w.WriteHeader(http.StatusBadGateway)
+		case 3:
+			panic(http.ErrAbortHandler)
+		default:
+			events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/two\"}\n\n")
+			<-r.Context().Done()
+			close(gone)
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greetModern(s)
+	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+	for _, want := range []string{"notifications/one", methodListChanged, "notifications/two"} {
+		if h := k.next("frame"); h.f.Method != want {
+			t.Errorf("%+v, want %s", h, want)
+		}
+	}
+	k.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Fatal("the subscription was not ended")
+	}
+	k.say(`{"jsonrpc":"2.0","id":8,"method":"tools/other"}`)
+	if h := k.next("frame"); h.id != "8" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// One that the server refuses is not asked for again.
+func TestRefusedSubscription(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on[methodListen] = refuse(http.StatusNotFound, jsonType, `{"jsonrpc":"2.0","id":5,"error":{"code":-32601,"message":"no"}}`)
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greetModern(s)
+	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+	if h := k.next("frame"); h.id != "5" || len(h.f.Error) == 0 {
+		t.Errorf("%+v", h)
+	}
+	if n := len(s.saw(t, 1, calls(methodListen))); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	s := newFake()

@@ -7,6 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -167,6 +172,21 @@ func headerValue(text string) string {
 		return text
 	}
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
+}
+
+// mismatched says whether a server refused the headers of a call, so that its tools
+// have to be listed again: what of their arguments goes there has changed. Once
+// in a while is enough. k.mu is held.
+func (k *Link) mismatched(x *exchange, f *messages.Frame) bool {
+	const enough = time.Minute
+	var e struct {
+		Code int64 `json:"code"`
+	}
+	if !k.modern || x.method != methodCall || json.Unmarshal(f.Error, &e) != nil || e.Code != mcp.HEADER_MISMATCH || time.Since(k.mismatch) < enough {
+		return false
+	}
+	k.mismatch = time.Now()
+	return true
 }
 
 // learnTools keeps what a page of tools/list says of headers, and returns the

@@ -96,3 +96,29 @@ func TestMirroredArguments(t *testing.T) {
 		}
 	}
 }
+
+// A server that finds the headers of a call wrong may want others by now: its
+// tools are to be listed again, though not after each call.
+func TestHeaderMismatch(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on[methodCall] = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", jsonType)
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Mcp-Param-Region does not match"}}`, r.Header.Get("X-Id")) //nolint:gosec // no browser reads it
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greetModern(s)
+	for i := range 3 {
+		k.say(callLine)
+		if h := k.next("frame"); h.id != "7" || len(h.f.Error) == 0 {
+			t.Errorf("%+v", h)
+		}
+		if i > 0 {
+			continue
+		}
+		if h := k.next("frame"); h.f.Method != methodListChanged {
+			t.Errorf("%+v", h)
+		}
+	}
+}

@@ -25,6 +25,10 @@ const (
 
 // exchange sends a line and reads what comes back.
 func (k *Link) exchange(x *exchange) {
+	if x.method == methodListen && k.isModern() {
+		k.subscribe(x)
+		return
+	}
 	for first := true; ; first = false {
 		if s := k.sseMode(); s != nil {
 			k.exchangeSSE(x, s)

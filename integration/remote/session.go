@@ -101,6 +101,9 @@ func (k *Link) renew(ctx context.Context, old string) error {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 		return refusal(resp, body)
 	}
+	if err := k.welcomed(resp); err != nil {
+		return err
+	}
 	session := resp.Header.Get(headerSession)
 	ready := &exchange{line: []byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}`), method: methodInitialized, ctx: ctx}
 	second, err := k.post(ctx, k.base, ready, session)
@@ -114,4 +117,31 @@ func (k *Link) renew(ctx context.Context, old string) error {
 	k.listen() // which ends the stream of the old one
 	k.tell(&messages.Frame{Method: methodListChanged})
 	return nil
+}
+
+// welcomed reads what a server answers to a greeting that is none of the
+// connection above, and says why it is no welcome.
+func (k *Link) welcomed(resp *http.Response) error {
+	next := func() ([]byte, error) { return readWhole(resp.Body, k.l.o.MaxMessage) }
+	if isStream(resp) {
+		events := newEventReader(resp.Body, k.l.o.MaxMessage)
+		next = func() ([]byte, error) {
+			ev, err := events.next()
+			return ev.data, err
+		}
+	}
+	for {
+		text, err := next()
+		if err != nil {
+			return err
+		}
+		var f messages.Frame
+		switch err := k.l.o.Parse(text, &f); {
+		case err == nil && f.Method != "" && isStream(resp): // before the answer
+		case err == nil && len(f.Result) > 0:
+			return nil
+		default:
+			return &Error{Said: "the server has forgotten the session, and gives no other: " + oneLine(text)}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func refuse(status int, kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
+		_, _ = io.WriteString(w, body) //nolint:gosec // no browser reads it
 	}
 }
 
@@ -175,6 +176,50 @@ func TestRefusalsThatSpeakOfASession(t *testing.T) {
 				t.Errorf("the call was sent %d times, want %d", n, want)
 			}
 		})
+	}
+}
+
+// A server that greets nobody any more ends the link, since its session is lost.
+func TestNoOtherSession(t *testing.T) {
+	t.Parallel()
+	for _, stream := range []bool{false, true} {
+		for _, refused := range []bool{false, true} {
+			t.Run(fmt.Sprint("stream ", stream, " refused ", refused), func(t *testing.T) {
+				t.Parallel()
+				s := newFake()
+				k := open(t, messages.TransportHTTP, s, Options{})
+				k.greet()
+				s.saw(t, 1, calls(methodInitialized))
+				s.forget()
+				body := `"result":{}}`
+				if refused {
+					body = `"error":{"code":-32000,"message":"full"}}`
+				}
+				s.mu.Lock()
+				s.live["another"] = true
+				s.on[methodInitialize] = func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set(headerSession, "another")
+					body := `{"jsonrpc":"2.0","id":` + r.Header.Get("X-Id") + `,` + body
+					if stream {
+						events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: "+body+"\n\n")
+						return
+					}
+					refuse(http.StatusOK, jsonType, body)(w, r)
+				}
+				s.mu.Unlock()
+				k.say(callLine)
+				if !refused {
+					k.next("frame") // the tools may have changed
+					if h := k.next("frame"); h.id != "7" {
+						t.Errorf("%+v", h)
+					}
+					return
+				}
+				if h := k.next("eof"); h.err == nil || !strings.Contains(h.err.Error(), "full") {
+					t.Errorf("%+v", h)
+				}
+			})
+		}
 	}
 }
 

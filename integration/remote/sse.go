@@ -16,7 +16,7 @@ type event struct {
 	name string // "": message
 	data []byte // the receiver's own
 	id   string // of this event or the last that had one
-	over bool   // data was thrown away, since there was too much of it
+	over bool   // there was too much data, which was thrown away
 }
 
 // eventReader takes a stream apart as the HTML standard says
@@ -31,6 +31,8 @@ type eventReader struct {
 	max   int // bytes of the data of one event
 	id    string
 	retry time.Duration // what the server last asked for; 0: nothing
+	over  bool          // the rest of this event belongs to one that was handed out as too large
+	more  bool          // the present line goes on
 }
 
 func newEventReader(r io.Reader, limit int) *eventReader {
@@ -38,52 +40,56 @@ func newEventReader(r io.Reader, limit int) *eventReader {
 }
 
 // goOn reads from the next part of the stream, which the last id asked for.
-func (e *eventReader) goOn(r io.Reader) { e.r.Reset(r) }
+func (e *eventReader) goOn(r io.Reader) {
+	e.r.Reset(r)
+	e.over, e.more = false, false
+}
 
 // next returns the next event that has data. io.EOF: the stream ended, and what
 // had begun is no event, as the standard has it.
 //
 // A line is not kept whole: what it says goes where it belongs as it comes, so
-// that an event needs its own size, and once more when it is handed out.
+// that an event needs its own size, and once more when it is handed out. One that
+// gets too large is handed out at once, since it may never end.
 func (e *eventReader) next() (event, error) {
 	var ev event
 	var data pile
 	var begun bool
 	for {
-		field, value, more, err := e.line()
+		if err := e.skip(); err != nil {
+			return event{}, err
+		}
+		field, value, err := e.line()
 		if err != nil {
 			return event{}, err
 		}
 		switch {
 		case field == nil:
 			if begun {
-				ev.id = e.id
-				if !ev.over {
-					ev.data = data.bytes()
-				}
+				ev.id, ev.data = e.id, data.bytes()
 				return ev, nil
 			}
-			ev = event{}
+			ev, e.over = event{}, false
 		case string(field) == "data":
-			if begun && !ev.over {
+			if e.over {
+				continue
+			}
+			if begun {
 				data.add([]byte{'\n'})
 			}
-			begun = true
-			for {
-				if ev.over = ev.over || data.n+len(value) > e.max; ev.over {
-					data = pile{}
-				} else {
-					data.add(value)
+			for begun = true; ; {
+				if data.n+len(value) > e.max {
+					e.over, ev.over, ev.id = true, true, e.id
+					return ev, nil
 				}
-				if !more {
+				if data.add(value); !e.more {
 					break
 				}
-				if value, more, err = e.rest(); err != nil {
+				if value, err = e.rest(); err != nil {
 					return event{}, err
 				}
 			}
-			continue
-		case more: // no other field that matters is as long
+		case e.more: // no other field that matters is as long
 		case string(field) == "event":
 			ev.name = string(value)
 		case string(field) == "id":
@@ -95,39 +101,45 @@ func (e *eventReader) next() (event, error) {
 				e.retry = d
 			}
 		}
-		for more {
-			if _, more, err = e.rest(); err != nil {
-				return event{}, err
-			}
+	}
+}
+
+// skip reads to the end of the present line.
+func (e *eventReader) skip() error {
+	for e.more {
+		if _, err := e.rest(); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // line returns the field of the next line and its value, nil for an empty line.
-// more says that the value goes on, which rest returns. The slices are valid until
-// the next call.
-func (e *eventReader) line() (field, value []byte, more bool, err error) {
-	part, more, err := e.rest()
-	if err != nil || len(part) == 0 && !more {
-		return nil, nil, false, err
+// The value goes on where there is more, which rest returns. The slices are valid
+// until the next call.
+func (e *eventReader) line() (field, value []byte, err error) {
+	part, err := e.rest()
+	if err != nil || len(part) == 0 && !e.more {
+		return nil, nil, err
 	}
 	field, value, _ = bytes.Cut(part, []byte(":")) // no field: a comment
-	return field, bytes.TrimPrefix(value, []byte(" ")), more, nil
+	return field, bytes.TrimPrefix(value, []byte(" ")), nil
 }
 
 // rest returns what follows of a line, without its end.
-func (e *eventReader) rest() (part []byte, more bool, err error) {
-	part, err = e.r.ReadSlice('\n')
+func (e *eventReader) rest() ([]byte, error) {
+	part, err := e.r.ReadSlice('\n')
+	e.more = errors.Is(err, bufio.ErrBufferFull)
 	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
+	case e.more:
 		// A CR at the end may be half a line end, and is left for the next part.
 		if n := len(part) - 1; part[n] == '\r' {
 			part = part[:n]
 			_ = e.r.UnreadByte() // what was read before
 		}
-		return part, true, nil
+		return part, nil
 	case err != nil:
-		return nil, false, err
+		return nil, err
 	}
-	return bytes.TrimSuffix(part[:len(part)-1], []byte("\r")), false, nil
+	return bytes.TrimSuffix(part[:len(part)-1], []byte("\r")), nil
 }

@@ -32,6 +32,8 @@ func TestEventReader(t *testing.T) {
 		{"cut off", "data: a\n\ndata: b\n", []ev{{"", "a", "", false}}},
 		{"id with a zero", "id: a\x00\ndata: x\n\n", []ev{{"", "x", "", false}}},
 		{"long line", "data: " + strings.Repeat("y", 200) + "\n\ndata: x\n\n", []ev{{"", "", "", true}, {"", "x", "", false}}},
+		{"long line among others", "id: 1\ndata: a\ndata: " + strings.Repeat("y", 20000) + "\ndata: b\nid: 2\n\ndata: x\n\n", []ev{{"", "", "1", true}, {"", "x", "2", false}}},
+		{"long comment", ": " + strings.Repeat("y", 20000) + "\ndata: x\n\n", []ev{{"", "x", "", false}}},
 		{"many lines", strings.Repeat("data: 123456789\n", 20) + "\ndata: x\n\n", []ev{{"", "", "", true}, {"", "x", "", false}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,8 +135,14 @@ func TestMemoryOfLargeMessages(t *testing.T) {
 	}
 	line := "data: " + strings.Repeat("x", limit) + "\n\n"
 	for name, read := range map[string]func() error{
-		"an event":        event(strings.NewReader(line)),
-		"an endless line": event(io.LimitReader(&endless{}, 10*limit)), // is over before it is an event
+		"an event": event(strings.NewReader(line)),
+		"an endless line": func() error {
+			ev, err := newEventReader(&endless{}, limit).next()
+			if err == nil && ev.over {
+				err = errTooLarge
+			}
+			return err
+		},
 		"a body": func() error {
 			b, err := readWhole(strings.NewReader(line), len(line))
 			if err == nil && string(b) != line {

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -163,6 +165,45 @@ func (k *Link) awaitListening(answered <-chan struct{}) {
 	case <-answered:
 	case <-timer.C:
 	case <-k.ctx.Done():
+	}
+}
+
+// subscribe keeps the stream open in which a modern server says what has changed,
+// as long as the connection above wants it. Where the server was away, its tools
+// may be others than before.
+func (k *Link) subscribe(x *exchange) {
+	events := newEventReader(nil, k.l.o.MaxMessage)
+	away := false
+	for attempt := 1; ; attempt++ {
+		resp, err := k.post(x.ctx, k.base, x, "")
+		switch {
+		case err != nil:
+			away = true // a request will tell if it is gone
+		case isStream(resp):
+			if away {
+				k.tell(&messages.Frame{Method: methodListChanged})
+			}
+			events.goOn(resp.Body)
+			began := time.Now()
+			answered, _ := k.events(events, x)
+			_ = resp.Body.Close()
+			if answered {
+				return
+			}
+			if away = false; time.Since(began) > longestPause {
+				attempt = 0 // it was a good one
+			}
+		case attempt > 1 && resp.StatusCode >= http.StatusInternalServerError:
+			drain(resp)
+			away = true
+		default:
+			k.answer(x, resp, "", false)
+			drain(resp)
+			return
+		}
+		if !pause(x.ctx, events.retry, k.l.o.Reconnect, max(attempt, 1)) {
+			return
+		}
 	}
 }
 
