@@ -54,6 +54,9 @@ func (k *Link) lost(x *exchange, err error) {
 	case status == http.StatusForbidden && subject(x) != "":
 		k.broken(x.id, nil, unreachable(err)) // of one tool; others may be used
 	default:
+		if status != 0 && subject(x) != "" {
+			k.broken(x.id, nil, unreachable(err)) // it was refused, and not lost on the way
+		}
 		k.fail(unreachable(err))
 	}
 }
