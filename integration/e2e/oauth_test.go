@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,13 +106,9 @@ func TestLoginBesideARunningHost(t *testing.T) {
 		if err != nil || d.IsDir() || strings.Contains(path, string(filepath.Separator)+"oauth"+string(filepath.Separator)) {
 			return err
 		}
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		text, err := io.ReadAll(file)
+		text, err := os.ReadFile(path) //nolint:gosec // the test's own folder
 		said = append(said, text...)
-		return file.Close()
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
