@@ -105,7 +105,6 @@ type Client struct {
 	stamp  fs.FileInfo
 	kept   *saved
 	known  []string // secrets, the latest last
-	noted  *challenge
 	flight *flight
 	forced forced
 }
@@ -340,14 +339,12 @@ func (c *Client) note(ch challenge, l *login) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.noted != nil && c.noted.Metadata == ch.Metadata && slices.Equal(c.noted.Scopes, ch.Scopes) {
+	if old, ok := c.shelf.readChallenge(); ok && old.Metadata == ch.Metadata && slices.Equal(old.Scopes, ch.Scopes) {
 		return
 	}
 	if err := c.shelf.writeChallenge(ch); err != nil {
 		c.m.o.Log.Warn("what a server asks of a login could not be kept", "server", c.spec.Name, "error", err)
-		return
 	}
-	c.noted = &ch
 }
 
 // renew gets another token than used, or waits for whoever does; asked is the

@@ -424,6 +424,15 @@ func TestStepUp(t *testing.T) {
 	if status, err := r.ask("tools/call", "write"); status != http.StatusOK {
 		t.Errorf("%d, %v", status, err)
 	}
+	// The same host, asked for the same once more, notes it again: the login took
+	// the note.
+	_, _, err = r.other().Logout(t.Context())
+	must(t, err)
+	r.other().logIn()
+	r.refuses("write", "further scopes")
+	if s := r.other().logIn(); !slices.Contains(s.Scopes, "write") {
+		t.Errorf("%+v", s)
+	}
 	// Scopes that were asked for and are refused all the same: no login helps.
 	r.f.Change(func(f *fakeauth.Fake) { f.Need["read"] = "basic2" })
 	r.refuses("read", "basic2", "metamcp auth login")

@@ -407,7 +407,7 @@ func (c *Client) Logout(ctx context.Context) (had, told bool, err error) {
 		return had, told, fail("what is stored in %s cannot be removed: %v", c.shelf.dir, err)
 	}
 	c.mu.Lock()
-	c.read, c.noted = false, nil
+	c.read = false
 	c.mu.Unlock()
 	return had, told, nil
 }

@@ -118,6 +118,22 @@ func TestNoTokens(t *testing.T) {
 	}
 }
 
+// A call that is refused in the middle of things was not carried out, and is not
+// taken for one that was lost.
+func TestLoginThatEnds(t *testing.T) {
+	c := &clerk{tokens: []string{"one"}, err: &Error{Status: http.StatusUnauthorized, Said: "it wants a login"}}
+	s := newFake()
+	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
+	k := authorized(t, c, s, bearer("one", http.StatusUnauthorized))
+	k.greet()
+	k.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a"}}`)
+	var f *Error
+	if h := k.next("broken"); h.id != "2" || !errors.As(h.err, &f) || f.Said != "it wants a login" {
+		t.Errorf("%+v", h)
+	}
+	k.next("eof")
+}
+
 // A token that is never right is not tried for ever.
 func TestTokensThatAreNeverRight(t *testing.T) {
 	c := &clerk{tokens: []string{"a", "b", "c", "d", "e", "f", "g", "h"}}
