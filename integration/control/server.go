@@ -104,6 +104,10 @@ type Server struct {
 // error says why; a host can do without.
 func Serve(o Options) (*Server, error) {
 	s, err := serve(o)
+	var other *Error
+	if errors.As(err, &other) && other.Code == CodeAlreadyRuns {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("no control socket (metamcp status, ps and trace do not find this host): %w", err)
 	}

@@ -1,12 +1,15 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -31,7 +34,7 @@ func (r registry) claimSingle(configs []string) (*single, error) {
 	if !ok {
 		_ = l.Close() // it holds nothing
 		who := "another process"
-		if pid := r.singleHolder(configs); pid != 0 {
+		if pid := r.awaitHolder(configs); pid != 0 {
 			who = "the process " + strconv.Itoa(pid)
 		}
 		return nil, &Error{
@@ -64,6 +67,32 @@ func (r registry) singlePath(configs []string) string {
 // is locked cannot be read on every system.
 func (r registry) holderPath(configs []string) string {
 	return strings.TrimSuffix(r.singlePath(configs), ".lock") + ".pid"
+}
+
+// holderPatience is how long who took the lock may take to say so.
+const holderPatience = time.Second
+
+// awaitHolder is the process that has the lock; 0: unknown.
+func (r registry) awaitHolder(configs []string) int {
+	for deadline := time.Now().Add(holderPatience); ; time.Sleep(lockRetry) {
+		// The one before may have left its own number.
+		if pid := r.singleHolder(configs); pid != 0 && lives(pid) {
+			return pid
+		}
+		if time.Now().After(deadline) {
+			return 0
+		}
+	}
+}
+
+// lives tells whether a process may be there.
+func lives(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = p.Release() }() // only looked at
+	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // singleHolder is the process that says that it has the lock; 0: unknown.

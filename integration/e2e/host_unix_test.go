@@ -355,7 +355,17 @@ func TestSharedHostIsReplaced(t *testing.T) {
 		for _, l := range loads {
 			l.flows(t)
 		}
-		next := p.host("--replace")
+		next := p.run("host", "--replace")
+		var late []*client
+		for range 10 { // that come in the very moment
+			late = append(late, p.attached())
+		}
+		for i, c := range late {
+			c.Handshake()
+			c.echoes("d0", fmt.Sprint("late ", i))
+			c.p.CloseStdin()
+		}
+		p.serves(next)
 		if code := h.Wait(t, patience); code != 0 {
 			t.Errorf("the host that was replaced ended with status %d: %s", code, h.Stderr)
 		}
