@@ -82,6 +82,7 @@ func TestOfficialClients(t *testing.T) {
 		{"v2 stdio modern", "v2", "modern", stdio},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, node, append([]string{script, dir, c.generation, c.era}, c.target...)...)
@@ -137,6 +138,7 @@ func TestInspector(t *testing.T) {
 	}
 	for name := range entries {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, node, filepath.Join(dir, npmservers.Inspector), "--cli", "--config", file, "--server", name,
@@ -159,6 +161,7 @@ func TestClientOfMCPGoOverHTTP(t *testing.T) {
 	url, _ := httpHost(t, nil)
 	for _, version := range mcp.ValidProtocolVersions {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			over, err := transport.NewStreamableHTTP(url)
@@ -230,6 +233,7 @@ func TestConformanceAsAServer(t *testing.T) {
 	url, _ := httpHost(t, nil)
 	for revision, scenarios := range judged {
 		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

@@ -247,7 +247,7 @@ func refuseHTTP(w http.ResponseWriter, id []byte, f *refusal) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
-	_, _ = w.Write(append(body, '\n')) //nolint:gosec // G705: it is JSON, and said to be that; who is gone needs no answer
+	_, _ = w.Write(append(body, '\n')) //nolint:gosec,nolintlint // G705, which it finds now and then: it is JSON, and said to be that; who is gone needs no answer
 }
 
 // ServeHTTP implements [http.Handler].
