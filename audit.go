@@ -11,7 +11,6 @@ import (
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/audit"
 	"github.com/metamcp/metamcp/integration/config"
-	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -96,7 +95,7 @@ func (a *auditor) provisioned(p *messages.Provision, req *ProvisionRequest, r *m
 // name says who asked.
 func (a *auditor) name(entry *audit.Entry) {
 	if p, ok := a.e.clients.Load(entry.Session); ok {
-		info := p.(*front.Peer).GetClientInfo()
+		info := p.(client).peer.GetClientInfo()
 		entry.Client = audit.Client{Name: info.Name, Version: info.Version}
 	}
 }

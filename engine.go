@@ -94,7 +94,7 @@ type Engine struct {
 	skills  *skills.Reader // set before the first call; nil: none are looked for
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
-	clients sync.Map       // session → its *front.Peer
+	clients sync.Map       // session → client
 }
 
 // Open reads the configuration and starts the runtime. A configuration with

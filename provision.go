@@ -169,14 +169,18 @@ func (e *Engine) mayProvision(session uint64) bool {
 	if !st.AutoProvision {
 		return false
 	}
-	if session == 0 || len(st.ProvisionClients) == 0 {
+	if session == 0 {
 		return true
 	}
-	p, ok := e.clients.Load(session)
+	known, ok := e.clients.Load(session)
 	if !ok {
-		return false
+		return len(st.ProvisionClients) == 0
 	}
-	name := p.(*front.Peer).GetClientInfo().Name
+	c := known.(client)
+	if c.noProvision || len(st.ProvisionClients) == 0 {
+		return !c.noProvision
+	}
+	name := c.peer.GetClientInfo().Name
 	for _, pattern := range st.ProvisionClients {
 		if fits, err := path.Match(pattern, name); err == nil && fits {
 			return true

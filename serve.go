@@ -40,7 +40,7 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	}
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Tool: toolCall, Session: session.ID(), Via: session.Client,
-		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), p) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		Ready: func(p *front.Peer) { peer = p; e.clients.Store(session.ID(), client{peer: p}) }, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
 	})
 }
 
@@ -55,7 +55,7 @@ func (f frontEngine) Call(r front.Request) {
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: r.Call}, ID: r.Call, Server: r.Server, Tool: r.Tool, Args: r.Args,
 		Timeout: r.Timeout, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
-		Client: r.Client, Can: r.Can, Log: r.Log, TakesInput: r.TakesInput, Input: r.Input,
+		Client: r.Client, Can: r.Can, Log: r.Log, Shared: r.Shared, TakesInput: r.TakesInput, Input: r.Input,
 	}
 	if r.Timeout > 0 {
 		call.Deadline = time.Now().Add(r.Timeout)

@@ -116,6 +116,7 @@ type common struct {
 	files     []string
 	name      string // of the host
 	web       string // where its page is; "": nowhere
+	http      string // where clients come over HTTP; "": over stdio
 	borrow    bool   // servers of the clients' files, for this run
 	guests    []config.Guest
 	logLevel  string
@@ -158,7 +159,7 @@ Without a command it speaks MCP over standard input and output.`,
 		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
 		newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
 		newAdd(c), newRemove(c), newSwitch(c, false), newSwitch(c, true), newList(c), newTest(c),
-		newProvision(c), newRegistry(c), newTrust(c), newPins(c), newApprove(c), newSecrets(c), newVersion(), newDemoServer(),
+		newProvision(c), newRegistry(c), newTrust(c), newPins(c), newApprove(c), newSecrets(c), newToken(c), newVersion(), newDemoServer(),
 		newCompletion(), newMan(), newSandboxWorker(),
 	)
 	addCompletions(root, c)

@@ -194,7 +194,7 @@ func Serves(args []string) bool {
 var otherCommands = []string{
 	"demo-server", "call", "discover", "index", "model", "bench", "status", "ps", "logs", "audit", "version", "settings", "doctor",
 	"init", "import", "exec", "trace", "registry", "trust", "provision", "help", "completion",
-	"add", "remove", "enable", "disable", "list", "test", "man", "pins", "approve", "secrets",
+	"add", "remove", "enable", "disable", "list", "test", "man", "pins", "approve", "secrets", "token",
 }
 
 // isMetamcp reports whether a command is metamcp, whichever build of it, or

@@ -107,6 +107,7 @@ type Settings struct {
 	Execute          ExecuteSettings
 	// Expose are patterns of child tools that clients see beside the four.
 	Expose    []string
+	HTTP      HTTPSettings
 	Audit     AuditSettings
 	Telemetry TelemetrySettings
 	Scrub     bool
@@ -165,6 +166,19 @@ type ExecuteSettings struct {
 type AuditSettings struct {
 	File      string // absolute path; "" where it is off
 	PlainArgs bool   // arguments are written as they are, not hashed
+}
+
+// HTTPSettings shape the front over HTTP, where there is one.
+type HTTPSettings struct {
+	Hosts, Origins            []string
+	TLSCert, TLSKey, ClientCA string // absolute paths; "": none
+	MaxBodyKB                 int
+	MaxSessions               int
+	MaxSessionsEach           int // of one principal
+	MaxRate                   int // requests of one client a second
+	MaxConcurrent             int // requests of one client
+	IdleTimeout               time.Duration
+	KeepAlive                 time.Duration
 }
 
 // TelemetrySettings shape what the host tells monitoring. What is exported by

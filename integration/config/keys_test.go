@@ -28,6 +28,10 @@ func TestDefaults(t *testing.T) {
 		Catalog: CatalogSettings{TTL: time.Hour, Cleanup: 5 * time.Minute}, CacheEnabled: true,
 		RegistryURL: "https://registry.modelcontextprotocol.io", Pins: "warn", Scrub: true, Skills: true, StateDir: "~/.metamcp", AutoProvision: true,
 		Telemetry: TelemetrySettings{ToolLimit: 200},
+		HTTP: HTTPSettings{
+			MaxBodyKB: 16384, MaxSessions: 2000, MaxSessionsEach: 1000, MaxRate: 500, MaxConcurrent: 256,
+			IdleTimeout: 30 * time.Minute, KeepAlive: 15 * time.Second,
+		},
 		Execute:   ExecuteSettings{Timeout: 2 * time.Minute, MemoryMB: 64, MaxCalls: 1000, CodeKB: 50, OutputMB: 10, MaxConcurrent: 8},
 	}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -28,6 +29,7 @@ type connection struct {
 	out   sink // what belongs to no request
 	peer  *Peer
 	names *names
+	anyID bool // several clients at once: an id alone names no request
 	// questions are those that the client was asked, and has not answered.
 	questions questions
 
@@ -48,7 +50,7 @@ type connection struct {
 
 func newConnection(ctx context.Context, opts Options, out sink) *connection {
 	c := &connection{
-		opts: opts, out: out, peer: newPeer(opts.Session, out, opts.Log), ctx: ctx,
+		opts: opts, out: out, peer: newPeer(opts, out), ctx: ctx,
 		slots:   make(chan struct{}, opts.MaxConcurrent),
 		parsers: make(chan struct{}, maxParsers),
 		table:   NewSession(),
@@ -174,6 +176,16 @@ func (c *connection) cancel(id, reason []byte) {
 	c.cancelled(e, why)
 }
 
+// giveUp is cancel for a request that is known.
+func (c *connection) giveUp(e *Entry, why string) {
+	c.mu.Lock()
+	taken := c.table.GiveUp(e)
+	c.mu.Unlock()
+	if taken {
+		c.cancelled(e, why)
+	}
+}
+
 // cancelled ends the work on a request that was taken out of the table.
 func (c *connection) cancelled(e *Entry, why string) {
 	e.out.Drop()
@@ -188,6 +200,21 @@ func (c *connection) cancelled(e *Entry, why string) {
 	}
 	c.opts.Engine.Cancel(c.opts.Session, e.Call, why)
 	c.running.Done()
+}
+
+// inFlight is how many requests wait for their answer.
+func (c *connection) inFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.Len()
+}
+
+// keyOf is what the table knows a request by; "": its id.
+func (c *connection) keyOf(e *Entry) string {
+	if !c.anyID {
+		return ""
+	}
+	return "call " + strconv.FormatUint(e.Call, 10) // no id reads like that
 }
 
 // register puts a request into the table, or answers why it cannot begin.
@@ -240,6 +267,7 @@ func (c *connection) finish(e *Entry) bool {
 func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	p := &pending{c: c}
 	p.ID, p.Call, p.Token, p.Era, p.out = in.ID, NextCall(), in.token(), era, out
+	p.key = c.keyOf(&p.Entry)
 	r := Request{
 		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Context: in.traceContext(),
 		Cancelled: p.Cancelled(), Reply: p,
@@ -247,7 +275,7 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	if p.Token != nil {
 		r.Progress = p
 	}
-	r.Client, r.TakesInput = p, era == messages.EraModern
+	r.Client, r.Shared, r.TakesInput = p, c.anyID, era == messages.EraModern
 	r.Can, r.Log = c.peer.able.of(in, era)
 	if r.TakesInput {
 		p.params = in.Params
@@ -279,6 +307,7 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 		return nil
 	}
 	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, out: out}
+	e.key = c.keyOf(e)
 	if era == messages.EraModern {
 		e.params = in.Params
 	} else if in.Method == "initialize" {

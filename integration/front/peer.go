@@ -50,10 +50,10 @@ var (
 	_ server.SessionWithSubscriptionFilter = (*Peer)(nil)
 )
 
-func newPeer(session uint64, out sink, log *slog.Logger) *Peer {
+func newPeer(opts Options, out sink) *Peer {
 	return &Peer{
-		id: "front-" + strconv.FormatUint(session, 10), out: out, log: log,
-		notifications: make(chan mcp.JSONRPCNotification, notificationBuffer),
+		id: "front-" + strconv.FormatUint(opts.Session, 10), out: out, log: opts.Log,
+		notifications: make(chan mcp.JSONRPCNotification, opts.notifications),
 		level:         mcp.LoggingLevelError,
 		filters:       make(map[*listener]mcp.SubscriptionFilter),
 	}

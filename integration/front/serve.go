@@ -59,6 +59,8 @@ type Options struct {
 	Owner string
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
+
+	notifications int // that mcp-go may have on their way; 0: notificationBuffer
 }
 
 func (o Options) withDefaults() Options {
@@ -70,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.notifications <= 0 {
+		o.notifications = notificationBuffer
 	}
 	if o.MaxLine <= 0 {
 		o.MaxLine = MaxLine
@@ -164,7 +169,7 @@ func sameFile(a, b *os.File) bool {
 // read takes lines from the client until its input ends, or the session.
 func (c *connection) read(lines *lineReader) error {
 	defer c.readEnded.Store(true)
-	defer c.noAnswers()
+	defer c.noAnswers("the client's input has ended: it cannot answer")
 	for first := true; ; first = false {
 		line, err := lines.next()
 		if more, err := c.take(line, first, err, lines.limit); !more {
@@ -174,9 +179,9 @@ func (c *connection) read(lines *lineReader) error {
 }
 
 // noAnswers ends what waits for answers of the client, none of which can come.
-func (c *connection) noAnswers() {
-	c.questions.end("the client's input has ended: it cannot answer")
-	c.endParked()
+func (c *connection) noAnswers(why string) {
+	c.questions.end(why)
+	c.endParked(why)
 }
 
 // take begins what one line asks for, unless the session ends.
@@ -203,8 +208,8 @@ const lookForReader = 50 * time.Millisecond
 // drain waits until the requests in flight are answered. What is not after
 // timeout is answered with an error and ended. Work of our own, such as a
 // script, ends once nobody can read its answer; calls may have to take effect
-// and go on. gone says whether the client cannot read any more; failed is closed
-// when it cannot be written to.
+// and go on. gone says whether the client cannot read any more, and failed is closed
+// when it cannot be written to; both may be nil.
 func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone func() bool) error {
 	c.stopStreams()
 	idle := make(chan struct{})
@@ -221,7 +226,7 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 		case <-idle:
 			return nil
 		case <-look.C:
-			if gone() {
+			if gone != nil && gone() {
 				look.Stop()
 				c.stopWork()
 			}
@@ -271,6 +276,19 @@ func (c *connection) stopWork() {
 			e.out.Drop()
 			e.Stop()
 		}
+	}
+}
+
+// giveUpAll cancels all requests in flight; none gets an answer.
+func (c *connection) giveUpAll(why string) {
+	c.mu.Lock()
+	entries := c.table.Entries()
+	for _, e := range entries {
+		c.table.GiveUp(e)
+	}
+	c.mu.Unlock()
+	for _, e := range entries {
+		c.cancelled(e, why)
 	}
 }
 

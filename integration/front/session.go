@@ -53,7 +53,7 @@ type Entry struct {
 	out       sink            // where its answer goes, and what belongs to it
 	params    json.RawMessage // of the request, where it is one of the newer protocol
 	work      *work           // what it began and others may take over; guarded by [Parked]
-	key       string          // idKey of ID, set by Register
+	key       string          // in the table; "": that of the ID, set by Register
 	cancelled atomic.Bool
 }
 
@@ -64,7 +64,10 @@ func (e *Entry) Cancelled() *atomic.Bool { return &e.cancelled }
 // Register adds a request. It returns [ErrDuplicateID] or [ErrCancelled] where
 // the request must not be started.
 func (s *Session) Register(e *Entry) error {
-	key := idKey(e.ID)
+	key := e.key
+	if key == "" {
+		key = idKey(e.ID)
+	}
 	if _, ok := s.early[key]; ok {
 		delete(s.early, key)
 		return ErrCancelled

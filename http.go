@@ -1,0 +1,133 @@
+package metamcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/bearer"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/scrub"
+)
+
+// ListenHTTP serves MCP over Streamable HTTP to many clients, with the settings
+// under http, until the listener is closed; that must be before the engine is.
+// addr is what [front.CheckHTTPAddr] takes. The error says what to do instead.
+func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, error) {
+	_, loopback, err := front.CheckHTTPAddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	info, err := json.Marshal(map[string]string{"name": "metamcp", "version": e.opts.Version})
+	if err != nil {
+		return nil, err
+	}
+	st := e.Config().Settings
+	door, err := newDoor(&st)
+	if err != nil {
+		return nil, err
+	}
+	time.AfterFunc(beginAfter, func() {
+		scrub.Prepare()
+		e.core.BeginSearch()
+	})
+	h := front.NewHTTP(front.HTTPOptions{
+		MCP: e.newMCPServer(), Open: e.openHTTP, Authorize: door.authorize, Tool: toolCall, ServerInfo: info,
+		Hosts: st.HTTP.Hosts, Origins: st.HTTP.Origins, LoopbackOnly: loopback,
+		DrainTimeout: st.DrainTimeout, MaxBody: int64(st.HTTP.MaxBodyKB) << 10,
+		MaxSessions: st.HTTP.MaxSessions, MaxSessionsEach: st.HTTP.MaxSessionsEach, MaxRate: st.HTTP.MaxRate, MaxEach: st.HTTP.MaxConcurrent,
+		IdleTimeout: st.HTTP.IdleTimeout, KeepAlive: st.HTTP.KeepAlive, Log: e.log,
+	})
+	l, err := h.Listen(ctx, front.ListenOptions{
+		Addr: addr, TLSCert: st.HTTP.TLSCert, TLSKey: st.HTTP.TLSKey, ClientCA: st.HTTP.ClientCA, Proven: door.proven.Load(), Log: e.log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, h.Close(ctx))
+	}
+	return l, nil
+}
+
+// client is one of the sessions that there are.
+type client struct {
+	peer        *front.Peer
+	noProvision bool
+}
+
+// openHTTP opens a session for a client over HTTP.
+func (e *Engine) openHTTP(who front.Principal) (front.Opened, error) {
+	session, err := e.core.OpenSession(nil)
+	if err != nil {
+		return front.Opened{}, err
+	}
+	return front.Opened{
+		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Via: session.Client,
+		Ready: func(p *front.Peer) { e.clients.Store(session.ID(), client{p, who.NoProvision}) },
+		Close: func() {
+			e.clients.Delete(session.ID())
+			session.Close()
+		},
+	}, nil
+}
+
+// door says who gets in over HTTP.
+type door struct {
+	tokens *bearer.Store
+	// proven says that tokens are asked for. Once they are they stay so: to
+	// remove the last one must not let everybody in.
+	proven atomic.Bool
+}
+
+func newDoor(st *config.Settings) (*door, error) {
+	d := &door{tokens: bearer.New(st.StateDir)}
+	if st.StateDir == "" {
+		return d, nil
+	}
+	there, err := d.tokens.Any()
+	d.proven.Store(there)
+	return d, err
+}
+
+var (
+	errNoToken  = errors.New("this host wants a token: send the header Authorization: Bearer TOKEN; metamcp token add NAME makes one")
+	errNoScheme = errors.New("the header Authorization is not understood; send Bearer TOKEN")
+)
+
+// authorize says whom a request comes from; the error is for the client.
+func (d *door) authorize(r *http.Request) (front.Principal, error) {
+	var who front.Principal
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		cert := r.TLS.VerifiedChains[0][0]
+		sum := sha256.Sum256(append(cert.RawIssuer, cert.RawSubject...))
+		who = front.Principal{Key: "certificate " + hex.EncodeToString(sum[:]), Name: cert.Subject.CommonName}
+	}
+	if !d.proven.Load() {
+		there, err := d.tokens.Any()
+		if err != nil {
+			return who, errors.New("the tokens of this host cannot be read, so nobody gets in; metamcp token list says why")
+		}
+		if !there {
+			return who, nil
+		}
+		d.proven.Store(true)
+	}
+	given := r.Header.Values("Authorization")
+	if len(given) == 0 {
+		return who, errNoToken
+	}
+	scheme, value, ok := strings.Cut(given[0], " ")
+	if len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") {
+		return who, errNoScheme
+	}
+	t, err := d.tokens.Check(strings.TrimSpace(value))
+	if err != nil {
+		return who, err
+	}
+	return front.Principal{Key: "token " + t.Hash + " " + who.Key, Name: t.Name, NoProvision: t.NoProvision}, nil
+}

@@ -1,0 +1,128 @@
+package bearer
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestATokenIsKnownByItsHash(t *testing.T) {
+	s := New(t.TempDir())
+	if there, err := s.Any(); there || err != nil {
+		t.Fatalf("an empty store: %v, %v", there, err)
+	}
+	token, err := s.Add(t.Context(), "laptop", 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Check(token)
+	if err != nil || got.Name != "laptop" || !got.NoProvision {
+		t.Errorf("Check: %+v, %v", got, err)
+	}
+	if there, err := s.Any(); !there || err != nil {
+		t.Errorf("Any: %v, %v", there, err)
+	}
+	text, err := os.ReadFile(s.Path())
+	if err != nil || strings.Contains(string(text), token) {
+		t.Errorf("the file holds the token itself, or cannot be read: %v", err)
+	}
+	info, err := os.Stat(s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if perm := info.Mode().Perm(); runtime.GOOS != "windows" && perm != 0o600 {
+		t.Errorf("permissions %v, want 0600", perm)
+	}
+	for _, wrong := range []string{"", "laptop", token + "x", token[:len(token)-1], got.Hash} {
+		if _, err := s.Check(wrong); err == nil {
+			t.Errorf("Check(%q) let somebody in", wrong)
+		}
+	}
+	if _, err := s.Add(t.Context(), "laptop", 0, false); err == nil {
+		t.Error("two tokens of one name")
+	}
+	if removed, err := s.Remove(t.Context(), "laptop"); !removed || err != nil {
+		t.Fatalf("Remove: %v, %v", removed, err)
+	}
+	if _, err := s.Check(token); err == nil {
+		t.Error("a removed token still lets in")
+	}
+	if removed, err := s.Remove(t.Context(), "laptop"); removed || err != nil {
+		t.Errorf("Remove again: %v, %v", removed, err)
+	}
+}
+
+func TestATokenExpires(t *testing.T) {
+	s := New(t.TempDir())
+	token, err := s.Add(t.Context(), "short", time.Nanosecond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Check(token); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("Check: %v", err)
+	}
+	long, err := s.Add(t.Context(), "long", time.Hour, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Check(long); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that cannot be trusted lets nobody in.
+func TestABrokenFileLetsNobodyIn(t *testing.T) {
+	for name, breaks := range map[string]func(path string) error{
+		"damaged": func(path string) error { return os.WriteFile(path, []byte(`{"version":1,"tokens":[{"na`), 0o600) },
+		"newer":   func(path string) error { return os.WriteFile(path, []byte(`{"version":9,"tokens":[]}`), 0o600) },
+		"no hash": func(path string) error {
+			return os.WriteFile(path, []byte(`{"version":1,"tokens":[{"name":"a","sha256":"","created":"2026-01-01T00:00:00Z"}]}`), 0o600)
+		},
+		"public": func(path string) error { return os.Chmod(path, 0o644) }, //nolint:gosec // that is the point
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "public" && runtime.GOOS == "windows" {
+				t.Skip("there are no such permissions")
+			}
+			s := New(t.TempDir())
+			token, err := s.Add(t.Context(), "a", 0, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := breaks(s.Path()); err != nil {
+				t.Fatal(err)
+			}
+			fresh := New(s.dir)
+			if _, err := fresh.Check(token); err == nil {
+				t.Error("somebody got in")
+			}
+			if _, err := fresh.Any(); err == nil {
+				t.Error("Any has no error")
+			}
+			if _, err := fresh.Add(t.Context(), "b", 0, false); err == nil {
+				t.Error("the broken file was replaced")
+			}
+		})
+	}
+}
+
+func TestTokensOfSeveralProcessesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	const n = 20
+	for i := range n {
+		wg.Go(func() {
+			if _, err := New(dir).Add(t.Context(), fmt.Sprint("t", i), 0, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if list, err := New(dir).List(); err != nil || len(list) != n {
+		t.Errorf("%d tokens, %v", len(list), err)
+	}
+}
