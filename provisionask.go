@@ -72,8 +72,8 @@ func variableForm(a *ProvisionAnswer) json.RawMessage {
 	fields, required := map[string]any{}, make([]string, 0, len(a.Missing))
 	for _, v := range a.Missing {
 		field := map[string]any{"type": "string", "title": v.Name, "maxLength": maxVariable}
-		if text, _ := cutText(v.Description, longest); text != "" {
-			field["description"] = "The publisher says: " + text
+		if v.Description != "" {
+			field["description"] = "The publisher says: " + cutBytes(v.Description, longest)
 		}
 		if len(v.Choices) > 0 {
 			field["enum"] = v.Choices
