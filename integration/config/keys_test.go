@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 			MaxBodyKB: 16384, MaxSessions: 2000, MaxSessionsEach: 1000, MaxRate: 500, MaxConcurrent: 256,
 			IdleTimeout: 30 * time.Minute, KeepAlive: 15 * time.Second,
 		},
-		Execute:   ExecuteSettings{Timeout: 2 * time.Minute, MemoryMB: 64, MaxCalls: 1000, CodeKB: 50, OutputMB: 10, MaxConcurrent: 8},
+		Execute: ExecuteSettings{Timeout: 2 * time.Minute, MemoryMB: 64, MaxCalls: 1000, CodeKB: 50, OutputMB: 10, MaxConcurrent: 8},
 	}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("defaults are\n%+v\nwant\n%+v", got, want)

@@ -249,7 +249,7 @@ func refuseHTTP(w http.ResponseWriter, id []byte, f *refusal) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
-	_, _ = w.Write(append(body, '\n')) // who is gone needs no answer
+	_, _ = w.Write(append(body, '\n')) //nolint:gosec // G705: it is JSON, and said to be that; who is gone needs no answer
 }
 
 // ServeHTTP implements [http.Handler].

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,8 +71,8 @@ func TestHTTPRefusals(t *testing.T) {
 	call := callLine(1, someCall)
 	modern := func(change ...string) headers {
 		h := modernHeaders("tools/call", "mcp_call")
-		for i := 0; i < len(change); i += 2 {
-			h[change[i]] = change[i+1]
+		for name := range slices.Chunk(change, 2) {
+			h[name[0]] = name[1]
 		}
 		return h
 	}

@@ -73,8 +73,7 @@ func (h *HTTP) knownHost(host string) bool {
 // knownOrigin says whether the pages of an origin may talk to this server: its
 // own, which has none, and those that the settings name.
 func (h *HTTP) knownOrigin(origin string, r *http.Request) bool {
-	origin = strings.ToLower(origin)
-	if h.origin[origin] {
+	if h.origin[strings.ToLower(origin)] {
 		return true
 	}
 	u, err := url.Parse(origin)
@@ -82,7 +81,7 @@ func (h *HTTP) knownOrigin(origin string, r *http.Request) bool {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	return err == nil && u.Scheme == scheme && u.Host == strings.ToLower(r.Host)
+	return err == nil && u.Scheme == scheme && strings.EqualFold(u.Host, r.Host)
 }
 
 // accepts says which kinds of answers a client takes.

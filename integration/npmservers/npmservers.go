@@ -97,6 +97,29 @@ func ConformanceDir(tb testing.TB) string {
 	return dir
 }
 
+// Clients returns what the protocol's official clients need, about 140 MB: a
+// Node.js that is new enough for all of them, and the folder that holds their
+// node_modules. Inspector is the entry of the Inspector's command line in it.
+func Clients(tb testing.TB) (node, dir string) {
+	tb.Helper()
+	node, _ = DBHub(tb)
+	return node, ClientsDir(tb)
+}
+
+// Inspector is the JavaScript entry of the MCP Inspector below the folder of
+// [Clients].
+const Inspector = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+
+// ClientsDir is [Dir] for the folder with the clients.
+func ClientsDir(tb testing.TB) string {
+	tb.Helper()
+	dir := filepath.Join(packageDir(tb), "clients")
+	if err := install(tb.Context(), dir); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
 // DBHub returns the command of a dual-era server that answers server/discover:
 // a Node.js that is new enough for it, and its JavaScript entry. With the
 // arguments "--transport", "stdio", "--demo" it serves a small database out of

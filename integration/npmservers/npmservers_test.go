@@ -52,7 +52,7 @@ func TestServersAnswer(t *testing.T) {
 // A lock file that names the registry of the machine it was made on would send
 // every other machine there.
 func TestLockFilesNameNoHost(t *testing.T) {
-	for _, dir := range []string{npmservers.Dir(t), npmservers.ModernDir(t), npmservers.BrowserDir(t), npmservers.CompilerDir(t), npmservers.ConformanceDir(t)} {
+	for _, dir := range []string{npmservers.Dir(t), npmservers.ModernDir(t), npmservers.BrowserDir(t), npmservers.CompilerDir(t), npmservers.ConformanceDir(t), npmservers.ClientsDir(t)} {
 		data, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 		if err != nil {
 			t.Fatal(err)
