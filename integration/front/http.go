@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/time/rate"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -137,6 +139,7 @@ type HTTP struct {
 	names  names
 	parked *Parked       // of modern clients
 	large  chan struct{} // places for large bodies
+	held   atomic.Int64  // bytes that sessions keep for clients that may come back
 	stop   chan struct{} // ends the sweeper
 	swept  chan struct{}
 
@@ -144,6 +147,7 @@ type HTTP struct {
 	sessions map[string]*httpSession // legacy ones by id
 	scopes   map[string]*httpSession // of modern clients
 	opening  map[string]int          // sessions on their way, by the principal's key
+	openers  map[string]*rate.Limiter
 	closing  bool
 
 	closeOnce sync.Once
@@ -156,7 +160,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 		o: o.withDefaults(), origin: map[string]bool{}, hosts: map[string]bool{},
 		parked: NewParked(),
 		large:  make(chan struct{}, maxLargeBodies), stop: make(chan struct{}), swept: make(chan struct{}),
-		sessions: map[string]*httpSession{}, scopes: map[string]*httpSession{}, opening: map[string]int{},
+		sessions: map[string]*httpSession{}, scopes: map[string]*httpSession{}, opening: map[string]int{}, openers: map[string]*rate.Limiter{},
 	}
 	for _, name := range h.o.Hosts {
 		h.hosts[strings.ToLower(name)] = true
@@ -249,7 +253,7 @@ func refuseHTTP(w http.ResponseWriter, id []byte, f *refusal) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
-	_, _ = w.Write(append(body, '\n')) //nolint:gosec // G705: it is JSON, and said to be that; who is gone needs no answer
+	_, _ = w.Write(append(body, '\n')) //nolint:gosec,nolintlint // G705, which it finds now and then: it is JSON, and said to be that; who is gone needs no answer
 }
 
 // ServeHTTP implements [http.Handler].

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -517,5 +518,41 @@ func TestHTTPDrainCutsOff(t *testing.T) {
 	}
 	if res := <-got; !strings.Contains(res.body, "SHUTTING_DOWN") {
 		t.Errorf("the call in flight: %d, %s", res.StatusCode, res.body)
+	}
+}
+
+// What clients left behind is bounded, whoever it is that never comes back; the
+// newest of one's answers is there all the same.
+func TestHTTPAnswersLeftBehindAreBounded(t *testing.T) {
+	f := startHTTP(t, HTTPOptions{})
+	const size = 1 << 20
+	big := append(append([]byte(`{"x":"`), bytes.Repeat([]byte("x"), size)...), `"}`...)
+	calls := hold(f)
+	hs := f.open()
+	var last sse
+	for i := range 3 * maxStreamBytes / size {
+		opened := make(chan *eventStream, 1)
+		go func() {
+			opened <- f.stream("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"mcp_call","arguments":%s,"_meta":{"progressToken":1}}}`, i, someCall), hs)
+		}()
+		r := calls.next(t)
+		r.Progress.Progress(r.Call, []byte(`{"progress":1}`))
+		st := <-opened
+		last = st.want(`"progress":1`)
+		st.cancel()
+		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: big})
+	}
+	if held := f.h.held.Load(); held > maxStreamBytes+2*size {
+		t.Errorf("%d bytes are held", held)
+	}
+	h := headers{"Last-Event-ID": last.id}
+	for k, v := range hs {
+		h[k] = v
+	}
+	st := f.stream("GET", "", h)
+	st.want(`"result":{"x":"xxx`)
+	st.ends()
+	if r := f.do("DELETE", "", hs); r.StatusCode != http.StatusNoContent || f.h.held.Load() != 0 {
+		t.Errorf("%d; %d bytes are held without a session", r.StatusCode, f.h.held.Load())
 	}
 }

@@ -326,7 +326,7 @@ func (x *exchange) serve() {
 	x.disarm()
 	_ = x.control.SetReadDeadline(time.Time{})
 	reader := x.st.attach(x.r.Context())
-	defer x.st.detach(reader)
+	defer x.left(reader)
 	if x.unread {
 		x.from = x.st.lastSent()
 	}
@@ -383,6 +383,14 @@ func (x *exchange) serve() {
 				return
 			}
 		}
+	}
+}
+
+// left ends the reader.
+func (x *exchange) left(r *reader) {
+	x.st.detach(r)
+	if x.streaming && !x.modern {
+		x.s.sweepNow()
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 	maxHeaderBytes = 32 << 10
 	headerTime     = 10 * time.Second // to send the headers of a request
 	answerTime     = time.Minute      // to read an answer that is no stream
+	farewell       = 2 * time.Second  // for answers that are being written when all ends
 	betweenTime    = 2 * time.Minute  // between two requests of a connection
 )
 
@@ -163,7 +164,7 @@ func (s *Listener) Done() <-chan struct{} { return s.served }
 // [HTTP.Close] says, and ends all connections.
 func (s *Listener) Close(ctx context.Context) error {
 	err := s.h.Close(ctx)
-	flushing, stop := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	flushing, stop := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer stop()
 	if shutErr := s.http.Shutdown(flushing); shutErr != nil {
 		_ = s.http.Close() // the listener is closed already; connections have no errors that matter

@@ -25,6 +25,8 @@ const (
 	maxStreams = 64
 	// maxStreamBytes is how much these hold together.
 	maxStreamBytes = 16 << 20
+	// maxHeld is how much all sessions hold so together; what is over goes then.
+	maxHeld = 256 << 20
 	// keepAnswered is how long a stream is kept after its answer was written,
 	// and keepUnread how long when nobody has read it.
 	keepAnswered = time.Minute
@@ -56,6 +58,7 @@ type httpSession struct {
 	last    uint64             // number of a stream
 	busy    int                // requests and streams that are open
 	used    time.Time
+	held    int // bytes in streams, when they were last counted
 	ended   bool
 }
 
@@ -75,6 +78,12 @@ func (h *HTTP) open(who Principal, scope string) (*httpSession, *refusal) {
 	}
 	h.mu.Lock()
 	victim, refused := h.room(who)
+	if refused == nil && !h.opener(who).Allow() {
+		refused = &refusal{
+			status: http.StatusTooManyRequests, code: codeTooMany, retry: time.Second,
+			why: fmt.Sprintf("more than %d sessions a second are opened; keep one for your requests", h.o.MaxRate),
+		}
+	}
 	if refused == nil {
 		h.opening[who.Key]++
 	}
@@ -167,6 +176,16 @@ func (h *HTTP) room(who Principal) (victim *httpSession, refused *refusal) {
 	return victim, nil
 }
 
+// opener says how many sessions a principal may open a second; h.mu is held.
+func (h *HTTP) opener(who Principal) *rate.Limiter {
+	l := h.openers[who.Key]
+	if l == nil {
+		l = rate.NewLimiter(rate.Limit(h.o.MaxRate), 2*h.o.MaxRate)
+		h.openers[who.Key] = l
+	}
+	return l
+}
+
 // each yields all sessions; h.mu is held.
 func (h *HTTP) each(yield func(*httpSession) bool) {
 	for _, all := range []map[string]*httpSession{h.sessions, h.scopes} {
@@ -235,6 +254,7 @@ func (s *httpSession) close(why string) {
 	s.ended = true
 	streams := slices.Collect(maps.Values(s.streams))
 	s.streams = nil
+	s.h.held.Add(int64(-s.held))
 	s.mu.Unlock()
 	s.c.refuseNew()
 	s.c.giveUpAll("the session ended: " + why)
@@ -301,7 +321,9 @@ func (s *httpSession) stream() *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	return newStream(s.last)
+	st := newStream(s.last)
+	st.ended = s.sweepNow
+	return st
 }
 
 // keep makes a stream one that its client may come back to.
@@ -352,13 +374,28 @@ func (s *httpSession) sweepStreams(now time.Time) {
 			over = append(over, n)
 		}
 	}
+	most := maxStreamBytes
+	if s.h.held.Load()+int64(total-s.held) > maxHeld {
+		most = 0
+	}
 	for _, n := range over {
-		if len(s.streams) <= maxStreams && total <= maxStreamBytes {
+		if len(s.streams) <= maxStreams && total <= most {
 			break
 		}
 		_, _, size := s.streams[n].rest(now)
 		total -= size
 		delete(s.streams, n)
+	}
+	s.h.held.Add(int64(total - s.held))
+	s.held = total
+}
+
+// sweepNow is sweepStreams for who does not hold s.mu.
+func (s *httpSession) sweepNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended && len(s.streams) > 0 {
+		s.sweepStreams(time.Now())
 	}
 }
 
@@ -371,7 +408,7 @@ func (h *HTTP) sweep(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case now := <-tick.C:
+		case <-tick.C:
 			h.mu.Lock()
 			var idle []*httpSession
 			for s := range h.each {
@@ -388,9 +425,7 @@ func (h *HTTP) sweep(stop <-chan struct{}) {
 				s.close("it was idle")
 			}
 			for _, s := range rest {
-				s.mu.Lock()
-				s.sweepStreams(now)
-				s.mu.Unlock()
+				s.sweepNow()
 			}
 		}
 	}

@@ -22,6 +22,7 @@ const (
 )
 
 var (
+	errNoStream   = errors.New("the client takes no stream, only an answer")
 	errStreamOver = errors.New("the stream has ended")
 	errStreamFull = errors.New("the client does not read: too much waits for it")
 )
@@ -39,6 +40,7 @@ type event struct {
 type stream struct {
 	number   uint64 // in its session; 0: of what belongs to no request
 	answered bool   // only the answer is wanted
+	ended    func() // called once nothing follows; may be nil
 	keep     bool   // what was written is kept for a while
 
 	mu     sync.Mutex
@@ -101,7 +103,7 @@ func (s *stream) detach(r *reader) {
 // Write implements sink.
 func (s *stream) Write(parts ...[]byte) error {
 	if s.answered {
-		return nil
+		return errNoStream
 	}
 	return s.put(parts, false)
 }
@@ -122,8 +124,11 @@ func (s *stream) Drop() { s.end() }
 // end says that nothing follows.
 func (s *stream) end() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.finish()
+	s.mu.Unlock()
+	if s.ended != nil {
+		s.ended()
+	}
 }
 
 // finish is end; s.mu is held.
@@ -162,12 +167,22 @@ func (s *stream) put(parts [][]byte, answer bool) error {
 	if len(small) > 0 {
 		e.parts = append(e.parts, small)
 	}
+	if err := s.add(e); err != nil {
+		return err
+	}
+	if answer && s.ended != nil {
+		s.ended()
+	}
+	return nil
+}
+
+func (s *stream) add(e event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
 		return errStreamOver
 	}
-	if !answer && s.number != 0 && s.size+e.size > maxStreamed {
+	if !e.answer && s.number != 0 && s.size+e.size > maxStreamed {
 		return errStreamFull
 	}
 	s.events = append(s.events, e)
@@ -175,7 +190,7 @@ func (s *stream) put(parts [][]byte, answer bool) error {
 	for s.number == 0 && s.size > maxUnasked && len(s.events) > 1 {
 		s.drop()
 	}
-	if answer {
+	if e.answer {
 		s.finish()
 	}
 	s.signal()
@@ -195,16 +210,13 @@ func (s *stream) drop() {
 }
 
 // next returns the events behind the one with the number from, the number of
-// the first of them, and whether nothing will follow them. Unknown ones are
-// passed over.
+// the first of them, and whether nothing will follow them. Where there was no
+// such number, these are all that are kept, or none.
 func (s *stream) next(from uint64) (events []event, first uint64, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first = max(from+1, s.first)
-	if i := first - s.first; i < uint64(len(s.events)) {
-		events = append(events, s.events[i:]...)
-	}
-	return events, first, s.over
+	first = max(min(from, s.first+uint64(len(s.events))-1)+1, s.first)
+	return append(events, s.events[first-s.first:]...), first, s.over
 }
 
 // lastSent is the number of the last event that was written to a connection.

@@ -1,0 +1,102 @@
+package metamcp
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/bearer"
+	"github.com/metamcp/metamcp/integration/config"
+)
+
+// Who gets in over HTTP, and as whom.
+func TestDoor(t *testing.T) {
+	st := config.Settings{StateDir: t.TempDir()}
+	d, err := newDoor(&st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(authorization, subject string) *http.Request {
+		r := &http.Request{Header: http.Header{}}
+		if authorization != "" {
+			r.Header.Set("Authorization", authorization)
+		}
+		if subject != "" {
+			cert := &x509.Certificate{RawIssuer: []byte("ca"), RawSubject: []byte(subject), Subject: pkix.Name{CommonName: subject}}
+			r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{cert}}}
+		}
+		return r
+	}
+	enter := func(authorization, subject string) string {
+		t.Helper()
+		who, err := d.authorize(request(authorization, subject))
+		if err != nil {
+			t.Fatalf("%q %q: %v", authorization, subject, err)
+		}
+		return who.Key
+	}
+	if enter("", "") != enter("Bearer whatever", "") {
+		t.Error("who proves nothing is somebody")
+	}
+	if one, two := enter("", "one"), enter("", "two"); one == two || one == "" {
+		t.Errorf("certificates are not told apart: %q, %q", one, two)
+	}
+	a, err := d.tokens.Add(t.Context(), "a", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.tokens.Add(t.Context(), "b", 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if enter("Bearer "+a, "") == enter("bearer "+b, "") || enter("Bearer "+a, "") == enter("Bearer "+a, "one") {
+		t.Error("principals are not told apart")
+	}
+	if who, err := d.authorize(request("Bearer "+b, "")); err != nil || !who.NoProvision || who.Name != "b" {
+		t.Errorf("%+v, %v", who, err)
+	}
+	refused := func() {
+		t.Helper()
+		for _, wrong := range []string{"", "Bearer", "Bearer ", "Bearer x", "Basic " + a, a} {
+			if _, err := d.authorize(request(wrong, "one")); err == nil {
+				t.Errorf("%q gets in", wrong)
+			}
+		}
+	}
+	refused()
+	for _, name := range []string{"a", "b"} {
+		if _, err := d.tokens.Remove(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused()
+	if _, err := d.authorize(request("Bearer "+a, "")); err == nil {
+		t.Error("a removed token gets in")
+	}
+	// A file that cannot be read opens nothing, and keeps a host from starting.
+	if err := os.WriteFile(bearer.New(st.StateDir).Path(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newDoor(&st); err == nil {
+		t.Error("a host starts with tokens that it cannot read")
+	}
+}
+
+// A token may forbid its clients to have servers installed.
+func TestNoProvisionOfAToken(t *testing.T) {
+	var e Engine
+	cfg := &config.Config{Settings: config.DefaultSettings()}
+	e.config.Store(cfg)
+	e.clients.Store(uint64(7), client{})
+	e.clients.Store(uint64(8), client{noProvision: true})
+	if !e.mayProvision(0) || !e.mayProvision(7) || e.mayProvision(8) {
+		t.Error("a token's word does not count")
+	}
+	cfg.Settings.AutoProvision = false
+	if e.mayProvision(7) {
+		t.Error("the setting does not count")
+	}
+}
