@@ -66,7 +66,7 @@ func (e *Engine) openHTTP(who front.Principal) (front.Opened, error) {
 	}
 	passed := e.expose.passedFor(session)
 	return front.Opened{
-		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Passed: passed,
+		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) {
 			e.clients.Store(session.ID(), client{peer: p, since: time.Now(), noProvision: who.NoProvision})
 		},

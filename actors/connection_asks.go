@@ -132,13 +132,18 @@ func (c *connection) callOf(f *messages.Frame) (p *pending, several bool) {
 	}
 	for _, other := range c.inflight {
 		switch {
-		case p != nil && p.call.Session != other.call.Session:
+		case p != nil && !sameClient(p.call, other.call):
 			return nil, true
 		case p == nil || other.call.ID > p.call.ID:
 			p = other
 		}
 	}
 	return p, false
+}
+
+// sameClient says whether two calls are certainly of one client.
+func sameClient(a, b *messages.Call) bool {
+	return a.Session == b.Session && (!a.Shared || a.Trace == b.Trace)
 }
 
 // askFor puts the child's request to the client of p.
@@ -367,7 +372,7 @@ func (c *connection) over(ctx *kernel.Context, p *pending, why string) {
 	if len(p.asks) == 0 {
 		return
 	}
-	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && heir.call.Session == p.call.Session {
+	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && sameClient(heir.call, p.call) {
 		p.asks = slices.DeleteFunc(p.asks, func(a *ask) bool {
 			if !a.guessed {
 				return false
@@ -399,158 +404,4 @@ func (c *connection) forgetAsks(ctx *kernel.Context, p *pending, why string) []*
 	}
 	p.call.Client.Withdraw(p.call.ID, questions, why)
 	return gone
-}
-
-// holdAsk keeps a request until only one client's calls are left.
-func (c *connection) holdAsk(ctx *kernel.Context, f *messages.Frame) {
-	c.asks.held = append(c.asks.held, f)
-	if len(c.asks.held) == 1 {
-		c.asks.gen++
-		c.asks.timer = ctx.After(holdPatience, &heldAskDue{c.asks.gen})
-	}
-}
-
-func (c *connection) onHeldAskDue(ctx *kernel.Context, m *heldAskDue) {
-	if m.gen != c.asks.gen {
-		return
-	}
-	held := c.asks.held
-	c.asks.held = nil
-	for _, f := range held {
-		c.refuseAsk(ctx, f, rpcRefused, "calls of several clients are in flight, and nothing tells which of them this is asked for; it works when the call is made again")
-	}
-}
-
-// settleHeld asks what was held back once it is clear whom.
-func (c *connection) settleHeld(ctx *kernel.Context) {
-	if _, several := c.callOf(&messages.Frame{}); several {
-		return
-	}
-	held := c.asks.held
-	c.asks.held = nil
-	c.asks.timer.Stop()
-	c.asks.gen++
-	for _, f := range held {
-		c.onAsk(ctx, f)
-	}
-}
-
-// itsTurn says whether a call to a server that asks may go to the child now: what
-// the child has is of the same client.
-func (c *connection) itsTurn(call *messages.Call) bool {
-	for _, p := range c.inflight {
-		if p.call.Session != call.Session {
-			return false
-		}
-	}
-	return true
-}
-
-// nextTurn follows the end of a call at a server that asks: what was held back is
-// asked, and those go on whose turn has come.
-func (c *connection) nextTurn(ctx *kernel.Context) {
-	if len(c.asks.held) > 0 {
-		c.settleHeld(ctx)
-	}
-	if len(c.waiters) == 0 || c.turning || !c.ready || !c.asker.Load() {
-		return
-	}
-	c.turning = true
-	c.serveWaiters(ctx)
-	c.turning = false
-}
-
-// setLevel tells a legacy child how much of its log the client of a call wants;
-// while it also works for others, the one that wants most counts.
-func (c *connection) setLevel(ctx *kernel.Context, call *messages.Call) {
-	level := call.Log
-	if level == c.hs.level {
-		return
-	}
-	if c.hs.level != messages.LogNone && c.hs.level < level && !c.itsTurn(call) {
-		return
-	}
-	c.hs.level = level
-	c.request(ctx, methodSetLevel, []byte(`{"level":"`+level.String()+`"}`), func(*kernel.Context, *messages.Frame) {})
-}
-
-// onMessage passes a line of the child's log on to the client of the call that it
-// belongs to.
-func (c *connection) onMessage(f *messages.Frame) {
-	p, _ := c.callOf(f)
-	if p == nil || p.call.Client == nil || p.call.Log == messages.LogNone {
-		return
-	}
-	var params struct {
-		Level string          `json:"level"`
-		Data  json.RawMessage `json:"data"`
-	}
-	if json.Unmarshal(f.Params, &params) != nil || params.Data == nil {
-		return
-	}
-	if level := messages.ParseLogLevel(params.Level); level != messages.LogNone && level >= p.call.Log {
-		c.ctx.Correlate(p.call.Trace)
-		p.call.Client.Notify(p.call.ID, f.Method, f.Params)
-	}
-}
-
-func elicitationID(params json.RawMessage) string {
-	var e struct {
-		ID string `json:"elicitationId"`
-	}
-	if json.Unmarshal(params, &e) != nil {
-		return ""
-	}
-	return e.ID
-}
-
-// rememberElicited notes whom to tell when an elicitation by URL is complete, which
-// may be after the call.
-func (c *connection) rememberElicited(call *messages.Call, id string) {
-	if id == "" || call.Client == nil {
-		return
-	}
-	if c.asks.elicited == nil {
-		c.asks.elicited = map[string]*messages.Call{}
-	}
-	if c.asks.elicited[id] == nil {
-		if len(c.asks.order) >= maxElicited {
-			delete(c.asks.elicited, c.asks.order[0])
-			c.asks.order = c.asks.order[1:]
-		}
-		c.asks.order = append(c.asks.order, id)
-	}
-	c.asks.elicited[id] = call
-}
-
-// expectElicited reads the elicitations of an error that sends the client to URLs
-// before it calls again.
-func (c *connection) expectElicited(call *messages.Call, raw json.RawMessage) {
-	const urlElicitationRequired = -32042
-	var e struct {
-		Code int64 `json:"code"`
-		Data struct {
-			Elicitations []struct {
-				ID string `json:"elicitationId"`
-			} `json:"elicitations"`
-		} `json:"data"`
-	}
-	if json.Unmarshal(raw, &e) != nil || e.Code != urlElicitationRequired {
-		return
-	}
-	for _, one := range e.Data.Elicitations[:min(len(e.Data.Elicitations), maxElicited)] {
-		c.rememberElicited(call, one.ID)
-	}
-}
-
-// onElicited tells the client that an elicitation is complete.
-func (c *connection) onElicited(f *messages.Frame) {
-	id := elicitationID(f.Params)
-	call := c.asks.elicited[id]
-	if call == nil {
-		return
-	}
-	delete(c.asks.elicited, id)
-	c.asks.order = slices.DeleteFunc(c.asks.order, func(other string) bool { return other == id })
-	call.Client.Notify(call.ID, f.Method, f.Params)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"golang.org/x/time/rate"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // Endpoint is the path of the one endpoint of [HTTP].
@@ -46,6 +48,8 @@ type Opened struct {
 	Session uint64
 	Engine  Engine
 	Passed  Passed // nil: no request goes to a server but calls
+	// Via is that of [Options].
+	Via func(client messages.ClientPort, request uint64) messages.ClientPort
 	// Ready is called with the client's peer before its first request.
 	Ready func(*Peer)
 	// Close ends the session, and cancels what it has in flight.
@@ -134,6 +138,7 @@ type HTTP struct {
 	origin map[string]bool
 	hosts  map[string]bool
 	names  names
+	parked *Parked       // of modern clients
 	large  chan struct{} // places for large bodies
 	held   atomic.Int64  // bytes that sessions keep for clients that may come back
 	stop   chan struct{} // ends the sweeper
@@ -154,7 +159,8 @@ type HTTP struct {
 func NewHTTP(o HTTPOptions) *HTTP {
 	h := &HTTP{
 		o: o.withDefaults(), origin: map[string]bool{}, hosts: map[string]bool{},
-		large: make(chan struct{}, maxLargeBodies), stop: make(chan struct{}), swept: make(chan struct{}),
+		parked: NewParked(),
+		large:  make(chan struct{}, maxLargeBodies), stop: make(chan struct{}), swept: make(chan struct{}),
 		sessions: map[string]*httpSession{}, scopes: map[string]*httpSession{}, opening: map[string]int{}, openers: map[string]*rate.Limiter{},
 	}
 	for _, name := range h.o.Hosts {

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -68,21 +67,6 @@ type work struct {
 	done  func(e *Entry)       // writes the answer, where it came while it was parked
 	over  bool
 	timer *time.Timer
-}
-
-// binding is what a request asks for, whatever its id and its input are.
-func binding(params json.RawMessage) (sum [sha256.Size]byte, ok bool) {
-	dec := json.NewDecoder(bytes.NewReader(params))
-	dec.UseNumber()
-	var members map[string]any
-	if dec.Decode(&members) != nil {
-		return sum, false
-	}
-	for _, other := range []string{"_meta", "inputResponses", "requestState"} {
-		delete(members, other)
-	}
-	text, err := json.Marshal(members)
-	return sha256.Sum256(text), err == nil
 }
 
 // owner is who may take over what is parked here.
@@ -293,14 +277,27 @@ func (c *connection) begun(e *Entry) *work {
 	return e.work
 }
 
+// waiting is how many calls a connection has begun and are parked.
+func (c *connection) waiting() (n int) {
+	p := c.opts.Parked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.works {
+		if w.c == c {
+			n++
+		}
+	}
+	return n
+}
+
 // endParked gives up what a connection has begun and is parked.
-func (c *connection) endParked() {
+func (c *connection) endParked(why string) {
 	p := c.opts.Parked
 	p.mu.Lock()
 	mine := slices.DeleteFunc(slices.Collect(maps.Values(p.works)), func(w *work) bool { return w.c != c })
 	p.mu.Unlock()
 	for _, w := range mine {
-		p.expire(w, "the client is gone")
+		p.expire(w, why)
 	}
 }
 
@@ -323,7 +320,9 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 		return nil, true
 	}
 	e = &Entry{ID: in.ID, Call: w.first.Call, Token: in.token(), Era: era, Stop: w.first.Stop, out: out, params: in.Params, work: w, passed: w.first.passed}
-	e.key = c.keyOf(e)
+	if e.key = c.keyOf(e); e.key != "" {
+		e.key += " " + w.handle // its number is that of the first request
+	}
 	if !c.register(e) {
 		p.mu.Unlock()
 		return nil, true
@@ -375,49 +374,3 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 
 // staleState is for a state that is nobody's, or somebody else's.
 const staleState = "the requestState is not one that was given out for this very call, or its time is over; nothing was done: make the call anew, without requestState and inputResponses"
-
-// bind binds the state in a result that asks for input to the request.
-func (c *connection) bind(e *Entry, result json.RawMessage) json.RawMessage {
-	start, end, ok := jsonrpc.Index(result, "requestState")
-	if !ok {
-		return result
-	}
-	state, err := jsonrpc.Unquote(result[start:end])
-	sum, good := binding(e.params)
-	if err != nil || !good {
-		return result
-	}
-	bound := slices.Clone(result[:start])
-	bound = jsonrpc.AppendQuote(bound, boundPrefix+c.mac(sum, state)+"."+state)
-	return append(bound, result[end:]...)
-}
-
-func (c *connection) mac(sum [sha256.Size]byte, state string) string {
-	h := hmac.New(sha256.New, c.opts.Parked.key[:])
-	h.Write(sum[:])
-	owner := sha256.Sum256([]byte(c.owner()))
-	h.Write(owner[:])
-	h.Write([]byte(state))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
-}
-
-// input is what a call brings of what a server had asked for. ok is false where its
-// state is not one that was given out for this very call.
-func (c *connection) input(in *incoming) (input *messages.Input, ok bool) {
-	state, responses := in.slots[slotState], in.slots[slotResponses]
-	if state == nil && responses == nil {
-		return nil, true
-	}
-	input = &messages.Input{Responses: responses}
-	if absent(state) {
-		return input, true
-	}
-	text, err := jsonrpc.Unquote(state)
-	mac, rest, cut := strings.Cut(strings.TrimPrefix(text, boundPrefix), ".")
-	sum, good := binding(in.Params)
-	if err != nil || !good || !cut || !strings.HasPrefix(text, boundPrefix) || !hmac.Equal([]byte(mac), []byte(c.mac(sum, rest))) {
-		return nil, false
-	}
-	input.State = jsonrpc.AppendQuote(nil, rest)
-	return input, true
-}
