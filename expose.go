@@ -158,7 +158,7 @@ func (x *exposure) watch() {
 			return
 		}
 		if told := x.told.Load(); told != nil {
-			if now := x.toolSet().named.print(); now != *told {
+			if now := x.toolSet().named.sum(); now != *told {
 				x.told.Store(&now)
 				x.tell(mcp.MethodNotificationToolsListChanged)
 			}
@@ -251,7 +251,7 @@ func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Er
 	}
 	set := x.toolSet().named
 	if x.told.Load() == nil {
-		now := set.print()
+		now := set.sum()
 		x.told.CompareAndSwap(nil, &now)
 	}
 	var first []json.RawMessage

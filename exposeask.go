@@ -223,7 +223,7 @@ func (p *passed) call(a *front.Ask) {
 	if string(args) == "null" {
 		args = nil
 	}
-	if args != nil && args[0] != '{' {
+	if len(args) > 0 && args[0] != '{' {
 		p.fail(a, &Error{Code: messages.CodeValidation, Server: o.server, Tool: o.name, Message: "arguments: an object is expected", Hint: "Send the arguments as the tool's inputSchema has them."})
 		return
 	}
