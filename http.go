@@ -34,10 +34,6 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 	if err != nil {
 		return nil, err
 	}
-	time.AfterFunc(beginAfter, func() {
-		scrub.Prepare()
-		e.core.BeginSearch()
-	})
 	h := front.NewHTTP(front.HTTPOptions{
 		MCP: e.newMCPServer(), Open: e.openHTTP, Authorize: door.authorize, Tool: toolCall, ServerInfo: info,
 		Hosts: st.HTTP.Hosts, Origins: st.HTTP.Origins, LoopbackOnly: loopback,
@@ -51,6 +47,14 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 	if err != nil {
 		return nil, errors.Join(err, h.Close(ctx))
 	}
+	begin := time.AfterFunc(beginAfter, func() {
+		scrub.Prepare()
+		e.core.BeginSearch()
+	})
+	go func() {
+		<-l.Done()
+		begin.Stop()
+	}()
 	return l, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -274,6 +275,11 @@ func TestConformanceAsAServer(t *testing.T) {
 // post sends one message and returns the status and the body.
 func post(t testing.TB, url, body string, headers map[string]string) (*http.Response, string) {
 	t.Helper()
+	return postOver(t, http.DefaultClient, url, body, headers)
+}
+
+func postOver(t testing.TB, over *http.Client, url, body string, headers map[string]string) (*http.Response, string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
@@ -285,18 +291,73 @@ func post(t testing.TB, url, body string, headers map[string]string) (*http.Resp
 	for k, v := range headers {
 		r.Header.Set(k, v)
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := over.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return &http.Response{}, ""
 	}
 	text, err := io.ReadAll(res.Body)
 	if err := errors.Join(err, res.Body.Close()); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return res, string(text)
 }
 
 const helloHTTP = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}`
+
+// clientsVariable makes the test with many clients one with 500.
+const clientsVariable = "METAMCP_TEST_HTTP_CLIENTS"
+
+// Many clients of both eras at once: every answer comes, and to the one who asked.
+func TestManyClientsOverHTTP(t *testing.T) {
+	t.Parallel()
+	clients := 50
+	if n, err := strconv.Atoi(os.Getenv(clientsVariable)); err == nil {
+		clients = n
+	}
+	const each = 20
+	url, p := httpHost(t, map[string]any{"http": map[string]any{"maxRequestsPerSecond": 100_000, "maxConcurrent": 10_000}})
+	own := http.DefaultTransport.(*http.Transport).Clone()
+	own.MaxIdleConnsPerHost = clients
+	defer own.CloseIdleConnections()
+	over := &http.Client{Transport: own, Timeout: patience}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			modern, session := c%2 == 1, ""
+			if !modern {
+				res, body := postOver(t, over, url, helloHTTP, nil)
+				if session = res.Header.Get("Mcp-Session-Id"); session == "" {
+					t.Errorf("client %d: %d, %s", c, res.StatusCode, body)
+					return
+				}
+			}
+			for i := range each {
+				headers := map[string]string{"Mcp-Session-Id": session}
+				meta := ""
+				if modern {
+					headers = map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "mcp_call"}
+					meta = "," + modernMeta
+				}
+				nonce := fmt.Sprintf("client %d call %d.", c, i)
+				res, body := postOver(t, over, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"demo","tool":"echo","args":{"text":%q}}%s}}`, i, nonce, meta), headers)
+				if res.StatusCode != http.StatusOK || strings.Count(body, nonce) != 1 || !strings.HasPrefix(body, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":`, i)) {
+					t.Errorf("client %d, call %d: %d, %s", c, i, res.StatusCode, body)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d clients with %d calls each: %v, %s", clients, each, time.Since(began), memoryOf(p.PID))
+}
+
+// memoryOf is the resident memory of a process, where the system tells it.
+func memoryOf(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // only Linux has it
+	return strings.Join(regexp.MustCompile(`VmRSS:\s*\d+ kB`).FindAllString(string(text), 1), "")
+}
 
 // Tokens: made by a command, known to a running host at once, shown once; what a
 // script kept for one client is nothing to another.

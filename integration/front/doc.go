@@ -16,6 +16,16 @@
 // the client's pipe. Nothing on that path blocks. Messages above 64 KiB are
 // checked on a goroutine of their own, so that small ones pass them.
 //
+// # HTTP
+//
+// [HTTP] is the same over Streamable HTTP, for many clients. A client of an
+// older revision has a session, with a connection value as [Serve] has one; a
+// message is handed to it on the goroutine of its request, with the response as
+// the place where the answer goes. The handler then writes what comes until the
+// answer has. Clients without sessions share a connection value for each
+// principal and name. mcp-go's own handler is not used: it loses the last
+// notification before an answer.
+//
 // # Promises
 //
 //   - Lines reach the client whole and in the order in which they were

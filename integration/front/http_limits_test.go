@@ -121,10 +121,11 @@ func TestHTTPConcurrency(t *testing.T) {
 	calls := hold(f)
 	hs := f.open()
 	var wg sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
 	for i := range most {
 		wg.Go(func() {
-			if r := f.post(callLine(i, someCall), hs); r.StatusCode != http.StatusOK {
-				t.Errorf("%d, %s", r.StatusCode, r.body)
+			if res, err := f.client.Do(f.request(ctx, "POST", callLine(i, someCall), hs)); err == nil {
+				_ = res.Body.Close()
 			}
 		})
 	}
@@ -132,13 +133,25 @@ func TestHTTPConcurrency(t *testing.T) {
 	for range most {
 		all = append(all, calls.next(t))
 	}
-	if r := f.post(callLine(99, someCall), hs); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
-		t.Errorf("one more: %d, %s", r.StatusCode, r.body)
+	refused := func() {
+		t.Helper()
+		if r := f.post(callLine(99, someCall), hs); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+			t.Errorf("one more: %d, %s", r.StatusCode, r.body)
+		}
+	}
+	refused()
+	// A client that leaves its calls behind has them all the same.
+	leave()
+	wg.Wait()
+	refused()
+	if r := f.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}`, hs); r.StatusCode != http.StatusAccepted {
+		t.Errorf("a cancellation: %d, %s", r.StatusCode, r.body)
 	}
 	for _, r := range all {
 		answer(r)
 	}
-	wg.Wait()
+	f.engine.call = nil
+	eventually(t, "a place", func() bool { return f.post(callLine(99, someCall), hs).StatusCode == http.StatusOK })
 }
 
 // Sessions are bounded; an idle one makes room for a new one, and one that is

@@ -93,7 +93,7 @@ func (h *HTTP) modern(x *exchange, who Principal, in *incoming, body []byte) {
 		}
 	}
 	defer s.leave()
-	if f := s.full(); f != nil {
+	if f := s.full(true); f != nil {
 		x.refuse(f)
 		return
 	}
@@ -176,7 +176,7 @@ func (h *HTTP) legacy(x *exchange, who Principal, in *incoming, body []byte) {
 		return
 	}
 	defer s.leave()
-	if f := s.full(); f != nil {
+	if f := s.full(in.IsRequest()); f != nil {
 		x.refuse(f)
 		return
 	}
@@ -216,12 +216,14 @@ func (h *HTTP) initialize(x *exchange, who Principal, in *incoming, body []byte)
 	x.serve()
 }
 
-// full refuses a client that sends too much at once, or too fast.
-func (s *httpSession) full() *refusal {
+// full refuses a client that sends too much at once, or too fast. What it says
+// to requests that are in flight is taken all the same. A legacy client's
+// requests stay in flight when it has closed their connections.
+func (s *httpSession) full(request bool) *refusal {
 	s.mu.Lock()
 	busy := s.busy
 	s.mu.Unlock()
-	if busy > s.h.o.MaxEach {
+	if request && max(busy, s.c.inFlight()+1) > s.h.o.MaxEach {
 		return &refusal{
 			status: http.StatusTooManyRequests, code: codeTooMany, retry: time.Second,
 			why: fmt.Sprintf("%d requests of this client are open, which is the most; wait for answers", s.h.o.MaxEach),
@@ -259,7 +261,7 @@ func (h *HTTP) get(w http.ResponseWriter, r *http.Request, who Principal) {
 		return
 	}
 	defer s.leave()
-	if f := s.full(); f != nil {
+	if f := s.full(true); f != nil {
 		refuseHTTP(w, nil, f)
 		return
 	}

@@ -22,6 +22,7 @@ const (
 )
 
 var (
+	errNoStream   = errors.New("the client takes no stream, only an answer")
 	errStreamOver = errors.New("the stream has ended")
 	errStreamFull = errors.New("the client does not read: too much waits for it")
 )
@@ -101,7 +102,7 @@ func (s *stream) detach(r *reader) {
 // Write implements sink.
 func (s *stream) Write(parts ...[]byte) error {
 	if s.answered {
-		return nil
+		return errNoStream
 	}
 	return s.put(parts, false)
 }
