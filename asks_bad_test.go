@@ -200,7 +200,7 @@ func TestLogsOfChildren(t *testing.T) {
 		t.Run(era.name, func(t *testing.T) {
 			t.Parallel()
 			e := limited(t, era.child, nil)
-			c := &asked{modern: era.client}
+			c := &asked{modern: era.client, url: fronts[era.front](t, e)}
 			connectClient(t, e, c)
 			other := connectClient(t, e, &asked{})
 			lines := func(level string, want int, told string) {

@@ -2,8 +2,10 @@ package metamcp_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -35,6 +37,7 @@ type asked struct {
 	reply func(q rpcLine) string
 	meta  string // further members of _meta
 
+	url  string // of a front over HTTP; "": pipes
 	in   *os.File
 	done chan struct{}
 
@@ -43,11 +46,19 @@ type asked struct {
 	waiting map[string]chan rpcLine
 	notes   []rpcLine // notifications
 	asks    []rpcLine
+	session string // over HTTP
+	posts   sync.WaitGroup
 }
 
 // connectClient serves a client that answers with reply until the test ends.
 func connectClient(t testing.TB, e *metamcp.Engine, c *asked) *asked {
 	t.Helper()
+	if c.url != "" {
+		c.t, c.waiting = t, map[string]chan rpcLine{}
+		t.Cleanup(c.posts.Wait)
+		c.greet()
+		return c
+	}
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +68,6 @@ func connectClient(t testing.TB, e *metamcp.Engine, c *asked) *asked {
 		t.Fatal(err)
 	}
 	c.t, c.in, c.done, c.waiting = t, inW, make(chan struct{}), map[string]chan rpcLine{}
-	if c.caps == "" {
-		c.caps = "{}"
-	}
 	served := make(chan error, 1)
 	go func() {
 		served <- e.ServeStdio(context.Background(), inR, outW)
@@ -75,11 +83,68 @@ func connectClient(t testing.TB, e *metamcp.Engine, c *asked) *asked {
 		<-c.done
 		_ = outR.Close()
 	})
+	c.greet()
+	return c
+}
+
+func (c *asked) greet() {
+	c.t.Helper()
+	if c.caps == "" {
+		c.caps = "{}"
+	}
 	if !c.modern {
 		c.ask("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+c.caps+`,"clientInfo":{"name":"c","version":"1"}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	}
-	return c
+}
+
+// post sends a message over HTTP, and takes what comes back.
+func (c *asked) post(line string) {
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.url, strings.NewReader(line))
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	var m struct {
+		Method string
+		Params struct{ Name string }
+	}
+	_ = json.Unmarshal([]byte(line), &m)
+	c.mu.Lock()
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+	}
+	c.mu.Unlock()
+	if c.modern {
+		req.Header.Set("MCP-Protocol-Version", "2026-07-28")
+		req.Header.Set("Mcp-Method", m.Method)
+		if m.Params.Name != "" {
+			req.Header.Set("Mcp-Name", m.Params.Name)
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return // the test is over
+	}
+	defer func() { _ = resp.Body.Close() }()
+	c.mu.Lock()
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+		c.session = id
+	}
+	c.mu.Unlock()
+	lines := bufio.NewReaderSize(resp.Body, 1<<20)
+	for {
+		text, err := lines.ReadBytes('\n')
+		data, event := bytes.CutPrefix(text, []byte("data: "))
+		if text = bytes.TrimSpace(data); len(text) > 0 && (event || text[0] == '{') {
+			c.take(text, &c.posts)
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 func (c *asked) read(out *os.File) {
@@ -92,37 +157,46 @@ func (c *asked) read(out *os.File) {
 		if err != nil {
 			return
 		}
-		var l rpcLine
-		if err := json.Unmarshal(text, &l); err != nil {
-			c.t.Errorf("no JSON: %.200s", text)
-			continue
+		c.take(text, &replies)
+	}
+}
+
+// take takes one message of metamcp's.
+func (c *asked) take(text []byte, replies *sync.WaitGroup) {
+	var l rpcLine
+	if err := json.Unmarshal(text, &l); err != nil {
+		c.t.Errorf("no JSON: %.200s", text)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case l.Method == "":
+		if w := c.waiting[string(l.ID)]; w != nil {
+			delete(c.waiting, string(l.ID))
+			w <- l
+		} else {
+			c.t.Errorf("an answer that nobody waits for: %.300s", text)
 		}
-		c.mu.Lock()
-		switch {
-		case l.Method == "":
-			if w := c.waiting[string(l.ID)]; w != nil {
-				delete(c.waiting, string(l.ID))
-				w <- l
-			} else {
-				c.t.Errorf("an answer that nobody waits for: %.300s", text)
-			}
-		case l.ID == nil:
-			c.notes = append(c.notes, l)
-		default:
-			c.asks = append(c.asks, l)
-			if c.reply != nil {
-				replies.Go(func() {
-					if body := c.reply(l); body != "" {
-						c.send(`{"jsonrpc":"2.0","id":` + string(l.ID) + `,` + body + `}`)
-					}
-				})
-			}
+	case l.ID == nil:
+		c.notes = append(c.notes, l)
+	default:
+		c.asks = append(c.asks, l)
+		if c.reply != nil {
+			replies.Go(func() {
+				if body := c.reply(l); body != "" {
+					c.send(`{"jsonrpc":"2.0","id":` + string(l.ID) + `,` + body + `}`)
+				}
+			})
 		}
-		c.mu.Unlock()
 	}
 }
 
 func (c *asked) send(line string) {
+	if c.url != "" {
+		c.posts.Go(func() { c.post(line) })
+		return
+	}
 	_, _ = c.in.WriteString(line + "\n") // a client may be gone
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -39,11 +40,35 @@ var eras = []struct {
 	name   string
 	client bool // modern
 	child  string
+	front  string
 }{
 	{name: "legacy client, legacy child", child: "legacy"},
 	{name: "legacy client, modern child", child: "modern"},
 	{name: "modern client, legacy child", client: true, child: "legacy"},
 	{name: "modern client, modern child", client: true, child: "modern"},
+	{name: "legacy client over HTTP, legacy child", child: "legacy", front: "http"},
+	{name: "legacy client over HTTP, modern child", child: "modern", front: "http"},
+	{name: "modern client over HTTP, legacy child", client: true, child: "legacy", front: "http"},
+	{name: "modern client over HTTP, modern child", client: true, child: "modern", front: "http"},
+}
+
+// fronts are the ways in: the address of one over HTTP, or none.
+var fronts = map[string]func(t testing.TB, e *metamcp.Engine) string{
+	"": func(testing.TB, *metamcp.Engine) string { return "" },
+	"http": func(t testing.TB, e *metamcp.Engine) string {
+		l, err := e.ListenHTTP(t.Context(), "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := l.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		return l.URL()
+	},
 }
 
 // What a child asks while it works on a call reaches the client that made it, and
@@ -56,7 +81,7 @@ func TestChildrenAskClients(t *testing.T) {
 			cfg := children(map[string][]string{"x": {"--era", era.child}}, nil)
 			cfg["mcpServers"].(map[string]any)["x"].(map[string]any)["roots"] = true
 			e := openConfig(t, t.TempDir(), cfg)
-			c := connectClient(t, e, &asked{caps: allCapabilities, modern: era.client, reply: person})
+			c := connectClient(t, e, &asked{caps: allCapabilities, modern: era.client, reply: person, url: fronts[era.front](t, e)})
 			for _, q := range []struct{ tool, args, want string }{
 				{"elicit", `{"message":"one"}`, `{"action":"accept","content":{"answer":"one"},"odd":1.0}`},
 				{"elicit", `{"message":"two","rounds":3}`, `{"action":"accept","content":{"answer":"two"},"odd":1.0}`},
@@ -75,17 +100,20 @@ func TestChildrenAskClients(t *testing.T) {
 					continue
 				}
 				for _, a := range answers {
-					if compactJSON(t, a) != q.want {
+					if compactJSON(a) != q.want {
 						t.Errorf("%s %s: %s, want %s", q.tool, q.args, a, q.want)
 					}
 				}
+			}
+			if !era.client && era.child == "legacy" && era.front == "" && len(c.notified("notifications/elicitation/complete")) != 1 {
+				t.Error("the client does not hear that what it was sent to a URL for is complete")
 			}
 		})
 	}
 }
 
-func compactJSON(t testing.TB, raw json.RawMessage) string {
-	t.Helper()
+// compactJSON is raw without the spaces between its tokens, and all else as it was.
+func compactJSON(raw json.RawMessage) string {
 	var b strings.Builder
 	inside := false
 	for _, r := range string(raw) {
@@ -106,7 +134,7 @@ func TestClientsThatCannotBeAsked(t *testing.T) {
 		t.Run(era.name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, map[string][]string{"x": {"--era", era.child}}, nil)
-			c := connectClient(t, e, &asked{caps: `{"elicitation":{}}`, modern: era.client, reply: person})
+			c := connectClient(t, e, &asked{caps: `{"elicitation":{}}`, modern: era.client, reply: person, url: fronts[era.front](t, e)})
 			for _, q := range []struct {
 				tool, args string
 				code       int
@@ -183,6 +211,7 @@ func TestNoQuestionGoesAstray(t *testing.T) {
 				cfg["mcpServers"] = map[string]any{"x": map[string]any{"url": elicitingServer(t, era == "modern")}}
 			}
 			e := openConfig(t, t.TempDir(), cfg)
+			way := fronts["http"](t, e)
 			// From the first question on whose call is not told it is known that the
 			// server asks.
 			first := connectClient(t, e, &asked{caps: allCapabilities, reply: person})
@@ -190,17 +219,21 @@ func TestNoQuestionGoesAstray(t *testing.T) {
 			first.call("x", "sample", `{"text":"first"}`)
 			var all sync.WaitGroup
 			for n := range clients {
-				all.Go(func() { askMany(t, e, n, each) })
+				all.Go(func() { askMany(t, e, way, n, each) })
 			}
 			all.Wait()
 		})
 	}
 }
 
-// askMany is one client, modern where its number is odd, with calls side by side.
-func askMany(t *testing.T, e *metamcp.Engine, n, each int) {
+// askMany is one client with calls side by side: modern where its number is odd, and
+// over HTTP where that is 2 or 3 more than a multiple of 4.
+func askMany(t *testing.T, e *metamcp.Engine, way string, n, each int) {
+	if n%4 < 2 {
+		way = ""
+	}
 	mine := fmt.Sprintf("client%d-", n)
-	c := connectClient(t, e, &asked{caps: allCapabilities, modern: n%2 == 1, reply: func(q rpcLine) string {
+	c := connectClient(t, e, &asked{caps: allCapabilities, modern: n%2 == 1, url: way, reply: func(q rpcLine) string {
 		if !strings.Contains(string(q.Params), mine) {
 			t.Errorf("%s is asked %s", mine, q.Params)
 		}

@@ -72,7 +72,7 @@ func (e *Engine) openHTTP(who front.Principal) (front.Opened, error) {
 	}
 	passed := e.expose.passedFor(session)
 	return front.Opened{
-		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Passed: passed,
+		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) { e.clients.Store(session.ID(), client{p, who.NoProvision}) },
 		Close: func() {
 			e.clients.Delete(session.ID())

@@ -48,8 +48,7 @@ func (e *Engine) handleProvision(ctx context.Context, req mcp.CallToolRequest) (
 		if caller.WantsProgress() {
 			ask.Progress = func(s ProvisionStep) { caller.Progress(stepParams(s)) }
 		}
-		a, err = e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()},
-			e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Call()))
+		a, err = e.provisionFor(ctx, caller, ask)
 	}
 	if err != nil {
 		return errorResult(asError(err)), nil

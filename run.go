@@ -113,6 +113,8 @@ type scriptClient struct {
 	port messages.ClientPort // nil: nobody
 	can  messages.ClientCan
 	log  messages.LogLevel
+	// shared says that its session is not its own.
+	shared bool
 }
 
 func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Meta, client scriptClient, span *telemetry.Script) (*RunResult, error) {
@@ -130,7 +132,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	}
 	run := &messages.Run{
 		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers, Args: req.Args,
-		Cancelled: new(atomic.Bool), Reply: port, Begin: begin, Client: client.port, Can: client.can, Log: client.log,
+		Cancelled: new(atomic.Bool), Reply: port, Begin: begin, Client: client.port, Can: client.can, Log: client.log, Shared: client.shared,
 	}
 	begun := time.Now()
 	e.core.Run(run)

@@ -155,8 +155,7 @@ func (e *Engine) handleExecute(ctx context.Context, req mcp.CallToolRequest) (*m
 	if caller.WantsProgress() {
 		run.Progress = func(p RunProgress) { caller.Progress(progressParams(p)) }
 	}
-	var client scriptClient
-	client.port, client.can, client.log = caller.Client()
+	client := scriptClient{caller.Client(), caller.Can(), caller.Log(), caller.Shared()}
 	result, err := e.runScript(ctx, run, messages.Meta{Trace: caller.Call(), Session: caller.Session()}, client,
 		e.telemetry.BeginScriptRequest(caller.TraceContext(), caller.Call()))
 	return e.executed(result, err, caller.Session())

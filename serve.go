@@ -57,7 +57,7 @@ func (f frontEngine) Call(r front.Request) {
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: r.Call}, ID: r.Call, Server: r.Server, Tool: r.Tool, Args: r.Args,
 		Timeout: r.Timeout, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
-		Client: r.Client, Can: r.Can, Log: r.Log, TakesInput: r.TakesInput, Input: r.Input,
+		Client: r.Client, Can: r.Can, Log: r.Log, Shared: r.Shared, TakesInput: r.TakesInput, Input: r.Input,
 	}
 	if r.Timeout > 0 {
 		call.Deadline = time.Now().Add(r.Timeout)

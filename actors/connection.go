@@ -94,7 +94,7 @@ type connectionDeps struct {
 	vet      func(call *messages.Call) *messages.Error
 	starts   chan struct{}                          // bounds concurrent starts
 	askers   sync.Map                               // by the hash of their entries: servers that ask, *atomic.Bool
-	asked    atomic.Uint64                          // questions to clients, ever
+	asked    *atomic.Uint64                         // questions to clients, ever
 	launches atomic.Uint64                          // processes ever started: their number marks their trees
 	scrub    func(server string, f *messages.Frame) // nil: frames stay
 }

@@ -132,13 +132,18 @@ func (c *connection) callOf(f *messages.Frame) (p *pending, several bool) {
 	}
 	for _, other := range c.inflight {
 		switch {
-		case p != nil && p.call.Session != other.call.Session:
+		case p != nil && !sameClient(p.call, other.call):
 			return nil, true
 		case p == nil || other.call.ID > p.call.ID:
 			p = other
 		}
 	}
 	return p, false
+}
+
+// sameClient says whether two calls are certainly of one client.
+func sameClient(a, b *messages.Call) bool {
+	return a.Session == b.Session && (!a.Shared || a.Trace == b.Trace)
 }
 
 // askFor puts the child's request to the client of p.
@@ -367,7 +372,7 @@ func (c *connection) over(ctx *kernel.Context, p *pending, why string) {
 	if len(p.asks) == 0 {
 		return
 	}
-	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && heir.call.Session == p.call.Session {
+	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && sameClient(heir.call, p.call) {
 		p.asks = slices.DeleteFunc(p.asks, func(a *ask) bool {
 			if !a.guessed {
 				return false
@@ -439,7 +444,7 @@ func (c *connection) settleHeld(ctx *kernel.Context) {
 // the child has is of the same client.
 func (c *connection) itsTurn(call *messages.Call) bool {
 	for _, p := range c.inflight {
-		if p.call.Session != call.Session {
+		if !sameClient(p.call, call) {
 			return false
 		}
 	}

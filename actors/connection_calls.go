@@ -377,6 +377,7 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 			c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
 			c.handled++
 			c.answer(w, &messages.Answer{Err: cancelledError(w)})
+			c.nextTurn(ctx)
 			return
 		}
 	}

@@ -100,13 +100,14 @@ type Engine struct {
 	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
 	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
 
-	judges   chan struct{} // turns of the workers that check calls
-	waiting  atomic.Int64  // calls that wait for such a turn
-	contacts atomic.Uint64
-	unsent   sync.Map // call id → *unsent
-	closed   atomic.Bool
-	draining atomic.Bool
-	sessions atomic.Int64 // that are open
+	judges    chan struct{} // turns of the workers that check calls
+	waiting   atomic.Int64  // calls that wait for such a turn
+	contacts  atomic.Uint64
+	questions atomic.Uint64 // to clients, ever
+	unsent    sync.Map      // call id → *unsent
+	closed    atomic.Bool
+	draining  atomic.Bool
+	sessions  atomic.Int64 // that are open
 
 	closeOnce sync.Once
 }
@@ -126,6 +127,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	e.observer.trace, e.observer.told = e.trace, opts.CallEnded
 	e.sys.OnUndelivered(e.undelivered)
 	deps := &connectionDeps{
+		asked:    &e.questions,
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts:  make(chan struct{}, opts.MaxStarts),
 		holding: e.view.Holding, vet: e.vet, scrub: opts.ScrubFrame,

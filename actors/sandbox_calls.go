@@ -65,7 +65,7 @@ func (a *runActor) onCall(ctx *kernel.Context, ask *messages.ScriptAsk) {
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: a.run.Trace, Session: a.run.Session}, ID: a.e.opts.NextCall(),
 		Server: ask.Server, Tool: ask.Tool, Args: ask.Args, Cancelled: &atomic.Bool{},
-		Client: a.run.Client, Can: a.run.Can, Log: a.run.Log,
+		Client: a.run.Client, Can: a.run.Can, Log: a.run.Log, Shared: a.run.Shared,
 	}
 	if ask.TimeoutMs > 0 {
 		call.Timeout = time.Duration(min(ask.TimeoutMs, int64(a.settings.Limits.Wall/time.Millisecond)+1)) * time.Millisecond

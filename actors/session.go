@@ -172,6 +172,9 @@ func (p sessionPort) Notify(call uint64, method string, params json.RawMessage) 
 // Answered implements messages.QuestionPort.
 func (p sessionPort) Answered(a *messages.QuestionAnswer) { p.s.e.sys.Send(p.s.pid, a) }
 
+// NextQuestion returns a number that no other question in this host has.
+func (e *Engine) NextQuestion() uint64 { return e.questions.Add(1) }
+
 // Client is client by way of the session's actor, for calls that are made for a
 // request of the client and do not pass the session themselves, as those of a
 // script.

@@ -69,6 +69,9 @@ type Call struct {
 	Client ClientPort
 	Can    ClientCan
 	Log    LogLevel
+	// Shared says that the session is one of several clients, so that nothing is
+	// known of a client but what its request says: each counts for itself.
+	Shared bool
 	// TakesInput says that the caller takes a result that asks for input as the
 	// answer, and calls again with it; a child that speaks the older protocol
 	// still asks through Client.

@@ -168,10 +168,11 @@ type Run struct {
 	// Cancelled is set once the caller has given up.
 	Cancelled *atomic.Bool
 	Reply     RunPort
-	// Client, Can and Log are those of its calls.
+	// Client, Can, Log and Shared are those of its calls.
 	Client ClientPort
 	Can    ClientCan
 	Log    LogLevel
+	Shared bool
 	// Begin, where not nil, is told of every call of the script before it is
 	// made, on the goroutine of the run; it never blocks.
 	Begin func(call *Call)

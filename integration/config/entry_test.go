@@ -46,6 +46,9 @@ func TestBrokenEntries(t *testing.T) {
 		{"lifecycle idle", `{"command": "x", "lifecycle": {"mode": "keep-alive", "idleTimeoutMs": -1}}`, "lifecycle.idleTimeoutMs: -1", ""},
 		{"retry", `{"command": "x", "retry": "save"}`, `retry: expected safe, always or never, found "save"`, "did you mean safe?"},
 		{"inheritEnv", `{"command": "x", "inheritEnv": "PATH"}`, "inheritEnv: expected a boolean or an array of names", ""},
+		{"ask", `{"command": "x", "ask": ["fom"]}`, `ask: expected form, url and sampling, found "fom"`, "did you mean form?"},
+		{"ask kind", `{"command": "x", "ask": "form"}`, "ask: expected a boolean or an array of form, url and sampling", ""},
+		{"roots", `{"command": "x", "roots": "yes"}`, "roots: expected a boolean", ""},
 		{"inheritEnv pattern", `{"command": "x", "inheritEnv": ["["]}`, `"[" is not a pattern`, ""},
 		{"description", `{"command": "x", "description": 1}`, "description: expected a string", ""},
 		{"tags", `{"command": "x", "tags": ["a", 1]}`, "tags[1]: expected a string", ""},
@@ -97,6 +100,10 @@ func TestEntryMembers(t *testing.T) {
 		{"words", `"description": "d", "tags": ["a", "b"]`, func(s *messages.ServerSpec) bool { return s.Description == "d" && len(s.Tags) == 2 }},
 		{"nulls", `"env": null, "args": null, "timeoutMs": null, "url": null`, func(s *messages.ServerSpec) bool { return s.Timeout == defaultTimeout }},
 		{"stdio twice", `"type": "stdio", "transportType": "stdio"`, func(s *messages.ServerSpec) bool { return s.Transport == messages.TransportStdio }},
+		{"asks", `"args": []`, func(s *messages.ServerSpec) bool { return s.Asks == defaultAsks() && !s.Asks.Roots }},
+		{"asks nothing", `"ask": false`, func(s *messages.ServerSpec) bool { return s.Asks == messages.ClientCan{} }},
+		{"asks for roots alone", `"ask": [], "roots": true`, func(s *messages.ServerSpec) bool { return s.Asks == messages.ClientCan{Roots: true} }},
+		{"asks by form", `"ask": ["form"]`, func(s *messages.ServerSpec) bool { return s.Asks == messages.ClientCan{Form: true} }},
 		{"escapes", `"args": ["\u00e9\"\\", "$HOME", "$${X}"]`, func(s *messages.ServerSpec) bool {
 			return s.Args[0] == `é"\` && s.Args[1] == "$HOME" && s.Args[2] == "${X}"
 		}},
@@ -151,7 +158,7 @@ func TestHash(t *testing.T) {
 	base := `"command": "x", "args": ["a", "b"], "env": {"A": "1", "B": "2"}`
 	same := []string{
 		base, `"env": {"B": "2", "A": "1"}, "args": ["a", "b"], "command": "x"`, base + `, "timeoutMs": 5`, base + `, "description": "d"`,
-		base + `, "lifecycle": "ephemeral"`, base + `, "maxInstances": 2`, base + `, "disabled": true`, `"command": "x", "args": ["a", "b"], "env": {"A": "${V}", "B": "2"}`,
+		base + `, "lifecycle": "ephemeral"`, base + `, "ask": true, "roots": false`, base + `, "maxInstances": 2`, base + `, "disabled": true`, `"command": "x", "args": ["a", "b"], "env": {"A": "${V}", "B": "2"}`,
 	}
 	for _, e := range same {
 		if hash(e) != hash(base) {
@@ -162,7 +169,7 @@ func TestHash(t *testing.T) {
 	for _, e := range []string{
 		`"command": "y", "args": ["a", "b"], "env": {"A": "1", "B": "2"}`, `"command": "x", "args": ["a b"], "env": {"A": "1", "B": "2"}`,
 		`"command": "x", "args": ["ab"]`, `"command": "xa", "args": ["b"]`, `"command": "x", "args": ["a", "b"], "env": {"A": "1", "B": "3"}`,
-		base + `, "cwd": "/"`, base + `, "inheritEnv": true`, base + `, "inheritEnv": ["V"]`, `"url": "https://x.example"`,
+		base + `, "ask": false`, base + `, "roots": true`, base + `, "cwd": "/"`, base + `, "inheritEnv": true`, base + `, "inheritEnv": ["V"]`, `"url": "https://x.example"`,
 		`"url": "https://x.example", "type": "sse"`, `"url": "https://x.example", "headers": {"a": "b"}`, `"url": "https://x.example", "headers": {"a": "${TOK}"}`,
 		`"url": "https://x.example", "oauth": {"a": "b"}`, `"command": 1`, `"command": 2`,
 	} {

@@ -114,7 +114,7 @@ install)
 esac
 `
 
-// fakeServer is a small MCP server that tells what it got as TOKEN.
+// fakeServer is a small MCP server that tells what it got as TOKEN or STYLE.
 const fakeServer = `#!/usr/bin/env node
 require("readline").createInterface({input: process.stdin}).on("line", line => {
 	const m = JSON.parse(line);
@@ -122,7 +122,7 @@ require("readline").createInterface({input: process.stdin}).on("line", line => {
 	let result = {};
 	if (m.method === "initialize") result = {protocolVersion: "2025-06-18", capabilities: {tools: {}}, serverInfo: {name: "fake", version: "1"}};
 	if (m.method === "tools/list") result = {tools: [{name: "forecast", description: "Tells the weather", inputSchema: {type: "object", properties: {place: {type: "string"}}}}]};
-	if (m.method === "tools/call") result = {content: [{type: "text", text: "sunny in " + m.params.arguments.place + " " + (process.env.TOKEN || "")}]};
+	if (m.method === "tools/call") result = {content: [{type: "text", text: "sunny in " + m.params.arguments.place + " " + (process.env.TOKEN || process.env.STYLE || "")}]};
 	console.log(JSON.stringify({jsonrpc: "2.0", id: m.id, result}));
 });
 `
@@ -585,6 +585,51 @@ func TestProvisionFromARegistryThatLies(t *testing.T) {
 		if p := c.provision("recommended", "use @playwright/mcp for "+name); p.Matches[0].Name != "@playwright/mcp" {
 			t.Errorf("%s: %s", name, p.raw)
 		}
+	}
+}
+
+// A client that can ask its user by form is asked for plain variables that are
+// missing, and never for secrets.
+func TestProvisionAsksForVariables(t *testing.T) {
+	t.Parallel()
+	npm := newFakeNPM(t)
+	entry := weather("1.2.3")
+	needs := func(name string) {
+		entry.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"] = []any{
+			map[string]any{"name": name, "description": "How to say it", "isRequired": true},
+		}
+	}
+	for name, tc := range map[string]struct{ variable, answer, want string }{
+		"given":     {"STYLE", `{"action":"accept","content":{"STYLE":"politely"}}`, "provisioned"},
+		"declined":  {"STYLE", `{"action":"decline"}`, "denied"},
+		"reference": {"STYLE", `{"action":"accept","content":{"STYLE":"${HOME}"}}`, "denied"},
+		"a secret":  {"API_TOKEN", "", "denied"},
+	} {
+		needs(tc.variable)
+		reg := fakeregistry.Start(t, entry)
+		h := provisionHost{home: t.TempDir(), url: reg.URL, trust: `{"trusted": ["io.github.acme/*"]}`, env: npm.env()}
+		c := h.start(t)
+		if _, failure := c.ask("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"e2e","version":"1"}}`); failure != nil {
+			t.Fatalf("initialize: %s", failure)
+		}
+		id := c.request("tools/call", provisionParams("use io.github.acme/weather", auto))
+		if tc.answer != "" {
+			var q testkit.Line
+			raw, err := c.Match(patience, func(l testkit.Line) bool { return l.Method == "elicitation/create" })
+			if err = errors.Join(err, json.Unmarshal(raw, &q)); err != nil || !strings.Contains(string(raw), tc.variable) {
+				t.Fatalf("%s: the form is %s, %v", name, raw, err)
+			}
+			c.Send([]byte(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":` + tc.answer + `}`))
+		}
+		if p := c.provisionedBy(id); p.Decision != tc.want {
+			t.Errorf("%s: %s", name, p.raw)
+		}
+		if tc.want == "provisioned" {
+			if got := textOf(t, c.call("weather", "forecast", `{"place":"Bern"}`)); got != "sunny in Bern politely" {
+				t.Errorf("forecast says %q", got)
+			}
+		}
+		c.end()
 	}
 }
 

@@ -88,9 +88,14 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 	c.mu.Lock()
 	live := c.table.Live(e)
 	c.mu.Unlock()
+	st, overHTTP := e.out.(*stream)
 	for _, q := range list {
-		if !live {
+		switch {
+		case !live:
 			noAnswer(q, "the call is over")
+			continue
+		case overHTTP && st.answered:
+			noAnswer(q, "the client takes no event stream, so it cannot be asked")
 			continue
 		}
 		id := questionID(q)
@@ -124,8 +129,10 @@ func (c *connection) withdraw(e *Entry, list []*messages.Question, reason string
 			continue
 		}
 		line := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
-		line = jsonrpc.AppendQuote(append(line, `,"reason":`...), reason)
-		_ = c.out.Write(append(line, "}}"...)) // the session ends when the output fails
+		line = append(jsonrpc.AppendQuote(append(line, `,"reason":`...), reason), "}}"...)
+		if e.out.Write(line) != nil {
+			_ = c.out.Write(line) // the session ends when the output fails
+		}
 	}
 }
 
@@ -294,12 +301,19 @@ func (c *Caller) Notify(_ uint64, method string, params json.RawMessage) {
 	c.c.notify(c.e, method, params)
 }
 
-// Client reaches the client for calls that the handler makes, with what it can be
-// asked for and what it wants of their logs.
-func (c *Caller) Client() (port messages.ClientPort, can messages.ClientCan, log messages.LogLevel) {
-	port = c
+// Client reaches the client for calls that the handler makes.
+func (c *Caller) Client() messages.ClientPort {
 	if c.c.opts.Via != nil {
-		port = c.c.opts.Via(c, c.e.Call)
+		return c.c.opts.Via(c, c.e.Call)
 	}
-	return port, c.can, c.log
+	return c
 }
+
+// Can is what the client can be asked for.
+func (c *Caller) Can() messages.ClientCan { return c.can }
+
+// Log is what the client wants of the logs of servers.
+func (c *Caller) Log() messages.LogLevel { return c.log }
+
+// Shared says that the session is one of several clients.
+func (c *Caller) Shared() bool { return c.c.anyID }

@@ -307,7 +307,7 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 // before; false: what it brings of that is not what was given out, and it is
 // refused.
 func (c *connection) canAsk(in *incoming, p *pending, r *Request) bool {
-	r.Client, r.TakesInput = p, p.Era == messages.EraModern
+	r.Client, r.Shared, r.TakesInput = p, c.anyID, p.Era == messages.EraModern
 	r.Can, r.Log = c.peer.able.of(in, p.Era)
 	if !r.TakesInput {
 		return true

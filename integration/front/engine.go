@@ -45,10 +45,11 @@ type Request struct {
 	// Progress takes the child's progress before the answer; nil where the
 	// client did not ask for it.
 	Progress messages.ProgressPort
-	// Client, Can, Log, TakesInput and Input are those of [messages.Call].
+	// Client, Can, Log, Shared, TakesInput and Input are those of [messages.Call].
 	Client     messages.ClientPort
 	Can        messages.ClientCan
 	Log        messages.LogLevel
+	Shared     bool
 	TakesInput bool
 	Input      *messages.Input
 }

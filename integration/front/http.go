@@ -12,6 +12,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // Endpoint is the path of the one endpoint of [HTTP].
@@ -44,6 +46,8 @@ type Opened struct {
 	Session uint64
 	Engine  Engine
 	Passed  Passed // nil: no request goes to a server but calls
+	// Via is that of [Options].
+	Via func(client messages.ClientPort, request uint64) messages.ClientPort
 	// Ready is called with the client's peer before its first request.
 	Ready func(*Peer)
 	// Close ends the session, and cancels what it has in flight.
@@ -132,6 +136,7 @@ type HTTP struct {
 	origin map[string]bool
 	hosts  map[string]bool
 	names  names
+	parked *Parked       // of modern clients
 	large  chan struct{} // places for large bodies
 	stop   chan struct{} // ends the sweeper
 	swept  chan struct{}
@@ -150,7 +155,8 @@ type HTTP struct {
 func NewHTTP(o HTTPOptions) *HTTP {
 	h := &HTTP{
 		o: o.withDefaults(), origin: map[string]bool{}, hosts: map[string]bool{},
-		large: make(chan struct{}, maxLargeBodies), stop: make(chan struct{}), swept: make(chan struct{}),
+		parked: NewParked(),
+		large:  make(chan struct{}, maxLargeBodies), stop: make(chan struct{}), swept: make(chan struct{}),
 		sessions: map[string]*httpSession{}, scopes: map[string]*httpSession{}, opening: map[string]int{},
 	}
 	for _, name := range h.o.Hosts {

@@ -199,7 +199,7 @@ func (s *httpSession) start() error {
 	opts := Options{
 		MCP: h.o.MCP, Engine: opened.Engine, Passed: opened.Passed, Tool: h.o.Tool, Session: opened.Session, ServerInfo: h.o.ServerInfo,
 		DrainTimeout: h.o.DrainTimeout, MaxConcurrent: h.o.MaxConcurrent, Log: h.o.Log,
-		notifications: notificationsOverHTTP,
+		notifications: notificationsOverHTTP, Via: opened.Via, Parked: h.parked, Owner: s.scope,
 	}.withDefaults()
 	s.c = newConnection(ctx, opts, s.general)
 	s.c.names, s.c.anyID = &h.names, s.scope != ""
@@ -238,6 +238,7 @@ func (s *httpSession) close(why string) {
 	s.mu.Unlock()
 	s.c.refuseNew()
 	s.c.giveUpAll("the session ended: " + why)
+	s.c.noAnswers("the session ended: " + why)
 	for _, st := range append(streams, s.general) {
 		st.end()
 	}
@@ -289,7 +290,7 @@ func (s *httpSession) idle() time.Duration {
 	s.mu.Lock()
 	busy, used := s.busy > 0, s.used
 	s.mu.Unlock()
-	if busy || s.c.inFlight() > 0 {
+	if busy || s.c.inFlight() > 0 || s.scope != "" && s.c.waiting() > 0 {
 		return 0
 	}
 	return time.Since(used)

@@ -293,14 +293,27 @@ func (c *connection) begun(e *Entry) *work {
 	return e.work
 }
 
+// waiting is how many calls a connection has begun and are parked.
+func (c *connection) waiting() (n int) {
+	p := c.opts.Parked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.works {
+		if w.c == c {
+			n++
+		}
+	}
+	return n
+}
+
 // endParked gives up what a connection has begun and is parked.
-func (c *connection) endParked() {
+func (c *connection) endParked(why string) {
 	p := c.opts.Parked
 	p.mu.Lock()
 	mine := slices.DeleteFunc(slices.Collect(maps.Values(p.works)), func(w *work) bool { return w.c != c })
 	p.mu.Unlock()
 	for _, w := range mine {
-		p.expire(w, "the client is gone")
+		p.expire(w, why)
 	}
 }
 
@@ -323,7 +336,9 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 		return nil, true
 	}
 	e = &Entry{ID: in.ID, Call: w.first.Call, Token: in.token(), Era: era, Stop: w.first.Stop, out: out, params: in.Params, work: w, passed: w.first.passed}
-	e.key = c.keyOf(e)
+	if e.key = c.keyOf(e); e.key != "" {
+		e.key += " " + w.handle // its number is that of the first request
+	}
 	if !c.register(e) {
 		p.mu.Unlock()
 		return nil, true

@@ -171,7 +171,7 @@ func sameFile(a, b *os.File) bool {
 // read takes lines from the client until its input ends, or the session.
 func (c *connection) read(lines *lineReader) error {
 	defer c.readEnded.Store(true)
-	defer c.noAnswers()
+	defer c.noAnswers("the client's input has ended: it cannot answer")
 	for first := true; ; first = false {
 		line, err := lines.next()
 		if more, err := c.take(line, first, err, lines.limit); !more {
@@ -181,9 +181,9 @@ func (c *connection) read(lines *lineReader) error {
 }
 
 // noAnswers ends what waits for answers of the client, none of which can come.
-func (c *connection) noAnswers() {
-	c.questions.end("the client's input has ended: it cannot answer")
-	c.endParked()
+func (c *connection) noAnswers(why string) {
+	c.questions.end(why)
+	c.endParked(why)
 }
 
 // take begins what one line asks for, unless the session ends.

@@ -1,0 +1,114 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// maxVariable is the longest value of a variable that is taken from a form.
+const maxVariable = 4 << 10
+
+// provisionFor is provision for a client. Where nothing but plain variables is
+// missing, the user is asked for them once, if the client can ask by form. Secrets
+// never pass a client: the answer says how the user sets them.
+func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask ProvisionRequest) (*ProvisionAnswer, error) {
+	a, err := e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()},
+		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Call()))
+	if err != nil {
+		return nil, err
+	}
+	env := e.askVariables(ctx, caller, a)
+	if env == nil {
+		return a, nil
+	}
+	ask.Env = env
+	again := front.NextCall()
+	return e.provision(ctx, ask, messages.Meta{Trace: again, Session: caller.Session()},
+		e.telemetry.BeginProvisionRequest(caller.TraceContext(), again))
+}
+
+// askVariables asks for the variables that are missing; nil: it has them not.
+func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *ProvisionAnswer) map[string]string {
+	if len(a.Missing) == 0 || !caller.Can().Form || slices.ContainsFunc(a.Missing, looksSecret) {
+		return nil
+	}
+	answer := make(questionPort, 1)
+	q := &messages.Question{ID: e.core.NextQuestion(), Method: messages.MethodElicit, Params: variableForm(a), Reply: answer}
+	client := caller.Client()
+	client.Ask(caller.Call(), []*messages.Question{q})
+	select {
+	case got := <-answer:
+		return formValues(got, a.Missing)
+	case <-ctx.Done():
+		client.Withdraw(caller.Call(), []*messages.Question{q}, "the request was cancelled")
+		return nil
+	}
+}
+
+// questionPort takes the answer to one question.
+type questionPort chan *messages.QuestionAnswer
+
+// Answered implements messages.QuestionPort.
+func (p questionPort) Answered(a *messages.QuestionAnswer) { p <- a }
+
+// looksSecret says whether a variable must not be asked for by form: its publisher
+// says so, or its name does.
+func looksSecret(v ProvisionVariable) bool {
+	name := strings.ToUpper(v.Name)
+	return v.Secret || slices.ContainsFunc([]string{"TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "AUTH"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
+}
+
+// variableForm is the form for the variables. Texts of the publisher are cut, and
+// said to be its own.
+func variableForm(a *ProvisionAnswer) json.RawMessage {
+	const longest = 200
+	fields, required := map[string]any{}, make([]string, 0, len(a.Missing))
+	for _, v := range a.Missing {
+		field := map[string]any{"type": "string", "title": v.Name, "maxLength": maxVariable}
+		if v.Description != "" {
+			field["description"] = "The publisher says: " + cutBytes(v.Description, longest)
+		}
+		if len(v.Choices) > 0 {
+			field["enum"] = v.Choices
+		}
+		fields[v.Name] = field
+		required = append(required, v.Name)
+	}
+	params, _ := json.Marshal(map[string]any{ // strings, maps and slices always marshal
+		"mode":    "form",
+		"message": "metamcp installs " + a.Package + ", which needs settings that nobody has made. Do not enter secrets here.",
+		"requestedSchema": map[string]any{
+			"type": "object", "properties": fields, "required": required,
+		},
+	})
+	return params
+}
+
+// formValues reads what the user entered; nil: it is not what was asked for.
+func formValues(a *messages.QuestionAnswer, missing []ProvisionVariable) map[string]string {
+	var r struct {
+		Action  string            `json:"action"`
+		Content map[string]string `json:"content"`
+	}
+	if a.Result == nil || json.Unmarshal(a.Result, &r) != nil || r.Action != "accept" {
+		return nil
+	}
+	env := map[string]string{}
+	for _, v := range missing {
+		value, ok := r.Content[v.Name]
+		// A reference would hand the server a variable or secret that nobody meant.
+		if !ok || value == "" || len(value) > maxVariable || strings.Contains(value, "$") || strings.ContainsAny(value, "\x00\r\n") ||
+			len(v.Choices) > 0 && !slices.Contains(v.Choices, value) {
+			return nil
+		}
+		env[v.Name] = value
+	}
+	return env
+}
