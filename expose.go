@@ -92,7 +92,10 @@ func (x *exposure) learnFour(s *server.MCPServer) error {
 
 // capabilities are what clients are told of what they can ask for.
 func (x *exposure) capabilities() []server.ServerOption {
-	opts := []server.ServerOption{server.WithToolCapabilities(x.tools), server.WithResourceCapabilities(true, x.resources)}
+	opts := []server.ServerOption{
+		server.WithToolCapabilities(x.tools), server.WithResourceCapabilities(true, x.resources),
+		server.WithExtensions(map[string]any{messages.ExtensionTasks: map[string]any{}}), // where a server has it
+	}
 	if x.prompts {
 		opts = append(opts, server.WithPromptCapabilities(true))
 	}
