@@ -41,7 +41,7 @@ type exposure struct {
 	wake  chan struct{}
 
 	mu    sync.Mutex
-	asked map[string]time.Time // servers that were contacted for a list, by name and hash
+	asked map[string]*asking // servers that were contacted for a list, by name and hash
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -54,7 +54,13 @@ type toolSet struct {
 	named *namedSet
 }
 
-// askAgain is how long a server that nothing is known of is not waited for a
+// asking is a server that was contacted.
+type asking struct {
+	at   time.Time
+	done chan struct{} // closed when it has answered
+}
+
+// askAgain is how long a server that nothing is known of is not contacted a
 // second time.
 const askAgain = time.Minute
 
@@ -62,7 +68,7 @@ func (e *Engine) newExposure(st *config.Settings) *exposure {
 	x := &exposure{
 		e: e, plain: st.ExposePrefix == "none", only: st.ExposeOnly,
 		tools: slices.Contains(st.Expose, "tools"), prompts: slices.Contains(st.Expose, "prompts"), resources: slices.Contains(st.Expose, "resources"),
-		wake: make(chan struct{}, 1), asked: map[string]time.Time{}, ours: map[string]bool{},
+		wake: make(chan struct{}, 1), asked: map[string]*asking{}, ours: map[string]bool{},
 	}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	x.lists = newChildLists(x)
@@ -92,7 +98,10 @@ func (x *exposure) learnFour(s *server.MCPServer) error {
 
 // capabilities are what clients are told of what they can ask for.
 func (x *exposure) capabilities() []server.ServerOption {
-	opts := []server.ServerOption{server.WithToolCapabilities(x.tools), server.WithResourceCapabilities(true, x.resources)}
+	opts := []server.ServerOption{
+		server.WithToolCapabilities(x.tools), server.WithResourceCapabilities(true, x.resources),
+		server.WithExtensions(map[string]any{messages.ExtensionTasks: map[string]any{}}), // where a server has it
+	}
 	if x.prompts {
 		opts = append(opts, server.WithPromptCapabilities(true))
 	}
@@ -158,7 +167,7 @@ func (x *exposure) watch() {
 			return
 		}
 		if told := x.told.Load(); told != nil {
-			if now := x.toolSet().named.print(); now != *told {
+			if now := x.toolSet().named.sum(); now != *told {
 				x.told.Store(&now)
 				x.tell(mcp.MethodNotificationToolsListChanged)
 			}
@@ -203,12 +212,12 @@ func (x *exposure) toolSet() *toolSet {
 }
 
 // meet contacts those of the servers that nothing is known of, all at once, and
-// waits for them for a bounded time: once in a minute, so that one that does not
-// answer is not waited for with each list. What comes later is told as a change.
+// waits for them until ctx ends. Each is contacted once in a minute, so that one
+// that has failed is not waited for with each list; what comes later is told as a
+// change.
 func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEntry) bool) {
 	dir, cat := x.e.core.Directory(), x.e.core.Catalog()
-	answers := make(chan struct{}, len(dir.Names()))
-	waiting := 0
+	var waiting []chan struct{}
 	for _, name := range dir.Names() {
 		entry, ok := dir.Lookup(name)
 		if !ok || entry.Spec().Disabled || entry.Spec().Err != nil || !unknown(cat.Server(name)) {
@@ -216,21 +225,24 @@ func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEnt
 		}
 		key := name + "\x00" + entry.Spec().Hash
 		x.mu.Lock()
-		recent := time.Since(x.asked[key]) < askAgain
+		a := x.asked[key]
+		recent := a != nil && time.Since(a.at) < askAgain
 		if !recent {
-			maps.DeleteFunc(x.asked, func(_ string, at time.Time) bool { return time.Since(at) >= askAgain })
-			x.asked[key] = time.Now()
+			maps.DeleteFunc(x.asked, func(_ string, a *asking) bool { return time.Since(a.at) >= askAgain })
+			a = &asking{time.Now(), make(chan struct{})}
+			x.asked[key] = a
 		}
 		x.mu.Unlock()
-		if recent {
-			continue
+		if time.Since(a.at) < x.e.Config().Settings.DiscoverTimeout { // long enough for one that hangs
+			waiting = append(waiting, a.done)
 		}
-		waiting++
-		x.e.core.Contact(name, false, contactFunc(func(*Error) { answers <- struct{}{} }))
+		if !recent {
+			x.e.core.Contact(name, false, contactFunc(func(*Error) { close(a.done) }))
+		}
 	}
-	for ; waiting > 0; waiting-- {
+	for _, done := range waiting {
 		select {
-		case <-answers:
+		case <-done:
 		case <-ctx.Done():
 			return
 		}
@@ -251,7 +263,7 @@ func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Er
 	}
 	set := x.toolSet().named
 	if x.told.Load() == nil {
-		now := set.print()
+		now := set.sum()
 		x.told.CompareAndSwap(nil, &now)
 	}
 	var first []json.RawMessage

@@ -223,7 +223,7 @@ func (p *passed) call(a *front.Ask) {
 	if string(args) == "null" {
 		args = nil
 	}
-	if args != nil && args[0] != '{' {
+	if len(args) > 0 && args[0] != '{' {
 		p.fail(a, &Error{Code: messages.CodeValidation, Server: o.server, Tool: o.name, Message: "arguments: an object is expected", Hint: "Send the arguments as the tool's inputSchema has them."})
 		return
 	}
@@ -234,7 +234,7 @@ func (p *passed) call(a *front.Ask) {
 func (p *passed) send(a *front.Ask, call *messages.Call) {
 	call.Meta, call.ID = messages.Meta{Trace: a.Call}, a.Call
 	call.Cancelled, call.Reply, call.Progress = a.Cancelled, a.Reply, a.Progress
-	call.Client, call.Can, call.Log, call.TakesInput, call.Input = a.Client, a.Can, a.Log, a.TakesInput, a.Input
+	call.Client, call.Shared, call.Can, call.Log, call.TakesInput, call.Input = a.Client, a.Shared, a.Can, a.Log, a.TakesInput, a.Input
 	p.x.e.telemetry.BeginRequest(call, a.Context, a.Era)
 	p.session.Call(call)
 }

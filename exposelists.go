@@ -236,9 +236,9 @@ func (l *childLists) read(key listKey) (items []listItem, size int, failure *Err
 			return nil, 0, err
 		}
 		scan := jsonrpc.Elements(jsonrpc.Get(result, kind.member), func(el []byte) error {
-			name, err := jsonrpc.Unquote(jsonrpc.Get(el, kind.key))
+			name := stringOf(el, kind.key)
 			switch {
-			case err != nil || name == "" || len(name) > maxItemKey || seen[name]:
+			case name == "" || len(name) > maxItemKey || seen[name]:
 				left++
 				return nil
 			case len(items) >= maxListItems || size+len(el) > maxListBytes:

@@ -39,8 +39,6 @@ type namedSet struct {
 	list   []exposed // without those that are closed
 	owners map[string]owner
 	clash  []string // names that several servers would have had
-
-	hash string
 }
 
 // name gives names. With the server's in front, a name is SERVER__NAME with all
@@ -136,8 +134,8 @@ func (s *namedSet) owner(as string) (owner, bool) {
 	return o, ok
 }
 
-// print is the same for two sets of which clients see the same.
-func (s *namedSet) print() string {
+// sum is the same for two sets of which clients see the same.
+func (s *namedSet) sum() string {
 	h := sha256.New()
 	for _, t := range s.list {
 		h.Write([]byte(t.as))

@@ -38,12 +38,12 @@ func TestExposedNames(t *testing.T) {
 			t.Fatalf("%d names for %d things: %v", len(set.owners), len(things), set.owners)
 		}
 		for as, o := range set.owners {
-			if n.ours[as] || !properName.MatchString(as) && !(n.plain && as == o.name) {
+			if own := n.plain && as == o.name; n.ours[as] || !own && !properName.MatchString(as) {
 				t.Errorf("%q is called %q", o, as)
 			}
 		}
 		again := n.name("tool", rapid.Permutation(things).Draw(t, "order"))
-		if !maps.Equal(again.owners, set.owners) || again.print() != set.print() {
+		if !maps.Equal(again.owners, set.owners) || again.sum() != set.sum() {
 			t.Errorf("in another order they are called %v, not %v", again.owners, set.owners)
 		}
 		if len(things) > 0 {

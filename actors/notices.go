@@ -254,7 +254,7 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	t.waiting = nil
 	if m.answer.Result == nil {
 		for _, s := range waiting {
-			a.less(s.Port, 1)
+			a.less(s.Port)
 			failure := *m.answer
 			failure.Call = s.Call
 			s.Reply(&failure)
@@ -265,7 +265,7 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	t.at = m.answer.Instance
 	for _, s := range waiting {
 		if who := (subscriber{s.Port, s.As}); t.who[who] {
-			a.less(s.Port, 1) // it asked twice
+			a.less(s.Port) // it asked twice
 		} else {
 			t.who[who] = true
 		}
@@ -283,10 +283,10 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	}
 }
 
-// less takes subscriptions of a port off the count.
-func (a *noticesActor) less(port UpdatePort, n int) {
-	a.total -= n
-	if a.ports[port] -= n; a.ports[port] <= 0 {
+// less takes a subscription of a port off the count.
+func (a *noticesActor) less(port UpdatePort) {
+	a.total--
+	if a.ports[port]--; a.ports[port] <= 0 {
 		delete(a.ports, port)
 	}
 }
@@ -323,14 +323,14 @@ func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
 				kept = append(kept, s)
 				continue
 			}
-			a.less(m.Port, 1)
+			a.less(m.Port)
 			s.Reply(&messages.Answer{Call: s.Call, Err: &messages.Error{Code: messages.CodeCancelled, Server: of.Server, Message: "the subscription was ended before it was made"}})
 		}
 		t.waiting = kept
 		for s := range t.who {
 			if s.port == m.Port && (all || s.as == m.As) {
 				delete(t.who, s)
-				a.less(m.Port, 1)
+				a.less(m.Port)
 			}
 		}
 		a.drop(ctx, of, t)
@@ -400,7 +400,7 @@ func (a *noticesActor) onRenewDue(ctx *kernel.Context, m *renewDue) {
 		}
 		if !configured {
 			for s := range t.who {
-				a.less(s.port, 1)
+				a.less(s.port)
 			}
 			delete(a.topics, of)
 			continue

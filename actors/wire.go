@@ -95,6 +95,7 @@ func appendCapabilities(dst []byte, can messages.ClientCan) []byte {
 		add(true, `"elicitation":{"url":{}}`)
 	}
 	add(can.Roots, `"roots":{}`)
+	add(can.Tasks, `"extensions":{"`+messages.ExtensionTasks+`":{}}`)
 	if can.Sampling {
 		add(true, `"sampling":`)
 		sep = '{'

@@ -9,6 +9,10 @@ const (
 	MethodRoots  = "roots/list"
 )
 
+// ExtensionTasks is the extension of the protocol with which an answer may be a task
+// that is asked for later.
+const ExtensionTasks = "io.modelcontextprotocol/tasks"
+
 // ClientCan is what a client said that it can be asked for. The zero value can be
 // asked for nothing.
 type ClientCan struct {
@@ -17,6 +21,9 @@ type ClientCan struct {
 	SamplingTools   bool
 	SamplingContext bool
 	Roots           bool
+	// Tasks says that it takes tasks for answers, which is no question: what a
+	// server may ask does not restrict it.
+	Tasks bool
 }
 
 // And returns what both can.
@@ -24,7 +31,7 @@ func (c ClientCan) And(d ClientCan) ClientCan {
 	return ClientCan{
 		Form: c.Form && d.Form, URL: c.URL && d.URL,
 		Sampling: c.Sampling && d.Sampling, SamplingTools: c.SamplingTools && d.SamplingTools, SamplingContext: c.SamplingContext && d.SamplingContext,
-		Roots: c.Roots && d.Roots,
+		Roots: c.Roots && d.Roots, Tasks: c.Tasks,
 	}
 }
 

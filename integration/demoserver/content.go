@@ -34,11 +34,28 @@ var contentTools = []tool{
 		schema:      `{"type":"object","properties":{"idle":{"type":"boolean"},"list":{"type":"string","enum":["resources","prompts"],"default":"resources"}}}`,
 		annotations: additive, quick: grow,
 	},
+	{name: "defer", description: "Answers with a task.", annotations: pure, quick: deferred},
 	{
 		name: "link", description: "Answers with a link to a resource, listed or not.",
 		schema:      `{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`,
 		annotations: pure, quick: link,
 	},
+}
+
+// deferred answers with a task, where the client takes one.
+func deferred(s *server, c *call) (json.RawMessage, *rpcError) {
+	var p struct {
+		Meta struct {
+			Caps struct {
+				Extensions map[string]json.RawMessage `json:"extensions"`
+			} `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(c.params, &p)
+	if p.Meta.Caps.Extensions["io.modelcontextprotocol/tasks"] == nil {
+		return c.text("the client takes no tasks"), nil
+	}
+	return object("resultType", "task", "taskId", s.opts.Name+"-1", "status", "working", "pollInterval", json.RawMessage("1.50")), nil
 }
 
 func touch(s *server, c *call) (json.RawMessage, *rpcError) {
@@ -121,6 +138,19 @@ func (s *server) contentOf(m message, modern bool) error {
 		return s.getPrompt(m, modern)
 	case "completion/complete":
 		return s.complete(m, modern)
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		id := member(m.Params, "taskId")
+		if !modern || id != s.opts.Name+"-1" {
+			return s.out.failure(m.ID, &rpcError{Code: codeInvalidParams, Message: "unknown task: " + id})
+		}
+		var p struct {
+			InputResponses json.RawMessage `json:"inputResponses"`
+		}
+		_ = json.Unmarshal(m.Params, &p)
+		if p.InputResponses == nil {
+			p.InputResponses = json.RawMessage("null")
+		}
+		return s.out.result(m.ID, s.modern("taskId", id, "status", m.Method, "given", p.InputResponses))
 	}
 	return s.unknown(m)
 }

@@ -77,7 +77,7 @@ func (s *server) request(ctx context.Context, m message) error {
 			return s.listen(m)
 		}
 	case "resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
-		"prompts/list", "prompts/get", "completion/complete":
+		"prompts/list", "prompts/get", "completion/complete", "tasks/get", "tasks/update", "tasks/cancel":
 		if s.opts.Content {
 			return s.contentOf(m, modern)
 		}

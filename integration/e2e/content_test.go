@@ -195,6 +195,38 @@ func TestLinksInResultsAreReadable(t *testing.T) {
 	}
 }
 
+// A task goes to the client that takes tasks, as it came, and what is asked of it to
+// the server that made it.
+func TestTasksPass(t *testing.T) {
+	t.Parallel()
+	c := exposing(t, true, servers{"a": contentServer(t, "--name", "a", "--era", "modern"), "b": contentServer(t, "--name", "b", "--era", "modern")}, "resources")
+	const takes = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",` +
+		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+	asking := func(method, params string) string {
+		id := c.id()
+		c.Send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + strings.TrimSuffix(params, "}") + `,` + takes + `}}`))
+		result, failure := c.answer(id)
+		return string(result) + string(failure)
+	}
+	if got := textOf(t, c.call("b", "defer", `{}`)); got != "the client takes no tasks" {
+		t.Error(got)
+	}
+	if got := asking("tasks/get", `{"taskId":"b-1"}`); !strings.Contains(got, "TASK_NOT_FOUND") {
+		t.Errorf("nobody was given it: %s", got)
+	}
+	if got := asking("tools/call", callParams("b", "defer", `{}`)); !strings.Contains(got, `"resultType":"task","taskId":"b-1","status":"working","pollInterval":1.50`) {
+		t.Errorf("the task is %s", got)
+	}
+	for _, method := range []string{"tasks/get", "tasks/cancel"} {
+		if got := asking(method, `{"taskId":"b-1"}`); !strings.Contains(got, `"status":"`+method+`","given":null`) {
+			t.Errorf("%s: %s", method, got)
+		}
+	}
+	if got := asking("tasks/update", `{"taskId":"b-1","inputResponses":{"q":{"x":1.0}}}`); !strings.Contains(got, `"given":{"q":{"x":1.0}}`) {
+		t.Errorf("tasks/update: %s", got)
+	}
+}
+
 // Who subscribed to a resource hears of its changes, whatever the eras, also
 // after its server was started anew, and not any more when it unsubscribed.
 func TestSubscriptions(t *testing.T) {

@@ -258,13 +258,14 @@ func parseCan(raw []byte) messages.ClientCan {
 			Tools   json.RawMessage `json:"tools"`
 			Context json.RawMessage `json:"context"`
 		} `json:"sampling"`
-		Roots *struct{} `json:"roots"`
+		Roots      *struct{}                  `json:"roots"`
+		Extensions map[string]json.RawMessage `json:"extensions"`
 	}
 	if len(raw) == 0 || json.Unmarshal(raw, &caps) != nil {
 		return messages.ClientCan{}
 	}
 	there := func(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
-	can := messages.ClientCan{Roots: caps.Roots != nil}
+	can := messages.ClientCan{Roots: caps.Roots != nil, Tasks: there(caps.Extensions[messages.ExtensionTasks])}
 	if e := caps.Elicitation; e != nil {
 		can.URL = there(e.URL)
 		can.Form = there(e.Form) || !can.URL // an empty object means forms

@@ -135,8 +135,9 @@ func failureCode(e *messages.Error, era messages.Era) int {
 		return codeTooMany
 	case messages.CodeShuttingDown:
 		return codeShuttingDown
+	default:
+		return codeInternal
 	}
-	return codeInternal
 }
 
 // AppendFailure appends the error response that tells a client of a failure of
