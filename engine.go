@@ -74,6 +74,7 @@ type Engine struct {
 	reload sync.Mutex
 
 	secrets atomic.Pointer[scrub.Set]
+	former  []*messages.ServerSpec // that were removed or changed, the latest last; under reload
 
 	leftovers chan struct{} // closed when those of earlier hosts are ended; nil: nobody looks
 	watcher   *config.Watcher
@@ -316,8 +317,10 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 			change.Added = append(change.Added, a.Server)
 		case config.ServerRemoved:
 			change.Removed = append(change.Removed, a.Server.Name)
+			e.former = append(e.former, a.Server)
 		case config.ServerChanged:
 			change.Changed = append(change.Changed, a.New)
+			e.former = append(e.former, a.Old)
 		case config.ServerUpdated:
 			change.Updated = append(change.Updated, a.New)
 		case config.PoolChanged:

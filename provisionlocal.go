@@ -116,7 +116,7 @@ func (p provisioner) localServer(ctx context.Context, spec *messages.ServerSpec,
 	r := &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Confidence: confidence, Server: spec.Name, Reason: why}
 	switch {
 	case spec.Disabled:
-		r.Notes = append(r.Notes, fmt.Sprintf("The server %q is turned off in the configuration (%s); the user can turn it on there.", spec.Name, spec.Source))
+		r.Notes = append(r.Notes, fmt.Sprintf("The server %q is turned off in the configuration (%s); the user can turn it on with: metamcp enable %s", spec.Name, spec.Source, spec.Name))
 		return r
 	case spec.Err != nil:
 		r.Notes = append(r.Notes, fmt.Sprintf("The server %q cannot be started: %s", spec.Name, spec.Err.Message))

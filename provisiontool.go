@@ -70,7 +70,7 @@ func provisionArguments(req mcp.CallToolRequest) (ask ProvisionRequest, failure 
 	}
 	if err != nil {
 		return ask, &Error{
-			Code: messages.CodeValidation, Message: "the arguments do not fit: " + err.Error(), Cause: err,
+			Code: messages.CodeValidation, Message: "the arguments do not fit: " + misfit(err), Cause: err,
 			Hint: `Send {"intent": "what you need"}; optional are "context", a string, and "autoProvision", true or false.`,
 		}
 	}

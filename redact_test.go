@@ -1,13 +1,16 @@
 package metamcp_test
 
 import (
+	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 // TestResultsGoWithoutSecrets: what a tool answers is scrubbed for every caller,
@@ -76,6 +79,50 @@ func TestResultsGoWithoutSecrets(t *testing.T) {
 	}
 	if n := strings.Count(string(log), `"redacted"`); n < 3 {
 		t.Errorf("the failed script's entry does not tell what was taken out: %s", log)
+	}
+}
+
+// TestFormerSecretsStayKnown changes and removes the secrets of a configuration
+// while the host lives: what was one stays one.
+func TestFormerSecretsStayKnown(t *testing.T) {
+	t.Parallel()
+	const first, second, removed = "oldPass-w0rd-55!", "newPass-w0rd-66!", "gonePass-w0rd-77!"
+	dir := t.TempDir()
+	write := func(password string, more bool) {
+		t.Helper()
+		servers := map[string][]string{"demo": nil}
+		if more {
+			servers["more"] = nil
+		}
+		cfg := children(servers, nil)
+		cfg["mcpServers"].(map[string]any)["demo"].(map[string]any)["env"] = map[string]string{childVariable: "1", "MY_PASSWORD": password}
+		if more {
+			cfg["mcpServers"].(map[string]any)["more"].(map[string]any)["env"] = map[string]string{childVariable: "1", "MY_PASSWORD": removed}
+		}
+		if _, err := writeConfig(dir, cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first, true)
+	e, err := metamcp.Open(t.Context(), metamcp.Options{
+		Sources: config.Sources{Files: []string{filepath.Join(dir, "mcp.json")}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close(context.Background()) })
+	write(second, false)
+	if err := e.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	args, _ := json.Marshal(map[string]string{"text": first + " " + second + " " + removed})
+	r, err := e.Execute(t.Context(), "demo", "echo", args, metamcp.ExecuteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mark = "[REDACTED:MY_PASSWORD]"
+	if want := `{"content":[{"type":"text","text":"` + mark + " " + mark + " " + mark + `"}]}`; string(r.Raw) != want {
+		t.Errorf("%s, want %s", r.Raw, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -165,4 +166,58 @@ func (s *synced) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.w.Write(p)
+}
+
+// TestDisabledServerIsNotFound turns a known server off: nothing offers its
+// tools any more, and every way to them says how to turn it on.
+func TestDisabledServerIsNotFound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e := openIn(t, dir, map[string][]string{"one": nil, "two": nil})
+	find := func() (servers []string) {
+		found, err := e.Search(t.Context(), "add two numbers", metamcp.SearchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range found.Matches {
+			if m.Name == "add" {
+				servers = append(servers, m.Server)
+			}
+		}
+		slices.Sort(servers)
+		return servers
+	}
+	if got := find(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Fatalf("add is found at %q before anything is disabled", got)
+	}
+	cfg := children(map[string][]string{"one": nil, "two": nil}, nil)
+	cfg["mcpServers"].(map[string]any)["two"].(map[string]any)["disabled"] = true
+	if _, err := writeConfig(dir, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("add is found at %q; want the enabled server alone", got)
+	}
+	_, byList := e.ListTools(t.Context(), "two", false)
+	_, byDiscover := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "two"})
+	_, byName := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "two", Tool: "add"})
+	_, byCall := e.Execute(t.Context(), "two", "add", json.RawMessage(`{"a":1,"b":2}`), metamcp.ExecuteOptions{})
+	for way, err := range map[string]error{"list": byList, "discover": byDiscover, "discover tool": byName, "call": byCall} {
+		var failure *metamcp.Error
+		if !errors.As(err, &failure) || failure.Code != messages.CodeConfiguration || !strings.Contains(failure.Hint, "metamcp enable two") {
+			t.Errorf("%s: %v; want a CONFIGURATION_ERROR that says how to enable it", way, err)
+		}
+	}
+	if _, err := writeConfig(dir, children(map[string][]string{"one": nil, "two": nil}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("add is found at %q after both are enabled again", got)
+	}
 }

@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/scrub"
@@ -24,13 +25,21 @@ func (e *Engine) scrubFrame(server string, f *messages.Frame) {
 	}
 }
 
+// maxFormer bounds the servers of earlier configurations whose secrets are
+// remembered.
+const maxFormer = 1024
+
+// learnSecrets makes the secrets of a configuration known, and those of earlier
+// ones: calls of a server that was changed or removed still end, and what it
+// said is repeated by logs and results for as long as the host lives.
 func (e *Engine) learnSecrets(cfg *config.Config) {
+	e.former = slices.Clone(e.former[max(0, len(e.former)-maxFormer):])
 	if cfg.Settings.Scrub {
 		stored := make(map[string]string, len(cfg.Secrets()))
 		for name, value := range cfg.Secrets() {
 			stored["secret:"+name] = value
 		}
-		e.secrets.Store(scrub.New(append([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers...)))
+		e.secrets.Store(scrub.New(slices.Concat([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers, e.former)))
 		return
 	}
 	e.secrets.Store(nil)

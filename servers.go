@@ -185,7 +185,10 @@ func describeTool(t *index.Entry) Tool {
 // known returns what the catalog has of a server, asking it where there is
 // nothing.
 func (e *Engine) known(ctx context.Context, server string) (*index.ServerEntry, error) {
-	if _, ok := e.core.Directory().Lookup(server); ok {
+	if entry, ok := e.core.Directory().Lookup(server); ok {
+		if spec := entry.Spec(); spec.Disabled {
+			return nil, supervision.Disabled(spec)
+		}
 		if known := e.core.Catalog().Server(server); known != nil {
 			return known, nil
 		}

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -103,11 +107,29 @@ func discoverArguments(req mcp.CallToolRequest) (ask DiscoverRequest, failure *E
 	}
 	if err != nil {
 		return ask, &Error{
-			Code: messages.CodeValidation, Message: "the arguments do not fit: " + err.Error(), Cause: err,
+			Code: messages.CodeValidation, Message: "the arguments do not fit: " + misfit(err), Cause: err,
 			Hint: "All arguments are optional: query, server, tool and detail are strings, limit is a number.",
 		}
 	}
 	return ask, nil
+}
+
+// misfit says in words of JSON what encoding/json says in those of Go.
+func misfit(err error) string {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		want := map[reflect.Kind]string{
+			reflect.String: "a string", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Struct: "an object",
+		}[kind.Type.Kind()]
+		if want == "" {
+			want = "something else"
+		}
+		return strconv.Quote(kind.Field) + " has to be " + want + ", not of the kind " + kind.Value
+	}
+	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return "there is no argument " + field
+	}
+	return err.Error()
 }
 
 func asError(err error) *Error {

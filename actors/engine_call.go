@@ -43,7 +43,7 @@ func (e *Engine) Call(call *messages.Call) {
 		return
 	}
 	e.later(call, func() func() {
-		tool, err, final := e.check(call, known)
+		tool, err, final := e.check(entry.Spec(), call, known)
 		switch {
 		case err == nil:
 			return func() { e.send(entry, call, tool, known) }
@@ -67,7 +67,10 @@ func (e *Engine) send(entry *supervision.Entry, call *messages.Call, tool *index
 
 // check holds a call against what is known of its server. final says that the
 // verdict stands even though a fresh listing might say otherwise.
-func (e *Engine) check(call *messages.Call, known *index.ServerEntry) (tool *index.Entry, err *messages.Error, final bool) {
+func (e *Engine) check(spec *messages.ServerSpec, call *messages.Call, known *index.ServerEntry) (tool *index.Entry, err *messages.Error, final bool) {
+	if spec.Disabled {
+		return nil, supervision.Disabled(spec), true
+	}
 	tool = known.Tool(call.Tool)
 	fresh := known.Toolset.Live && !e.stale(known.Toolset)
 	if tool == nil {

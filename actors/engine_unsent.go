@@ -143,7 +143,7 @@ func (f *firstContact) Contacted(_ uint64, err *messages.Error) {
 		if known == nil {
 			return func() { e.refuse(call, supervision.NotFound(call.Server, "it was removed while it was being started")) }
 		}
-		tool, err, _ := e.check(call, known)
+		tool, err, _ := e.check(f.entry.Spec(), call, known)
 		if err != nil {
 			return func() { e.refuse(call, err) }
 		}

@@ -209,7 +209,7 @@ func outdated(server string) *messages.Error {
 }
 
 func labels(spec *messages.ServerSpec, review *messages.Review) Labels {
-	return Labels{Tags: spec.Tags, Description: spec.Description, Review: review}
+	return Labels{Tags: spec.Tags, Description: spec.Description, Disabled: spec.Disabled, Review: review}
 }
 
 // sameListing reports whether two listings of a server would be the same on
@@ -239,6 +239,10 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 		}
 		if old != nil && old.Hash != s.Hash {
 			cat = cat.Without(s.Name)
+		} else if known := cat.Server(s.Name); known != nil {
+			if l := labels(s, known.Review()); !l.same(known.labels) {
+				cat = cat.With(known.Toolset, l)
+			}
 		}
 	}
 	for name := range a.specs {

@@ -40,7 +40,15 @@ type Labels struct {
 	// Tags go to each of its tools.
 	Tags        []string
 	Description string
-	Review      *messages.Review // nil: nobody compared
+	// Disabled says that the server is not used: none of its tools may be
+	// found, listed or called.
+	Disabled bool
+	Review   *messages.Review // nil: nobody compared
+}
+
+// same reports whether two labels say the same but for their reviews.
+func (l Labels) same(other Labels) bool {
+	return l.Description == other.Description && l.Disabled == other.Disabled && slices.Equal(l.Tags, other.Tags)
 }
 
 // With returns a catalog in which ts is what its server has, in place of

@@ -70,7 +70,7 @@ func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old *Serv
 		}
 		e := &Entry{Tool: t}
 		e.Enabled, e.Tags = rules.Decide(ts.Server, t.Name, labels.Tags)
-		if e.Review = labels.Review.Of(t.Name); e.Review != nil && e.Review.Held {
+		if e.Review = labels.Review.Of(t.Name); e.Review != nil && e.Review.Held || labels.Disabled {
 			e.Enabled = false
 		}
 		e.passage = &passage{tool: t, about: about, tags: e.Tags}

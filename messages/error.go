@@ -74,4 +74,5 @@ type Evidence struct {
 	HTTPStatus int           // 0 when there was none
 	RetryAfter time.Duration // from a Retry-After header
 	Text       string        // anything else: an error message of the child, last lines of stderr
+	Remote     bool          // the server is behind a URL: there is no process of ours
 }

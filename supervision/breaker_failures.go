@@ -256,7 +256,7 @@ func Disabled(spec *messages.ServerSpec) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodeConfiguration, Server: spec.Name,
 		Message: strconv.Quote(spec.Name) + " is disabled in the configuration (" + spec.Source + ")",
-		Hint:    `Ask the user to remove "disabled": true there if the server is wanted.`,
+		Hint:    "If the user wants the server: metamcp enable " + spec.Name,
 	}
 }
 

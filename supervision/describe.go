@@ -143,6 +143,9 @@ func (f finding) advice() (hint string, retryable bool) {
 		}
 		return fmt.Sprintf("Check that server %q is running and that its address and port in the configuration are right.", f.server), true
 	}
+	if f.ev.Remote {
+		return fmt.Sprintf("Check the url of server %q: it has to be that of the MCP endpoint itself, path included, and \"transport\" (\"http\" or \"sse\") what is spoken there.", f.server), true
+	}
 	return fmt.Sprintf("Run the command of server %q by hand, or look at its log, to see what is wrong.", f.server), true
 }
 

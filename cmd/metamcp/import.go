@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -57,9 +58,14 @@ Values of variables and headers are copied, and never shown.`,
 					return err
 				}
 			}
-			return f.finish(cmd, s, "import", plan.Changes, func(problem string) any {
+			err = f.finish(cmd, s, "import", plan.Changes, func(problem string) any {
 				return importReport{Version: buildVersion(), DryRun: f.dryRun, Plan: plan, Error: problem}
 			})
+			taken := slices.ContainsFunc(plan.Servers, func(t *clients.Taken) bool { return t.Status != clients.TakenSkipped })
+			if err == nil && taken && !remove && !f.raw {
+				fmt.Fprintln(cmd.OutOrStdout(), "The clients still start these servers themselves: metamcp import --remove takes them out of their files.")
+			}
+			return err
 		},
 	}
 	f.register(cmd)

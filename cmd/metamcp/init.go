@@ -80,5 +80,5 @@ func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change) 
 			return
 		}
 	}
-	fmt.Fprintln(out, "metamcp has no servers yet: metamcp import takes them from your clients.")
+	fmt.Fprintln(out, "metamcp has no servers yet: metamcp import --remove moves those of your clients behind it.")
 }

@@ -145,10 +145,10 @@ func listServers(ctx context.Context, cfg *config.Config) listReport {
 			}
 		}
 		switch {
+		case spec.Disabled: // whatever else is wrong with it, nobody starts it
+			s.State = stateDisabled
 		case spec.Err != nil:
 			s.State = stateBroken
-		case spec.Disabled:
-			s.State = stateDisabled
 		case len(s.Hosts) > 0:
 			s.State = s.Hosts[0].State
 		}

@@ -56,7 +56,7 @@ func (n *need) analyze(ix *Index, text string) {
 			n.words++
 		}
 		w := 1.0
-		if weakWords[t.text] {
+		if weakWords()[t.text] {
 			w = weakness
 		}
 		// "key vault" meets keyvault.
@@ -64,7 +64,7 @@ func (n *need) analyze(ix *Index, text string) {
 		if i > 0 && !t.joined && !words[i-1].joined {
 			last := words[i-1]
 			pw := pairWeight
-			if weakWords[t.text] || weakWords[last.text] {
+			if weakWords()[t.text] || weakWords()[last.text] {
 				pw *= weakness
 			}
 			together = n.add(ix.terms.get(joinedHash(l, last.word, t.word)), pw)

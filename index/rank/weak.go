@@ -1,6 +1,9 @@
 package rank
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // weakness is what a weak word of a query counts, where others count 1.
 const weakness = 0.4
@@ -8,7 +11,7 @@ const weakness = 0.4
 // weakWords are common words of requests that say little about which tool is
 // sought, whatever their share in a catalog is: in a small one every word is
 // rare. They count in full in what tools say.
-var weakWords = func() map[string]bool {
+var weakWords = sync.OnceValue(func() map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(`
 		find give tell get show provide look see know make take use using used go try
@@ -20,4 +23,4 @@ var weakWords = func() map[string]bool {
 		m[stem(w)] = true
 	}
 	return m
-}()
+})

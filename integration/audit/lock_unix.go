@@ -23,6 +23,3 @@ func tryLock(f *os.File) error {
 		}
 	}
 }
-
-// openNonblock makes opening a pipe return without a reader.
-const openNonblock = unix.O_NONBLOCK

@@ -17,6 +17,3 @@ func tryLock(f *os.File) error {
 	}
 	return err
 }
-
-// openNonblock is nothing here: there are no pipes in folders.
-const openNonblock = 0

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // maxLine bounds the lines that are read; the log writes none that is nearly
@@ -65,7 +67,7 @@ func openAll(path string) ([]opened, error) {
 		}
 		var all []opened
 		for _, n := range before {
-			f, openErr := openRegular(n.path, os.O_RDONLY)
+			f, openErr := regular.Open(n.path, os.O_RDONLY)
 			if openErr != nil {
 				err = openErr
 				break
@@ -92,23 +94,6 @@ func closeAll(all []opened) {
 	for _, o := range all {
 		_ = o.f.Close() // read only
 	}
-}
-
-// openRegular opens a regular file and nothing else, without waiting: what
-// stands in a folder may have been put there by anybody.
-func openRegular(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|openNonblock, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &os.PathError{Op: "open", Path: path, Err: errors.New("it is no regular file")}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // Records yields the entries of the chain at path, oldest first, and leaves
@@ -256,7 +241,7 @@ func tail(f *os.File, see func(*Record) bool) error {
 
 // firstOf returns the first entry of a file; Seq is 0 where it has none.
 func firstOf(path string) (Record, error) {
-	f, err := openRegular(filepath.Clean(path), os.O_RDONLY)
+	f, err := regular.Open(filepath.Clean(path), os.O_RDONLY)
 	if err != nil {
 		return Record{}, err
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // writer writes the files of one chain. It belongs to the log's goroutine.
@@ -175,7 +177,7 @@ func (w *writer) open() error {
 	if w.f != nil {
 		return nil
 	}
-	f, err := openRegular(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+	f, err := regular.Open(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return fmt.Errorf("open the audit log: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // file is the log file of one server.
@@ -102,7 +104,7 @@ func (w *file) ready(n int64) error {
 		if err := os.MkdirAll(filepath.Dir(w.path), 0o700); err != nil {
 			return err
 		}
-		f, err := openRegular(w.path)
+		f, err := regular.Open(w.path, appending)
 		if err != nil {
 			return err
 		}
@@ -126,7 +128,7 @@ func (w *file) ready(n int64) error {
 			return err
 		}
 	}
-	f, err := openRegular(w.path)
+	f, err := regular.Open(w.path, appending)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
 // ImportOptions say what [Setup.PlanImport] is to do.
@@ -273,9 +274,9 @@ func (k *known) covers(other *server) cover {
 	return result
 }
 
-var envScheme = regexp.MustCompile(`\$\{env:`)
+var envScheme = lazyregexp.New(`\$\{env:`)
 
-func sameRefs(s string) string { return envScheme.ReplaceAllString(s, "${") }
+func sameRefs(s string) string { return envScheme().ReplaceAllString(s, "${") }
 
 // sameCommand reports whether two servers start the same program: a name
 // without a folder may be any that has it.

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
 // Setup is who changes files, and where.
@@ -31,7 +32,7 @@ type InitOptions struct {
 }
 
 // entryName is what every client takes for a name.
-var entryName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var entryName = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // PlanInit says what has to be done so that the clients start metamcp. Where no
 // clients are named and none is installed, there are no changes.
@@ -39,7 +40,7 @@ func (s *Setup) PlanInit(o InitOptions) ([]*Change, error) {
 	if o.Entry == "" {
 		o.Entry = "metamcp"
 	}
-	if !entryName.MatchString(o.Entry) {
+	if !entryName().MatchString(o.Entry) {
 		return nil, fmt.Errorf("%q is no name for an entry: use letters, digits, _ and -, at most 64", o.Entry)
 	}
 	var changes []*Change

@@ -3,11 +3,11 @@ package clients
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/rogpeppe/go-internal/diff"
@@ -31,17 +31,17 @@ const (
 var holders = map[string]bool{"env": true, "environment": true, "headers": true, "http_headers": true}
 
 var (
-	number   = regexp.MustCompile(`^-?[0-9.]{1,5}$`)
-	anyRef   = regexp.MustCompile(`\$?\{[^}]*\}|\$[A-Z_][A-Z0-9_]*`)
-	redacted = regexp.MustCompile(`\[REDACTED(:[^\]]*)?\]`)
+	number   = lazyregexp.New(`^-?[0-9.]{1,5}$`)
+	anyRef   = lazyregexp.New(`\$?\{[^}]*\}|\$[A-Z_][A-Z0-9_]*`)
+	redacted = lazyregexp.New(`\[REDACTED(:[^\]]*)?\]`)
 )
 
 // harmless reports whether a value of a variable or header can be shown: it is
 // short, a path, or only names where the value comes from.
 func harmless(name, value string) bool {
-	rest := strings.TrimSpace(anyRef.ReplaceAllString(value, ""))
+	rest := strings.TrimSpace(anyRef().ReplaceAllString(value, ""))
 	switch {
-	case rest == "", strings.EqualFold(rest, "Bearer"), strings.EqualFold(rest, "Basic"), value == "true", value == "false", number.MatchString(value):
+	case rest == "", strings.EqualFold(rest, "Bearer"), strings.EqualFold(rest, "Basic"), value == "true", value == "false", number().MatchString(value):
 		return true
 	case scrub.Secret(name, value):
 		return false
@@ -70,7 +70,7 @@ func shown(c *Client, path string, before, after []byte) string {
 	}
 	secrets := scrub.New(specs)
 	for i, line := range lines {
-		line = redacted.ReplaceAllString(secrets.Text(strings.TrimSuffix(line, "\r")), hidden)
+		line = redacted().ReplaceAllString(secrets.Text(strings.TrimSuffix(line, "\r")), hidden)
 		line = strings.Map(func(r rune) rune {
 			if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
 				return unicode.ReplacementChar

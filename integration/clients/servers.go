@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/tailscale/hujson"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/spelling"
 	"github.com/metamcp/metamcp/messages"
@@ -39,7 +39,7 @@ type NewServer struct {
 // is. It is narrower than what a configuration may hold, so that every client,
 // shell and script can write it.
 func CheckServerName(name string) error {
-	if !entryName.MatchString(name) {
+	if !entryName().MatchString(name) {
 		return fmt.Errorf("%q is no name for a server: use letters, digits, _ and -, at most 64", name)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (p PlainSecret) String() string {
 
 // filledIn finds what is filled in when the server starts, with the scheme of a
 // header before it.
-var filledIn = regexp.MustCompile(`(?:(?i:bearer|basic|token)\s+)?\$\{[^}]*\}`)
+var filledIn = lazyregexp.New(`(?:(?i:bearer|basic|token)\s+)?\$\{[^}]*\}`)
 
 // PlainSecrets are the values that look like secrets, sorted by place. What a
 // ${NAME} stands for is none.
@@ -109,7 +109,7 @@ func (n *NewServer) PlainSecrets() []PlainSecret {
 		pairs map[string]string
 	}{{"env", n.Env}, {"header", n.Headers}} {
 		for _, m := range stringsOf(p.pairs) {
-			value := filledIn.ReplaceAllString(m.value.(string), "")
+			value := filledIn().ReplaceAllString(m.value.(string), "")
 			secret := scrub.Secret(m.name, value)
 			if p.where == "header" {
 				secret = scrub.New([]*messages.ServerSpec{{Headers: map[string]string{m.name: value}}}).Text(value) != value
@@ -121,7 +121,7 @@ func (n *NewServer) PlainSecrets() []PlainSecret {
 	}
 	words := append([]string{n.Command}, n.Args...)
 	for i := range words {
-		words[i] = filledIn.ReplaceAllString(words[i], "")
+		words[i] = filledIn().ReplaceAllString(words[i], "")
 	}
 	set := scrub.New([]*messages.ServerSpec{{Args: words}})
 	for i, w := range words {
@@ -129,7 +129,7 @@ func (n *NewServer) PlainSecrets() []PlainSecret {
 			found = append(found, PlainSecret{"argument", fmt.Sprint(i)})
 		}
 	}
-	if url := filledIn.ReplaceAllString(n.URL, ""); scrub.New([]*messages.ServerSpec{{URL: url}}).Text(url) != url {
+	if url := filledIn().ReplaceAllString(n.URL, ""); scrub.New([]*messages.ServerSpec{{URL: url}}).Text(url) != url {
 		found = append(found, PlainSecret{Where: "url"})
 	}
 	return found

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
 // filler turns a client's variables into metamcp's: ${NAME}, and $${ for a
@@ -18,11 +20,11 @@ type filler struct {
 }
 
 var (
-	braced    = regexp.MustCompile(`\$\{([^}]*)\}`)
-	gemini    = regexp.MustCompile(`\$(\w+)|\$\{([^}]+)\}`)
-	openCode  = regexp.MustCompile(`\{(env|file):([^}]+)\}`)
-	shouted   = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
-	plainName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+	braced    = lazyregexp.New(`\$\{([^}]*)\}`)
+	gemini    = lazyregexp.New(`\$(\w+)|\$\{([^}]+)\}`)
+	openCode  = lazyregexp.New(`\{(env|file):([^}]+)\}`)
+	shouted   = lazyregexp.New(`^[A-Z_][A-Z0-9_]*$`)
+	plainName = lazyregexp.New(`[^A-Za-z0-9_]+`)
 )
 
 // escape is a text in which nothing is filled in.
@@ -47,19 +49,19 @@ func (f *filler) text(s string) string {
 		}
 		return s
 	case refEditor:
-		return replace(braced, s, escape, func(m []string) string { return f.editor(m[0], m[1]) })
+		return replace(braced(), s, escape, func(m []string) string { return f.editor(m[0], m[1]) })
 	case refGemini:
-		return replace(gemini, s, escape, func(m []string) string {
+		return replace(gemini(), s, escape, func(m []string) string {
 			switch {
 			case m[2] != "":
 				return m[0]
-			case shouted.MatchString(m[1]) || f.sys.Getenv(m[1]) != "":
+			case shouted().MatchString(m[1]) || f.sys.Getenv(m[1]) != "":
 				return "${" + m[1] + "}"
 			}
 			return m[0]
 		})
 	case refOpenCode:
-		return replace(openCode, s, escape, func(m []string) string {
+		return replace(openCode(), s, escape, func(m []string) string {
 			if m[1] == "env" {
 				return "${" + strings.TrimSpace(m[2]) + "}"
 			}
@@ -98,7 +100,7 @@ func (f *filler) editor(all, inner string) string {
 	case name == "env" && scoped:
 		return "${" + rest + "}"
 	case name == "input" && scoped:
-		variable := strings.ToUpper(strings.Trim(plainName.ReplaceAllString(rest, "_"), "_"))
+		variable := strings.ToUpper(strings.Trim(plainName().ReplaceAllString(rest, "_"), "_"))
 		what := ""
 		if d := f.inputs[rest]; d != "" {
 			what = " (" + d + ")"

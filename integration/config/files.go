@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // content is one file as it was read.
@@ -46,12 +48,12 @@ func readNamed(path string) (data []byte, regular bool, err error) {
 
 // readFile refuses what is no regular file, and does not wait for the writer of
 // a pipe that has taken a file's place.
-func readFile(path string) (data []byte, regular bool, err error) {
+func readFile(path string) (data []byte, isRegular bool, err error) {
 	// Opening some devices does something: those are refused unopened.
 	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, true, notRegular(path)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	f, err := regular.OpenNow(path, os.O_RDONLY)
 	if err != nil {
 		return nil, true, err
 	}
@@ -59,11 +61,11 @@ func readFile(path string) (data []byte, regular bool, err error) {
 }
 
 func notRegular(path string) error {
-	return &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+	return &fs.PathError{Op: "read", Path: path, Err: regular.ErrNotRegular}
 }
 
 // readOpen reads and closes f.
-func readOpen(f *os.File, path string, accept func(fs.FileMode) bool) (data []byte, regular bool, err error) {
+func readOpen(f *os.File, path string, accept func(fs.FileMode) bool) (data []byte, isRegular bool, err error) {
 	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	switch {

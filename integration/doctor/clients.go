@@ -152,10 +152,10 @@ func (p *Patient) ourEntry(at clients.Place, s clients.Entry) Result {
 
 // doubled finds servers that a client starts itself though metamcp has them.
 func (p *Patient) doubled(at clients.Place, ours, others []clients.Entry) Result {
-	r := Result{ID: "client.doubled", Status: OK, Found: "no server is clients.Entry beside metamcp that stands behind it"}
+	r := Result{ID: "client.doubled", Status: OK, Found: "no server that stands behind metamcp is listed beside it"}
 	var names []string
 	for _, o := range others {
-		// A list of one project counts where metamcp is clients.Entry too.
+		// A list of one project counts where metamcp is listed too.
 		if !slices.ContainsFunc(ours, func(s clients.Entry) bool { return s.Where == "" || o.Where == "" || s.Where == o.Where }) {
 			continue
 		}
@@ -178,7 +178,7 @@ func (p *Patient) doubled(at clients.Place, ours, others []clients.Entry) Result
 	}
 	r.Status, r.Found = Warn, fmt.Sprintf("%s: listed beside metamcp and behind it: %s", at.Path, strings.Join(names, ", "))
 	r.Why = "They run twice, and the client's model sees all their tools at once, which metamcp is there to avoid."
-	r.Fix = "Remove these entries from that file, or from metamcp's configuration."
+	r.Fix = "Take them out of the client's file with `metamcp import --remove`, which shows what it changes and can be undone; or remove them from metamcp's configuration."
 	return r
 }
 

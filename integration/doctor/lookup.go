@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -90,7 +91,7 @@ func executable(file string, spec *messages.ServerSpec) (string, error) {
 // interpreter returns what a script's first line starts; "": it is no script.
 // For env it is the program that env starts.
 func interpreter(file string) (program string, viaEnv bool) {
-	f, err := openRegular(file)
+	f, err := regular.Open(file, os.O_RDONLY)
 	if err != nil {
 		return "", false
 	}
@@ -113,21 +114,9 @@ func interpreter(file string) (program string, viaEnv bool) {
 	return words[0], false
 }
 
-// openRegular opens a regular file to read; a pipe would wait for its writer.
-func openRegular(file string) (*os.File, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: file, Err: errors.New("it is no regular file")}
-	}
-	return os.Open(file)
-}
-
 // readBounded reads a regular file of at most so many bytes.
 func readBounded(file string, most int64) ([]byte, error) {
-	f, err := openRegular(file)
+	f, err := regular.Open(file, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

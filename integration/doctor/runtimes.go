@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -111,11 +111,11 @@ func (b *beginning) Write(text []byte) (int, error) {
 
 func (b *beginning) String() string { return b.kept.String() }
 
-var versionNumber = regexp.MustCompile(`(\d+)\.\d+`)
+var versionNumber = lazyregexp.New(`(\d+)\.\d+`)
 
 // majorVersion finds the first number of a version.
 func majorVersion(text string) (int, bool) {
-	m := versionNumber.FindStringSubmatch(text)
+	m := versionNumber().FindStringSubmatch(text)
 	if m == nil {
 		return 0, false
 	}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/scrub"
@@ -20,8 +20,8 @@ import (
 const maxValue = 8 << 10
 
 var (
-	reference   = regexp.MustCompile(`\$\{[^{}]*\}`)
-	placeholder = regexp.MustCompile(`\{[a-zA-Z_][a-zA-Z0-9_.-]*\}`)
+	reference   = lazyregexp.New(`\$\{[^{}]*\}`)
+	placeholder = lazyregexp.New(`\{[a-zA-Z_][a-zA-Z0-9_.-]*\}`)
 )
 
 // inputs are what a server is given: words of its command line and variables,
@@ -159,7 +159,7 @@ func (r *inputReader) value(n *Need, in *registry.Input) (value string, ok bool,
 func (r *inputReader) fixed(n *Need, in *registry.Input) (string, bool, error) {
 	var failed error
 	complete := true
-	text := placeholder.ReplaceAllStringFunc(literal(in.Value), func(match string) string {
+	text := placeholder().ReplaceAllStringFunc(literal(in.Value), func(match string) string {
 		name := match[1 : len(match)-1]
 		variable, known := in.Variables[name]
 		if !known {
@@ -221,8 +221,8 @@ func checkValue(n *Need, value string) error {
 	case strings.ContainsFunc(value, unicode.IsControl):
 		return fail(Invalid, "", "the value for %s has control characters", n.Name)
 	}
-	refers := reference.MatchString(value)
-	plain := reference.ReplaceAllString(value, "")
+	refers := reference().MatchString(value)
+	plain := reference().ReplaceAllString(value, "")
 	hint := fmt.Sprintf("Put it into an environment variable and give ${%s}.", variableName(n.Name))
 	switch {
 	case n.Secret && !refers:

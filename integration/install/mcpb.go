@@ -9,13 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 )
@@ -113,8 +113,8 @@ func platform() string {
 const maxOptions = 200
 
 var (
-	optionName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,99}$`)
-	variableText = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	optionName   = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.-]{0,99}$`)
+	variableText = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // parseManifest reads a manifest.json. The error completes a sentence that
@@ -164,12 +164,12 @@ func parseManifest(text []byte) (*manifest, error) {
 		return nil, fmt.Errorf("has more than %d options, arguments or variables", maxOptions)
 	}
 	for name := range m.UserConfig {
-		if !optionName.MatchString(name) {
+		if !optionName().MatchString(name) {
 			return nil, fmt.Errorf("has an option %q, which is no name", shorten(name))
 		}
 	}
 	for name := range c.Env {
-		if !variableText.MatchString(name) {
+		if !variableText().MatchString(name) {
 			return nil, fmt.Errorf("has a variable %q, which is no name", shorten(name))
 		}
 	}
@@ -224,13 +224,13 @@ type filling struct {
 	folder string
 }
 
-var manifestVariable = regexp.MustCompile(`\$\{([^{}]*)\}`)
+var manifestVariable = lazyregexp.New(`\$\{([^{}]*)\}`)
 
 // text returns a string of the manifest in the words of a configuration file.
 func (f *filling) text(s string) string {
 	var b strings.Builder
 	for {
-		at := manifestVariable.FindStringSubmatchIndex(s)
+		at := manifestVariable().FindStringSubmatchIndex(s)
 		if at == nil {
 			b.WriteString(literal(s))
 			return b.String()
@@ -273,7 +273,7 @@ func (f *filling) variable(name string) string {
 func (f *filling) words(args []string) []string {
 	var out []string
 	for _, a := range args {
-		match := manifestVariable.FindStringSubmatch(a)
+		match := manifestVariable().FindStringSubmatch(a)
 		option := ""
 		if len(match) == 2 && match[0] == a {
 			option, _ = strings.CutPrefix(match[1], "user_config.")

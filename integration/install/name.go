@@ -29,7 +29,7 @@ func suggestName(kind registry.Kind, id string) string {
 			id = strings.TrimSuffix(strings.TrimSuffix(u.Path, path.Ext(u.Path)), "/")
 		}
 	case trust.Remote:
-		if u, err := url.Parse(placeholder.ReplaceAllString(id, "x")); err == nil {
+		if u, err := url.Parse(placeholder().ReplaceAllString(id, "x")); err == nil {
 			labels := strings.Split(u.Hostname(), ".")
 			if len(labels) > 1 {
 				labels = labels[:len(labels)-1] // the top-level domain

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 )
@@ -16,7 +16,7 @@ import (
 // imageWay runs an image by Docker, by its digest.
 type imageWay struct{ image string } // name@digest
 
-var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestPattern = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
 // resolveImage asks Docker for the digest of an image.
 func (p *Plan) resolveImage(ctx context.Context, pkg *registry.Package, own bool) error {
@@ -48,7 +48,7 @@ func (p *Plan) resolveImage(ctx context.Context, pkg *registry.Package, own bool
 		digest = strings.TrimSpace(string(out.Stdout))
 	}
 	if digest != "" {
-		if !digestPattern.MatchString(digest) {
+		if !digestPattern().MatchString(digest) {
 			return fail(NotFound, "", "the digest of the image %s is not known: %q", shown, shorten(digest))
 		}
 		shown = name + "@" + digest

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 )
@@ -123,11 +123,11 @@ func normalVersion(v string) string {
 	return strings.ToLower(v)
 }
 
-var separators = regexp.MustCompile(`[-_.]+`)
+var separators = lazyregexp.New(`[-_.]+`)
 
 // pythonName spells a name as PyPI does.
 func pythonName(name string) string {
-	return separators.ReplaceAllString(strings.ToLower(name), "-")
+	return separators().ReplaceAllString(strings.ToLower(name), "-")
 }
 
 // readRequirements finds version and hashes of a package in what uv compiled.

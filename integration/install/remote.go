@@ -34,7 +34,7 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 		e.Type = "sse"
 	}
 	var failed error
-	e.URL = placeholder.ReplaceAllStringFunc(literal(r.URL), func(match string) string {
+	e.URL = placeholder().ReplaceAllStringFunc(literal(r.URL), func(match string) string {
 		name := match[1 : len(match)-1]
 		variable, known := r.Variables[name]
 		if !known {
@@ -68,7 +68,7 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 	}
 	// Whoever describes a server must not send what it is given in the clear, or
 	// to this machine.
-	u, err := url.Parse(reference.ReplaceAllString(e.URL, "x"))
+	u, err := url.Parse(reference().ReplaceAllString(e.URL, "x"))
 	if err == nil {
 		err = publicNetwork().check(u)
 	}

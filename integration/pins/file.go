@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // fileVersion is the version of a file's format. A file of another one is not
@@ -124,7 +126,7 @@ func readFile(path, server string) (*file, error) {
 	case info.Size() > maxFile:
 		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
-	in, err := os.Open(path)
+	in, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

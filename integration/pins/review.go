@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -84,7 +85,7 @@ func ownerOf(path string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", errors.New("it is no regular file")
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}

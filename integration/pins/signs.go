@@ -5,12 +5,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -69,60 +69,55 @@ const (
 	private  = `(?:api keys?|access tokens?|tokens|passwords?|credentials|secrets|environment variables?|conversation history|chat history|(?:full|whole|entire|complete) (?:conversation|chat|context)|system prompt)`
 )
 
-// lazily compiles an expression when it is first needed: all of them would add
-// 15 ms and 5 MB to the start of every command, and few texts need any.
-func lazily(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
+// All expressions together take 15 ms and 5 MB, and few texts need any.
 var signRules = []signRule{
 	{SignOverride, [][]string{{"ignore", "disregard", "forget", "override", "overrule", "bypass", "do not follow", "don't follow", "do not obey", "supersede"}, {"instruction", "prompt", "message", "guidance", "rule", "guideline", "directive", "guardrail", "polic", "constraint", "restriction", "told you"}},
-		lazily(`\b(?:ignore|disregard|forget|override|overrule|bypass|supersedes?|(?:do not|don't|never) (?:follow|obey))\b` + within + `(?:\b` + earlier + `\b` + within + `\b` + orders + `\b|\b` + orders + `\b` + within + `\b(?:before|earlier|previously|above|so far)\b|\btold you\b)`)},
+		lazyregexp.New(`\b(?:ignore|disregard|forget|override|overrule|bypass|supersedes?|(?:do not|don't|never) (?:follow|obey))\b` + within + `(?:\b` + earlier + `\b` + within + `\b` + orders + `\b|\b` + orders + `\b` + within + `\b(?:before|earlier|previously|above|so far)\b|\btold you\b)`)},
 	{SignOverride, [][]string{{"instruction", "prompt", "rules", "guideline", "guidance", "task"}, {"void", "no longer", "obsolete", "invalid", "cancel", "suspended", "superseded", "replaced", "new task"}},
-		lazily(`\b(?:previous|prior|earlier|your|system)\b[^.!?\n]{0,30}\b(?:instructions|prompt|rules|guidelines|guidance|tasks?)\b[^.!?\n]{0,20}\b(?:void|no longer (?:apply|valid|count)|obsolete|invalid|cancell?ed|suspended|superseded|replaced by th)|\byour (?:new|real|only|actual) (?:task|goal|objective|mission) is\b`)},
+		lazyregexp.New(`\b(?:previous|prior|earlier|your|system)\b[^.!?\n]{0,30}\b(?:instructions|prompt|rules|guidelines|guidance|tasks?)\b[^.!?\n]{0,20}\b(?:void|no longer (?:apply|valid|count)|obsolete|invalid|cancell?ed|suspended|superseded|replaced by th)|\byour (?:new|real|only|actual) (?:task|goal|objective|mission) is\b`)},
 	{SignOverride, [][]string{{"ignor", "vergiss", "olvida", "oublie", "dimentica", "esque", "忽略", "无视", "無視", "игнориру", "забудь"}, {"instrucciones", "instructions", "instruções", "istruzioni", "anweisungen", "anleitungen", "指令", "指示", "инструкц"}},
-		lazily(`(?:\bignor(?:a|e|ez|iere|iert|are|ar)\b|\b(?:vergiss|olvida|oublie[zr]?|dimentica|esqueça)\b|игнорируй|забудь)[^.!?\n]{0,40}(?:instrucciones|instructions (?:précédentes|antérieures)|instruções|istruzioni|anweisungen|anleitungen|инструкц)|(?:忽略|无视|無視)[^。\n]{0,12}(?:指令|指示)|(?:指令|指示)を?無視`)},
+		lazyregexp.New(`(?:\bignor(?:a|e|ez|iere|iert|are|ar)\b|\b(?:vergiss|olvida|oublie[zr]?|dimentica|esqueça)\b|игнорируй|забудь)[^.!?\n]{0,40}(?:instrucciones|instructions (?:précédentes|antérieures)|instruções|istruzioni|anweisungen|anleitungen|инструкц)|(?:忽略|无视|無視)[^。\n]{0,12}(?:指令|指示)|(?:指令|指示)を?無視`)},
 	{SignOverride, [][]string{{"rules", "guidelines", "instructions", "policies"}, {"do not apply", "don't apply", "need not be followed"}},
-		lazily(`\b(?:safety|previous|prior|earlier|your|system)\b[^.!?\n]{0,30}\b(?:rules|guidelines|instructions|policies)\b[^.!?\n]{0,40}\b(?:do not|don't|need not) (?:apply|be followed)\b`)},
+		lazyregexp.New(`\b(?:safety|previous|prior|earlier|your|system)\b[^.!?\n]{0,30}\b(?:rules|guidelines|instructions|policies)\b[^.!?\n]{0,40}\b(?:do not|don't|need not) (?:apply|be followed)\b`)},
 	{SignOverride, [][]string{{"<important", "<system", "</system", "[inst]", "<|im_start|", "<|system|", "<<sys>>", "<instructions>"}},
-		lazily(`<important>|</?system>|\[inst\]|<\|im_start\||<\|system\||<<sys>>|<instructions>`)},
+		lazyregexp.New(`<important>|</?system>|\[inst\]|<\|im_start\||<\|system\||<<sys>>|<instructions>`)},
 	{SignOverride, [][]string{{"system:", "new instructions", "you are now", "from now on", "maintenance mode", "developer mode", "act as the admin", "jailbreak"}},
-		lazily(`(?:^|[\n.!?] ?)system: ?(?:you|the assistant|always|never|ignore)\b|\bnew instructions?:|\byou are now (?:in|an?|the)\b|\bfrom now on,? (?:you|always|never|the assistant)\b|\bact as the administrator\b|\bjailbreak(?:en)?\b`)},
+		lazyregexp.New(`(?:^|[\n.!?] ?)system: ?(?:you|the assistant|always|never|ignore)\b|\bnew instructions?:|\byou are now (?:in|an?|the)\b|\bfrom now on,? (?:you|always|never|the assistant)\b|\bact as the administrator\b|\bjailbreak(?:en)?\b`)},
 	{SignOverride, [][]string{{"base64", "rot13", "hex"}, {"follow", "obey", "execute"}, {"instruction", "command", "order"}},
-		lazily(`\bdecode\b` + within + `\b(?:follow|obey|execute|do)\b` + within + `\b(?:instructions?|commands?|orders?|what it says)\b`)},
+		lazyregexp.New(`\bdecode\b` + within + `\b(?:follow|obey|execute|do)\b` + within + `\b(?:instructions?|commands?|orders?|what it says)\b`)},
 	{SignOverride, [][]string{{"execute every", "obey", "follow the text", "follow any instruction"}},
-		lazily(`\b(?:execute every command|(?:you|and|must|always) obey|follow (?:the text|any instructions?))\b`)},
+		lazyregexp.New(`\b(?:execute every command|(?:you|and|must|always) obey|follow (?:the text|any instructions?))\b`)},
 
 	{SignConceal, [][]string{{"not ", "n't ", "never ", "without "}, {"user", "human", "person", "operator", "anyone", "anybody", "customer"}},
-		lazily(`\b(?:do not|don't|never|must not|should not|shall not|without)\b,? (?:\w+,? ){0,2}?(?:(?:tell(?:ing)?|warn(?:ing)?|let(?:ting)?) (?:` + these + `)|(?:mention|mentioning|inform|informing|reveal|revealing|disclose|disclosing|notify|notifying|alert|alerting|show this|explain this)\b` + within + `\b` + readers + `)\b`)},
+		lazyregexp.New(`\b(?:do not|don't|never|must not|should not|shall not|without)\b,? (?:\w+,? ){0,2}?(?:(?:tell(?:ing)?|warn(?:ing)?|let(?:ting)?) (?:` + these + `)|(?:mention|mentioning|inform|informing|reveal|revealing|disclose|disclosing|notify|notifying|alert|alerting|show this|explain this)\b` + within + `\b` + readers + `)\b`)},
 	{SignConceal, [][]string{{"not mention", "never mention", "n't mention", "say nothing", "nothing about it", "stay silent", "keep quiet"}},
-		lazily(`\b(?:do not|don't|never) (?:ever )?mention (?:it|this|that|the change|these)\b|\b(?:say nothing|stay silent|keep quiet) (?:of|about|on)\b`)},
+		lazyregexp.New(`\b(?:do not|don't|never) (?:ever )?mention (?:it|this|that|the change|these)\b|\b(?:say nothing|stay silent|keep quiet) (?:of|about|on)\b`)},
 	{SignConceal, [][]string{{"hide ", "hidden", "secret", "conceal", "not shown to", "confidential"}},
-		lazily(`\b(?:hide|conceal)\b` + within + `\bfrom (?:the |any )?` + readers + `\b|\b(?:kept?|keep|stay|remain)\b[^.!?\n]{0,20}\b(?:secret|hidden|confidential)\b[^.!?\n]{0,10}\bfrom (?:the |any )?` + readers + `\b|\bnot shown to (?:the )?` + readers + `:`)},
+		lazyregexp.New(`\b(?:hide|conceal)\b` + within + `\bfrom (?:the |any )?` + readers + `\b|\b(?:kept?|keep|stay|remain)\b[^.!?\n]{0,20}\b(?:secret|hidden|confidential)\b[^.!?\n]{0,10}\bfrom (?:the |any )?` + readers + `\b|\bnot shown to (?:the )?` + readers + `:`)},
 	{SignConceal, [][]string{{"without the user's", "without the users", "without the user knowing", "without the user noticing", "silently "}},
-		lazily(`\bwithout the users?'?s? (?:knowledge|knowing|noticing|consent)\b|\bsilently (?:send|forward|upload|copy|call|post|read|add|pass)\b`)},
+		lazyregexp.New(`\bwithout the users?'?s? (?:knowledge|knowing|noticing|consent)\b|\bsilently (?:send|forward|upload|copy|call|post|read|add|pass)\b`)},
 	{SignConceal, [][]string{{"confirm", "approval", "permission", "consent"}, {"skip", "not ask", "n't ask", "never ask", "affirmative", "bypass"}},
-		lazily(`\b(?:skip|bypass)\b[^.!?\n]{0,20}\b(?:confirmation|approval|permission)s?\b` + within + `\b(?:do not|don't|never)\b|\b(?:do not|don't|never) ask\b[^.!?\n]{0,20}\b` + readers + `\b[^.!?\n]{0,20}\b(?:approval|permission|confirmation|consent)\b|\baffirmative\b` + within + `\bpermission\b`)},
+		lazyregexp.New(`\b(?:skip|bypass)\b[^.!?\n]{0,20}\b(?:confirmation|approval|permission)s?\b` + within + `\b(?:do not|don't|never)\b|\b(?:do not|don't|never) ask\b[^.!?\n]{0,20}\b` + readers + `\b[^.!?\n]{0,20}\b(?:approval|permission|confirmation|consent)\b|\baffirmative\b` + within + `\bpermission\b`)},
 	{SignConceal, [][]string{{"pretend"}, {"tell the user", "user"}},
-		lazily(`\bpretend (?:that|to)\b` + within + `\b` + readers + `\b`)},
+		lazyregexp.New(`\bpretend (?:that|to)\b` + within + `\b` + readers + `\b`)},
 
 	{SignSecrets, [][]string{{"~/.", ".ssh", "id_rsa", "id_ed25519", ".aws/", ".netrc", ".npmrc", ".git-credentials", ".kube/", "mcp.json", "claude_desktop_config", "/etc/passwd", "/etc/shadow", "_history", ".env", "private key", "seed phrase", "keychain"}, {"read", "open", "cat ", "load", "copy", "collect", "grab", "get ", "upload", "attach", "send", "pass"}, {"before", "prior to", "first", "also", "must", "attach", "upload", "pass ", "hand ", "argument", "parameter", "sidenote", "verify"}},
-		lazily(`\b(?:(?:before|prior to) (?:using|calling|invoking|running|you)|first,?|must|also,?|then|to verify` + within + `)\b[^\n]{0,60}?\b(?:` + takes + `|upload|attach|send)\b` + within + treasure + `|\b(?:attach|upload|send|pass|hand over)\b` + within + treasure + `[^\n]{0,20}\b(?:to|as|in)\b|\b` + takes + `\b` + within + treasure + nearby + `\b` + gives + `\b` + nearby + `\b(?:argument|parameter|field|sidenote|note|header|request|body|query|url|call|context)\b|\b` + takes + `\b` + within + treasure + nearby + `\b` + gives + `\b` + nearby + `\bas ["'“]`)},
+		lazyregexp.New(`\b(?:(?:before|prior to) (?:using|calling|invoking|running|you)|first,?|must|also,?|then|to verify` + within + `)\b[^\n]{0,60}?\b(?:` + takes + `|upload|attach|send)\b` + within + treasure + `|\b(?:attach|upload|send|pass|hand over)\b` + within + treasure + `[^\n]{0,20}\b(?:to|as|in)\b|\b` + takes + `\b` + within + treasure + nearby + `\b` + gives + `\b` + nearby + `\b(?:argument|parameter|field|sidenote|note|header|request|body|query|url|call|context)\b|\b` + takes + `\b` + within + treasure + nearby + `\b` + gives + `\b` + nearby + `\bas ["'“]`)},
 	{SignSecrets, [][]string{{"api key", "token", "password", "credential", "secret", "environment variable", "conversation", "chat", "context", "system prompt"}, {"user's", "your", "full", "whole", "entire", "complete", "every", "all "}, {"send", "pass", "include", "append", "attach", "forward", "upload", "put", "reveal", "reply", "dump"}},
-		lazily(`\b` + gives + `\b` + within + `\b(?:the user'?s|your|every|all(?: of)?(?: the)?|any)\b[^.!?\n]{0,30}\b` + private + `\b` + within + `\b(?:to|as|in|into)\b|\b(?:extract|collect|gather)\b` + within + `\b` + private + `\b` + within + `\b(?:pass|send|include|put|forward|submit)\b|\b` + gives + `\b` + within + `\b(?:full|whole|entire|complete) (?:conversation|chat|context|history)\b` + within + `\b(?:in|as|to|into)\b|\b(?:reveal|repeat|print|output|include|dump|reply)\b` + within + `\b(?:your|the) (?:\w+ )?(?:system|hidden|initial) prompt\b`)},
+		lazyregexp.New(`\b` + gives + `\b` + within + `\b(?:the user'?s|your|every|all(?: of)?(?: the)?|any)\b[^.!?\n]{0,30}\b` + private + `\b` + within + `\b(?:to|as|in|into)\b|\b(?:extract|collect|gather)\b` + within + `\b` + private + `\b` + within + `\b(?:pass|send|include|put|forward|submit)\b|\b` + gives + `\b` + within + `\b(?:full|whole|entire|complete) (?:conversation|chat|context|history)\b` + within + `\b(?:in|as|to|into)\b|\b(?:reveal|repeat|print|output|include|dump|reply)\b` + within + `\b(?:your|the) (?:\w+ )?(?:system|hidden|initial) prompt\b`)},
 
 	{SignRedirect, [][]string{{"bcc", "recipient", "forward", "exfiltrat", "upload", "webhook", "send"}, {"always", "also", "every", "all ", "each", "replace", "silently", "as well"}},
-		lazily(`\b(?:always|also|every|each)\b` + within + `\b(?:bcc|cc)\b|\breplace the recipient\b|\bexfiltrate\b|\b(?:forward|send|upload|post)\b` + within + `\b(?:all|every|each)\b` + within + `\b(?:messages?|e-?mails?|mails?|results?|conversations?|chats?|data|answers?|files?)\b` + within + `(?:\bhttps?://|\w@\w)`)},
+		lazyregexp.New(`\b(?:always|also|every|each)\b` + within + `\b(?:bcc|cc)\b|\breplace the recipient\b|\bexfiltrate\b|\b(?:forward|send|upload|post)\b` + within + `\b(?:all|every|each)\b` + within + `\b(?:messages?|e-?mails?|mails?|results?|conversations?|chats?|data|answers?|files?)\b` + within + `(?:\bhttps?://|\w@\w)`)},
 	{SignRedirect, [][]string{{"other tool", "another tool", "tool is", "tool named"}, {"do not use any other", "all other tools are", "never use any other", "is called,", "is used,"}},
-		lazily(`\b(?:do not|don't|never) use any other tools?\b` + nearby + `\b(?:deprecated|dangerous|unsafe|insecure|broken|malicious)\b|\b(?:when|whenever|if)\b` + within + `\b(?:another|other|the [\w-]+) tool\b` + within + `\bis (?:called|used|invoked),` + within + `\b(?:replace|change|redirect|modify|add|append)\b`)},
+		lazyregexp.New(`\b(?:do not|don't|never) use any other tools?\b` + nearby + `\b(?:deprecated|dangerous|unsafe|insecure|broken|malicious)\b|\b(?:when|whenever|if)\b` + within + `\b(?:another|other|the [\w-]+) tool\b` + within + `\bis (?:called|used|invoked),` + within + `\b(?:replace|change|redirect|modify|add|append)\b`)},
 	{SignRedirect, [][]string{{"curl", "wget"}, {"| sh", "|sh", "| bash", "|bash"}},
-		lazily(`\b(?:run|paste|execute)\b` + nearby + `\b(?:curl|wget)\b[^\n]{0,120}\| ?(?:sudo )?(?:ba)?sh\b`)},
+		lazyregexp.New(`\b(?:run|paste|execute)\b` + nearby + `\b(?:curl|wget)\b[^\n]{0,120}\| ?(?:sudo )?(?:ba)?sh\b`)},
 	{SignRedirect, [][]string{{"whenever the user", "when the user", "if the user", "every time the user"}, {"change", "replace", "swap", "use instead"}, {"iban", "account", "recipient", "address", "wallet", "payee"}},
-		lazily(`\b(?:when|whenever|if|every time) the user\b` + within + `\b(?:change|replace|swap)\b` + within + `\b(?:iban|accounts?|recipients?|address|wallet|payee)\b`)},
+		lazyregexp.New(`\b(?:when|whenever|if|every time) the user\b` + within + `\b(?:change|replace|swap)\b` + within + `\b(?:iban|accounts?|recipients?|address|wallet|payee)\b`)},
 	{SignSecrets, [][]string{{"everything", "all ", "password", "credential", "token", "key", "conversation so far"}, {"the user has said", "the user said", "the user wrote", "the user typed", "conversation so far", "from memory", "from the conversation", "from your context", "from this chat", "from the chat"}},
-		lazily(`\b` + gives + `\b` + nearby + `\bconversation so far\b|\b(?:everything|all)\b[^.!?\n]{0,20}\bthe user (?:has )?(?:said|wrote|written|typed)\b|\b(?:passwords?|credentials?|tokens?|keys?)\b[^.!?\n]{0,20}\bfrom (?:memory|the conversation|your context|this chat|the chat)\b`)},
+		lazyregexp.New(`\b` + gives + `\b` + nearby + `\bconversation so far\b|\b(?:everything|all)\b[^.!?\n]{0,20}\bthe user (?:has )?(?:said|wrote|written|typed)\b|\b(?:passwords?|credentials?|tokens?|keys?)\b[^.!?\n]{0,20}\bfrom (?:memory|the conversation|your context|this chat|the chat)\b`)},
 	{SignSecrets, [][]string{{"not be shown", "notes for the ai", "note to the ai", "for the ai", "note to the model"}},
-		lazily(`\bnotes? (?:for|to) the (?:ai|model|assistant|llm)\b`)},
+		lazyregexp.New(`\bnotes? (?:for|to) the (?:ai|model|assistant|llm)\b`)},
 }
 
 // plainText returns every string of a definition, each on a line of its own, in
@@ -223,7 +218,7 @@ func fold(text string) string {
 	return latin.Replace(b.String())
 }
 
-var spacedOut = lazily(`(?:\b[a-z] ){5,}[a-z]\b(?:  (?:[a-z] )+[a-z]\b)*`)
+var spacedOut = lazyregexp.New(`(?:\b[a-z] ){5,}[a-z]\b(?:  (?:[a-z] )+[a-z]\b)*`)
 
 // unspaced adds the words that are written letter by letter.
 func unspaced(text string) string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
 // Bounds on one entry, in bytes where nothing else is said. The published
@@ -26,23 +28,23 @@ const (
 )
 
 var (
-	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
-	npmPattern     = regexp.MustCompile(`^(@[a-zA-Z0-9~][a-zA-Z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*$`)
-	pypiPattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	ociPattern     = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.:_/@-]*$`)
-	kindPattern    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_!-]*$`)
-	rangePattern   = regexp.MustCompile(`(^|\.)[xX*]($|\.)`)
-	sha256Pattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	headerPattern  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-	urlVariable    = regexp.MustCompile(`\{[a-zA-Z_][a-zA-Z0-9_.-]*\}`)
+	namePattern    = lazyregexp.New(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
+	npmPattern     = lazyregexp.New(`^(@[a-zA-Z0-9~][a-zA-Z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*$`)
+	pypiPattern    = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	ociPattern     = lazyregexp.New(`^[a-zA-Z0-9][a-zA-Z0-9.:_/@-]*$`)
+	kindPattern    = lazyregexp.New(`^[a-z][a-z0-9-]{0,31}$`)
+	versionPattern = lazyregexp.New(`^[0-9A-Za-z][0-9A-Za-z.+_!-]*$`)
+	rangePattern   = lazyregexp.New(`(^|\.)[xX*]($|\.)`)
+	sha256Pattern  = lazyregexp.New(`^[0-9a-f]{64}$`)
+	envPattern     = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	headerPattern  = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	urlVariable    = lazyregexp.New(`\{[a-zA-Z_][a-zA-Z0-9_.-]*\}`)
 )
 
 // check refuses a server that has no usable name, and leaves out packages and
 // remotes that nobody should start.
 func (s *Server) check() error {
-	if len(s.Name) > maxName || !namePattern.MatchString(s.Name) {
+	if len(s.Name) > maxName || !namePattern().MatchString(s.Name) {
 		return fmt.Errorf("%q is no name of a server", cleanText(s.Name, 60))
 	}
 	if err := checkVersion(s.Version); err != nil || s.Version == "" {
@@ -96,7 +98,7 @@ func (s *Server) clean() {
 }
 
 func (p *Package) check() error {
-	if !kindPattern.MatchString(string(p.Kind)) {
+	if !kindPattern().MatchString(string(p.Kind)) {
 		return errors.New("its registryType is none")
 	}
 	if err := checkIdentifier(p.Kind, p.Identifier); err != nil {
@@ -105,7 +107,7 @@ func (p *Package) check() error {
 	if err := checkVersion(p.Version); err != nil {
 		return err
 	}
-	if p.SHA256 = strings.ToLower(p.SHA256); p.SHA256 != "" && !sha256Pattern.MatchString(p.SHA256) {
+	if p.SHA256 = strings.ToLower(p.SHA256); p.SHA256 != "" && !sha256Pattern().MatchString(p.SHA256) {
 		return errors.New("its fileSha256 is none")
 	}
 	if p.Kind == MCPB && p.SHA256 == "" {
@@ -128,7 +130,7 @@ func (p *Package) check() error {
 			return err
 		}
 	}
-	return checkPairs(p.Environment, envPattern, "an environment variable")
+	return checkPairs(p.Environment, envPattern(), "an environment variable")
 }
 
 // checkIdentifier refuses what a package manager could take for something else
@@ -153,11 +155,11 @@ func checkIdentifier(kind Kind, id string) error {
 	ok := true
 	switch kind {
 	case NPM:
-		ok = len(id) <= maxPackageName && npmPattern.MatchString(id)
+		ok = len(id) <= maxPackageName && npmPattern().MatchString(id)
 	case PyPI:
-		ok = len(id) <= maxPackageName && pypiPattern.MatchString(id)
+		ok = len(id) <= maxPackageName && pypiPattern().MatchString(id)
 	case OCI:
-		ok = ociPattern.MatchString(id) && !strings.Contains(id, "//")
+		ok = ociPattern().MatchString(id) && !strings.Contains(id, "//")
 	case MCPB:
 		u, err := url.Parse(id)
 		ok = err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil
@@ -183,7 +185,7 @@ func checkVersion(v string) error {
 	switch {
 	case v == "":
 		return nil
-	case len(v) > maxVersion, !versionPattern.MatchString(v), rangePattern.MatchString(v), strings.EqualFold(v, "latest"):
+	case len(v) > maxVersion, !versionPattern().MatchString(v), rangePattern().MatchString(v), strings.EqualFold(v, "latest"):
 		return fmt.Errorf("%q is no exact version", cleanText(v, 40))
 	}
 	return nil
@@ -202,7 +204,7 @@ func (t *Transport) check() error {
 		return errors.New("its URL is too long")
 	}
 	// A variable may stand for anything, the scheme included.
-	plain := urlVariable.ReplaceAllString(t.URL, "1") // also in the place of a port
+	plain := urlVariable().ReplaceAllString(t.URL, "1") // also in the place of a port
 	if plain != t.URL && strings.HasPrefix(t.URL, "{") {
 		plain = "https://" + plain
 	}
@@ -215,7 +217,7 @@ func (t *Transport) check() error {
 	if err := checkVariables(t.Variables, maxInputLevels); err != nil {
 		return err
 	}
-	return checkPairs(t.Headers, headerPattern, "a header")
+	return checkPairs(t.Headers, headerPattern(), "a header")
 }
 
 func checkArguments(list []Argument) error {

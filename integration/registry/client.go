@@ -298,7 +298,7 @@ func (w *walk) page(ctx context.Context, address string) (*page, time.Duration, 
 // or that of ctx.
 func (c *Client) Version(ctx context.Context, name, version string) (s *Server, note string, err error) {
 	version = cmp.Or(version, "latest")
-	if len(name) > maxName || !namePattern.MatchString(name) {
+	if len(name) > maxName || !namePattern().MatchString(name) {
 		return nil, "", &Error{Reason: Invalid, Message: fmt.Sprintf("%q is no name of a server in a registry", cleanText(name, 60)), Hint: "Such names look like io.github.user/weather."}
 	}
 	if version != "latest" && checkVersion(version) != nil {
@@ -344,7 +344,7 @@ func decodeOne(body []byte, name, version string) (*Server, error) {
 // orders them. The error is an *Error, or that of ctx; there is no cache for
 // this.
 func (c *Client) Versions(ctx context.Context, name string) (*Answer, error) {
-	if len(name) > maxName || !namePattern.MatchString(name) {
+	if len(name) > maxName || !namePattern().MatchString(name) {
 		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%q is no name of a server in a registry", cleanText(name, 60)), Hint: "Such names look like io.github.user/weather."}
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.opts.Total)

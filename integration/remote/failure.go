@@ -44,9 +44,9 @@ func (f *Error) Unwrap() error { return f.Cause }
 
 // Evidence is what a breaker makes a class of.
 func (f *Error) Evidence() messages.Evidence {
-	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said}
+	ev := messages.Evidence{Err: f.Cause, HTTPStatus: f.Status, RetryAfter: f.RetryAfter, Text: f.Said, Remote: true}
 	if f.Cause == nil && f.Status == 0 {
-		ev.Err = f
+		ev.Err, ev.Text = f, "" // which says it
 	}
 	return ev
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -26,15 +26,15 @@ const (
 var (
 	// secretName matches the names of variables, flags and headers that hold
 	// secrets.
-	secretName = regexp.MustCompile(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|pwd|auth|cred|cookie|session|private|dsn|connection_?string|[_-]pat$|bearer|signature)`)
+	secretName = lazyregexp.New(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|pwd|auth|cred|cookie|session|private|dsn|connection_?string|[_-]pat$|bearer|signature)`)
 	// aboutSecret matches names that tell of a secret without holding it, and
 	// placeOfSecret those that hold where it is, or the secret itself.
-	aboutSecret   = regexp.MustCompile(`(?i)[_-](mode|type|host|port|ttl|timeout|method|algorithm)$`)
-	placeOfSecret = regexp.MustCompile(`(?i)[_-](file|path|dir|names?|env|url|uri)$`)
+	aboutSecret   = lazyregexp.New(`(?i)[_-](mode|type|host|port|ttl|timeout|method|algorithm)$`)
+	placeOfSecret = lazyregexp.New(`(?i)[_-](file|path|dir|names?|env|url|uri)$`)
 	// assignment finds password=… and "apiKey": "…" in a longer value.
-	assignment = regexp.MustCompile(`(?i)([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signature))["']?\s*[=:]\s*["']?([^;&\s"',{}]{6,})`)
-	variable   = regexp.MustCompile(`^(?:--?[a-z-]+=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
-	header     = regexp.MustCompile(`^([A-Za-z0-9-]+):\s*(.+)$`)
+	assignment = lazyregexp.New(`(?i)([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signature))["']?\s*[=:]\s*["']?([^;&\s"',{}]{6,})`)
+	variable   = lazyregexp.New(`^(?:--?[a-z-]+=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
+	header     = lazyregexp.New(`^([A-Za-z0-9-]+):\s*(.+)$`)
 )
 
 // publicName are variables that match secretName and hold none.
@@ -45,7 +45,7 @@ var publicName = map[string]bool{
 }
 
 // plainVariable are variables that ${…} often names and that hold no secret.
-var plainVariable = regexp.MustCompile(`(?i)^(path|home|user|username|logname|shell|lang|language|lc_.*|tz|term|tmpdir|tmp|temp|xdg_.*|pwd|hostname|host|display|editor|userprofile|appdata|localappdata)$`)
+var plainVariable = lazyregexp.New(`(?i)^(path|home|user|username|logname|shell|lang|language|lc_.*|tz|term|tmpdir|tmp|temp|xdg_.*|pwd|hostname|host|display|editor|userprofile|appdata|localappdata)$`)
 
 // publicHeader are headers that every request has.
 var publicHeader = map[string]bool{
@@ -116,12 +116,12 @@ func (c collector) add(name, value string, least int, certain bool) {
 
 // certainWords end the names of variables, flags and headers that hold nothing
 // but secrets.
-var certainWords = regexp.MustCompile(`(?i)(key|token|(^|[_.-])tok|secret|passw(or)?d|passphrase|(^|[_.-])pass|pwd|credentials?|cookie|(^|[_.-])pat|(^|[_.-])auth|authorization|(^|[_.-])dsn|connection_?string|bearer|signature)$`)
+var certainWords = lazyregexp.New(`(?i)(key|token|(^|[_.-])tok|secret|passw(or)?d|passphrase|(^|[_.-])pass|pwd|credentials?|cookie|(^|[_.-])pat|(^|[_.-])auth|authorization|(^|[_.-])dsn|connection_?string|bearer|signature)$`)
 
 // isCertain says whether a value under a name goes from results, too: a word
 // that anybody may use does not.
 func isCertain(name, value string) bool {
-	return certainWords.MatchString(name) && isSecretValue([]byte(strings.TrimSpace(value)))
+	return certainWords().MatchString(name) && isSecretValue([]byte(strings.TrimSpace(value)))
 }
 
 // named takes a variable.
@@ -133,8 +133,8 @@ func (c collector) named(name, value string) {
 // byName takes a variable whose name says that it is secret.
 func (c collector) byName(name, value string) {
 	switch {
-	case !secretName.MatchString(name) || publicName[name] || aboutSecret.MatchString(name):
-	case placeOfSecret.MatchString(name) && isPlace(value):
+	case !secretName().MatchString(name) || publicName[name] || aboutSecret().MatchString(name):
+	case placeOfSecret().MatchString(name) && isPlace(value):
 	default:
 		c.add(name, value, minLength, isCertain(name, value))
 	}
@@ -144,7 +144,7 @@ func (c collector) byName(name, value string) {
 func (c collector) filled(name, value string) {
 	c.named(name, value)
 	_, err := strconv.ParseFloat(value, 64)
-	if err != nil && !isPlace(value) && !plainVariable.MatchString(name) {
+	if err != nil && !isPlace(value) && !plainVariable().MatchString(name) {
 		c.add(name, value, minUntold, false)
 	}
 }
@@ -164,14 +164,14 @@ func isPlace(value string) bool {
 func (c collector) arguments(args []string) {
 	for i, arg := range args {
 		c.within("argument", arg)
-		if m := variable.FindStringSubmatch(arg); m != nil {
+		if m := variable().FindStringSubmatch(arg); m != nil {
 			c.named(m[1], m[2])
 		}
 		_, text, isFlag := strings.Cut(arg, "=")
 		if !isFlag {
 			text = arg
 		}
-		if m := header.FindStringSubmatch(text); len(m) > 0 && secretName.MatchString(m[1]) {
+		if m := header().FindStringSubmatch(text); len(m) > 0 && secretName().MatchString(m[1]) {
 			c.header(m[1], m[2])
 		}
 		// Short flags are left alone: what -p means differs.
@@ -221,13 +221,15 @@ func (c collector) within(name, value string) {
 		}
 		rest = rest[i+len(userinfoStart):]
 	}
-	for _, m := range assignment.FindAllStringSubmatch(value, -1) {
-		if !isPlace(m[2]) {
-			name := strings.TrimLeft(m[1], "-")
-			c.add(name, m[2], minLength, isCertain(name, m[2]))
-			if plain, err := url.QueryUnescape(m[2]); err == nil {
-				c.add(name, plain, minLength, isCertain(name, plain))
-			}
+	for _, m := range assignment().FindAllStringSubmatchIndex(value, -1) {
+		name, assigned := strings.TrimLeft(value[m[2]:m[3]], "-"), value[m[4]:m[5]]
+		// ${secret:NAME} only says where the secret is.
+		if isPlace(assigned) || strings.HasSuffix(value[:m[0]], "${") {
+			continue
+		}
+		c.add(name, assigned, minLength, isCertain(name, assigned))
+		if plain, err := url.QueryUnescape(assigned); err == nil {
+			c.add(name, plain, minLength, isCertain(name, plain))
 		}
 	}
 	if isToken(value) {

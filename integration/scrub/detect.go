@@ -2,9 +2,10 @@ package scrub
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
 // scan is the work on one text: for each rule the part of it in which its
@@ -31,6 +32,8 @@ func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32) ([]span, 
 		for _, n := range w.rules {
 			if r.list[n].outline == nil {
 				if found, ok := named(b, start, start+len(w.text)); ok {
+					spans = append(spans, found)
+				} else if found, ok := password(b, w.text, start+len(w.text)); ok {
 					spans = append(spans, found)
 				}
 				continue
@@ -169,6 +172,9 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 		seen[b[i]>>6] |= 1 << (b[i] & 63)
 		i++
 	}
+	if list && isListed(b[i:]) {
+		return 0, false
+	}
 	if i-value < least || r.id == genericRule && digits == 0 && turns < leastTurns {
 		return 0, false
 	}
@@ -185,6 +191,16 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 		return 0, false // here already, since such are in every text
 	}
 	return i, true
+}
+
+// isListed says whether what follows a value, behind its quote, shows that it is
+// one of a list of words and not an argument: "password", "token", "secret".
+func isListed(b []byte) bool {
+	i := 0
+	for i < len(b) && (isMark(b[i]) || b[i] == '`') {
+		i++
+	}
+	return i < len(b) && b[i] == ','
 }
 
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
@@ -294,14 +310,14 @@ func (a *allowlist) has(b, whole, secret []byte, from int) bool {
 }
 
 // dataLine is one further entry of a Secret's data.
-var dataLine = regexp.MustCompile(`^\s*\n[ \t]+[\w.-]+:[ \t]*["']?([A-Za-z0-9+/]{6,}={0,3})["']?`)
+var dataLine = lazyregexp.New(`^\s*\n[ \t]+[\w.-]+:[ \t]*["']?([A-Za-z0-9+/]{6,}={0,3})["']?`)
 
 // furtherData appends what stands below the first value of a Secret of
 // Kubernetes.
 func furtherData(spans []span, b []byte, end int, mark string) []span {
 	const longest = 64 << 10
 	for {
-		m := dataLine.FindSubmatchIndex(b[end:min(len(b), end+longest)])
+		m := dataLine().FindSubmatchIndex(b[end:min(len(b), end+longest)])
 		if m == nil {
 			return spans
 		}

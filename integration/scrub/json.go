@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"sync"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/integration/jsonrpc"
@@ -320,41 +319,11 @@ func rawPlace(inner []byte, at, decoded, want int) (int, int) {
 			decoded++
 			continue
 		}
-		raw, n := escapeLength(inner[at:])
-		at += raw
-		decoded += n
+		n, r := escapeAt(inner[at:])
+		at += max(n, 1)
+		decoded += max(utf8.RuneLen(r), 1)
 	}
 	return at, decoded
-}
-
-// escapeLength returns how long an escape is, and what it stands for in UTF-8.
-func escapeLength(b []byte) (raw, decoded int) {
-	const short, unit = 2, 6 // \n, \u0041
-	if len(b) < unit || b[1] != 'u' {
-		return min(short, len(b)), 1
-	}
-	r := hexRune(b[2:unit])
-	if utf16.IsSurrogate(r) {
-		if len(b) >= 2*unit && b[unit] == '\\' && b[unit+1] == 'u' {
-			if pair := utf16.DecodeRune(r, hexRune(b[unit+2:2*unit])); pair != utf8.RuneError {
-				return 2 * unit, utf8.RuneLen(pair)
-			}
-		}
-		r = utf8.RuneError
-	}
-	return unit, utf8.RuneLen(r)
-}
-
-func hexRune(b []byte) (r rune) {
-	for _, c := range b {
-		switch {
-		case c >= '0' && c <= '9':
-			r = r<<4 | rune(c-'0')
-		default:
-			r = r<<4 | rune(fold(c)-'a'+10)
-		}
-	}
-	return r
 }
 
 // kindOf is what a marker names.

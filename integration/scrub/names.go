@@ -20,11 +20,12 @@ func strongEndings() []string {
 	return []string{"password", "passwd", "passphrase", "secret", "key", "token", "authorization"}
 }
 
-// credentialWords are what the name of a secret has somewhere in it; the first
-// strictWords of them are in the names of nothing else.
-var credentialWords = []string{"key", "token", "secret", "pass", "pwd", "auth", "cred", "api", "access", "private", "login", "sign"}
-
-const strictWords = 7
+// credentialWords are what the name of a secret has somewhere in it; the
+// strictWords are in the names of nothing else.
+var (
+	strictWords     = newWords("key", "token", "secret", "pass", "pwd", "auth", "cred")
+	credentialWords = newWords("key", "token", "secret", "pass", "pwd", "auth", "cred", "api", "access", "private", "login", "sign")
+)
 
 // credentialName says whether a name that stands before a value, and whose
 // keyword begins at start, says that it is about a secret. A service's name
@@ -34,22 +35,33 @@ func credentialName(b []byte, start, value int) bool {
 	for lo > 0 && start-lo < beforeAssignment && (isWord(b[lo-1]) || b[lo-1] == '.' || b[lo-1] == '-') {
 		lo--
 	}
-	for _, w := range credentialWords {
-		if indexFold(b[lo:value], w) >= 0 {
-			return true
+	return credentialWords.in(b[lo:value])
+}
+
+// words are lower-case words by their first letter.
+type words ['z' - 'a' + 1][]string
+
+func newWords(list ...string) *words {
+	w := new(words)
+	for _, word := range list {
+		w[word[0]-'a'] = append(w[word[0]-'a'], word)
+	}
+	return w
+}
+
+// in says whether any of the words stands in b, whatever its case.
+func (w *words) in(b []byte) bool {
+	for i, c := range b {
+		if c = fold(c) - 'a'; int(c) >= len(w) {
+			continue
+		}
+		for _, word := range w[c] {
+			if hasPrefixFold(b[i:], word) {
+				return true
+			}
 		}
 	}
 	return false
-}
-
-// indexFold finds a lower-case word whatever the case of the text.
-func indexFold(b []byte, word string) int {
-	for i := 0; i+len(word) <= len(b); i++ {
-		if fold(b[i]) == word[0] && hasPrefixFold(b[i:], word) {
-			return i
-		}
-	}
-	return -1
 }
 
 // strongName returns which of the strongNames a name ends with; "": none.
@@ -224,6 +236,56 @@ func named(b []byte, start, end int) (span, bool) {
 	return span{from, to, marker(kind)}, true
 }
 
+// password finds what is written behind a word for it in a text of people, a
+// configuration or a log: password: hunter2, DB_PASSWORD=…, password="…". word
+// ends at end. What stands so in a program, such as password = args[1], is none.
+func password(b []byte, word string, end int) (span, bool) {
+	const longest = 256
+	switch word {
+	case "password", "passwd", "passphrase":
+	default:
+		return span{}, false
+	}
+	at := func(i int) byte {
+		if i < len(b) {
+			return b[i]
+		}
+		return 0
+	}
+	i := end
+	blanks := 0
+	for at(i) == ' ' && blanks < 2 {
+		i, blanks = i+1, blanks+1
+	}
+	sign := at(i)
+	if sign != ':' && sign != '=' {
+		return span{}, false
+	}
+	for i++; at(i) == ' '; i++ {
+		blanks++
+	}
+	quote := at(i)
+	quoted := quote == '"' || quote == '\''
+	if quoted {
+		i++
+	}
+	from := i
+	for i < len(b) && i-from < longest && b[i] > ' ' && b[i] < 0x7f && (!quoted && !contains("\"'`,;<>()[]{}\\", b[i]) || quoted && b[i] != quote && b[i] != '\\') {
+		i++
+	}
+	value := b[from:i]
+	switch {
+	case quoted && at(i) != quote:
+		return span{}, false
+	// Without quotes, a value of a program is a name, which something follows.
+	case !quoted && (sign == '=' && blanks > 0 || i < len(b) && b[i] > ' '):
+		return span{}, false
+	case !isSecretValue(value) || onlyLetters(value) || isHash(value) || isPlace(string(value)):
+		return span{}, false
+	}
+	return span{from, i, marker(word)}, true
+}
+
 // isReference says whether a value is something that a tool hands out to be
 // used, such as a hash, an id, a file or the place where a listing goes on, and
 // its name does not say that it is a secret. Where the name says whose secret it
@@ -231,9 +293,9 @@ func named(b []byte, start, end int) (span, bool) {
 func isReference(before, secret []byte, whose bool) bool {
 	name := nameBefore(before)
 	if whose {
-		return isDigestName(name) || (isHash(secret) || isUUID(secret)) && !slices.ContainsFunc(credentialWords[:strictWords], func(w string) bool { return indexFold(name, w) >= 0 })
+		return isDigestName(name) || (isHash(secret) || isUUID(secret)) && !strictWords.in(name)
 	}
-	return strongName(name) == "" && (isDigestName(name) || isHash(secret) || isUUID(secret) || isName(secret) || hasExtension(secret) || isPosition(name))
+	return strongName(name) == "" && (isDigestName(name) || isHash(secret) || isUUID(secret) || isName(secret) || hasExtension(secret) || positions.in(name))
 }
 
 // nameBefore is the name in what stands before a value.
@@ -291,29 +353,38 @@ func isUUID(b []byte) bool {
 // secret has letters and digits mixed in a long piece.
 func isName(b []byte) bool {
 	const longestMixed = 12
-	for piece := range bytes.FieldsFuncSeq(b, func(r rune) bool {
-		return r == '.' || r == '-' || r == '_' || r == '/' || r == '=' || r == '+' || r == ':'
-	}) {
-		letters, digits, changes, turns := 0, 0, 0, 0
-		for i, c := range piece {
+	for len(b) > 0 {
+		letters, digits, changes, turns, n := 0, 0, 0, 0, 0
+		for ; n < len(b) && !isSeparator(b[n]); n++ {
+			c := b[n]
 			digit := c >= '0' && c <= '9'
 			if digit {
 				digits++
 			} else {
 				letters++
 			}
-			if i > 0 && digit != (piece[i-1] >= '0' && piece[i-1] <= '9') {
+			if n > 0 && digit != (b[n-1] >= '0' && b[n-1] <= '9') {
 				changes++
 			}
-			if i > 0 && isCapital(c) && !isCapital(piece[i-1]) {
+			if n > 0 && isCapital(c) && !isCapital(b[n-1]) {
 				turns++
 			}
 		}
-		if letters > 0 && digits > 0 && changes > 2 && len(piece) > longestMixed && !isHash(piece) || turns > 2 && 4*turns > len(piece) {
+		if letters > 0 && digits > 0 && changes > 2 && n > longestMixed && !isHash(b[:n]) || turns > 2 && 4*turns > n {
 			return false
 		}
+		b = b[min(n+1, len(b)):]
 	}
 	return true
+}
+
+// isSeparator says whether c stands between the words of a name.
+func isSeparator(c byte) bool {
+	switch c {
+	case '.', '-', '_', '/', '=', '+', ':':
+		return true
+	}
+	return false
 }
 
 // hasExtension takes names of files.
@@ -336,23 +407,11 @@ func isDigestName(name []byte) bool {
 	if string(name) == "h1" {
 		return true // of go.sum
 	}
-	for _, w := range []string{"sha1", "sha256", "sha384", "sha512", "md5", "checksum", "digest", "integrity", "etag", "hash", "fingerprint", "commit", "revision", "public"} {
-		if indexFold(name, w) >= 0 {
-			return true
-		}
-	}
-	return false
+	return digestWords.in(name)
 }
+
+var digestWords = newWords("sha1", "sha256", "sha384", "sha512", "md5", "checksum", "digest", "integrity", "etag", "hash", "fingerprint", "commit", "revision", "public")
 
 // positions are words of names whose value says where a listing goes on, and
 // which is sent back for the next page.
-var positions = []string{"page", "next", "prev", "continu", "sync", "cursor", "progress", "delta", "resume", "offset", "start", "csrf", "xsrf"}
-
-func isPosition(name []byte) bool {
-	for _, w := range positions {
-		if indexFold(name, w) >= 0 {
-			return true
-		}
-	}
-	return false
-}
+var positions = newWords("page", "next", "prev", "continu", "sync", "cursor", "progress", "delta", "resume", "offset", "start", "csrf", "xsrf")

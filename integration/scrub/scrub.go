@@ -107,6 +107,15 @@ func (s *Set) find(b []byte) []span { return s.appendFound(nil, b, false) }
 
 // appendFound is find; certain leaves out what only may be a secret.
 func (s *Set) appendFound(spans []span, b []byte, certain bool) []span {
+	spans = s.appendWritten(spans, b, certain)
+	if telling(b) {
+		spans = appendEscaped(spans, b, func(spans []span, b []byte) []span { return s.appendWritten(spans, b, certain) })
+	}
+	return spans
+}
+
+// appendWritten is appendFound for what stands in b as it is.
+func (s *Set) appendWritten(spans []span, b []byte, certain bool) []span {
 	if len(b) < keyLength {
 		return spans
 	}

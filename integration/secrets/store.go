@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // FileName is the name of the file in the state folder.
@@ -235,9 +236,15 @@ func (s *Store) read() (*content, error) {
 	if s.dir == "" {
 		return c, nil
 	}
-	f, err := os.Open(s.Path())
-	if errors.Is(err, fs.ErrNotExist) {
+	bad := func(why string) (*content, error) {
+		return nil, fmt.Errorf("the secrets in %s cannot be used: %s", s.Path(), why)
+	}
+	f, err := regular.Open(s.Path(), os.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return c, nil
+	case errors.Is(err, regular.ErrNotRegular):
+		return bad("it is no regular file")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the secrets cannot be read: %w", err)
@@ -247,13 +254,7 @@ func (s *Store) read() (*content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the secrets cannot be read: %w", err)
 	}
-	bad := func(why string) (*content, error) {
-		return nil, fmt.Errorf("the secrets in %s cannot be used: %s", s.Path(), why)
-	}
-	switch {
-	case !info.Mode().IsRegular():
-		return bad("it is no file")
-	case info.Size() > maxFile:
+	if info.Size() > maxFile {
 		return bad(fmt.Sprintf("it has more than %d MiB", maxFile>>20))
 	}
 	if why := readableByOthers(info); why != "" {

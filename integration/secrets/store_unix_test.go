@@ -31,7 +31,7 @@ func TestOpenToOthers(t *testing.T) {
 	if err := os.Mkdir(s.Path(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get("A"); err == nil || !strings.Contains(err.Error(), "no file") {
+	if _, err := s.Get("A"); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 }

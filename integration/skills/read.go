@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 const (
@@ -207,15 +209,11 @@ func isNotFolder(err error) bool {
 }
 
 func readStart(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	f, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	// A pipe may have taken its place.
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, errors.New("it is no regular file"))
-	}
 	return io.ReadAll(io.LimitReader(f, maxMatter))
 }
 

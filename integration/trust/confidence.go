@@ -3,10 +3,10 @@ package trust
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/registry"
 )
 
@@ -127,7 +127,7 @@ func NamedLocally(intent, name string) string {
 		start := at + i
 		before, after := intent[:start], intent[start+len(name):]
 		at = start + 1
-		telling := isMarked(before, after) || looksMade(name) || kindAfter.MatchString(after) || kindBefore.MatchString(before)
+		telling := isMarked(before, after) || looksMade(name) || kindAfter().MatchString(after) || kindBefore().MatchString(before)
 		if telling && startsName(before) && endsName(after) && !isRefused(before) {
 			return "the intent names " + name
 		}
@@ -135,8 +135,8 @@ func NamedLocally(intent, name string) string {
 }
 
 var (
-	kindAfter  = regexp.MustCompile(`^[ ]+(mcp|MCP|server|tool)\b`)
-	kindBefore = regexp.MustCompile(`\b(server|tool)[ ]+(called[ ]+|named[ ]+)?$`)
+	kindAfter  = lazyregexp.New(`^[ ]+(mcp|MCP|server|tool)\b`)
+	kindBefore = lazyregexp.New(`\b(server|tool)[ ]+(called[ ]+|named[ ]+)?$`)
 )
 
 // looksMade says that a name is no word of a sentence.
@@ -150,14 +150,14 @@ func looksMade(name string) bool {
 }
 
 // nameToken is what may be the name of a package or of a registry's server.
-var nameToken = regexp.MustCompile(`@[0-9A-Za-z][\w.~-]*/[\w.~-]*\w|[a-z]{2,6}(\.[0-9A-Za-z-]+)+/[\w.-]*\w|(npm|pypi|oci):[\w.~/@-]*\w|\w[\w.]*[-_][\w.-]*\w`)
+var nameToken = lazyregexp.New(`@[0-9A-Za-z][\w.~-]*/[\w.~-]*\w|[a-z]{2,6}(\.[0-9A-Za-z-]+)+/[\w.-]*\w|(npm|pypi|oci):[\w.~/@-]*\w|\w[\w.]*[-_][\w.-]*\w`)
 
 // NamedPackages are the names of packages and registry servers that an intent
 // names exactly, whether there are such or not, without versions, at most ten.
 func NamedPackages(intent string) []string {
 	const enough = 10
 	var names []string
-	for _, token := range nameToken.FindAllString(cut(intent), -1) {
+	for _, token := range nameToken().FindAllString(cut(intent), -1) {
 		kind, name := registry.NPM, token
 		for _, k := range []registry.Kind{registry.NPM, registry.PyPI, registry.OCI} {
 			if rest, ok := strings.CutPrefix(token, kindPrefix(k)); ok {
@@ -179,11 +179,11 @@ func NamedPackages(intent string) []string {
 
 // nameEnd is what may stand behind a name: nothing, a version, or what ends a
 // word in a sentence.
-var nameEnd = regexp.MustCompile("^(@[0-9A-Za-z][0-9A-Za-z.+-]*)?[.,;:!?]*($|[\\s\"'`)\\]}>])")
+var nameEnd = lazyregexp.New("^(@[0-9A-Za-z][0-9A-Za-z.+-]*)?[.,;:!?]*($|[\\s\"'`)\\]}>])")
 
 func endsName(after string) bool {
 	const look = 300
-	return nameEnd.MatchString(after[:min(len(after), look)]) && !strings.HasPrefix(after, "@npm:")
+	return nameEnd().MatchString(after[:min(len(after), look)]) && !strings.HasPrefix(after, "@npm:")
 }
 
 func startsName(before string) bool {
@@ -215,7 +215,7 @@ var refusals = map[string]bool{
 	"ignore": true, "skip": true, "stop": true, "cannot": true, "can't": true, "won't": true, "shouldn't": true, "mustn't": true, "neither": true,
 }
 
-var wordPattern = regexp.MustCompile(`[\pL\pN'’]+`)
+var wordPattern = lazyregexp.New(`[\pL\pN'’]+`)
 
 // isRefused says whether one of the four words before a name, in the same
 // sentence, turns it into one that is not wanted.
@@ -225,7 +225,7 @@ func isRefused(before string) bool {
 	if i := strings.LastIndexAny(before, ".;!?\n"); i >= 0 && i+1 < len(before) {
 		before = before[i+1:]
 	}
-	words := wordPattern.FindAllString(strings.ToLower(strings.ReplaceAll(before, "’", "'")), -1)
+	words := wordPattern().FindAllString(strings.ToLower(strings.ReplaceAll(before, "’", "'")), -1)
 	for _, w := range words[max(0, len(words)-near):] {
 		if refusals[w] {
 			return true
@@ -249,7 +249,7 @@ func wordSet(text string) map[string]bool {
 // contentWords are the words that say something, in a simple singular.
 func contentWords(text string) map[string]bool {
 	set := map[string]bool{}
-	for _, w := range wordPattern.FindAllString(strings.ToLower(text), -1) {
+	for _, w := range wordPattern().FindAllString(strings.ToLower(text), -1) {
 		if stopWords[w] || len(w) < 2 {
 			continue
 		}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/registry"
 )
 
@@ -34,14 +34,14 @@ type Entry struct {
 const maxEntry = 2048 // bytes
 
 var (
-	scopedName  = regexp.MustCompile(`^@[a-z0-9~][a-z0-9._~-]*/[a-z0-9~][a-z0-9._~-]*$`)
-	scopeName   = regexp.MustCompile(`^@[a-z0-9~][a-z0-9._~-]*$`)
-	plainName   = regexp.MustCompile(`^[a-z0-9~][a-z0-9._~-]*$`)
-	pythonName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	serverName  = regexp.MustCompile(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)*/[a-zA-Z0-9._-]+$`)
-	dottedName  = regexp.MustCompile(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+/[a-zA-Z0-9._-]+$`)
-	serverSpace = regexp.MustCompile(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+$`)
-	imageName   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*$`)
+	scopedName  = lazyregexp.New(`^@[a-z0-9~][a-z0-9._~-]*/[a-z0-9~][a-z0-9._~-]*$`)
+	scopeName   = lazyregexp.New(`^@[a-z0-9~][a-z0-9._~-]*$`)
+	plainName   = lazyregexp.New(`^[a-z0-9~][a-z0-9._~-]*$`)
+	pythonName  = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	serverName  = lazyregexp.New(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)*/[a-zA-Z0-9._-]+$`)
+	dottedName  = lazyregexp.New(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+/[a-zA-Z0-9._-]+$`)
+	serverSpace = lazyregexp.New(`^[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+$`)
+	imageName   = lazyregexp.New(`^[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*$`)
 )
 
 // ParseEntry reads an entry: a name, or a namespace with /* behind it, perhaps
@@ -77,7 +77,7 @@ func ParseEntry(text string) (Entry, error) {
 			return fail("write remote: before the address of a server, mcpb: before that of a bundle")
 		case strings.HasPrefix(e.Name, "@"), !strings.Contains(e.Name, "/") && !e.All:
 			e.Kind = registry.NPM
-		case dottedName.MatchString(e.Name), e.All && serverSpace.MatchString(e.Name):
+		case dottedName().MatchString(e.Name), e.All && serverSpace().MatchString(e.Name):
 			e.Kind = ServerName
 		default:
 			return fail("say what it is: npm:, pypi:, oci:, mcpb:, server: or remote: before it")
@@ -103,22 +103,22 @@ func isKind(k registry.Kind) bool {
 func (e *Entry) check() string {
 	switch e.Kind {
 	case registry.NPM:
-		if e.All && !scopeName.MatchString(e.Name) {
+		if e.All && !scopeName().MatchString(e.Name) {
 			return "only a scope of npm can be meant as a whole, as in @scope/*"
 		}
-		if !e.All && !scopedName.MatchString(e.Name) && !plainName.MatchString(e.Name) {
+		if !e.All && !scopedName().MatchString(e.Name) && !plainName().MatchString(e.Name) {
 			return "it is no name of an npm package (those are in lower case)"
 		}
 	case registry.PyPI:
 		if e.All {
 			return "PyPI has no namespaces; name the package"
 		}
-		if !pythonName.MatchString(e.Name) {
+		if !pythonName().MatchString(e.Name) {
 			return "it is no name of a PyPI package"
 		}
 		e.Name = pythonNormal(e.Name)
 	case registry.OCI:
-		if !imageName.MatchString(e.Name) {
+		if !imageName().MatchString(e.Name) {
 			return "it is no name of an image (without a tag)"
 		}
 		// The first part is a host where it has a dot or a port; all images of a
@@ -137,10 +137,10 @@ func (e *Entry) check() string {
 		}
 		e.Name = name
 	case ServerName:
-		if e.All && !serverSpace.MatchString(e.Name) {
+		if e.All && !serverSpace().MatchString(e.Name) {
 			return "a namespace of a registry looks like io.github.user"
 		}
-		if !e.All && !serverName.MatchString(e.Name) {
+		if !e.All && !serverName().MatchString(e.Name) {
 			return "a name in a registry looks like io.github.user/weather"
 		}
 	default:
@@ -179,17 +179,17 @@ func (e *Entry) matches(kind registry.Kind, name string) bool {
 func normal(kind registry.Kind, name string) (text string, ok bool) {
 	switch kind {
 	case registry.NPM:
-		return name, scopedName.MatchString(name) || plainName.MatchString(name)
+		return name, scopedName().MatchString(name) || plainName().MatchString(name)
 	case registry.PyPI:
-		return pythonNormal(name), pythonName.MatchString(name)
+		return pythonNormal(name), pythonName().MatchString(name)
 	case registry.OCI:
 		name = imageBase(name)
-		return name, imageName.MatchString(name)
+		return name, imageName().MatchString(name)
 	case registry.MCPB, Remote:
 		text, _, err := address(name)
 		return text, err == nil
 	case ServerName:
-		return name, serverName.MatchString(name)
+		return name, serverName().MatchString(name)
 	default:
 		return name, false
 	}
@@ -204,11 +204,11 @@ func imageBase(name string) string {
 	return name
 }
 
-var separatorRun = regexp.MustCompile(`[-_.]+`)
+var separatorRun = lazyregexp.New(`[-_.]+`)
 
 // pythonNormal is the form of PEP 503.
 func pythonNormal(name string) string {
-	return strings.ToLower(separatorRun.ReplaceAllString(name, "-"))
+	return strings.ToLower(separatorRun().ReplaceAllString(name, "-"))
 }
 
 // address makes the one form of an https URL in which it is compared, without

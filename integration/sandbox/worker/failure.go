@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"modernc.org/quickjs"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/sandbox"
 )
 
@@ -74,8 +74,8 @@ func (e *engine) thrown(text string, kind sandbox.FailureKind) *sandbox.Failure 
 }
 
 var (
-	notDefined = regexp.MustCompile(`^'?([\w$]+)'? is not defined$`)
-	noModule   = regexp.MustCompile(`^module load failed: `)
+	notDefined = lazyregexp.New(`^'?([\w$]+)'? is not defined$`)
+	noModule   = lazyregexp.New(`^module load failed: `)
 )
 
 // elsewhere are names that scripts of other places use, and what there is
@@ -103,12 +103,12 @@ func explain(f *sandbox.Failure, d *described) {
 	case codeUnsupported:
 		f.Kind, f.Message = sandbox.FailUnsupported, d.Message
 	}
-	if m := notDefined.FindStringSubmatch(d.Message); m != nil && d.Name == "ReferenceError" {
+	if m := notDefined().FindStringSubmatch(d.Message); m != nil && d.Name == "ReferenceError" {
 		if hint, ok := elsewhere[m[1]]; ok {
 			f.Kind, f.Message, f.Hint = sandbox.FailUnsupported, m[1]+" is not available in this sandbox", hint
 		}
 	}
-	if noModule.MatchString(d.Message) {
+	if noModule().MatchString(d.Message) {
 		f.Kind, f.Message = sandbox.FailUnsupported, strings.TrimPrefix(d.Message, "module load failed: ")
 		f.Hint = "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
 	}

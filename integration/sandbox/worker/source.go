@@ -3,7 +3,6 @@ package worker
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-sourcemap/sourcemap"
 	"modernc.org/quickjs"
 
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/sandbox"
 )
 
@@ -98,13 +98,13 @@ func (s *source) end() position {
 	return position{1, 1}
 }
 
-var loopWord = regexp.MustCompile(`^(?:[^"'` + "`" + `/]*\W)?(for|while|do)\b`)
+var loopWord = lazyregexp.New(`^(?:[^"'` + "`" + `/]*\W)?(for|while|do)\b`)
 
 // firstLoop is where the first loop of the text begins, as far as that can be
 // seen without understanding it; line 0: there is none.
 func (s *source) firstLoop() position {
 	for n, line := range s.lines {
-		if m := loopWord.FindStringSubmatchIndex(line); m != nil {
+		if m := loopWord().FindStringSubmatchIndex(line); m != nil {
 			return position{n + 1, utf8.RuneCountInString(line[:m[2]]) + 1}
 		}
 	}
@@ -138,7 +138,7 @@ func (s *source) excerpt(p position) string {
 	return head + cut + string(text[from:to]) + more + "\n" + strings.Repeat(" ", len(head)-2) + "| " + blank + "^"
 }
 
-var framePattern = regexp.MustCompile(`(?m)^\s*at (?:(.*?) \()?<(?:eval|input)>:(\d+)(?::(\d+))?\)?$`)
+var framePattern = lazyregexp.New(`(?m)^\s*at (?:(.*?) \()?<(?:eval|input)>:(\d+)(?::(\d+))?\)?$`)
 
 const maxFrames = 20
 
@@ -146,7 +146,7 @@ const maxFrames = 20
 func (s *source) frames(stack string) (first position, text string) {
 	var b strings.Builder
 	n := 0
-	for _, m := range framePattern.FindAllStringSubmatch(stack, -1) {
+	for _, m := range framePattern().FindAllStringSubmatch(stack, -1) {
 		line, _ := strconv.Atoi(m[2])
 		column, _ := strconv.Atoi(m[3])
 		p := s.author(line, max(column, 1))
@@ -283,10 +283,10 @@ func (s *source) engineFailure(err error) *sandbox.Failure {
 }
 
 var (
-	moduleWord = regexp.MustCompile(`^\s*(import|export)\b\s*[^\s(.=]`)
-	rightAfter = regexp.MustCompile(`^(import|export)\b`)
-	typeImport = regexp.MustCompile(`\bimport\s+type\b`)
-	namespace  = regexp.MustCompile(`^\s*(?:declare\s+)?(namespace|module|global)\s+[\w$"'{.]`)
+	moduleWord = lazyregexp.New(`^\s*(import|export)\b\s*[^\s(.=]`)
+	rightAfter = lazyregexp.New(`^(import|export)\b`)
+	typeImport = lazyregexp.New(`\bimport\s+type\b`)
+	namespace  = lazyregexp.New(`^\s*(?:declare\s+)?(namespace|module|global)\s+[\w$"'{.]`)
 )
 
 func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
@@ -301,16 +301,16 @@ func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 	}
 	line := s.lines[p.line-1]
 	at := min(max(p.column-1, 0), len(line))
-	if m := namespace.FindStringSubmatch(line); m != nil {
+	if m := namespace().FindStringSubmatch(line); m != nil {
 		f.Kind = sandbox.FailUnsupported
 		f.Message = fmt.Sprintf("line %d declares a %s, and a script is the body of a function, where there is none", p.line, m[1])
 		f.Hint = "write an object, or functions and constants as they are"
 		return f
 	}
 	word := ""
-	if m := moduleWord.FindStringSubmatch(line); len(m) > 1 {
+	if m := moduleWord().FindStringSubmatch(line); len(m) > 1 {
 		word = m[1]
-	} else if m := rightAfter.FindStringSubmatch(line[at:]); len(m) > 1 {
+	} else if m := rightAfter().FindStringSubmatch(line[at:]); len(m) > 1 {
 		word = m[1]
 	}
 	switch word {
@@ -318,7 +318,7 @@ func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 		f.Kind = sandbox.FailUnsupported
 		f.Message = fmt.Sprintf("line %d imports a module, and there are no modules in this sandbox", p.line)
 		f.Hint = "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
-		if typeImport.MatchString(line) {
+		if typeImport().MatchString(line) {
 			f.Message = fmt.Sprintf("line %d imports types, and there are no modules in this sandbox", p.line)
 			f.Hint = "leave the import out: types are taken off and not checked; declare those that you want in the script itself"
 		}

@@ -1,4 +1,0 @@
-package config
-
-// openNonblock is nothing here: there are no pipes in folders.
-const openNonblock = 0

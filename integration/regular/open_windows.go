@@ -1,0 +1,4 @@
+package regular
+
+// nonblock is nothing here: there are no pipes in folders.
+const nonblock = 0
