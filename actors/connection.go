@@ -56,6 +56,7 @@ type connection struct {
 	listing  *listing
 	relist   relisting
 	gate     gate
+	shares   shares
 	asks     asks
 	asker    *atomic.Bool         // this server asks clients; shared by all that is started of it
 	turning  bool                 // those that wait for their turn are being served

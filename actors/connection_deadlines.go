@@ -39,7 +39,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 			continue
 		}
 		timedOut = true
-		delete(c.inflight, id)
+		c.leave(id)
 		c.handled++
 		c.answer(p.call, &messages.Answer{Err: c.timeoutError(p)})
 		c.sendInternal(ctx, cancelledLine(p.wireID(), "timed out"))

@@ -70,7 +70,7 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 	if !ok || p.round != id>>roundShift || p.away {
 		return false
 	}
-	delete(c.inflight, p.call.ID)
+	c.leave(p.call.ID)
 	c.over(ctx, p, "the call was answered")
 	c.handled++
 	c.answered++ // badly, but the child is there

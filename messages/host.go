@@ -88,7 +88,8 @@ type Instance struct {
 	PID      int       `json:"pid,omitempty"` // 0: no process yet, or a remote one
 	State    string    `json:"state"`
 	InFlight int       `json:"inFlight"`
-	Since    time.Time `json:"since"` // when it was spawned
+	Session  uint64    `json:"session,omitempty"` // of the client that it is for; 0: all
+	Since    time.Time `json:"since"`             // when it was spawned
 }
 
 // ActorStatus is one living actor.

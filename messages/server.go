@@ -42,6 +42,18 @@ const (
 	RetryNever  RetryPolicy = "never"
 )
 
+// Scope says whom an instance of a server serves.
+type Scope string
+
+// The scopes of a server.
+const (
+	// ScopeShared has every instance serve all clients.
+	ScopeShared Scope = ""
+	// ScopeSession has an instance for each client session; MaxInstances then
+	// counts for each of them.
+	ScopeSession Scope = "session"
+)
+
 // ServerSpec is one configured child server, with every variable resolved and
 // every default filled in. It is never changed after it was made.
 type ServerSpec struct {
@@ -68,7 +80,9 @@ type ServerSpec struct {
 	Lifecycle    LifecycleMode
 	IdleTimeout  time.Duration // 0: the pool's (for keep-alive: never)
 	MaxInstances int           // at least 1
+	MaxInFlight  int           // calls that one instance is given at once; 0: the default
 	Retry        RetryPolicy
+	Scope        Scope
 
 	Description string
 	Tags        []string

@@ -32,6 +32,8 @@ type BreakerDeps struct {
 	Era func(spec *messages.ServerSpec) messages.Era
 	// Random feeds the jitter: a number in [0,1).
 	Random func() float64
+	// Open says whether a client's session is open still.
+	Open func(session uint64) bool
 	// Scrub returns an error without the secrets of the configuration.
 	Scrub func(err *messages.Error) *messages.Error
 }
@@ -82,6 +84,7 @@ const (
 
 type instance struct {
 	n          uint64
+	owner      uint64 // the session that it is for; 0: all
 	pid        *kernel.PID
 	phase      phase
 	ticket     uint64
@@ -180,6 +183,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.leave(ctx, shuttingDown(b.spec.Name), m.Deadline)
 	case *leaveDue:
 		b.onLeaveDue(ctx)
+	case *messages.SessionOver:
+		b.onSessionOver(ctx, m.Session)
 	case *breakerSettings:
 		b.policy.Reconfigure(m.threshold, m.cooldown)
 	case *ephemeralDue:

@@ -21,6 +21,8 @@ type PoolSettings struct {
 	Pool             PoolConfig
 	FailureThreshold int
 	Cooldown         time.Duration
+	// SessionCalls bounds the calls of one client that are in flight; 0: nothing does.
+	SessionCalls int
 }
 
 // What the host says to the pool.

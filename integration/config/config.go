@@ -132,6 +132,8 @@ type PoolSettings struct {
 	MaxWaiters       int // 0: nobody may wait
 	FailureThreshold int
 	Cooldown         time.Duration
+	MaxStarts        int // 0: by the number of cores
+	SessionCalls     int
 }
 
 // SearchSettings shape mcp_discover's ranking and answers.
