@@ -182,6 +182,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.startTelemetry(&st)
+	e.watchMemory(&st)
 	if e.opts.Watch {
 		if keeper.store != nil {
 			e.pins = keeper.store.Watch(e.pinsChanged)
@@ -247,6 +248,7 @@ func poolSettings(p config.PoolSettings) supervision.PoolSettings {
 			IdleTimeout: p.IdleTimeout, AcquireTimeout: p.AcquireTimeout, MaxWaiters: p.MaxWaiters,
 		},
 		FailureThreshold: p.FailureThreshold, Cooldown: p.Cooldown, SessionCalls: p.SessionCalls,
+		Flaps: p.FlapRestarts, FlapWindow: p.FlapWindow,
 	}
 }
 

@@ -75,6 +75,9 @@ type connection struct {
 	gen   uint64 // of the deadline timer
 	ping  *kernel.Timer
 
+	health    *kernel.Timer
+	healthGen uint64
+
 	ctx     *kernel.Context // valid while a message is handled
 	cause   uint64          // request for which the child is being started, for the trace
 	broke   string          // what the last message panicked with, until it is dealt with
@@ -191,8 +194,10 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		}
 	case *pingDue:
 		if c.run != nil && m.run == c.run.n && c.ping != nil {
-			c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server stopped answering: a request timed out and a ping after it found no answer within " + pingTimeout.String()})
+			c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server stopped answering: a ping, as after a request that timed out, found no answer within " + pingTimeout.String()})
 		}
+	case *healthDue:
+		c.onHealthDue(ctx, m)
 	case *startupDue:
 		c.onStartupDue(ctx, m)
 	case *probeDue:
@@ -282,6 +287,7 @@ func (c *connection) idleIfDone(ctx *kernel.Context) {
 		return
 	}
 	if c.to(ctx, supervision.EventLastRequestDone) {
+		c.watchHealth(ctx)
 		c.tellIdle(ctx)
 	}
 }
@@ -309,6 +315,7 @@ func (c *connection) onStopping(ctx *kernel.Context) {
 	c.letGo()
 	c.timer.Stop()
 	c.ping.Stop()
+	c.health.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {
 			c.sys.Go(func(contextT) { killTree(link) }, func(reason any) {

@@ -161,6 +161,8 @@ func (c *connection) endRun(ctx *kernel.Context) {
 	c.wake = time.Time{}
 	c.ping.Stop()
 	c.ping = nil
+	c.health.Stop()
+	c.healthGen++
 	clear(c.internal)
 	if c.listing != nil {
 		c.listing.due.Stop()

@@ -15,6 +15,9 @@ type HostStatus struct {
 	Pool     PoolStatus    `json:"pool"`
 	Servers  []HostServer  `json:"servers"` // by name
 	Sessions int           `json:"sessions"`
+	// Descriptors that this process has open, and may have; 0: nothing is known.
+	Descriptors     int `json:"descriptors,omitempty"`
+	DescriptorLimit int `json:"descriptorLimit,omitempty"`
 	Calls    CallCounts    `json:"calls"`
 	Sandbox  SandboxStatus `json:"sandbox"`
 	// Provision is the provisioner's; zero where nobody asked for a server.

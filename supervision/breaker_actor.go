@@ -112,13 +112,15 @@ type (
 	statusStale  struct{}
 )
 
-func newBreakerActor(deps *BreakerDeps, entry *Entry, threshold int, cooldown time.Duration, tickets *atomic.Uint64) *breakerActor {
-	return &breakerActor{
+func newBreakerActor(deps *BreakerDeps, entry *Entry, settings *PoolSettings, tickets *atomic.Uint64) *breakerActor {
+	b := &breakerActor{
 		deps: deps, entry: entry, spec: entry.Spec(), tickets: tickets,
-		policy:    NewBreaker(threshold, cooldown, deps.Random),
+		policy:    NewBreaker(settings.FailureThreshold, settings.Cooldown, deps.Random),
 		instances: make(map[uint64]*instance),
 		since:     time.Now(),
 	}
+	b.policy.Quarantine(settings.Flaps, settings.FlapWindow)
+	return b
 }
 
 // StateName implements kernel.Stater. Only what an open breaker is depends on
@@ -186,7 +188,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 	case *messages.SessionOver:
 		b.onSessionOver(ctx, m.Session)
 	case *breakerSettings:
-		b.policy.Reconfigure(m.threshold, m.cooldown)
+		b.policy.Reconfigure(m.FailureThreshold, m.Cooldown)
+		b.policy.Quarantine(m.Flaps, m.FlapWindow)
 	case *ephemeralDue:
 		b.onEphemeralDue(ctx, m)
 	case *heldDue:

@@ -222,6 +222,9 @@ func (b *breakerActor) publish() {
 			}
 		}
 	}
+	if b.policy.Quarantined(now) {
+		s.LastError = b.policy.Refusal(now, b.spec.Name)
+	}
 	if until, ok := b.policy.OpenUntil(now); ok {
 		s.RetryAt = until
 	} else if d := b.policy.StartDelay(now); d > 0 && !s.Connected {

@@ -149,6 +149,17 @@ func (p *Pool) MakeRoom(now time.Time) (id uint64, acts []Action) {
 	return id, p.settle(now, acts)
 }
 
+// Squeeze evicts a quarter of the idle connections, at least one, those first that
+// were not used for longest: memory is short.
+func (p *Pool) Squeeze(now time.Time) []Action {
+	const part = 4
+	var acts []Action
+	for n := (p.idle.Len() + p.idleKeepAlive.Len() + part - 1) / part; n > 0; n-- {
+		acts = append(acts, p.evict(p.leastRecentlyUsed(), EvictMemory))
+	}
+	return p.settle(now, acts)
+}
+
 // Ending reports that a connection is ending on its own: ephemeral, retired or
 // failed. It counts like one that was asked to, so that nobody else is evicted
 // for the place that it is about to give back; Release follows.

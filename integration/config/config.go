@@ -134,6 +134,9 @@ type PoolSettings struct {
 	Cooldown         time.Duration
 	MaxStarts        int // 0: by the number of cores
 	SessionCalls     int
+	MemoryPercent    int // 0: memory is not looked at
+	FlapRestarts     int // 0: nothing is put into quarantine
+	FlapWindow       time.Duration
 }
 
 // SearchSettings shape mcp_discover's ranking and answers.

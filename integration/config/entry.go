@@ -162,6 +162,10 @@ func (e *entry) member(name string, v *hujson.Value) {
 				e.bad(e.doc, v, suggestion(text, []string{"safe", "always", "never"}), "retry: expected safe, always or never, found %s", quote(text))
 			}
 		}
+	case "healthIntervalMs":
+		e.millis(name, v, &s.HealthEvery)
+	case "limits":
+		e.limits(v)
 	case "maxInFlight":
 		key := &entryTable[entryIndex[name]]
 		if n, ok := e.ranged(name, v, key.Min, key.Max, ""); ok {

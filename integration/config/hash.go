@@ -47,6 +47,9 @@ func specHash(s *messages.ServerSpec, own []pair, more inherit, oauth json.RawMe
 	if s.Asks != defaultAsks() { // a child is told when it starts
 		field(fmt.Sprintf("asks %+v", s.Asks))
 	}
+	if s.Limits != (messages.Limits{}) {
+		field(fmt.Sprintf("limits %+v", s.Limits))
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
