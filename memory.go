@@ -8,7 +8,7 @@ import (
 // watchMemory ends idle children while memory is short, before the kernel ends
 // anything. Close ends the looks.
 func (e *Engine) watchMemory(st *config.Settings) {
-	m := limits.Memory{Percent: st.Pool.MemoryPercent}
+	m := limits.MemoryOf(st.Pool.MemoryPercent)
 	if m.Percent <= 0 {
 		return
 	}

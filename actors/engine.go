@@ -288,7 +288,9 @@ func (e *Engine) PoolStats(ctx context.Context) (supervision.PoolReport, error) 
 // Squeeze ends a part of the idle children, those first that were not used for
 // longest. evicted is told how many; it may be called on another goroutine and must
 // not block.
-func (e *Engine) Squeeze(evicted func(n int)) { e.sys.Send(e.pool, &supervision.Squeeze{Evicted: evicted}) }
+func (e *Engine) Squeeze(evicted func(n int)) {
+	e.sys.Send(e.pool, &supervision.Squeeze{Evicted: evicted})
+}
 
 // Drain refuses new calls, gives those in flight until deadline, and ends all
 // children in parallel. The channel is closed when no process is left. It may

@@ -5,21 +5,21 @@ import "time"
 // HostStatus is what a running host says of itself at one moment. It holds no
 // secrets: errors in it are scrubbed.
 type HostStatus struct {
-	Name     string        `json:"name"` // of the host, unique among those that run
-	PID      int           `json:"pid"`
-	Version  string        `json:"version"`
-	Started  time.Time     `json:"started"`
-	At       time.Time     `json:"at"` // when this was taken
-	Configs  []string      `json:"configs"`
-	Draining bool          `json:"draining,omitempty"`
-	Pool     PoolStatus    `json:"pool"`
-	Servers  []HostServer  `json:"servers"` // by name
-	Sessions int           `json:"sessions"`
+	Name     string       `json:"name"` // of the host, unique among those that run
+	PID      int          `json:"pid"`
+	Version  string       `json:"version"`
+	Started  time.Time    `json:"started"`
+	At       time.Time    `json:"at"` // when this was taken
+	Configs  []string     `json:"configs"`
+	Draining bool         `json:"draining,omitempty"`
+	Pool     PoolStatus   `json:"pool"`
+	Servers  []HostServer `json:"servers"` // by name
+	Sessions int          `json:"sessions"`
 	// Descriptors that this process has open, and may have; 0: nothing is known.
-	Descriptors     int `json:"descriptors,omitempty"`
-	DescriptorLimit int `json:"descriptorLimit,omitempty"`
-	Calls    CallCounts    `json:"calls"`
-	Sandbox  SandboxStatus `json:"sandbox"`
+	Descriptors     int           `json:"descriptors,omitempty"`
+	DescriptorLimit int           `json:"descriptorLimit,omitempty"`
+	Calls           CallCounts    `json:"calls"`
+	Sandbox         SandboxStatus `json:"sandbox"`
 	// Provision is the provisioner's; zero where nobody asked for a server.
 	Provision ProvisionStatus `json:"provision,omitzero"`
 	Drops     DropCounts      `json:"drops"`

@@ -25,6 +25,6 @@ func ReadDescriptors() Descriptors {
 	if err != nil {
 		return Descriptors{}
 	}
-	const most = 1 << 30                                                       // what is unlimited is more than anybody has
-	return Descriptors{Open: len(names) - 1, Limit: int(min(limit.Cur, most))} //nolint:gosec // G115: bounded
+	const most = 1 << 30 // what is unlimited is more than anybody has
+	return Descriptors{Open: len(names) - 1, Limit: int(min(limit.Cur, most))}
 }

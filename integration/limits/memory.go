@@ -13,11 +13,15 @@ import (
 // Memory says how short memory is, by the control group (version 2) that this
 // process is in and by the kernel's account of who waits for memory.
 type Memory struct {
-	// Groups is where control groups are mounted, Proc the process file system;
-	// "": /sys/fs/cgroup and /proc.
+	// Groups is where control groups are mounted, Proc the process file system.
 	Groups, Proc string
 	// Percent of the group's limit from which memory is short.
 	Percent int
+}
+
+// MemoryOf looks at this machine; percent is [Memory.Percent].
+func MemoryOf(percent int) Memory {
+	return Memory{Groups: "/sys/fs/cgroup", Proc: "/proc", Percent: percent}
 }
 
 const (
@@ -30,12 +34,6 @@ const (
 
 // Short returns why memory is short, "" where it is not or where nothing tells.
 func (m Memory) Short() string {
-	if m.Groups == "" {
-		m.Groups = "/sys/fs/cgroup"
-	}
-	if m.Proc == "" {
-		m.Proc = "/proc"
-	}
 	for group := m.group(); group != ""; group = parent(group) {
 		if why := m.full(filepath.Join(m.Groups, group)); why != "" {
 			return why
