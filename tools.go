@@ -95,6 +95,8 @@ func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer of mcp_discover: %w", err)
 	}
+	// Servers write names, versions and descriptions themselves.
+	text, _ = e.secrets.Load().Result(text)
 	return mcp.NewToolResultText(string(text)), nil
 }
 

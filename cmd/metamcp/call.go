@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/messages"
 )
 
 func newCall(c *common) *cobra.Command {
@@ -44,6 +46,7 @@ itself reports a failure, 130 interrupted.`,
 					input = text
 				}
 			}
+			c.about(given[0])
 			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
 				return call(ctx, cmd, e, given[0], given[1], input, timeout, raw, progress)
 			})
@@ -118,6 +121,23 @@ func withEngine(parent context.Context, c *common, do func(ctx context.Context, 
 	return withEngineUntil(parent, c, "whether the call took effect is unknown", do)
 }
 
+// withFiles says of a server that is not known which configuration was read: a
+// project's hides the user's.
+func withFiles(err error, e *metamcp.Engine) error {
+	var failure *metamcp.Error
+	if !errors.As(err, &failure) || failure.Code != messages.CodeServerNotFound {
+		return err
+	}
+	told := *failure
+	switch files := e.Config().Files; len(files) {
+	case 0:
+		told.Message += "; no configuration file was found"
+	default:
+		told.Message += "; the configuration is " + strings.Join(files, ", ")
+	}
+	return &told
+}
+
 // withEngineUntil is withEngine with what is to be said of an interruption.
 func withEngineUntil(parent context.Context, c *common, interrupted string, do func(ctx context.Context, e *metamcp.Engine) error) error {
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
@@ -126,7 +146,7 @@ func withEngineUntil(parent context.Context, c *common, interrupted string, do f
 	if err != nil {
 		return err
 	}
-	err = do(ctx, e)
+	err = withFiles(do(ctx, e), e)
 	if err != nil && ctx.Err() != nil && parent.Err() == nil {
 		fmt.Fprintln(c.stderr, "metamcp: interrupted; "+interrupted)
 		err = statusError(exitInterrupted)

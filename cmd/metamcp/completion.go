@@ -14,6 +14,7 @@ import (
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/gallery"
 	"github.com/metamcp/metamcp/integration/safename"
+	"github.com/metamcp/metamcp/integration/trust"
 )
 
 // shells are those that completions can be written for.
@@ -70,6 +71,14 @@ func addCompletions(root *cobra.Command, c *common) {
 				}
 				return c.completeHosts(word)
 			}
+		case "approve":
+			cmd.ValidArgsFunction = c.completeServerAndTool
+		case "pins":
+			forSubcommand(cmd, "diff", c.completeServerAndTool)
+		case "secrets":
+			forSubcommand(cmd, "remove", c.completeSecrets)
+		case "trust":
+			forSubcommand(cmd, "remove", c.completeTrust)
 		case "add":
 			cmd.ValidArgsFunction = completeGallery
 		}
@@ -91,6 +100,53 @@ func addCompletions(root *cobra.Command, c *common) {
 			}
 		}
 	}
+}
+
+func forSubcommand(cmd *cobra.Command, name string, complete cobra.CompletionFunc) {
+	for _, sub := range cmd.Commands() {
+		if sub.Name() == name {
+			sub.ValidArgsFunction = complete
+		}
+	}
+}
+
+// completeSecrets completes the name of a secret that is stored.
+func (c *common) completeSecrets(_ *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+	store, _, err := c.secretStore()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	stored, err := store.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list []string
+	for _, s := range stored {
+		if strings.HasPrefix(s.Name, word) && !slices.Contains(given, s.Name) {
+			list = append(list, printable(s.Name))
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTrust completes what stands in the trust file.
+func (c *common) completeTrust(cmd *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+	path, err := c.trustFile()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	policy := trust.Load(path)
+	entries := policy.Trusted
+	if blocked, _ := cmd.Flags().GetBool("block"); blocked { // it has the flag
+		entries = policy.Blocked
+	}
+	var list []string
+	for _, e := range entries {
+		if text := e.Text; strings.HasPrefix(text, word) && !slices.Contains(given, text) {
+			list = append(list, printable(text))
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completed is a completion with what the shell shows beside it.

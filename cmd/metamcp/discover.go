@@ -42,6 +42,7 @@ like may have to download a server first, it waits as long as that may take.`,
 				return usageError{fmt.Errorf("--limit %d: use a number from 1 to %d", ask.Limit, config.MaxSearchLimit)}
 			}
 			ask.Query, ask.Settle = strings.Join(args, " "), settleTime
+			c.about(ask.Server)
 			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
 				var a *metamcp.DiscoverAnswer
 				err := whileWaiting(os.Stderr, isTerminal(os.Stderr), ask.Server, time.Second, func() (err error) {

@@ -99,6 +99,9 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return nil
 		}
 		hint := "see " + cmd.CommandPath() + " --help"
+		if cmd.HasParent() {
+			hint = "usage: " + strings.TrimSuffix(cmd.UseLine(), " [flags]") + "; " + hint
+		}
 		if !cmd.HasParent() && len(given) > 0 {
 			if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
 				hint = "did you mean " + near[0] + "?"
@@ -122,6 +125,7 @@ type common struct {
 	logFormat string // text or json
 	overlay   *config.Overlay
 	stderr    io.Writer // never blocks
+	server    string    // the only one that the command is about; "": all
 }
 
 func newRoot(stderr io.Writer) *cobra.Command {
@@ -223,6 +227,9 @@ func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) 
 		return nil, err
 	}
 	telemetry.LogSDK(log)
+	if c.server != "" {
+		log = slog.New(oneServer{c.server, log.Handler()})
+	}
 	return metamcp.Open(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: watch})
 }
 

@@ -68,5 +68,9 @@ func terminalWidth(out io.Writer) int {
 	if err != nil {
 		return 0
 	}
+	if width == 0 {
+		const usual = 80 // a terminal that was told no size
+		return usual
+	}
 	return width
 }

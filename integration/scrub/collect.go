@@ -35,6 +35,9 @@ var (
 	assignment = lazyregexp.New(`(?i)([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signature))["']?\s*[=:]\s*["']?([^;&\s"',{}]{6,})`)
 	variable   = lazyregexp.New(`^(?:--?[a-z-]+=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
 	header     = lazyregexp.New(`^([A-Za-z0-9-]+):\s*(.+)$`)
+	// queryKey finds the key of an API in an address, under names that say
+	// nothing elsewhere.
+	queryKey = lazyregexp.New(`(?i)[?&](key|sig|auth|code|access|credential)=([^&#\s"']{6,})`)
 )
 
 // publicName are variables that match secretName and hold none.
@@ -220,6 +223,14 @@ func (c collector) within(name, value string) {
 			c.userinfo(name, rest[i+len(userinfoStart):], rest[sp.start:sp.end])
 		}
 		rest = rest[i+len(userinfoStart):]
+	}
+	if strings.Contains(value, userinfoStart) {
+		for _, m := range queryKey().FindAllStringSubmatch(value, -1) {
+			c.add(m[1], m[2], minLength, false)
+			if plain, err := url.QueryUnescape(m[2]); err == nil {
+				c.add(m[1], plain, minLength, false)
+			}
+		}
 	}
 	for _, m := range assignment().FindAllStringSubmatchIndex(value, -1) {
 		name, assigned := strings.TrimLeft(value[m[2]:m[3]], "-"), value[m[4]:m[5]]

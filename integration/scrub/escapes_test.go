@@ -111,6 +111,16 @@ func TestPasswordsInText(t *testing.T) {
 	}
 }
 
+// TestKeysOfAddresses: under ?key= in an address stands what Google's APIs take.
+func TestKeysOfAddresses(t *testing.T) {
+	t.Parallel()
+	s := New([]*messages.ServerSpec{{URL: "http://127.0.0.1:8080/mcp?page=overview&key=QKEYvalue12345&mode=fast"}})
+	const text = "GET http://127.0.0.1:8080/mcp?page=overview&key=QKEYvalue12345&mode=fast"
+	if got, want := s.Text(text), strings.Replace(text, "QKEYvalue12345", marker("key"), 1); got != want {
+		t.Errorf("%q became %q, want %q", text, got, want)
+	}
+}
+
 // TestReferencesAreNoSecrets: ${secret:NAME} in an argument says where a secret
 // is; neither the word nor the name is one.
 func TestReferencesAreNoSecrets(t *testing.T) {
