@@ -13,7 +13,7 @@ import (
 
 // DefaultInFlight is how many calls one instance of a server is given at once
 // where its entry does not say.
-const DefaultInFlight = 256
+const DefaultInFlight = 1024
 
 // shares counts who has what of a child.
 type shares struct {

@@ -47,7 +47,7 @@ var All = []Series{
 func Slope(x, y []float64) float64 {
 	var slopes []float64
 	for i := range x {
-		for j := i + 1; j < len(x); j++ {
+		for j := range i {
 			if x[j] != x[i] {
 				slopes = append(slopes, (y[j]-y[i])/(x[j]-x[i]))
 			}

@@ -125,10 +125,11 @@ func (s *stand) run(lasts time.Duration) []soak.Sample {
 
 // work makes calls of all kinds, one at a time.
 func (s *stand) work(ctx context.Context, worker int) {
-	random := rand.New(rand.NewPCG(1, uint64(worker))) //nolint:gosec // G404: the same load each time
+	random := rand.New(rand.NewPCG(1, uint64(worker))) // the same load each time
 	for n := 0; ctx.Err() == nil; n++ {
 		id := strconv.Quote(fmt.Sprintf("%d/%d", worker, n))
-		tool, args := "mcp_call", ""
+		var args string
+		tool := "mcp_call"
 		call := func(server, tool, args string) string {
 			return fmt.Sprintf(`{"server":%q,"tool":%q,"args":%s}`, server, tool, args)
 		}
