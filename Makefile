@@ -47,6 +47,14 @@ build: ## build bin/metamcp, and bin/metamcp-embed for local embedding models
 demo: build ## build it and show it at work
 	./.ci/demo.sh
 
+SOAK_HOURS ?= 1
+SOAK_DIR ?= $(CURDIR)/bin
+
+.PHONY: soak
+soak: ## load a host with faults for SOAK_HOURS hours; soak.csv and soak.svg go to SOAK_DIR
+	@mkdir -p '$(SOAK_DIR)'
+	SOAK_HOURS='$(SOAK_HOURS)' SOAK_DIR='$(SOAK_DIR)' $(GO) test ./integration/soak -run TestSoak -count=1 -v -timeout 0
+
 # Cheap failures first. Everything that CI runs is here, and nothing more.
 .PHONY: test
 test: fmt-check tidy-check vet lint npm unit ## run everything that CI runs

@@ -164,7 +164,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		Launcher: launcher, Cache: cache, StorePath: storePath(&st), Settings: poolSettings(st.Pool),
 		Keeper:     keeper,
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
-		MaxStarts: 4 * runtime.NumCPU(), // starting is CPU; more at once only makes all of them late
+		MaxStarts: maxStarts(st.Pool),
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
 		Scrub:          func(err *Error) *Error { return e.secrets.Load().Error(err) },
 		CallEnded:      e.callEnded,
@@ -197,6 +197,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.startTelemetry(&st)
+	e.watchMemory(&st)
 	if e.opts.Watch {
 		if keeper.store != nil {
 			e.pins = keeper.store.Watch(e.pinsChanged)
@@ -261,8 +262,19 @@ func poolSettings(p config.PoolSettings) supervision.PoolSettings {
 			Size: p.PoolSize, Reserve: p.ResPoolSize, ReserveAfter: p.ResPoolTimeout, Min: p.MinPoolSize,
 			IdleTimeout: p.IdleTimeout, AcquireTimeout: p.AcquireTimeout, MaxWaiters: p.MaxWaiters,
 		},
-		FailureThreshold: p.FailureThreshold, Cooldown: p.Cooldown,
+		FailureThreshold: p.FailureThreshold, Cooldown: p.Cooldown, SessionCalls: p.SessionCalls,
+		Flaps: p.FlapRestarts, FlapWindow: p.FlapWindow,
 	}
+}
+
+// maxStarts is how many children are started at the same moment: starting is CPU,
+// and more at once only makes all of them late.
+func maxStarts(p config.PoolSettings) int {
+	const least = 4
+	if p.MaxStarts > 0 {
+		return p.MaxStarts
+	}
+	return max(least, 2*runtime.NumCPU())
 }
 
 // toolRules compiles the rules. One that is broken refuses the configuration as

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/limits"
 	"github.com/metamcp/metamcp/integration/tracelog"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -25,6 +26,8 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
 		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()},
 	}
+	fds := limits.ReadDescriptors()
+	s.Descriptors, s.DescriptorLimit = fds.Open, fds.Limit
 	if !e.core.Closed() {
 		pool, err := e.core.PoolStats(ctx)
 		if err != nil {

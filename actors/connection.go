@@ -57,6 +57,7 @@ type connection struct {
 	relist   relisting
 	gate     gate
 	watch    watching
+	shares   shares
 	asks     asks
 	asker    *atomic.Bool         // this server asks clients; shared by all that is started of it
 	turning  bool                 // those that wait for their turn are being served
@@ -74,6 +75,9 @@ type connection struct {
 	timer *kernel.Timer
 	gen   uint64 // of the deadline timer
 	ping  *kernel.Timer
+
+	health    *kernel.Timer
+	healthGen uint64
 
 	ctx     *kernel.Context // valid while a message is handled
 	cause   uint64          // request for which the child is being started, for the trace
@@ -192,8 +196,10 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		}
 	case *pingDue:
 		if c.run != nil && m.run == c.run.n && c.ping != nil {
-			c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server stopped answering: a request timed out and a ping after it found no answer within " + pingTimeout.String()})
+			c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server stopped answering: a ping, as after a request that timed out, found no answer within " + pingTimeout.String()})
 		}
+	case *healthDue:
+		c.onHealthDue(ctx, m)
 	case *startupDue:
 		c.onStartupDue(ctx, m)
 	case *probeDue:
@@ -285,6 +291,7 @@ func (c *connection) idleIfDone(ctx *kernel.Context) {
 		return
 	}
 	if c.to(ctx, supervision.EventLastRequestDone) {
+		c.watchHealth(ctx)
 		c.tellIdle(ctx)
 	}
 }
@@ -312,6 +319,7 @@ func (c *connection) onStopping(ctx *kernel.Context) {
 	c.letGo()
 	c.timer.Stop()
 	c.ping.Stop()
+	c.health.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {
 			c.sys.Go(func(contextT) { killTree(link) }, func(reason any) {

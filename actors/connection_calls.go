@@ -16,7 +16,7 @@ import (
 // onCall takes a call that has just come.
 func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	call.Needs = max(1, c.gate.announced)
-	if c.ready && c.asker.Load() && (len(c.waiters) > 0 || !c.itsTurn(call)) {
+	if c.ready && (!c.fits(call) || c.asker.Load() && (len(c.waiters) > 0 || !c.itsTurn(call))) {
 		c.wait(ctx, call)
 		return
 	}
@@ -50,13 +50,8 @@ func (c *connection) admit(ctx *kernel.Context, call *messages.Call) {
 
 // wait lets a call wait in the order in which it came.
 func (c *connection) wait(ctx *kernel.Context, call *messages.Call) {
-	if len(c.waiters) >= maxConnWaiters {
-		c.handled++
-		c.answer(call, &messages.Answer{Err: &messages.Error{
-			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
-			Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + " to be ready",
-			Hint:    "Wait until the server is connected, then call again.",
-		}})
+	if len(c.waiters) >= maxConnWaiters && !c.displace(call) {
+		c.refuseWaiting(call)
 		return
 	}
 	c.waiters = append(c.waiters, call)
@@ -97,13 +92,13 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 	if !call.Deadline.IsZero() && call.Deadline.Before(p.deadline) {
 		p.deadline = call.Deadline // the wait for the connection took some of it
 	}
-	c.inflight[call.ID] = p // before the write, which may be answered or panic
+	c.enter(p) // before the write, which may be answered or panic
 	if call.Log >= messages.LogDebug && c.hs.logs {
 		c.setLevel(ctx, call)
 	}
 	switch err := c.write(p); {
 	case errors.Is(err, ErrBacklog):
-		delete(c.inflight, call.ID)
+		c.leave(call.ID)
 		c.handled++
 		c.answer(call, &messages.Answer{Err: &messages.Error{
 			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true, Cause: err,
@@ -115,7 +110,7 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 	case err != nil:
 		// The link has failed and will say so: until then the call waits,
 		// unwritten, and then goes where the others go.
-		delete(c.inflight, call.ID)
+		c.leave(call.ID)
 		c.waiters = append(c.waiters, call)
 		if !call.Deadline.IsZero() {
 			c.arm(ctx, call.Deadline)
@@ -203,7 +198,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		}
 		a.NeedsInput = true
 	}
-	delete(c.inflight, p.call.ID)
+	c.leave(p.call.ID)
 	c.over(ctx, p, "the call was answered")
 	c.handled++
 	c.answered++
@@ -362,7 +357,7 @@ func (c *connection) sendInternal(ctx *kernel.Context, line []byte) {
 // onCancel gives up a call and tells the child.
 func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	if p, ok := c.inflight[m.Call]; ok {
-		delete(c.inflight, m.Call)
+		c.leave(m.Call)
 		c.handled++
 		c.over(ctx, p, "the call was cancelled")
 		c.answer(p.call, &messages.Answer{Err: cancelledError(p.call)})

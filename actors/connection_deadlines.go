@@ -39,7 +39,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 			continue
 		}
 		timedOut = true
-		delete(c.inflight, id)
+		c.leave(id)
 		c.handled++
 		c.answer(p.call, &messages.Answer{Err: c.timeoutError(p)})
 		c.sendInternal(ctx, cancelledLine(p.wireID(), "timed out"))
@@ -72,7 +72,31 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 	c.idleIfDone(ctx)
 }
 
-// sendPing asks a child that let a request time out whether it lives. Any
+// healthDue asks for a ping of an instance that has been idle.
+type healthDue struct{ gen uint64 }
+
+// watchHealth sets the alarm for the ping of an idle instance that is kept alive;
+// work that comes before it makes it void.
+func (c *connection) watchHealth(ctx *kernel.Context) {
+	c.health.Stop()
+	c.healthGen++
+	if c.spec.HealthEvery > 0 && c.spec.Lifecycle == messages.LifecycleKeepAlive {
+		c.health = ctx.After(c.spec.HealthEvery, &healthDue{c.healthGen})
+	}
+}
+
+func (c *connection) onHealthDue(ctx *kernel.Context, m *healthDue) {
+	if m.gen != c.healthGen || c.state != messages.StateIdle || !c.ready {
+		return
+	}
+	if c.ping == nil {
+		c.sendPing(ctx)
+	}
+	c.watchHealth(ctx)
+}
+
+// sendPing asks a child that let a request time out, or was idle for long, whether it
+// lives. Any
 // message from it is an answer. Modern children have no ping and are asked to
 // introduce themselves.
 func (c *connection) sendPing(ctx *kernel.Context) {

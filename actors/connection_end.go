@@ -120,6 +120,7 @@ func (c *connection) takeCalls() []messages.ReturnedCall {
 	}
 	c.handled += uint64(len(out))
 	clear(c.inflight)
+	c.shares.clear()
 	c.waiters = nil
 	return out
 }
@@ -164,6 +165,8 @@ func (c *connection) endRun(ctx *kernel.Context) {
 	c.wake = time.Time{}
 	c.ping.Stop()
 	c.ping = nil
+	c.health.Stop()
+	c.healthGen++
 	clear(c.internal)
 	if c.listing != nil {
 		c.listing.due.Stop()

@@ -180,7 +180,7 @@ func (c *connection) inputError(call *messages.Call, what string) *messages.Answ
 
 // endInput ends a call whose input will not come. The child waits for nothing.
 func (c *connection) endInput(ctx *kernel.Context, p *pending, a *messages.Answer) {
-	delete(c.inflight, p.call.ID)
+	c.leave(p.call.ID)
 	c.over(ctx, p, "the call is over")
 	c.handled++
 	c.answered++

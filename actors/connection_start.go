@@ -343,11 +343,16 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 // wait.
 func (c *connection) serveWaiters(ctx *kernel.Context) {
 	for range len(c.waiters) {
-		w := c.waiters[0]
+		i := c.nextWaiter()
+		if i < 0 {
+			return // somebody's share comes free with the end of a call
+		}
+		w := c.waiters[i]
 		if c.asker.Load() && !c.itsTurn(w) {
 			return // its turn comes with the end of what others have there
 		}
-		c.waiters = c.waiters[1:]
+		c.waiters = slices.Delete(c.waiters, i, i+1)
+		c.shares.turn(w.Session)
 		c.admit(ctx, w)
 	}
 }

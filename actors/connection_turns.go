@@ -50,13 +50,17 @@ func (c *connection) itsTurn(call *messages.Call) bool {
 	return true
 }
 
-// nextTurn follows the end of a call at a server that asks: what was held back is
-// asked, and those go on whose turn has come.
+// nextTurn follows the end of a call: what was held back is asked, and those go on
+// whose turn has come.
 func (c *connection) nextTurn(ctx *kernel.Context) {
 	if len(c.asks.held) > 0 {
 		c.settleHeld(ctx)
 	}
-	if len(c.waiters) == 0 || c.turning || !c.ready || !c.asker.Load() {
+	if len(c.waiters) == 0 {
+		c.shares.rest()
+		return
+	}
+	if c.turning || !c.ready || !c.asker.Load() && !c.shares.crowded {
 		return
 	}
 	c.turning = true

@@ -72,7 +72,7 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 	if !ok || p.round != id>>roundShift || p.away {
 		return false
 	}
-	delete(c.inflight, p.call.ID)
+	c.leave(p.call.ID)
 	c.over(ctx, p, "the call was answered")
 	c.handled++
 	if ev != nil && supervision.InTrouble(*ev) {

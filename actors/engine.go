@@ -108,6 +108,9 @@ type Engine struct {
 	closed    atomic.Bool
 	draining  atomic.Bool
 	sessions  atomic.Int64 // that are open
+	open      sync.Map     // their numbers
+	// sessionCalls is how many calls of one client may be in flight; 0: any number.
+	sessionCalls atomic.Int64
 
 	closeOnce sync.Once
 }
@@ -123,6 +126,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: make(chan struct{}, maxJudges)}
 	e.view.OnChange = opts.CatalogChanged
 	e.searcher = index.NewSearcher(e.view)
+	e.sessionCalls.Store(int64(opts.Settings.SessionCalls))
 	e.trace = newTrace(e.sys, opts.ScrubText, opts.ScrubJSON)
 	e.observer.trace, e.observer.told = e.trace, opts.CallEnded
 	e.sys.OnUndelivered(e.undelivered)
@@ -148,6 +152,10 @@ func NewEngine(opts Options) (*Engine, error) {
 			Random: rand.Float64,
 			Scrub:  opts.Scrub,
 			Era:    e.era,
+			Open: func(session uint64) bool {
+				_, open := e.open.Load(session)
+				return open
+			},
 			SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, gauge *supervision.Gauge) (*kernel.PID, error) {
 				return ctx.Spawn("conn#"+fmt.Sprint(instance), func() kernel.Actor {
 					return newConnection(deps, spec, instance, gauge)
@@ -238,6 +246,7 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 		e.sys.Send(e.pool, &supervision.RemoveServer{Name: name, Drain: change.Drain})
 	}
 	if change.Settings != nil {
+		e.sessionCalls.Store(int64(change.Settings.SessionCalls))
 		e.sys.Send(e.pool, &supervision.Configure{Settings: *change.Settings})
 	}
 	select {
@@ -284,6 +293,13 @@ func (e *Engine) PoolStats(ctx context.Context) (supervision.PoolReport, error) 
 	case <-ctx.Done():
 		return supervision.PoolReport{}, ctx.Err()
 	}
+}
+
+// Squeeze ends a part of the idle children, those first that were not used for
+// longest. evicted is told how many; it may be called on another goroutine and must
+// not block.
+func (e *Engine) Squeeze(evicted func(n int)) {
+	e.sys.Send(e.pool, &supervision.Squeeze{Evicted: evicted})
 }
 
 // Drain refuses new calls, gives those in flight until deadline, and ends all

@@ -3,18 +3,22 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // Session is one client connection as the edge sees it. Its methods may be
 // called from any goroutine and do not block.
 type Session struct {
-	e   *Engine
-	pid *kernel.PID
-	id  uint64
+	e        *Engine
+	pid      *kernel.PID
+	id       uint64
+	inflight atomic.Int64 // calls
 }
 
 // sessionActor owns the calls of one client connection: it passes answers and
@@ -22,6 +26,8 @@ type Session struct {
 // up, and cancels everything when the client goes.
 type sessionActor struct {
 	e     *Engine
+	id    uint64
+	s     *Session
 	calls map[uint64]sessionCall // with the edge's own ports
 	asks  map[uint64]sessionAsk  // questions that are with the client, by their number
 	flush func()                 // writes what the edge holds back
@@ -92,13 +98,14 @@ func (e *Engine) OpenSession(flush func()) (*Session, error) {
 	s := &Session{e: e}
 	e.sys.Send(e.root, &openSession{reply: reply, produce: func(n uint64) kernel.Actor {
 		id = n
-		return &sessionActor{e: e, calls: map[uint64]sessionCall{}, flush: flush, port: sessionPort{s}}
+		return &sessionActor{e: e, id: n, s: s, calls: map[uint64]sessionCall{}, flush: flush, port: sessionPort{s}}
 	}})
 	pid := <-reply
 	if pid == nil {
 		return nil, errors.New("the actor of the session could not be started; see the log")
 	}
 	e.sessions.Add(1)
+	e.open.Store(id, nil)
 	s.pid, s.id = pid, id
 	return s, nil
 }
@@ -119,6 +126,14 @@ func (s *Session) Call(call *messages.Call) {
 		own.Client = sessionPort{s}
 	}
 	s.e.sys.Send(s.pid, &sessionCall{call, s.e.observer.began(messages.TraceRequest, call, s.pid.GetId())})
+	if most := s.e.sessionCalls.Load(); s.inflight.Add(1) > most && most > 0 {
+		own.Reply.Answer(&messages.Answer{Call: call.ID, Server: call.Server, Err: &messages.Error{
+			Code: messages.CodePoolSaturated, Server: call.Server, Tool: shortName(call.Tool), Retryable: true,
+			Message: strconv.FormatInt(most, 10) + " calls of this client are in flight; the call was not sent",
+			Hint:    "Wait for some of them to be answered. The operator can raise pool.sessionCalls.",
+		}})
+		return
+	}
 	if !call.OfTool() {
 		s.e.Ask(&own)
 		return
@@ -211,6 +226,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Answer:
 		if c, ok := a.calls[m.Call]; ok {
 			delete(a.calls, m.Call)
+			a.s.inflight.Add(-1)
 			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, m, ctx.Self().GetId())
 			if m.RPCError != nil && c.call.Client != nil {
 				a.peer = c.call.Client
@@ -245,6 +261,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 		}
 	case kernel.Stopping:
 		a.e.sessions.Add(-1)
+		a.e.open.Delete(a.id)
 		for _, c := range a.calls {
 			a.e.Cancel(c.call, "the client is gone")
 			gone := &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}
@@ -256,6 +273,11 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			q.question.Reply.Answered(&messages.QuestionAnswer{Question: q.question.ID, Error: rpcError(rpcRefused, "the client is gone")})
 		}
 		a.asks = nil
+		a.e.dir.Each(func(entry *supervision.Entry) {
+			if entry.Spec().Scope == messages.ScopeSession {
+				ctx.Send(entry.Breaker, &messages.SessionOver{Session: a.id})
+			}
+		})
 		a.flush() // what would have let go comes too late
 	}
 }

@@ -17,8 +17,11 @@ type HostStatus struct {
 	Sessions int          `json:"sessions"`
 	// Clients are those behind the sessions, the oldest first.
 	Clients []ClientStatus `json:"clients,omitempty"`
-	Calls   CallCounts     `json:"calls"`
-	Sandbox SandboxStatus  `json:"sandbox"`
+	// Descriptors that this process has open, and may have; 0: nothing is known.
+	Descriptors     int           `json:"descriptors,omitempty"`
+	DescriptorLimit int           `json:"descriptorLimit,omitempty"`
+	Calls           CallCounts    `json:"calls"`
+	Sandbox         SandboxStatus `json:"sandbox"`
 	// Provision is the provisioner's; zero where nobody asked for a server.
 	Provision ProvisionStatus `json:"provision,omitzero"`
 	Drops     DropCounts      `json:"drops"`
@@ -121,7 +124,8 @@ type Instance struct {
 	PID      int       `json:"pid,omitempty"` // 0: no process yet, or a remote one
 	State    string    `json:"state"`
 	InFlight int       `json:"inFlight"`
-	Since    time.Time `json:"since"` // when it was spawned
+	Session  uint64    `json:"session,omitempty"` // of the client that it is for; 0: all
+	Since    time.Time `json:"since"`             // when it was spawned
 }
 
 // ActorStatus is one living actor.

@@ -200,6 +200,8 @@ type (
 		Spec    *ServerSpec
 		Restart bool
 	}
+	// SessionOver says that a client's session is over, and its calls cancelled.
+	SessionOver struct{ Session uint64 }
 	// Retire ends a server that is no longer configured.
 	Retire struct{ Drain time.Duration }
 	// Drain ends everything: no new calls, those in flight until Deadline,

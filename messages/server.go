@@ -42,6 +42,24 @@ const (
 	RetryNever  RetryPolicy = "never"
 )
 
+// Scope says whom an instance of a server serves.
+type Scope string
+
+// The scopes of a server.
+const (
+	// ScopeShared has every instance serve all clients.
+	ScopeShared Scope = ""
+	// ScopeSession has an instance for each client session; MaxInstances then
+	// counts for each of them.
+	ScopeSession Scope = "session"
+)
+
+// Limits bound each process of a server; 0: nothing does.
+type Limits struct {
+	MemoryMB   int // of its data
+	CPUSeconds int // of its life
+}
+
 // ServerSpec is one configured child server, with every variable resolved and
 // every default filled in. It is never changed after it was made.
 type ServerSpec struct {
@@ -67,10 +85,14 @@ type ServerSpec struct {
 	StartupTimeout time.Duration // spawn to the end of the handshake
 	StopGrace      time.Duration // whole termination ladder; 0: the default ladder
 
+	Limits       Limits
 	Lifecycle    LifecycleMode
 	IdleTimeout  time.Duration // 0: the pool's (for keep-alive: never)
 	MaxInstances int           // at least 1
+	MaxInFlight  int           // calls that one instance is given at once; 0: the default
 	Retry        RetryPolicy
+	HealthEvery  time.Duration // between two pings while it is idle and kept alive; 0: none
+	Scope        Scope
 
 	Description string
 	Tags        []string
@@ -171,6 +193,8 @@ type Exit struct {
 	Signal string // name of that signal, "" otherwise
 	// Requested says that we asked for it; such an exit is no failure.
 	Requested bool
+	// OutOfMemory says that the kernel ended it, most likely, since memory ran out.
+	OutOfMemory bool
 	// Stderr is the end of what it said, oldest line first, bounded.
 	Stderr []string
 }

@@ -82,6 +82,8 @@ type Breaker struct {
 
 	deaths    int       // in a row
 	notBefore time.Time // next start
+
+	flaps flaps
 }
 
 // NewBreaker returns a closed breaker that opens for cooldown after threshold
@@ -107,7 +109,7 @@ func (b *Breaker) Reconfigure(threshold int, cooldown time.Duration) {
 
 // Reset forgets everything, for a server whose configuration changed.
 func (b *Breaker) Reset() {
-	*b = Breaker{threshold: b.threshold, cooldown: b.cooldown, backoff: b.backoff, random: b.random}
+	*b = Breaker{threshold: b.threshold, cooldown: b.cooldown, backoff: b.backoff, random: b.random, flaps: flaps{limit: b.flaps.limit, window: b.flaps.window}}
 }
 
 // Allow decides whether a call may pass. In the half-open state it admits one
@@ -243,6 +245,13 @@ func (b *Breaker) OnDeath(now time.Time, lived time.Duration) {
 	}
 	b.deaths++
 	b.notBefore = now.Add(b.backoff.Delay(b.deaths-1, b.random))
+	if d := b.flaps.died(now, b.cooldown); d > 0 {
+		b.open(now)
+		if until := now.Add(d); until.After(b.openUntil) {
+			b.openUntil = until
+		}
+		b.flaps.until = b.openUntil
+	}
 }
 
 // StartDelay returns how long a new connection has to wait before it may be
@@ -290,6 +299,13 @@ func (b *Breaker) Refusal(now time.Time, server string) *messages.Error {
 	}
 	left := b.openUntil.Sub(now)
 	e.RetryAfter = left
+	if b.Quarantined(now) {
+		e.Message = fmt.Sprintf("server %q is in quarantine: it ended unexpectedly %d times within %s (class %s); last error: %s",
+			server, b.flaps.limit, inWords(b.flaps.window), class, last)
+		e.Hint = fmt.Sprintf("It comes back by itself at %s (in %s). Use another server, or tell the user what failed.",
+			ceilSecond(b.openUntil).Format(time.TimeOnly), inWords(left))
+		return e
+	}
 	e.Message = fmt.Sprintf("server %q is switched off for now after %s (class %s); last error: %s",
 		server, failuresInARow(b.failures), class, last)
 	e.Hint = fmt.Sprintf("Do not call this server again before %s (in %s); until then every call to it is refused without being tried. Use another server, or tell the user what failed.",

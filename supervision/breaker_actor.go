@@ -32,6 +32,8 @@ type BreakerDeps struct {
 	Era func(spec *messages.ServerSpec) messages.Era
 	// Random feeds the jitter: a number in [0,1).
 	Random func() float64
+	// Open says whether a client's session is open still.
+	Open func(session uint64) bool
 	// Scrub returns an error without the secrets of the configuration.
 	Scrub func(err *messages.Error) *messages.Error
 }
@@ -83,6 +85,7 @@ const (
 
 type instance struct {
 	n          uint64
+	owner      uint64 // the session that it is for; 0: all
 	pid        *kernel.PID
 	phase      phase
 	ticket     uint64
@@ -112,13 +115,15 @@ type (
 	statusStale  struct{}
 )
 
-func newBreakerActor(deps *BreakerDeps, entry *Entry, threshold int, cooldown time.Duration, tickets *atomic.Uint64) *breakerActor {
-	return &breakerActor{
+func newBreakerActor(deps *BreakerDeps, entry *Entry, settings *PoolSettings, tickets *atomic.Uint64) *breakerActor {
+	b := &breakerActor{
 		deps: deps, entry: entry, spec: entry.Spec(), tickets: tickets,
-		policy:    NewBreaker(threshold, cooldown, deps.Random),
+		policy:    NewBreaker(settings.FailureThreshold, settings.Cooldown, deps.Random),
 		instances: make(map[uint64]*instance),
 		since:     time.Now(),
 	}
+	b.policy.Quarantine(settings.Flaps, settings.FlapWindow)
+	return b
 }
 
 // StateName implements kernel.Stater. Only what an open breaker is depends on
@@ -187,8 +192,11 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.leave(ctx, shuttingDown(b.spec.Name), m.Deadline)
 	case *leaveDue:
 		b.onLeaveDue(ctx)
+	case *messages.SessionOver:
+		b.onSessionOver(ctx, m.Session)
 	case *breakerSettings:
-		b.policy.Reconfigure(m.threshold, m.cooldown)
+		b.policy.Reconfigure(m.FailureThreshold, m.Cooldown)
+		b.policy.Quarantine(m.Flaps, m.FlapWindow)
 	case *ephemeralDue:
 		b.onEphemeralDue(ctx, m)
 	case *heldDue:

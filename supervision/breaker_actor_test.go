@@ -75,6 +75,7 @@ func newStage(t *testing.T, change func(s *supervision.PoolSettings)) *stage {
 	pool, done, err := s.sys.SpawnRoot("pool", supervision.NewPoolActor(&supervision.PoolDeps{Directory: s.dir, Breakers: &supervision.BreakerDeps{
 		Era:    func(*messages.ServerSpec) messages.Era { return messages.EraUnknown },
 		Random: func() float64 { return 0 },
+		Open:   func(uint64) bool { return true },
 		Scrub:  func(err *messages.Error) *messages.Error { return err },
 		SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, _ *supervision.Gauge) (*kernel.PID, error) {
 			if s.fail.Load() {

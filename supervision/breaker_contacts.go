@@ -68,7 +68,7 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	if d.Probe {
 		b.probeMark, b.probeCall = 0, 0
 	}
-	in := b.pick(ctx)
+	in := b.pick(ctx, b.contacts[0].Session)
 	switch {
 	case in == nil:
 		b.answerContacts(b.spawnFailed())
@@ -120,7 +120,11 @@ func (b *breakerActor) answerContacts(err *messages.Error) {
 // onRespec takes a new configuration over. Children of the old one end when
 // they are idle.
 func (b *breakerActor) onRespec(ctx *kernel.Context, m *messages.Respec) {
+	rescoped := b.spec.Scope != m.Spec.Scope
 	b.spec = m.Spec
+	if rescoped {
+		b.retireAll(ctx, "its scope changed")
+	}
 	if m.Restart || m.Spec.Err != nil || m.Spec.Disabled {
 		b.policy.Reset()
 		b.guess = messages.EraUnknown
@@ -199,7 +203,7 @@ func (b *breakerActor) publish() {
 		if r > rank {
 			rank, s.State = r, state
 		}
-		alive = append(alive, live{in.pid.GetId(), state, in.spawned, &in.gauge})
+		alive = append(alive, live{in.pid.GetId(), state, in.owner, in.spawned, &in.gauge})
 	}
 	slices.SortFunc(alive, func(x, y live) int { return x.since.Compare(y.since) })
 	b.entry.live.Store(&alive)
@@ -217,6 +221,9 @@ func (b *breakerActor) publish() {
 				s.State = messages.StateFailed
 			}
 		}
+	}
+	if b.policy.Quarantined(now) {
+		s.LastError = b.policy.Refusal(now, b.spec.Name)
 	}
 	if until, ok := b.policy.OpenUntil(now); ok {
 		s.RetryAt = until

@@ -31,7 +31,7 @@ func (b *breakerActor) dispatch(ctx *kernel.Context, call *messages.Call, probe 
 	if probe {
 		b.probeMark, b.probeCall = 0, call.ID
 	}
-	in := b.pick(ctx)
+	in := b.pick(ctx, call.Session)
 	if in == nil {
 		b.hold(ctx, call)
 		return
@@ -53,20 +53,21 @@ func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Ca
 	ctx.Send(in.pid, call)
 }
 
-// pick chooses among the instances: the one that was idle last, else a new one
-// where the server may have more, else the one with the least to do. nil means
-// that a dying instance has to be waited for.
-func (b *breakerActor) pick(ctx *kernel.Context) *instance {
+// pick chooses among the instances that serve the session: the one that was idle
+// last, else a new one where the server may have more, else the one with the least
+// to do. nil means that a dying instance has to be waited for.
+func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
+	owner := b.owner(session)
 	for i := len(b.idle) - 1; i >= 0; i-- {
-		if !b.idle[i].retire {
-			return b.idle[i]
+		if in := b.idle[i]; !in.retire && in.owner == owner {
+			return in
 		}
 	}
 	var best *instance
 	living, failed := 0, false
 	for _, in := range b.instances {
 		switch {
-		case in.phase == phaseClosing || in.retire:
+		case in.phase == phaseClosing || in.retire || in.owner != owner:
 			continue
 		case in.phase == phaseFailed:
 			failed = true
@@ -82,11 +83,14 @@ func (b *breakerActor) pick(ctx *kernel.Context) *instance {
 		if failed {
 			return nil
 		}
-		return b.start(ctx)
+		if in := b.adopt(owner); in != nil {
+			return in
+		}
+		return b.start(ctx, owner)
 	}
 	busy := best.phase == phaseReady && best.dispatched > 0
 	if busy && living < b.spec.MaxInstances && time.Now().After(b.noScale) {
-		if in := b.start(ctx); in != nil {
+		if in := b.start(ctx, owner); in != nil {
 			return in
 		}
 	}
@@ -95,9 +99,9 @@ func (b *breakerActor) pick(ctx *kernel.Context) *instance {
 
 // start makes a new instance. It takes calls at once and keeps them until it
 // has a place, a process and a handshake.
-func (b *breakerActor) start(ctx *kernel.Context) *instance {
+func (b *breakerActor) start(ctx *kernel.Context, owner uint64) *instance {
 	b.last++
-	in := &instance{n: b.last, spawned: time.Now()}
+	in := &instance{n: b.last, owner: owner, spawned: time.Now()}
 	in.gauge.tally = &b.entry.tally
 	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.gauge)
 	if err != nil {
@@ -159,7 +163,7 @@ func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.Reserve
 		return
 	}
 	b.releaseProbe(in)
-	if b.others(in) {
+	if b.mates(in) {
 		b.noScale = time.Now().Add(scalePause)
 		b.close(ctx, in, "no place for another instance", nil)
 		return
@@ -168,12 +172,17 @@ func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.Reserve
 	b.answerContacts(m.Err)
 }
 
-// others reports whether another instance could take this one's calls.
+// others reports whether another instance is in use, whoever it is for.
 func (b *breakerActor) others(but *instance) bool {
 	for _, in := range b.instances {
-		if in != but && !in.retire && (in.phase == phaseReady || in.phase == phaseIdle || in.phase == phaseConnecting) {
+		if b.serves(in, but) {
 			return true
 		}
 	}
 	return false
+}
+
+// serves reports whether in takes calls and is not but.
+func (b *breakerActor) serves(in, but *instance) bool {
+	return in != but && !in.retire && (in.phase == phaseReady || in.phase == phaseIdle || in.phase == phaseConnecting)
 }

@@ -169,7 +169,7 @@ func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded)
 		return // onRoomMade goes on
 	}
 	now := time.Now()
-	wanted := len(b.held) > 0 || len(b.contacts) > 0
+	wanted := b.heldFor(in) || len(b.contacts) > 0
 	if wanted && !in.retire && b.leaving == nil && b.policy.StartDelay(now) == 0 && b.policy.State(now) != BreakerOpen {
 		in.phase = phaseConnecting
 		ctx.Send(in.pid, &messages.Connect{Era: b.era()})
@@ -239,7 +239,7 @@ func (b *breakerActor) onHeldDue(m *heldDue) {
 func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 	held := b.held
 	b.held = nil
-	for i, call := range held {
+	for _, call := range held {
 		if call.Cancelled != nil && call.Cancelled.Load() {
 			b.refuse(call, cancelled(call))
 			continue
@@ -248,10 +248,10 @@ func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 			b.refuse(call, err)
 			continue
 		}
-		in := b.pick(ctx)
+		in := b.pick(ctx, call.Session)
 		if in == nil && b.dying() {
-			b.held = append(b.held, held[i:]...)
-			return
+			b.held = append(b.held, call)
+			continue
 		}
 		if in == nil {
 			b.refuse(call, b.spawnFailed())

@@ -133,7 +133,7 @@ func (f finding) advice() (hint string, retryable bool) {
 	case f.class == messages.ClassAuth:
 		return f.authAdvice(), false
 	case f.notStarted():
-		return f.spawnAdvice(), false
+		return f.spawnAdvice(), isExhausted(f.ev.Err) // what is idle may have ended by then
 	case f.class == messages.ClassHTTP:
 		return f.httpAdvice()
 	case f.exit() != nil:
@@ -234,6 +234,8 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 		return fmt.Sprintf("npx has half a package, as after a download that was broken off: delete the folder %s and try again.", folder), false
 	}
 	switch {
+	case e.OutOfMemory:
+		return fmt.Sprintf("Server %q, or what runs beside it, needs more memory than there is: give the machine or container more, lower pool.poolSize, or bound the server with limits.memoryMB. It is started anew with the next call.", f.server), true
 	case e.Signal != "":
 		return "Something outside ended the process (the system does so when memory runs out); it is started anew with the next call.", true
 	case e.Code == 127:
@@ -282,6 +284,8 @@ func spawnCause(err error) string {
 
 func exitCause(e *messages.Exit) string {
 	switch {
+	case e.OutOfMemory:
+		return "the kernel killed the process because memory ran out (SIGKILL)"
 	case e.Signal != "":
 		return "the process was killed by " + e.Signal
 	case e.Code == 0:

@@ -58,6 +58,15 @@ func (d *Directory) Names() []string {
 	return slices.Sorted(maps.Keys(*m))
 }
 
+// Each calls do with every server, in no order.
+func (d *Directory) Each(do func(e *Entry)) {
+	if m := d.snapshot.Load(); m != nil {
+		for _, e := range *m {
+			do(e)
+		}
+	}
+}
+
 func (d *Directory) replace(change func(m map[string]*Entry)) {
 	next := map[string]*Entry{}
 	if m := d.snapshot.Load(); m != nil {

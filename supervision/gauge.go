@@ -20,6 +20,7 @@ type Gauge struct {
 type live struct {
 	actor string
 	state messages.State
+	owner uint64
 	since time.Time
 	gauge *Gauge
 }
@@ -37,7 +38,7 @@ func (e *Entry) Instances() []messages.Instance {
 			state = messages.StateActive
 		}
 		out = append(out, messages.Instance{
-			Actor: l.actor, PID: int(l.gauge.PID.Load()), State: StateName(state), InFlight: load, Since: l.since,
+			Actor: l.actor, PID: int(l.gauge.PID.Load()), State: StateName(state), InFlight: load, Session: l.owner, Since: l.since,
 		})
 	}
 	return out

@@ -57,6 +57,8 @@ func NewPool(cfg PoolConfig) *Pool {
 // Acquire asks for a place for a new connection to server on behalf of
 // session. The ticket, which the caller makes up, is answered by exactly one
 // Grant or Refuse, now or from a later call, unless it is withdrawn before.
+// Where all who may wait do, the newest of the session that has most of them gives
+// way to one of a session that has fewer.
 // A ticket that waits already is left as it is. A zero deadline is none; the
 // pool's AcquireTimeout bounds the wait in any case.
 func (p *Pool) Acquire(now time.Time, ticket uint64, server string, session uint64, deadline time.Time) []Action {
@@ -73,7 +75,11 @@ func (p *Pool) Acquire(now time.Time, ticket uint64, server string, session uint
 	acts := p.expire(now, nil)
 	acts = p.grant(now, acts)
 	if p.waiters.len() >= p.cfg.MaxWaiters {
-		return p.settle(now, append(acts, Refuse{Ticket: ticket, Err: p.errQueueFull(server)}))
+		displaced := p.waiters.displace(session)
+		if displaced == nil {
+			return p.settle(now, append(acts, Refuse{Ticket: ticket, Err: p.errQueueFull(server)}))
+		}
+		acts = append(acts, Refuse{Ticket: displaced.ticket, Err: p.errQueueFull(displaced.server)})
 	}
 	w := &waiter{ticket: ticket, server: server, session: session, since: now, deadline: deadline}
 	w.expires = p.expiry(w)
@@ -141,6 +147,17 @@ func (p *Pool) MakeRoom(now time.Time) (id uint64, acts []Action) {
 		id, acts = l.id, []Action{p.evict(l, EvictForRoom)}
 	}
 	return id, p.settle(now, acts)
+}
+
+// Squeeze evicts a quarter of the idle connections, at least one, those first that
+// were not used for longest: memory is short.
+func (p *Pool) Squeeze(now time.Time) []Action {
+	const part = 4
+	var acts []Action
+	for n := (p.idle.Len() + p.idleKeepAlive.Len() + part - 1) / part; n > 0; n-- {
+		acts = append(acts, p.evict(p.leastRecentlyUsed(), EvictMemory))
+	}
+	return p.settle(now, acts)
 }
 
 // Ending reports that a connection is ending on its own: ephemeral, retired or

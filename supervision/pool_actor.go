@@ -21,6 +21,12 @@ type PoolSettings struct {
 	Pool             PoolConfig
 	FailureThreshold int
 	Cooldown         time.Duration
+	// SessionCalls bounds the calls of one client that are in flight; 0: nothing does.
+	SessionCalls int
+	// Flaps is how many deaths within FlapWindow put a server into quarantine; 0: no
+	// number does.
+	Flaps      int
+	FlapWindow time.Duration
 }
 
 // What the host says to the pool.
@@ -46,15 +52,15 @@ type (
 		Deadline time.Time
 		Done     chan<- struct{}
 	}
+	// Squeeze evicts some of what is idle, since memory is short. Evicted, where not
+	// nil, is told how many; it must not block.
+	Squeeze struct{ Evicted func(n int) }
 	// InspectPool asks for the numbers; Reply must have room for one.
 	InspectPool struct{ Reply chan<- PoolReport }
 )
 
 type (
-	breakerSettings struct {
-		threshold int
-		cooldown  time.Duration
-	}
+	breakerSettings struct{ PoolSettings }
 	// drained says that a breaker has no connection left.
 	drained struct{ who *kernel.PID }
 	wakeDue struct{ gen uint64 }
@@ -139,6 +145,12 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 		p.configure(ctx, now, m)
 	case *Shutdown:
 		p.shutdown(ctx, m)
+	case *Squeeze:
+		acts := p.pool.Squeeze(now)
+		p.apply(ctx, acts)
+		if m.Evicted != nil {
+			m.Evicted(len(acts))
+		}
 	case *drained:
 		p.onDrained(ctx, m)
 	case *InspectPool:
@@ -220,7 +232,7 @@ func (p *poolActor) spawn(ctx *kernel.Context, specs []*messages.ServerSpec) {
 		e.status.Store(&messages.Status{})
 		name := "breaker/" + url.PathEscape(spec.Name) + "~" + strconv.FormatUint(p.last, 10)
 		pid, err := ctx.Spawn(name, func() kernel.Actor {
-			return newBreakerActor(p.deps.Breakers, e, p.settings.FailureThreshold, p.settings.Cooldown, &p.tickets)
+			return newBreakerActor(p.deps.Breakers, e, &p.settings, &p.tickets)
 		}, kernel.Inline(), kernel.Supervise(superviseConnections()))
 		if err != nil {
 			ctx.Event("spawn-failed", err.Error(), 0)
@@ -283,7 +295,7 @@ func (p *poolActor) configure(ctx *kernel.Context, now time.Time, m *Configure) 
 	p.settings = m.Settings
 	for _, name := range p.deps.Directory.Names() {
 		if e, ok := p.deps.Directory.Lookup(name); ok {
-			ctx.Send(e.Breaker, &breakerSettings{m.Settings.FailureThreshold, m.Settings.Cooldown})
+			ctx.Send(e.Breaker, &breakerSettings{m.Settings})
 		}
 	}
 	p.apply(ctx, p.pool.Reconfigure(now, m.Settings.Pool))

@@ -3,6 +3,7 @@ package supervision_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,43 @@ func TestPoolMaxWaiters(t *testing.T) {
 	expect(t, acquire(p, 10*time.Second, 14), "refuse 11 POOL_SATURATED, refuse 13 POOL_SATURATED")
 	if p.Stats().Waiting != 1 {
 		t.Error("the newcomer did not get the room of those who left")
+	}
+}
+
+func TestPoolSqueeze(t *testing.T) {
+	cfg := config(6)
+	p := filled(t, cfg)
+	expect(t, p.Squeeze(epoch), "") // all are busy
+	p.Idle(at(1*time.Second), 3, supervision.IdleOptions{KeepAlive: true})
+	for i, id := range []uint64{5, 1, 2, 4} {
+		p.Idle(at(time.Duration(2+i)*time.Second), id, supervision.IdleOptions{})
+	}
+	// A quarter of five, those first that were not used for longest; what is kept
+	// alive comes last.
+	expect(t, p.Squeeze(at(9*time.Second)), "evict 5 memory, evict 1 memory")
+	expect(t, p.Squeeze(at(9*time.Second)), "evict 2 memory")
+	expect(t, p.Squeeze(at(9*time.Second)), "evict 4 memory")
+	expect(t, p.Squeeze(at(9*time.Second)), "evict 3 memory")
+	expect(t, p.Squeeze(at(9*time.Second)), "")
+}
+
+func TestPoolRoomToWaitIsShared(t *testing.T) {
+	cfg := config(1)
+	cfg.MaxWaiters = 4
+	p := filled(t, cfg)
+	ask := func(ticket, session uint64) []supervision.Action {
+		return p.Acquire(epoch, ticket, "s"+strconv.FormatUint(ticket, 10), session, time.Time{})
+	}
+	for ticket := uint64(10); ticket < 14; ticket++ {
+		expect(t, ask(ticket, 1), "")
+	}
+	expect(t, ask(20, 1), "refuse 20 POOL_SATURATED") // its own are too many
+	expect(t, ask(21, 2), "refuse 13 POOL_SATURATED")
+	expect(t, ask(22, 2), "refuse 12 POOL_SATURATED")
+	expect(t, ask(23, 2), "refuse 23 POOL_SATURATED") // both have half
+	expect(t, ask(24, 3), "refuse 11 POOL_SATURATED")
+	if n := p.Stats().Waiting; n != 4 {
+		t.Errorf("%d wait", n)
 	}
 }
 

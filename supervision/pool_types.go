@@ -83,6 +83,7 @@ const (
 	EvictReserve  EvictReason = "reserve" // idle on a reserve place
 	EvictShrink   EvictReason = "shrink"  // the pool became smaller
 	EvictForDrain EvictReason = "drain"   // the pool is being emptied
+	EvictMemory   EvictReason = "memory"  // memory is short
 )
 
 // Evict asks for the end of an idle connection. It is answered by exactly one

@@ -123,6 +123,27 @@ func (q *waitQueue) remove(w *waiter) {
 	}
 }
 
+// displace removes the newest waiter of the session that has most of them, for one
+// of a session that would not have as many; nil: there is none such.
+func (q *waitQueue) displace(session uint64) *waiter {
+	var most *sessionQueue
+	for e := q.turns.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*sessionQueue); most == nil || s.waiters.Len() > most.waiters.Len() {
+			most = s
+		}
+	}
+	mine := 0
+	if s := q.sessions[session]; s != nil {
+		mine = s.waiters.Len()
+	}
+	if most == nil || most.waiters.Len() <= mine+1 {
+		return nil
+	}
+	w := most.waiters.Back().Value.(*waiter)
+	q.remove(w)
+	return w
+}
+
 // reschedule computes anew when each waiter gives up.
 func (q *waitQueue) reschedule(expiry func(*waiter) time.Time) {
 	clear(q.byExpiry)

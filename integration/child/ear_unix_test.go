@@ -159,10 +159,14 @@ func spec(mode string) *messages.ServerSpec {
 }
 
 // launch starts a fake and sees to its end.
-func launch(t testing.TB, l *Launcher, mode string) (*Process, *recorder) {
+func launch(t testing.TB, l *Launcher, mode string, change ...func(s *messages.ServerSpec)) (*Process, *recorder) {
 	t.Helper()
 	r := newRecorder()
-	p, err := l.Launch(spec(mode), 1, r)
+	s := spec(mode)
+	for _, f := range change {
+		f(s)
+	}
+	p, err := l.Launch(s, 1, r)
 	if err != nil {
 		t.Fatal(err)
 	}

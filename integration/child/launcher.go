@@ -12,6 +12,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/child/proctree"
 	"github.com/metamcp/metamcp/integration/childlog"
+	"github.com/metamcp/metamcp/integration/limits"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -122,6 +123,10 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 	if err != nil {
 		return nil, err
 	}
+	if err := limits.ReadDescriptors().CheckStart(); err != nil {
+		return nil, fmt.Errorf("cannot start %q: %w", spec.Name, err)
+	}
+	kills, _ := limits.Kills()
 	if l.o.Guard != nil {
 		l.o.Guard.Ready()
 	}
@@ -154,11 +159,20 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 		pipes.closeOurs()
 		return nil, fmt.Errorf("the process of %q could not be put under control and was ended: %w", spec.Name, err)
 	}
+	if err := limits.ApplyTo(proc.Pid, spec.Limits); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		if t.terminate(); proc.Kill() == nil {
+			_, _ = proc.Wait()
+		}
+		t.abandon()
+		pipes.closeOurs()
+		return nil, &launchError{text: fmt.Sprintf("cannot start %q: %v", spec.Name, err), causes: []error{err}}
+	}
 	start, _ := proctree.StartTime(proc.Pid)
 	if l.o.Guard != nil {
 		l.o.Guard.Add(proc.Pid, start, marker)
 	}
 	p := newProcess(l, spec, instance, ear, proc, start, marker, t, pipes)
+	p.kills = kills
 	p.run()
 	return p, nil
 }

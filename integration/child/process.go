@@ -25,6 +25,7 @@ type Process struct {
 	pid      int
 	start    uint64
 	marker   string
+	kills    uint64 // by the kernel for want of memory, before the start
 	tree     *tree
 	log      *childlog.Log
 

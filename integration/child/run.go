@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/limits"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -130,6 +131,9 @@ func (p *Process) reap() {
 	}
 	exit := exitOf(state)
 	exit.Requested = p.requested.Load()
+	if kills, ok := limits.Kills(); ok && !exit.Requested && exit.Signal == "SIGKILL" {
+		exit.OutOfMemory = kills > p.kills
+	}
 	exit.Stderr = p.log.Last()
 	p.ear.Exited(exit)
 }

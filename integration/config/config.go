@@ -133,6 +133,11 @@ type PoolSettings struct {
 	MaxWaiters       int // 0: nobody may wait
 	FailureThreshold int
 	Cooldown         time.Duration
+	MaxStarts        int // 0: by the number of cores
+	SessionCalls     int
+	MemoryPercent    int // 0: memory is not looked at
+	FlapRestarts     int // 0: nothing is put into quarantine
+	FlapWindow       time.Duration
 }
 
 // SearchSettings shape mcp_discover's ranking and answers.

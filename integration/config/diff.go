@@ -102,7 +102,7 @@ func sameSpec(a, b *messages.ServerSpec) bool {
 	process := a.Transport == b.Transport && a.Command == b.Command && slices.Equal(a.Args, b.Args) && slices.Equal(a.Env, b.Env) &&
 		a.Cwd == b.Cwd && a.URL == b.URL && maps.Equal(a.Headers, b.Headers) && sameOAuth(a.OAuth, b.OAuth) && sameTLS(a.TLS, b.TLS)
 	limits := a.Timeout == b.Timeout && a.MaxTimeout == b.MaxTimeout && a.StartupTimeout == b.StartupTimeout && a.StopGrace == b.StopGrace
-	policy := a.Lifecycle == b.Lifecycle && a.IdleTimeout == b.IdleTimeout && a.MaxInstances == b.MaxInstances && a.Retry == b.Retry
+	policy := a.Lifecycle == b.Lifecycle && a.IdleTimeout == b.IdleTimeout && a.MaxInstances == b.MaxInstances && a.Retry == b.Retry && a.Scope == b.Scope && a.MaxInFlight == b.MaxInFlight && a.HealthEvery == b.HealthEvery && a.Limits == b.Limits
 	origin := (a.Provisioned == nil) == (b.Provisioned == nil) && (a.Provisioned == nil || *a.Provisioned == *b.Provisioned)
 	return (a.Err == nil) == (b.Err == nil) && a.Name == b.Name && origin && process && limits && policy &&
 		a.Description == b.Description && maps.Equal(a.Filled, b.Filled) && slices.Equal(a.Tags, b.Tags) && a.Disabled == b.Disabled && a.Unscrubbed == b.Unscrubbed && a.Asks == b.Asks

@@ -67,7 +67,18 @@ func TestSameSpecLooksAtEveryField(t *testing.T) {
 		case reflect.Map:
 			field.Set(reflect.ValueOf(map[string]string{"x": "y"}))
 		case reflect.Struct:
-			field.Set(reflect.ValueOf(messages.ClientCan{Roots: true}))
+			for j := range field.NumField() { // each of them alone
+				one := reflect.New(field.Type()).Elem()
+				if one.Field(j).Kind() == reflect.Bool {
+					one.Field(j).SetBool(true)
+				} else {
+					one.Field(j).SetInt(7)
+				}
+				field.Set(one)
+				if sameSpec(&a, &b) {
+					t.Errorf("%s.%s is not looked at", name, field.Type().Field(j).Name)
+				}
+			}
 		case reflect.Pointer:
 			field.Set(reflect.New(field.Type().Elem()))
 		default:

@@ -163,6 +163,25 @@ func (e *entry) member(name string, v *hujson.Value) {
 				e.bad(e.doc, v, suggestion(text, []string{"safe", "always", "never"}), "retry: expected safe, always or never, found %s", quote(text))
 			}
 		}
+	case "healthIntervalMs":
+		e.millis(name, v, &s.HealthEvery)
+	case "limits":
+		e.limits(v)
+	case "maxInFlight":
+		key := &entryTable[entryIndex[name]]
+		if n, ok := e.ranged(name, v, key.Min, key.Max, ""); ok {
+			s.MaxInFlight = int(n)
+		}
+	case "scope":
+		if text, ok := e.str(e.doc, name, v, e.ex); ok {
+			switch text {
+			case "shared":
+			case "session":
+				s.Scope = messages.ScopeSession
+			default:
+				e.bad(e.doc, v, suggestion(text, []string{"shared", "session"}), "scope: expected shared or session, found %s", quote(text))
+			}
+		}
 	case "description":
 		s.Description, _ = e.str(e.doc, name, v, e.ex)
 	case "tags":

@@ -56,6 +56,14 @@ func TestBrokenEntries(t *testing.T) {
 		{"lifecycle mode", `{"command": "x", "lifecycle": {"idleTimeoutMs": 1}}`, "mode is missing", ""},
 		{"lifecycle idle", `{"command": "x", "lifecycle": {"mode": "keep-alive", "idleTimeoutMs": -1}}`, "lifecycle.idleTimeoutMs: -1", ""},
 		{"retry", `{"command": "x", "retry": "save"}`, `retry: expected safe, always or never, found "save"`, "did you mean safe?"},
+		{"scope", `{"command": "x", "scope": "sesion"}`, `scope: expected shared or session, found "sesion"`, "did you mean session?"},
+		{"scope kind", `{"command": "x", "scope": true}`, "scope: expected a string", ""},
+		{"in flight", `{"command": "x", "maxInFlight": 0}`, "maxInFlight: 0 is not in the range from 1 to 65536", ""},
+		{"health", `{"command": "x", "healthIntervalMs": -1}`, "healthIntervalMs: -1 is not in the range", ""},
+		{"limits", `{"command": "x", "limits": 5}`, "limits: expected an object", ""},
+		{"limits name", `{"command": "x", "limits": {"memoryMb": 5}}`, "limits: memoryMb is not known", "did you mean memoryMB?"},
+		{"limits range", `{"command": "x", "limits": {"memoryMB": 0}}`, "limits.memoryMB: 0 is not in the range", ""},
+		{"limits time", `{"command": "x", "limits": {"cpuSeconds": "1"}}`, "limits.cpuSeconds: expected a whole number", ""},
 		{"inheritEnv", `{"command": "x", "inheritEnv": "PATH"}`, "inheritEnv: expected a boolean or an array of names", ""},
 		{"ask", `{"command": "x", "ask": ["fom"]}`, `ask: expected form, url and sampling, found "fom"`, "did you mean form?"},
 		{"ask kind", `{"command": "x", "ask": "form"}`, "ask: expected a boolean or an array of form, url and sampling", ""},
@@ -194,5 +202,21 @@ func TestHash(t *testing.T) {
 	w.env = append(w.env, "LANG=de_DE.UTF-8", "XDG_SESSION_ID=7")
 	if hash(base) != before {
 		t.Error("the hash depends on the host's environment")
+	}
+}
+
+func TestIsolationOfAnEntry(t *testing.T) {
+	cfg := newWorld(t).load(`{"mcpServers": {
+"plain": {"command": "x", "scope": "shared"},
+"own": {"command": "x", "scope": "session", "maxInFlight": 4, "healthIntervalMs": 5000, "limits": {"memoryMB": 512, "cpuSeconds": 60}}}}`)
+	plain, own := cfg.Server("plain"), cfg.Server("own")
+	if plain.Err != nil || plain.Scope != messages.ScopeShared || plain.Limits != (messages.Limits{}) || plain.MaxInFlight != 0 || plain.HealthEvery != 0 {
+		t.Errorf("plain: %+v", plain)
+	}
+	if own.Err != nil || own.Scope != messages.ScopeSession || own.Limits != (messages.Limits{MemoryMB: 512, CPUSeconds: 60}) || own.MaxInFlight != 4 || own.HealthEvery != 5*time.Second {
+		t.Errorf("own: %+v", own)
+	}
+	if plain.Hash == own.Hash {
+		t.Error("a running child would keep its old limits")
 	}
 }

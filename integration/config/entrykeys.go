@@ -3,6 +3,9 @@ package config
 // maxInstances bounds the connections of one server.
 const maxInstances = 1000
 
+// maxMemoryMB bounds the memory of one process.
+const maxMemoryMB = 1 << 20
+
 // EntryKey is one member of a server's entry.
 type EntryKey struct {
 	Name    string
@@ -64,6 +67,14 @@ var entryTable = []EntryKey{
 			"properties": map[string]any{"mode": schemaModes, "idleTimeoutMs": map[string]any{"type": "integer", "minimum": 0, "maximum": week}},
 		}}}},
 	{Name: "maxInstances", Type: "integer", Default: "1", Min: 1, Max: maxInstances, Doc: "Connections that the server may have at once."},
+	{Name: "healthIntervalMs", Type: "milliseconds", Default: "0", Min: 0, Max: day, Doc: "Distance of two pings while an instance is idle and its lifecycle keep-alive; one that does not answer within 5 s is ended. 0: no pings."},
+	{Name: "limits", Type: "object", Doc: "What each process of the server may have, on Linux: memoryMB of data, cpuSeconds of its life; see ISOLATION.md.",
+		schema: map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
+			"memoryMB":   map[string]any{"type": "integer", "minimum": 1, "maximum": maxMemoryMB},
+			"cpuSeconds": map[string]any{"type": "integer", "minimum": 1, "maximum": week / 1000},
+		}}},
+	{Name: "maxInFlight", Type: "integer", Default: "1024", Min: 1, Max: 65_536, Doc: "Calls that one instance is given at once, three quarters of them of one client at most; more wait, and clients take turns. 1 is for servers that do one thing at a time."},
+	{Name: "scope", Type: "shared or session", Default: "shared", Doc: "shared: every instance serves all clients. session: each client session has instances of its own, maxInstances at most, that end with it; see ISOLATION.md.", schema: stringSchema("enum", []any{"shared", "session"})},
 	{Name: "retry", Type: "safe, always or never", Default: "safe", Doc: "When a call that was lost in a crash is sent once more.", schema: stringSchema("enum", []any{"safe", "always", "never"})},
 	{Name: "scrub", Type: "boolean", Default: "true", Doc: "Remove secrets from what the server answers; metamcp.scrub must be on.", schema: map[string]any{"type": "boolean"}},
 	{Name: "ask", Type: "boolean or array of form, url and sampling", Default: "true", Doc: "What the server may ask the client for while a call lasts: elicitation by form or url, and sampling; see PROTOCOL.md.",

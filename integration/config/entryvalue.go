@@ -149,6 +149,30 @@ func (e *entry) lifecycle(v *hujson.Value) {
 	}
 }
 
+// limits reads what each process may have.
+func (e *entry) limits(v *hujson.Value) {
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		e.mismatch(e.doc, "limits", v, "an object")
+		return
+	}
+	for i := range obj.Members {
+		m := &obj.Members[i]
+		switch name := memberName(m); name {
+		case "memoryMB":
+			if n, ok := e.ranged("limits.memoryMB", &m.Value, 1, maxMemoryMB, ""); ok {
+				e.spec.Limits.MemoryMB = int(n)
+			}
+		case "cpuSeconds":
+			if n, ok := e.ranged("limits.cpuSeconds", &m.Value, 1, week/1000, ""); ok {
+				e.spec.Limits.CPUSeconds = int(n)
+			}
+		default:
+			e.bad(e.doc, &m.Name, suggestion(name, []string{"memoryMB", "cpuSeconds"}), "limits: %s is not known, so it would not be kept", shorten(name))
+		}
+	}
+}
+
 func (e *entry) lifecycleMode(name string, v *hujson.Value) {
 	text, ok := e.str(e.doc, name, v, e.ex)
 	if !ok {

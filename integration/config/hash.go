@@ -56,6 +56,9 @@ func specHash(s *messages.ServerSpec, own []pair, more inherit) string {
 	if s.TLS != nil {
 		list([]string{s.TLS.CA, s.TLS.Cert, s.TLS.Key})
 	}
+	if s.Limits != (messages.Limits{}) {
+		field(fmt.Sprintf("limits %+v", s.Limits))
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }

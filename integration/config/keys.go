@@ -71,6 +71,17 @@ var keyTable = []Key{
 	{Path: "pool.cooldownMs", Flag: "cooldown", Type: TypeMillis, Default: "30000", Min: 1, Max: day,
 		Doc: "How long an open breaker refuses calls before it lets one probe through.", ref: func(s *Settings) any { return &s.Pool.Cooldown }},
 
+	{Path: "pool.maxStarts", Flag: "max-starts", Type: TypeInt, Default: "0", Min: 0, Max: 1000, Restart: true,
+		Doc: "Children that are started at the same moment at most; 0: twice the number of cores, at least 4.", ref: func(s *Settings) any { return &s.Pool.MaxStarts }},
+	{Path: "pool.sessionCalls", Flag: "session-calls", Type: TypeInt, Default: "4096", Min: 1, Max: maxWaiters,
+		Doc: "Calls that one client may have in flight; more are refused at once.", ref: func(s *Settings) any { return &s.Pool.SessionCalls }},
+	{Path: "pool.memoryPercent", Flag: "memory-percent", Type: TypeInt, Default: "90", Min: 0, Max: 100, Restart: true,
+		Doc: "Share of the control group's memory from which idle children are ended, as they are where something waits for memory a fifth of the time; 0: never. Linux.", ref: func(s *Settings) any { return &s.Pool.MemoryPercent }},
+	{Path: "pool.flapRestarts", Flag: "flap-restarts", Type: TypeInt, Default: "20", Min: 0, Max: 100_000,
+		Doc: "Unexpected ends of a server within flapWindowMs that put it into quarantine; 0: no number does.", ref: func(s *Settings) any { return &s.Pool.FlapRestarts }},
+	{Path: "pool.flapWindowMs", Flag: "flap-window", Type: TypeMillis, Default: "600000", Min: 1, Max: week,
+		Doc: "The time in which they count.", ref: func(s *Settings) any { return &s.Pool.FlapWindow }},
+
 	{Path: "search.ranking", Flag: "ranking", Type: TypeEnum, Enum: []string{"hybrid", "classic", "anygpt"}, Default: "hybrid",
 		Doc: "How mcp_discover ranks tools: words and meaning together, MetaMCP's points, or AnyGPT's.", ref: func(s *Settings) any { return &s.Search.Ranking }},
 	{Path: "search.embedder", Flag: "embedder", Type: TypeEnum, Enum: []string{"auto", "voyage", "openai", "local", "builtin", "none"}, Default: "auto",

@@ -21,7 +21,7 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	want := Settings{
-		Pool: PoolSettings{PoolSize: 20, ResPoolTimeout: 5 * time.Second, IdleTimeout: 5 * time.Minute, AcquireTimeout: 30 * time.Second,
+		Pool: PoolSettings{PoolSize: 20, SessionCalls: 4096, MemoryPercent: 90, FlapRestarts: 20, FlapWindow: 10 * time.Minute, ResPoolTimeout: 5 * time.Second, IdleTimeout: 5 * time.Minute, AcquireTimeout: 30 * time.Second,
 			MaxWaiters: 1024, FailureThreshold: 5, Cooldown: 30 * time.Second},
 		Search:          SearchSettings{Ranking: "hybrid", Embedder: "auto", KeyVariable: "OPENAI_API_KEY", Limit: 20, BudgetTokens: 4000},
 		DiscoverTimeout: 10 * time.Second, DrainTimeout: 5 * time.Second,

@@ -1,0 +1,161 @@
+package actors
+
+import (
+	"strconv"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// A child is given so many calls at once; the others wait here, where it can be
+// said whose turn it is. However many calls one client has made, another's next
+// one is behind one call of each other client that waits, and a part of what the
+// child is given is never one client's alone.
+
+// DefaultInFlight is how many calls one instance of a server is given at once
+// where its entry does not say.
+const DefaultInFlight = 1024
+
+// shares counts who has what of a child.
+type shares struct {
+	inflight map[uint64]int // by session
+	// served is when a session had its turn last, while others wait.
+	served  map[uint64]uint64
+	turns   uint64
+	crowded bool // somebody waits for a share
+}
+
+func (s *shares) clear() {
+	clear(s.inflight)
+	s.rest()
+}
+
+// rest forgets the turns once nobody waits.
+func (s *shares) rest() {
+	if s.crowded || len(s.served) > 0 {
+		s.crowded = false
+		clear(s.served)
+	}
+}
+
+func (s *shares) turn(session uint64) {
+	if s.served == nil {
+		s.served = map[uint64]uint64{}
+	}
+	s.turns++
+	s.served[session] = s.turns
+}
+
+// window is how many calls the child is given at once, share how many of them one
+// client may have.
+func (c *connection) window() (window, share int) {
+	window = c.spec.MaxInFlight
+	if window <= 0 {
+		window = DefaultInFlight
+	}
+	return window, window - window/4
+}
+
+// enter and leave are the only ways into and out of the table of calls in flight.
+func (c *connection) enter(p *pending) {
+	c.inflight[p.call.ID] = p
+	if c.shares.inflight == nil {
+		c.shares.inflight = map[uint64]int{}
+	}
+	c.shares.inflight[p.call.Session]++
+}
+
+func (c *connection) leave(call uint64) {
+	p := c.inflight[call]
+	if p == nil {
+		return
+	}
+	delete(c.inflight, call)
+	if c.shares.inflight[p.call.Session]--; c.shares.inflight[p.call.Session] <= 0 {
+		delete(c.shares.inflight, p.call.Session)
+	}
+}
+
+// fits says whether the child may be given the call now.
+func (c *connection) fits(call *messages.Call) bool {
+	window, share := c.window()
+	if len(c.inflight) < window && c.shares.inflight[call.Session] < share {
+		return true
+	}
+	c.crowd()
+	return false
+}
+
+// crowd begins to keep the turns: who has calls there has had one.
+func (c *connection) crowd() {
+	if c.shares.crowded {
+		return
+	}
+	c.shares.crowded = true
+	for session := range c.shares.inflight {
+		c.shares.turn(session)
+	}
+}
+
+// nextWaiter is the place of the call that goes next among those that wait: the
+// first that fits, of the client whose last turn is longest ago. -1: none fits.
+func (c *connection) nextWaiter() int {
+	window, share := c.window()
+	if !c.shares.crowded && len(c.inflight)+len(c.waiters) <= window && len(c.inflight)+len(c.waiters) <= share {
+		return 0 // all of them fit
+	}
+	c.crowd()
+	if len(c.inflight) >= window {
+		return -1
+	}
+	best, turn := -1, uint64(0)
+	var seen uint64 // the session that was looked at last
+	for i, w := range c.waiters {
+		if i > 0 && w.Session == seen {
+			continue
+		}
+		seen = w.Session
+		last := c.shares.served[seen]
+		if best >= 0 && last >= turn || c.shares.inflight[seen] >= share {
+			continue
+		}
+		best, turn = i, last
+		if last == 0 {
+			break
+		}
+	}
+	return best
+}
+
+// displace makes room for a call where all who may wait do: of the client that has
+// most calls there, the newest is turned away. It reports false where that is the
+// client of the call itself.
+func (c *connection) displace(call *messages.Call) bool {
+	waiting := map[uint64]int{}
+	most := call.Session
+	for _, w := range c.waiters {
+		if waiting[w.Session]++; waiting[w.Session] > waiting[most] {
+			most = w.Session
+		}
+	}
+	if waiting[most] <= waiting[call.Session]+1 {
+		return false
+	}
+	for i := len(c.waiters) - 1; i >= 0; i-- {
+		if w := c.waiters[i]; w.Session == most {
+			c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
+			c.refuseWaiting(w)
+			break
+		}
+	}
+	return true
+}
+
+// refuseWaiting turns a call away for which there is no room to wait.
+func (c *connection) refuseWaiting(call *messages.Call) {
+	c.handled++
+	c.answer(call, &messages.Answer{Err: &messages.Error{
+		Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
+		Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + "; the call was not sent",
+		Hint:    "Wait for running calls to finish, then call again with fewer calls at a time.",
+	}})
+}

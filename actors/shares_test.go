@@ -1,0 +1,210 @@
+package actors
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// gatekeeper is a server whose calls of tool do stay open until they are let go.
+type gatekeeper struct {
+	mu   sync.Mutex
+	open []kept
+}
+
+type kept struct {
+	link *fakeLink
+	id   json.RawMessage
+	who  string
+}
+
+func (g *gatekeeper) script() *script {
+	return &script{answers: func(l *fakeLink, m rpcLine) bool {
+		if m.Method != methodToolsCall {
+			return false
+		}
+		var p struct {
+			Args struct{ Do string } `json:"arguments"`
+		}
+		_ = json.Unmarshal(m.Params, &p) // a line of ours
+		if !strings.HasPrefix(p.Args.Do, "hold ") {
+			return false
+		}
+		g.mu.Lock()
+		g.open = append(g.open, kept{l, m.ID, p.Args.Do[len("hold "):]})
+		g.mu.Unlock()
+		return true
+	}}
+}
+
+func (g *gatekeeper) count(who string) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, h := range g.open {
+		if who == "" || h.who == who {
+			n++
+		}
+	}
+	return n
+}
+
+// let answers the oldest open call and says whose it was.
+func (g *gatekeeper) let() string {
+	g.mu.Lock()
+	h := g.open[0]
+	g.open = g.open[1:]
+	g.mu.Unlock()
+	h.link.answer(h.id, `{"content":[]}`)
+	return h.who
+}
+
+// guest is a client with a session.
+type guest struct {
+	*Session
+	mu    sync.Mutex
+	ports []*port
+}
+
+func (g *guest) flush() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.ports {
+		p.Flush()
+	}
+}
+
+func (r *rig) session() *guest {
+	r.t.Helper()
+	g := &guest{}
+	s, err := r.e.OpenSession(g.flush)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	g.Session = s
+	return g
+}
+
+// by sends a call of a client.
+func (r *rig) by(s *guest, server, do string) *pendingCall {
+	r.t.Helper()
+	raw, err := json.Marshal(doArgs{Do: do})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := newPort()
+	c := &messages.Call{ID: lastCall.Add(1), Server: server, Method: methodToolsCall, Tool: "do", Args: raw, Reply: p}
+	r.mu.Lock()
+	r.ports = append(r.ports, p)
+	r.mu.Unlock()
+	s.mu.Lock()
+	s.ports = append(s.ports, p)
+	s.mu.Unlock()
+	s.Call(c)
+	return &pendingCall{p, c}
+}
+
+// TestGreedyClientDoesNotStarveAnother has one client fill a server with a thousand
+// calls, and another make one after the other: each of those passes the queue.
+func TestGreedyClientDoesNotStarveAnother(t *testing.T) {
+	for _, window := range []int{1, 2, 8, 64} {
+		g := &gatekeeper{}
+		r := newRig(t, nil)
+		r.add("x", g.script(), func(s *messages.ServerSpec) { s.MaxInFlight = window })
+		greedy, modest := r.session(), r.session()
+		r.wantResult(r.wait(r.by(modest, "x", "echo"))) // it runs
+		var all []*pendingCall
+		for range 1000 {
+			all = append(all, r.by(greedy, "x", "hold greedy"))
+		}
+		share := window - window/4
+		r.f.eventually(t, "the greedy client's share is full", func() bool { return g.count("greedy") == share })
+		for range 5 {
+			p := r.by(modest, "x", "hold modest")
+			// Where the window has no place of its own for it, one answer makes one.
+			let := 0
+			for r.f.eventually(t, "the child has its share", func() bool { return g.count("") >= min(window, share+1) }); g.count("modest") == 0; let++ {
+				g.let()
+				r.f.eventually(t, "the next is there", func() bool { return g.count("") >= min(window, share+1) })
+			}
+			if let > 1 {
+				t.Fatalf("window %d: %d calls of the other went first", window, let)
+			}
+			for g.count("modest") > 0 {
+				g.let()
+				r.f.eventually(t, "the queue moves on", func() bool { return g.count("") >= share })
+			}
+			r.wantResult(r.wait(p))
+		}
+		for i, p := range all {
+			for !p.answered() {
+				r.f.eventually(t, "a call is there", func() bool { return g.count("") > 0 || p.answered() })
+				if !p.answered() {
+					g.let()
+					r.f.eventually(t, "answered", func() bool { return p.answered() || g.count("") > 0 })
+				}
+			}
+			r.wantResult(r.wait(all[i]))
+		}
+		r.close()
+	}
+}
+
+// TestRoomToWaitIsShared has a client fill all the room: another's call takes the
+// place of its newest.
+func TestRoomToWaitIsShared(t *testing.T) {
+	g := &gatekeeper{}
+	r := newRig(t, nil)
+	r.add("x", g.script(), func(s *messages.ServerSpec) { s.MaxInFlight = 1 })
+	greedy, modest := r.session(), r.session()
+	r.wantResult(r.wait(r.by(greedy, "x", "echo")))
+	first := r.by(greedy, "x", "hold greedy")
+	r.f.eventually(t, "the child has it", func() bool { return g.count("greedy") == 1 })
+	all := make([]*pendingCall, maxConnWaiters)
+	for i := range all {
+		all[i] = r.by(greedy, "x", "hold greedy")
+	}
+	r.wantCode(r.wait(r.by(greedy, "x", "hold greedy")), messages.CodePoolSaturated)
+	other := r.by(modest, "x", "hold modest")
+	r.wantCode(r.wait(all[len(all)-1]), messages.CodePoolSaturated)
+	g.let()
+	r.wantResult(r.wait(first))
+	r.f.eventually(t, "the other's turn", func() bool { return g.count("") == 1 })
+	if g.count("modest") == 0 {
+		g.let()
+		r.f.eventually(t, "the other's turn", func() bool { return g.count("modest") == 1 })
+	}
+	g.let()
+	r.wantResult(r.wait(other))
+	greedy.Close()
+	for _, p := range all[:len(all)-1] {
+		r.wait(p)
+	}
+}
+
+func TestCallsOfOneClientAreBounded(t *testing.T) {
+	g := &gatekeeper{}
+	r := newRig(t, sessionCalls(3))
+	r.add("x", g.script(), nil)
+	a, b := r.session(), r.session()
+	var mine []*pendingCall
+	for range 3 {
+		mine = append(mine, r.by(a, "x", "hold a"))
+	}
+	e := r.wantCode(r.wait(r.by(a, "x", "hold a")), messages.CodePoolSaturated)
+	if !e.Retryable || !strings.Contains(e.Message, "3 calls of this client") {
+		t.Errorf("said %+v", e)
+	}
+	r.wantResult(r.wait(r.by(b, "x", "echo"))) // others are not concerned
+	r.f.eventually(t, "all there", func() bool { return g.count("a") == 3 })
+	g.let()
+	r.f.eventually(t, "one is answered", func() bool { return mine[0].answered() || mine[1].answered() || mine[2].answered() })
+	r.wantResult(r.wait(r.by(a, "x", "echo")))
+	g.let()
+	g.let()
+	for _, p := range mine {
+		r.wantResult(r.wait(p))
+	}
+}
