@@ -137,10 +137,10 @@ func TestClients(t *testing.T) {
 			{"client.command", "Cursor", doctor.Warn, "without its folder", other},
 		}},
 		{"doubled by name", ".claude.json", list(object{"metamcp": ours(p.Executable), "files": ours("npx", "-y", "server-files@latest")}), []want{
-			{"client.doubled", "Claude Code", doctor.Warn, "files", "Remove"},
+			{"client.doubled", "Claude Code", doctor.Warn, "files", "metamcp import --remove"},
 		}},
 		{"doubled by command", ".cursor/mcp.json", list(object{"metamcp": ours(p.Executable), "fs": files}), []want{
-			{"client.doubled", "Cursor", doctor.Warn, "fs (behind metamcp: files)", "Remove"},
+			{"client.doubled", "Cursor", doctor.Warn, "fs (behind metamcp: files)", "metamcp import --remove"},
 		}},
 		{"doubled remote", ".cursor/mcp.json", list(object{"metamcp": ours(p.Executable), "web": object{"url": "https://example.com/mcp?key=" + secret}}), []want{
 			{"client.doubled", "Cursor", doctor.Warn, "web", ""},

@@ -21,7 +21,7 @@ func TestTestCommand(t *testing.T) {
 		"broken": object{}, "unasked": object{"command": "sh", "args": []string{"-c", "touch started"}},
 	}, nil)
 	r := metamcp(t, home, "test", "off", "good", "good")
-	if r.status != 0 || strings.Count(r.out, "18 tools in") != 2 || !strings.Contains(r.out, "it is turned off at") || !strings.Contains(r.out, "protocol 20") {
+	if r.status != 0 || strings.Count(r.out, toolsIn) != 2 || !strings.Contains(r.out, "it is turned off at") || !strings.Contains(r.out, "protocol 20") {
 		t.Errorf("status %d, %q\n%s", r.status, r.said, r.out)
 	}
 	r = metamcp(t, home, "test", "good", "crash", "self", "far", "broken", "--json", "--timeout", "30s")
@@ -38,7 +38,7 @@ func TestTestCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &tried); err != nil || r.status != 1 || len(tried) != 5 {
 		t.Fatalf("status %d, %v, %q\n%s", r.status, err, r.said, r.out)
 	}
-	if s := tried[0]; s.Server != "good" || !s.OK || len(s.Tools) != 18 || s.TookMs <= 0 {
+	if s := tried[0]; s.Server != "good" || !s.OK || len(s.Tools) != testkit.DemoTools || s.TookMs <= 0 {
 		t.Errorf("%+v", s)
 	}
 	if s := tried[1]; s.OK || !strings.Contains(strings.Join(s.Error.Details, "\n"), "no luck with [REDACTED:API_KEY]") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,7 +165,7 @@ func TestPinsHold(t *testing.T) {
 	}
 	r.end(c)
 	log := r.shell(0, "audit", "list")
-	for _, want := range []string{"accepted: 18 tools", "changed: echo (changed: description, input schema, annotations); fresh (new)", "suspicious: echo (conceal, hidden)", "approved: echo"} {
+	for _, want := range []string{fmt.Sprintf("accepted: %d tools", testkit.DemoTools), "changed: echo (changed: description, input schema, annotations); fresh (new)", "suspicious: echo (conceal, hidden)", "approved: echo"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the audit log does not hold %q:\n%s", want, log)
 		}

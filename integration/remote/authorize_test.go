@@ -131,7 +131,11 @@ func TestLoginThatEnds(t *testing.T) {
 	if h := k.next("broken"); h.id != "2" || !errors.As(h.err, &f) || f.Said != "it wants a login" {
 		t.Errorf("%+v", h)
 	}
-	k.next("eof")
+	// The link stays: each further request says the same, until somebody logs in.
+	k.say(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a"}}`)
+	if h := k.next("broken"); h.id != "3" || !errors.As(h.err, &f) || f.Said != "it wants a login" {
+		t.Errorf("%+v", h)
+	}
 }
 
 // A token that is never right is not tried for ever.
