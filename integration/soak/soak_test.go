@@ -53,6 +53,9 @@ func TestSoak(t *testing.T) {
 	if s.well == 0 || s.ill > s.well/10 {
 		t.Errorf("of calls to servers that do no wrong %d were answered and %d failed, the last with %.500s", s.well, s.ill, s.said)
 	}
+	if lasts == shortRun {
+		return // a host that has just started grows, as it should
+	}
 	for _, g := range soak.Steady(samples) {
 		t.Error(g)
 	}
