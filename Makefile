@@ -62,7 +62,7 @@ test: fmt-check tidy-check vet lint npm unit ## run everything that CI runs
 .PHONY: unit
 unit:
 	@$(if $(RACE),:,echo 'WARNING: there is no C compiler, so the tests run without the race detector' >&2)
-	$(TEST) -timeout 15m ./...
+	$(TEST) -timeout 25m ./...
 
 .PHONY: test-20
 test-20: npm ## run all tests 20 times in a row
