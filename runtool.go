@@ -31,7 +31,7 @@ const executeSchema = `{"type":"object","properties":{` +
 
 const executeDescription = "Run JavaScript or TypeScript that uses many tools: loops, filters, Promise.all. " +
 	"`await servers.NAME.TOOL(args)` gives a tool's value or throws {code, server, tool}; `return` gives the answer. " +
-	"Globals: discover(query), sleep(ms), console, servers.list(). No files, network or imports."
+	"Also discover(query), servers.list(), sleep(ms), console. No files, network or imports."
 
 // maxScriptTimeout is the longest timeout that there is; a longer one is cut.
 const maxScriptTimeout = time.Duration(math.MaxInt64)

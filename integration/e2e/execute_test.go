@@ -281,8 +281,8 @@ func TestExecuteErrors(t *testing.T) {
 	if e := x.Error; e.Line != 2 || e.Column == 0 || !strings.Contains(e.Excerpt, "const b = = 2;") || !strings.Contains(e.Excerpt, "^") {
 		t.Errorf("error %s", x.raw)
 	}
-	x = c.fails("for (;;) {}", "SANDBOX_ERROR", "timeout", `,"timeoutMs":300`)
-	if !strings.Contains(x.Error.Message, "300") || x.Error.Hint == "" {
+	x = c.fails("for (;;) {}", "SANDBOX_ERROR", "timeout", `,"timeoutMs":3000`)
+	if !strings.Contains(x.Error.Message, "3000") || x.Error.Hint == "" {
 		t.Errorf("error %s", x.raw)
 	}
 	c.fails("await new Promise(() => {})", "SANDBOX_ERROR", "deadlock")

@@ -91,7 +91,9 @@ func TestExposedServerIsThatOfADirectConnection(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			bare := direct(t, s.entry(t), s.modern)
-			via := exposing(t, s.modern, servers{"x": s.entry(t)}, "tools,prompts,resources", "--expose-prefix=none", "--expose-only")
+			entry := s.entry(t)
+			entry["ask"] = false // as the direct client has it: some servers have more tools for one that can be asked
+			via := exposing(t, s.modern, servers{"x": entry}, "tools,prompts,resources", "--expose-prefix=none", "--expose-only")
 			sameItems(t, via, bare, "tools/list", "tools", "name")
 			info := ""
 			if s.modern {

@@ -219,10 +219,8 @@ var judged = map[string]map[string][]string{
 		"tools-list": nil, "server-sse-multiple-streams": nil, "dns-rebinding-protection": nil, "http-header-validation": nil,
 		"sep-2164-resource-not-found": nil, "input-required-result-unsupported-methods": nil, "input-required-result-ignore-extra-params": nil,
 		"input-required-result-validate-input": nil, "input-required-result-missing-input-response": nil,
-		// There are neither prompts nor resources to list.
-		"caching": {
-			"sep-2549-prompts-list-caching-hints", "sep-2549-resources-list-caching-hints", "sep-2549-resources-templates-list-caching-hints",
-		},
+		// There are no prompts to list.
+		"caching": {"sep-2549-prompts-list-caching-hints"},
 	},
 }
 

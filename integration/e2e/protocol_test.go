@@ -284,7 +284,6 @@ func TestBadLines(t *testing.T) {
 		{"an empty object", `{}`, `null`, "-32600"},
 		{"no method", `{"jsonrpc":"2.0","params":{}}`, `null`, "-32600"},
 		{"an unknown method", `{"jsonrpc":"2.0","id":"m","method":"no/such"}`, `"m"`, "-32601"},
-		{"resources", `{"jsonrpc":"2.0","id":"r","method":"resources/list"}`, `"r"`, "-32601"},
 		{"no tool name", `{"jsonrpc":"2.0","id":"t","method":"tools/call","params":{}}`, `"t"`, "-3260"},
 	} {
 		c.Send([]byte(tt.line))
