@@ -282,7 +282,7 @@ func TestExecuteErrors(t *testing.T) {
 		t.Errorf("error %s", x.raw)
 	}
 	x = c.fails("for (;;) {}", "SANDBOX_ERROR", "timeout", `,"timeoutMs":3000`)
-	if !strings.Contains(x.Error.Message, "3000") || x.Error.Hint == "" {
+	if !strings.Contains(x.Error.Message, "3s") || x.Error.Hint == "" {
 		t.Errorf("error %s", x.raw)
 	}
 	c.fails("await new Promise(() => {})", "SANDBOX_ERROR", "deadlock")
