@@ -147,7 +147,7 @@ starts this program with the configuration and the flags that this command gets.
 Variables of this shell are not part of it: what servers need belongs into their
 entries, or into metamcp secrets.`,
 		Example: `  metamcp host install --dry-run
-  metamcp host install --config ~/work/mcp.json`,
+  metamcp host install --config ~/.metamcp/mcp.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u, err := c.hostUnit(cmd)

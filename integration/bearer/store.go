@@ -21,6 +21,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // FileName is the name of the file in the state folder.
@@ -242,23 +243,24 @@ func (s *Store) read() (*content, error) {
 	if s.dir == "" {
 		return c, nil
 	}
-	f, err := os.Open(s.Path())
-	if errors.Is(err, fs.ErrNotExist) {
+	bad := func(why string) (*content, error) {
+		return nil, fmt.Errorf("the tokens in %s cannot be used: %s", s.Path(), why)
+	}
+	f, err := regular.Open(s.Path(), os.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return c, nil
+	case errors.Is(err, regular.ErrNotRegular):
+		return bad("it is no file")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the tokens cannot be read: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	bad := func(why string) (*content, error) {
-		return nil, fmt.Errorf("the tokens in %s cannot be used: %s", s.Path(), why)
-	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the tokens cannot be read: %w", err)
-	case !info.Mode().IsRegular():
-		return bad("it is no file")
 	case info.Size() > maxFile:
 		return bad(fmt.Sprintf("it has more than %d MiB", maxFile>>20))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/secrets"
 )
@@ -184,7 +185,7 @@ func (s *shelf) readChallenge() (challenge, bool) {
 	if s.dir == "" {
 		return challenge{}, false
 	}
-	f, err := os.Open(filepath.Join(s.dir, challengeFile))
+	f, err := regular.Open(filepath.Join(s.dir, challengeFile), os.O_RDONLY)
 	if err != nil {
 		return challenge{}, false
 	}
