@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/tailscale/hujson"
 
 	"github.com/metamcp/metamcp/integration/lazyregexp"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/spelling"
 	"github.com/metamcp/metamcp/messages"
@@ -384,14 +384,11 @@ func (s *Setup) Exclusive(ctx context.Context, do func() error) (err error) {
 	if err := os.MkdirAll(s.Backups, 0o700); err != nil {
 		return fmt.Errorf("the folder of the backups cannot be made: %w", err)
 	}
-	lock := flock.New(filepath.Join(s.Backups, "edit.lock"), flock.SetPermissions(0o600))
-	const patience, again = 10 * time.Second, 20 * time.Millisecond
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
+	unlock, err := lockedfile.Lock(ctx, filepath.Join(s.Backups, "edit.lock"), lockedfile.Patience)
+	if err != nil {
 		return fmt.Errorf("the configuration is being changed by another metamcp, nothing was written: %w", err)
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, unlock()) }()
 	return do()
 }
 
