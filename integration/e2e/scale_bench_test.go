@@ -94,20 +94,14 @@ func statusMB(status, key string) float64 {
 	return 0
 }
 
-// BenchmarkManyServers measures a host with 10,000 configured servers of ten tools
-// each, whose lists are in its store: until it answers tools/list, a query, and what it
-// holds. The servers speak HTTP, all of them from this process, so that they can be
-// listed within minutes. SCALE_DIR names a home folder that is kept and used again.
+// BenchmarkManyServers measures a host with SCALE_SERVERS configured servers (10,000)
+// of SCALE_TOOLS tools each (one), whose lists are in its cache: until it answers
+// tools/list, a query, and what it holds. The servers speak HTTP, all of them from this
+// process, so that they can be listed within minutes. SCALE_DIR names a home folder that
+// is kept and used again.
 func BenchmarkManyServers(b *testing.B) {
-	many := 10_000
-	if text := os.Getenv("SCALE_SERVERS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			b.Fatal(err)
-		}
-		many = n
-	}
-	farm := newFarm(b)
+	many := fromEnv(b, "SCALE_SERVERS", 10_000)
+	farm := newFarm(b, fromEnv(b, "SCALE_TOOLS", 1))
 	home := os.Getenv("SCALE_DIR")
 	if home == "" {
 		home = b.TempDir()
@@ -162,13 +156,26 @@ func BenchmarkManyServers(b *testing.B) {
 	b.ReportMetric(statusMB(string(text), "VmHWM:"), "at-most-MB")
 }
 
+func fromEnv(b *testing.B, name string, otherwise int) int {
+	b.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		b.Fatalf("%s is %q; write a number", name, text)
+	}
+	return n
+}
+
 var (
 	verbs = []string{"create", "read", "update", "delete", "list", "search", "send", "convert", "merge", "archive"}
 	nouns = []string{"file", "issue", "message", "invoice", "calendar event", "customer", "database table", "image", "branch", "alert", "contract"}
 )
 
-// newFarm serves any number of MCP servers, one a path, each with ten tools of its own.
-func newFarm(b *testing.B) *httptest.Server {
+// newFarm serves any number of MCP servers, one a path, each with tools of its own.
+func newFarm(b *testing.B, tools int) *httptest.Server {
 	b.Helper()
 	var mu sync.Mutex
 	made := map[string]http.Handler{}
@@ -176,7 +183,7 @@ func newFarm(b *testing.B) *httptest.Server {
 		mu.Lock()
 		h := made[r.URL.Path]
 		if h == nil {
-			h = newPlot(r.URL.Path)
+			h = newPlot(r.URL.Path, tools)
 			made[r.URL.Path] = h
 		}
 		mu.Unlock()
@@ -186,10 +193,10 @@ func newFarm(b *testing.B) *httptest.Server {
 	return farm
 }
 
-func newPlot(path string) http.Handler {
+func newPlot(path string, tools int) http.Handler {
 	n, _ := strconv.Atoi(strings.TrimPrefix(path, "/"))
 	s := server.NewMCPServer("plot"+path, "1.0.0", server.WithToolCapabilities(false))
-	for i := range 10 {
+	for i := range tools {
 		verb, noun := verbs[(n+i)%len(verbs)], nouns[(n/7+i)%len(nouns)]
 		name := strings.ReplaceAll(verb+"_"+noun, " ", "_")
 		s.AddTool(mcp.NewTool(fmt.Sprintf("%s_%d", name, i),
