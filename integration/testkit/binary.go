@@ -15,6 +15,14 @@ import (
 
 const buildTimeout = 10 * time.Minute
 
+// A program with the race detector sleeps for a second before it ends, in case a
+// goroutine that nobody waits for still has a race to show. Hundreds of processes
+// end in the tests; who ends them wants to see how long they take.
+const (
+	raceVariable = "GORACE"
+	raceSettings = "atexit_sleep_ms=0"
+)
+
 // built is a binary that this test process has built, or failed to build.
 type built struct {
 	path string
@@ -38,6 +46,9 @@ func Main(m interface{ Run() int }) int {
 		return 1
 	}
 	build.dir = dir
+	if _, set := os.LookupEnv(raceVariable); !set {
+		_ = os.Setenv(raceVariable, raceSettings)
+	}
 	code := m.Run()
 	if err := os.RemoveAll(dir); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "testkit: remove the binary:", err)
