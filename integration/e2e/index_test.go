@@ -82,7 +82,7 @@ func plainHost(t testing.TB, entries servers, settings map[string]any) *client {
 // the next one goes on where it was.
 func TestHostKilledWhileItEmbeds(t *testing.T) {
 	t.Parallel()
-	const kills, tools = 30, 3000
+	const kills, tools = 10, 1000
 	state := t.TempDir()
 	entries := servers{"big": testkit.DemoServer(t, "--tools", strconv.Itoa(tools))}
 	settings := map[string]any{"stateDir": state}
