@@ -92,7 +92,7 @@ func TestOfficialClients(t *testing.T) {
 			slices.Sort(got.Tools)
 			least := 5
 			if len(c.target) > 1 {
-				least = 4 // over stdio the SDK loses progress that comes in one read with the answer
+				least = 4 // the script says why
 			}
 			if !slices.Equal(got.Tools, []string{"mcp_call", "mcp_discover", "mcp_execute", "mcp_provision"}) ||
 				!slices.Equal(got.Progress, []int{1, 2, 3, 4, 5}[:min(max(len(got.Progress), least), 5)]) || !strings.Contains(got.Slow, "5 steps") ||

@@ -68,8 +68,7 @@ func embeddedBy(notes []string) int {
 	return -1
 }
 
-// plainHost is host without the race detector, under which the embedding of
-// some thousand tools takes four minutes.
+// plainHost is host without the race detector, for what takes that minutes.
 func plainHost(t testing.TB, entries servers, settings map[string]any) *client {
 	t.Helper()
 	p := testkit.StartHost(t, testkit.Host{Path: testkit.PlainBinary(t), Servers: entries, Settings: settings})
