@@ -64,10 +64,15 @@ soak: ## load a host with faults for SOAK_HOURS hours; soak.csv and soak.svg go 
 .PHONY: test
 test: fmt-check tidy-check vet lint npm unit ## run everything that CI runs
 
+# Go tests packages in the order in which they are named: what takes longest comes
+# first, so that nothing is left running alone. `make vet` has vetted all of it.
+LONG := ./integration/e2e ./index/store . ./integration/sandbox ./integration/conformance \
+	./integration/telemetry ./actors ./integration/doctor ./integration/scrub
+
 .PHONY: unit
 unit: built
 	@$(if $(RACE),:,echo 'WARNING: there is no C compiler, so the tests run without the race detector' >&2)
-	$(TEST_BUILT) $(TEST) -vet=off -timeout 25m ./...
+	$(TEST_BUILT) $(TEST) -vet=off -timeout 25m $(LONG) ./...
 
 .PHONY: test-20
 test-20: npm built ## run all tests 20 times in a row
