@@ -18,7 +18,7 @@ func TestEverythingAsksItsClient(t *testing.T) {
 			t.Parallel()
 			entry := map[string]any{"command": npmservers.Node(t), "args": []string{npmservers.Entry(t, npmservers.Everything), "stdio"}}
 			if how != "stdio" {
-				port := freePort(t)
+				port := testkit.FreePort(t)
 				everythingOver(t, how, port)
 				entry = map[string]any{"url": "http://127.0.0.1:" + port + map[string]string{"streamableHttp": "/mcp", "sse": "/sse"}[how]}
 			}

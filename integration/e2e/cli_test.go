@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -13,17 +14,21 @@ import (
 // and a folder of its own, and what it starts there is gone when it ends.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
-	bin := filepath.Dir(testkit.Binary(t))
+	// Those that only read and write files need no race detector.
+	plain := []string{"script-config", "script-import", "script-init", "script-usage", "script-version"}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
-			m := testkit.NewMark()
+			m, bin := testkit.NewMark(), testkit.Binary(t)
+			if slices.Contains(plain, filepath.Base(env.WorkDir)) {
+				bin = testkit.PlainBinary(t)
+			}
 			env.Defer(func() {
 				// A command ends all that it has started before it does.
 				testkit.AwaitMarkedGone(t, goneWithin, m)
 			})
 			env.Setenv("HOME", env.WorkDir)
-			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv(testkit.MarkVariable, m)
 			return nil
 		},

@@ -68,8 +68,7 @@ func embeddedBy(notes []string) int {
 	return -1
 }
 
-// plainHost is host without the race detector, under which the embedding of
-// some thousand tools takes four minutes.
+// plainHost is host without the race detector, for what takes that minutes.
 func plainHost(t testing.TB, entries servers, settings map[string]any) *client {
 	t.Helper()
 	p := testkit.StartHost(t, testkit.Host{Path: testkit.PlainBinary(t), Servers: entries, Settings: settings})
@@ -82,7 +81,7 @@ func plainHost(t testing.TB, entries servers, settings map[string]any) *client {
 // the next one goes on where it was.
 func TestHostKilledWhileItEmbeds(t *testing.T) {
 	t.Parallel()
-	const kills, tools = 30, 3000
+	const kills, tools = 10, 1000
 	state := t.TempDir()
 	entries := servers{"big": testkit.DemoServer(t, "--tools", strconv.Itoa(tools))}
 	settings := map[string]any{"stateDir": state}

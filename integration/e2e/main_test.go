@@ -7,9 +7,4 @@ import (
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
-func TestMain(m *testing.M) {
-	if metamcp := os.Getenv(driverVariable); metamcp != "" {
-		os.Exit(driveConformance(metamcp))
-	}
-	os.Exit(testkit.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }

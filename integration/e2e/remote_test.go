@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,46 +16,10 @@ import (
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
-// listening starts a server that takes its port from command's arguments or
-// environment, and waits until it accepts connections.
-func listening(t testing.TB, port string, command testkit.Command) *testkit.Process {
-	t.Helper()
-	p := testkit.StartCommand(t, command)
-	eventually(t, "the server listens", func() bool {
-		select {
-		case <-p.Exited():
-			t.Fatalf("the server ended: %s", p.Stderr)
-		default:
-		}
-		var d net.Dialer
-		conn, err := d.DialContext(t.Context(), "tcp", "127.0.0.1:"+port)
-		if err != nil {
-			return false
-		}
-		return conn.Close() == nil
-	})
-	return p
-}
-
-// freePort returns a port that was free a moment ago.
-func freePort(t testing.TB) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // everythingOver starts server-everything behind a port.
 func everythingOver(t testing.TB, how, port string) *testkit.Process {
 	t.Helper()
-	return listening(t, port, testkit.Command{
+	return testkit.StartListening(t, port, testkit.Command{
 		Path: npmservers.Node(t), Args: []string{npmservers.Entry(t, npmservers.Everything), how}, Env: []string{"PORT=" + port},
 	})
 }
@@ -66,7 +29,7 @@ func TestRemoteResultsAreThoseOfADirectConnection(t *testing.T) {
 	t.Parallel()
 	everything := func(how, path string, more ...string) func(testing.TB) map[string]any {
 		return func(t testing.TB) map[string]any {
-			port := freePort(t)
+			port := testkit.FreePort(t)
 			everythingOver(t, how, port)
 			entry := map[string]any{"url": "http://127.0.0.1:" + port + path}
 			for i := 0; i < len(more); i += 2 {
@@ -80,9 +43,9 @@ func TestRemoteResultsAreThoseOfADirectConnection(t *testing.T) {
 		"everything over SSE":              everything("sse", "/sse", "type", "sse"),
 		"everything over SSE, which shows": everything("sse", "/sse"),
 		"dbhub over Streamable HTTP": func(t testing.TB) map[string]any {
-			port := freePort(t)
+			port := testkit.FreePort(t)
 			node, dbhub := npmservers.DBHub(t)
-			listening(t, port, testkit.Command{Path: node, Args: []string{dbhub, "--transport", "http", "--port", port, "--demo"}})
+			testkit.StartListening(t, port, testkit.Command{Path: node, Args: []string{dbhub, "--transport", "http", "--port", port, "--demo"}})
 			return map[string]any{"url": "http://127.0.0.1:" + port + "/mcp"}
 		},
 	}
@@ -114,7 +77,7 @@ func TestRemoteResultsAreThoseOfADirectConnection(t *testing.T) {
 // a new one. While it is gone, its class says so.
 func TestRemoteServerRestarts(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	p := everythingOver(t, "streamableHttp", port)
 	h := host(t, servers{"x": {"url": "http://127.0.0.1:" + port + "/mcp"}}, map[string]any{"pool": map[string]any{"cooldownMs": 1}})
 	echo := func() string {
@@ -237,7 +200,7 @@ func TestRemoteServersThatRefuse(t *testing.T) {
 		"busy":     {"url": respond(503, "Retry-After", "30", "try later")},
 		"page":     {"url": respond(200, "Content-Type", "text/html", "<html>")},
 		"internal": {"url": respond(307, "Location", "http://169.254.169.254/latest/meta-data", "")},
-		"nowhere":  {"url": "http://127.0.0.1:" + freePort(t) + "/mcp"},
+		"nowhere":  {"url": "http://127.0.0.1:" + testkit.FreePort(t) + "/mcp"},
 		"no-name":  {"url": "http://no-such-host.invalid/mcp"},
 	}, nil)
 	for name, want := range map[string][]string{

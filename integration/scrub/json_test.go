@@ -114,7 +114,7 @@ func secretOf(text string) string {
 
 func TestRealFormatsGo(t *testing.T) {
 	s := New(nil)
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		for kind, secret := range (fake{rand.New(rand.NewPCG(seed, 1))}).all() {
 			core := secretOf(secret)
 			for _, in := range []string{secret, "before " + secret + " behind", "key:\n" + secret + "\n", "[" + secret + "]"} {

@@ -15,6 +15,18 @@ import (
 
 const buildTimeout = 10 * time.Minute
 
+// A program with the race detector sleeps for a second before it ends, in case a
+// goroutine that nobody waits for still has a race to show. Hundreds of processes
+// end in the tests; who ends them wants to see how long they take.
+const (
+	raceVariable = "GORACE"
+	raceSettings = "atexit_sleep_ms=0"
+)
+
+// builtVariable is a folder with what [Binary] and [PlainBinary] return, below
+// "host" and "plain", that somebody has built for the tests of several packages.
+const builtVariable = "METAMCP_TEST_BUILT"
+
 // built is a binary that this test process has built, or failed to build.
 type built struct {
 	path string
@@ -38,6 +50,9 @@ func Main(m interface{ Run() int }) int {
 		return 1
 	}
 	build.dir = dir
+	if _, set := os.LookupEnv(raceVariable); !set {
+		_ = os.Setenv(raceVariable, raceSettings)
+	}
 	code := m.Run()
 	if err := os.RemoveAll(dir); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "testkit: remove the binary:", err)
@@ -46,8 +61,8 @@ func Main(m interface{ Run() int }) int {
 }
 
 // Binary returns the path of a metamcp binary of the present sources, with the
-// race detector where the test has it. It is built by the first test that asks;
-// the others wait. It may be called from any goroutine of a test.
+// race detector where the test has it. `make` has built it, or the first test that
+// asks does; the others wait. It may be called from any goroutine of a test.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	return once(tb, &build.host, "host", raceEnabled)
@@ -72,6 +87,9 @@ func once(tb testing.TB, b *built, folder string, race bool) string {
 		tb.Fatal("testkit.Binary needs a TestMain that calls testkit.Main")
 	}
 	if b.path == "" && b.err == nil {
+		b.path, b.err = find(os.Getenv(builtVariable), folder)
+	}
+	if b.path == "" && b.err == nil {
 		b.path, b.err = buildBinary(filepath.Join(build.dir, folder), "./cmd/metamcp", race)
 	}
 	if b.err != nil {
@@ -80,15 +98,32 @@ func once(tb testing.TB, b *built, folder string, race bool) string {
 	return b.path
 }
 
+// find returns the path of a binary that was built before the tests; "": there is
+// none. That it is looked at makes go test run the tests again when it changes.
+func find(dir, folder string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	path := filepath.Join(dir, folder, program("metamcp"))
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s should hold a metamcp for the tests: %w", builtVariable, err)
+	}
+	return path, nil
+}
+
+func program(name string) string {
+	if runtime.GOOS == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
 func buildBinary(dir, pkg string, race bool) (string, error) {
 	root, err := ModuleRoot()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, filepath.Base(pkg))
-	if runtime.GOOS == "windows" {
-		path += ".exe"
-	}
+	path := filepath.Join(dir, program(filepath.Base(pkg)))
 	args := []string{"build", "-buildvcs=false", "-o", path}
 	if race {
 		args = append(args, "-race")

@@ -189,3 +189,16 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		t.Error("Contains does not tell what is kept")
 	}
 }
+
+// A busy machine, on which each look takes longer than it should, does not use up
+// the time of those that are to be gone.
+func TestLateLooksCountAsOnesInTime(t *testing.T) {
+	looks := 0
+	testkit.AwaitGone(t, 300*time.Millisecond, func() ([]testkit.Proc, error) {
+		<-time.After(100 * time.Millisecond)
+		if looks++; looks > 5 {
+			return nil, nil
+		}
+		return []testkit.Proc{{PID: 1}}, nil
+	})
+}
