@@ -15,6 +15,7 @@ import (
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/askpage"
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
@@ -102,6 +103,9 @@ type Engine struct {
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → client
+	askers  sync.Map       // session → *asker
+	cures   *cures
+	pages   askpage.Pages
 	expose  *exposure
 	times   callTimes
 	procs   proctree.Sampler
@@ -121,7 +125,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: searchTurns()}
+	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: searchTurns(), cures: newCures()}
 	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, cfg); err != nil {
 		return nil, err
@@ -136,6 +140,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.learnSecrets(cfg)
+	e.pages.Public, _ = publicURL(st.HTTP.PublicURL) // ListenHTTP says what is wrong with it
 	var cache *index.Cache
 	if st.StateDir != "" {
 		e.logs = childlog.NewFolder(filepath.Join(st.StateDir, "logs"), childlog.Options{
@@ -385,6 +390,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.watcher.Stop()
 	}
 	e.pins.Close()
+	e.cures.close()
 	e.expose.close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 	e.remote.Close()

@@ -61,6 +61,9 @@ type Options struct {
 	Owner string
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
+	// InputEnded, where not nil, is called once the client can answer nothing any
+	// more. It must not block.
+	InputEnded func()
 
 	notifications int // that mcp-go may have on their way; 0: notificationBuffer
 }
@@ -184,6 +187,9 @@ func (c *connection) read(lines *lineReader) error {
 func (c *connection) noAnswers(why string) {
 	c.questions.end(why)
 	c.endParked(why)
+	if c.opts.InputEnded != nil {
+		c.opts.InputEnded()
+	}
 }
 
 // take begins what one line asks for, unless the session ends.
