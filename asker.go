@@ -129,20 +129,30 @@ func (s *asker) invite(ctx context.Context, client messages.ClientPort, call uin
 	client.Ask(call, []*messages.Question{q})
 	select {
 	case got := <-answer:
-		var r struct {
-			Action string `json:"action"`
-		}
-		switch {
-		case got.Result == nil || json.Unmarshal(got.Result, &r) != nil:
-			return errNoAnswer
-		case r.Action != "accept":
-			return errDeclined
-		}
-		return nil
+		return accepted(got)
 	case <-ctx.Done():
-		client.Withdraw(call, []*messages.Question{q}, "nobody waits for it any more")
+	}
+	client.Withdraw(call, []*messages.Question{q}, "nobody waits for it any more")
+	select {
+	case got := <-answer: // it came first
+		return accepted(got)
+	default:
 		return ctx.Err()
 	}
+}
+
+// accepted says what a client answered: nil where its user goes there.
+func accepted(a *messages.QuestionAnswer) error {
+	var r struct {
+		Action string `json:"action"`
+	}
+	switch {
+	case a.Result == nil || json.Unmarshal(a.Result, &r) != nil:
+		return errNoAnswer
+	case r.Action != "accept":
+		return errDeclined
+	}
+	return nil
 }
 
 // over tells a client of the older protocol that what its user was sent to is over.

@@ -125,7 +125,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: searchTurns(), cures: newCures()}
+	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: searchTurns()}
 	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, cfg); err != nil {
 		return nil, err
@@ -151,6 +151,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
+	e.cures = newCures()
 	e.audit = e.newAuditor(&st)
 	e.expose = e.newExposure(&st)
 	keeper := newKeeper(e, &st)

@@ -203,8 +203,8 @@ func (p *Page) take(w http.ResponseWriter, r *http.Request) {
 		malformed.write(w)
 		return
 	}
-	if !p.begin() {
-		pending.write(w)
+	if refused := p.begin(); refused != nil {
+		refused.write(w)
 		return
 	}
 	defer p.keeping.Done()
@@ -230,16 +230,19 @@ func (p *Page) take(w http.ResponseWriter, r *http.Request) {
 	kept.write(w)
 }
 
-// begin says whether an answer may be taken.
-func (p *Page) begin() bool {
+// begin says that an answer is taken, or why it cannot be.
+func (p *Page) begin() *answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy || p.over || p.ctx.Err() != nil {
-		return false
+	switch {
+	case p.over || p.ctx.Err() != nil:
+		return gone
+	case p.busy:
+		return pending
 	}
 	p.busy = true
 	p.keeping.Add(1)
-	return true
+	return nil
 }
 
 func (p *Page) end(err error) {
