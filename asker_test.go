@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,69 +17,20 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/oauth/fakeauth"
 	"github.com/metamcp/metamcp/integration/secrets"
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // askedFor is a value that a user enters on a page.
 const askedFor = "sk_live_0123456789abcdefABCDEF"
 
-var (
-	formToken = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
-	formField = regexp.MustCompile(`name="(v[0-9]+)"`)
-)
-
-// visit does on a page what a person in a browser would: it enters value in every
-// field, or, where that is "", declines.
-func visit(ctx context.Context, address, value string) (page string, err error) {
-	return visitPage(ctx, address, value != "", func(string) string { return value })
-}
-
-// visitWith enters a value in each field.
-func visitWith(address string, values map[string]string) (page string, err error) {
-	return visitPage(context.Background(), address, true, func(field string) string { return values[field] })
-}
-
-func visitPage(ctx context.Context, address string, keep bool, value func(field string) string) (page string, err error) {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return "", err
+// visit enters value in every field of a page, or, where that is "", declines.
+func visit(ctx context.Context, address, value string) error {
+	values := func(string) string { return value }
+	if value == "" {
+		values = nil
 	}
-	browser := &http.Client{Jar: jar, Timeout: time.Minute}
-	load := func(method, body string) (string, error) {
-		req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
-		if err != nil {
-			return "", err
-		}
-		if method == http.MethodPost {
-			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			req.Header.Set("Origin", req.URL.Scheme+"://"+req.URL.Host)
-		}
-		resp, err := browser.Do(req)
-		if err != nil {
-			return "", err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		text, err := io.ReadAll(resp.Body)
-		if err == nil && resp.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s %s: %s: %s", method, address, resp.Status, text)
-		}
-		return string(text), err
-	}
-	if page, err = load(http.MethodGet, ""); err != nil {
-		return "", err
-	}
-	token := formToken.FindStringSubmatch(page)
-	if token == nil {
-		return page, errors.New("the page has no form")
-	}
-	values := url.Values{"csrf": {token[1]}, "do": {"decline"}}
-	if keep {
-		values.Set("do", "keep")
-		for _, name := range formField.FindAllStringSubmatch(page, -1) {
-			values.Set(name[1], value(name[1]))
-		}
-	}
-	_, err = load(http.MethodPost, values.Encode())
-	return page, err
+	_, err := testkit.AnswerPage(ctx, address, "", values)
+	return err
 }
 
 // user answers URL elicitations and goes to their addresses.
@@ -114,7 +62,7 @@ func (u *user) reply(q rpcLine) string {
 func enter(t testing.TB, value string) *user {
 	u := &user{t: t}
 	u.browse = func(address string) {
-		if _, err := visit(context.Background(), address, value); err != nil {
+		if err := visit(context.Background(), address, value); err != nil {
 			t.Error(err)
 		}
 	}
@@ -230,7 +178,7 @@ func TestPagesForClientsElsewhere(t *testing.T) {
 		if !ok {
 			t.Errorf("sent to %s", address)
 		}
-		if err := visitAs("localhost:1", "http://"+at.Host+path, askedFor); err != nil {
+		if _, err := testkit.AnswerPage(context.Background(), "http://"+at.Host+path, "localhost:1", func(string) string { return askedFor }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -242,42 +190,6 @@ func TestPagesForClientsElsewhere(t *testing.T) {
 	if value, err := store.Get("ASKED_KEY"); value != askedFor || err != nil {
 		t.Errorf("stored is %q, %v", value, err)
 	}
-}
-
-// visitAs is visit for a page that has another name than its server.
-func visitAs(host, address, value string) error {
-	send := func(method, body string, cookies []*http.Cookie) (*http.Response, string, error) {
-		req, err := http.NewRequest(method, address, strings.NewReader(body)) //nolint:noctx // it is answered at once
-		if err != nil {
-			return nil, "", err
-		}
-		req.Host = host
-		req.Header.Set("Origin", "http://"+host)
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		for _, c := range cookies {
-			req.AddCookie(c)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return nil, "", err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		text, err := io.ReadAll(resp.Body)
-		if err == nil && resp.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s: %s", method, resp.Status, text)
-		}
-		return resp, string(text), err
-	}
-	resp, page, err := send(http.MethodGet, "", nil)
-	if err != nil {
-		return err
-	}
-	token := formToken.FindStringSubmatch(page)
-	if token == nil {
-		return errors.New("the page has no form")
-	}
-	_, _, err = send(http.MethodPost, url.Values{"csrf": {token[1]}, "do": {"keep"}, "v0": {value}}.Encode(), resp.Cookies())
-	return err
 }
 
 // A client over HTTP that takes nothing but the answer to its request is told where
@@ -330,7 +242,7 @@ func TestURLElicitationRequired(t *testing.T) {
 	if to.Mode != "url" || to.ElicitationID == "" || to.Message == "" {
 		t.Errorf("%+v", to)
 	}
-	if _, err := visit(t.Context(), to.URL, askedFor); err != nil {
+	if err := visit(t.Context(), to.URL, askedFor); err != nil {
 		t.Fatal(err)
 	}
 	if text := post(call); !strings.Contains(string(text), "hello") {
@@ -357,7 +269,7 @@ func TestPageEndsWithItsClient(t *testing.T) {
 			t.Error("nobody was asked")
 		}
 	}) // here it disconnects
-	if _, err := visit(t.Context(), <-where, askedFor); err == nil {
+	if err := visit(t.Context(), <-where, askedFor); err == nil {
 		t.Error("the page is there after its client")
 	}
 	if _, err := store.Get("ASKED_KEY"); !errors.Is(err, secrets.ErrNotFound) {

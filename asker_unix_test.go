@@ -3,6 +3,7 @@
 package metamcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
 	"github.com/metamcp/metamcp/integration/secrets"
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // weatherWithKey is a server that needs a secret and a setting.
@@ -24,6 +26,10 @@ func weatherWithKey() fakeregistry.Entry {
 		map[string]any{"name": "UNITS", "isRequired": true, "choices": []string{"celsius", "kelvin"}},
 	}
 	return s
+}
+
+func weatherValues(field string) string {
+	return map[string]string{"v0": askedFor, "v1": "kelvin"}[field]
 }
 
 func provisionOf(intent string) string {
@@ -48,7 +54,7 @@ func TestProvisionAsksForSecrets(t *testing.T) {
 			u := &user{t: t}
 			u.browse = func(address string) {
 				var err error
-				if page, err = visitWith(address, map[string]string{"v0": askedFor, "v1": "kelvin"}); err != nil {
+				if page, err = testkit.AnswerPage(context.Background(), address, "", weatherValues); err != nil {
 					t.Error(err)
 				}
 			}
@@ -127,7 +133,7 @@ func TestProvisionForgetsSecretsOfWhatFailed(t *testing.T) {
 		if err := os.WriteFile(npm, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil { //nolint:gosec // it is a program
 			t.Error(err)
 		}
-		if _, err := visitWith(address, map[string]string{"v0": askedFor, "v1": "kelvin"}); err != nil {
+		if _, err := testkit.AnswerPage(context.Background(), address, "", weatherValues); err != nil {
 			t.Error(err)
 		}
 	}

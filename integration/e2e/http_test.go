@@ -39,6 +39,12 @@ func httpHost(t testing.TB, settings map[string]any, args ...string) (url string
 		Path: testkit.PlainBinary(t), Servers: servers{"demo": testkit.DemoServer(t)}, Settings: settings,
 		Args: append([]string{"serve", "--http", ":0"}, args...),
 	})
+	return servedAt(t, p), p
+}
+
+// servedAt waits until a host says where it serves over HTTP.
+func servedAt(t testing.TB, p *testkit.Process) (url string) {
+	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		m := saidURL.FindStringSubmatch(p.Stderr.String())
 		if m == nil {
@@ -47,7 +53,7 @@ func httpHost(t testing.TB, settings map[string]any, args ...string) (url string
 		url = m[1]
 		return nil
 	})
-	return url, p
+	return url
 }
 
 // ofClient is what testdata/clients/call.mjs prints.
