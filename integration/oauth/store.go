@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/privatedir"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/secrets"
@@ -146,7 +147,7 @@ func (s *shelf) lock(ctx context.Context) (unlock func(), err error) {
 	if s.dir == "" {
 		return func() {}, nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := privatedir.Make(s.dir); err != nil {
 		return nil, fail("the tokens cannot be stored: %v", err)
 	}
 	l := flock.New(filepath.Join(s.dir, lockFile), flock.SetPermissions(0o600))
@@ -170,7 +171,7 @@ func (s *shelf) writeChallenge(c challenge) error {
 	if s.dir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := privatedir.Make(s.dir); err != nil {
 		return err
 	}
 	text, err := json.Marshal(note{s.url, c})

@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/privatedir"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -199,7 +200,7 @@ func (s *Store) change(ctx context.Context, f func(*content) error) (err error) 
 	if s.dir == "" {
 		return errors.New("there is no state folder, so nothing can be stored; set --state-dir")
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := privatedir.Make(s.dir); err != nil {
 		return err
 	}
 	lock := flock.New(s.Path()+".lock", flock.SetPermissions(0o600))
