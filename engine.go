@@ -15,6 +15,7 @@ import (
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/askpage"
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
@@ -108,6 +109,9 @@ type Engine struct {
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → client
 	lists   chan struct{}  // closed once the servers' tools are read from the cache; nil: they were, in Open
+	askers  sync.Map       // session → *asker
+	cures   *cures
+	pages   askpage.Pages
 	expose  *exposure
 	times   callTimes
 	procs   proctree.Sampler
@@ -142,6 +146,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.learnSecrets(cfg)
+	e.pages.Public, _ = publicURL(st.HTTP.PublicURL) // ListenHTTP says what is wrong with it
 	var cache *index.Cache
 	if st.StateDir != "" {
 		e.logs = childlog.NewFolder(filepath.Join(st.StateDir, "logs"), childlog.Options{
@@ -152,6 +157,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
+	e.cures = newCures()
 	e.audit = e.newAuditor(&st)
 	e.expose = e.newExposure(&st)
 	keeper := newKeeper(e, &st)
@@ -394,6 +400,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.watcher.Stop()
 	}
 	e.pins.Close()
+	e.cures.close()
 	e.expose.close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 	e.remote.Close()

@@ -101,8 +101,8 @@ func (p *passed) Takes(method, name string, era messages.Era) bool {
 	return strings.HasPrefix(method, taskPrefix)
 }
 
-// Ask implements front.Passed.
-func (p *passed) Ask(a front.Ask) {
+// take begins a request of the client.
+func (p *passed) take(a front.Ask) {
 	select {
 	case p.turns <- struct{}{}:
 	default:

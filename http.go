@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/askpage"
 	"github.com/metamcp/metamcp/integration/bearer"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
@@ -34,8 +35,18 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 	if err != nil {
 		return nil, err
 	}
+	public, err := publicURL(st.HTTP.PublicURL)
+	if err != nil {
+		return nil, err
+	}
+	var pages http.Handler
+	if public != nil {
+		pages = &e.pages
+	}
+	// A proxy in front may have clients elsewhere.
+	local := loopback && len(st.HTTP.Hosts) == 0
 	h := front.NewHTTP(front.HTTPOptions{
-		MCP: e.newMCPServer(), Open: e.openHTTP, Authorize: door.authorize, Tool: toolCall, ServerInfo: info,
+		MCP: e.newMCPServer(), Open: func(who front.Principal) (front.Opened, error) { return e.openHTTP(who, local) }, Authorize: door.authorize, Pages: pages, PagesPrefix: askpage.Prefix, Tool: toolCall, ServerInfo: info,
 		Hosts: st.HTTP.Hosts, Origins: st.HTTP.Origins, LoopbackOnly: loopback,
 		DrainTimeout: st.DrainTimeout, MaxBody: int64(st.HTTP.MaxBodyKB) << 10,
 		MaxSessions: st.HTTP.MaxSessions, MaxSessionsEach: st.HTTP.MaxSessionsEach, MaxRate: st.HTTP.MaxRate, MaxEach: st.HTTP.MaxConcurrent,
@@ -59,19 +70,21 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 }
 
 // openHTTP opens a session for a client over HTTP.
-func (e *Engine) openHTTP(who front.Principal) (front.Opened, error) {
+func (e *Engine) openHTTP(who front.Principal, local bool) (front.Opened, error) {
 	session, err := e.core.OpenSession(nil)
 	if err != nil {
 		return front.Opened{}, err
 	}
 	passed := e.expose.passedFor(session)
+	ask := e.newAsker(session, local)
 	return front.Opened{
-		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Via: session.Client,
+		Session: session.ID(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) {
 			e.clients.Store(session.ID(), client{peer: p, since: time.Now(), noProvision: who.NoProvision})
 		},
 		Close: func() {
 			e.clients.Delete(session.ID())
+			ask.close()
 			passed.close()
 			session.Close()
 		},

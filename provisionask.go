@@ -13,21 +13,28 @@ import (
 // maxVariable is the longest value of a variable that is taken from a form.
 const maxVariable = 4 << 10
 
-// provisionFor is provision for a client. Where nothing but plain variables is
-// missing, the user is asked for them once, if the client can ask by form. Secrets
-// never pass a client: the answer says how the user sets them.
-func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask ProvisionRequest) (*ProvisionAnswer, error) {
-	a, err := e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()},
+// provisionFor is provision for a client. Where values are missing, its user is asked
+// for them once: by form where none of them is a secret, else on a page, since secrets
+// never pass a client. Where the client can do neither, the answer says how the user
+// gives them.
+func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask ProvisionRequest) (a *ProvisionAnswer, err error) {
+	a, err = e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()},
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Call()))
 	if err != nil {
 		return nil, err
 	}
-	env := e.askVariables(ctx, caller, a)
-	if env == nil {
+	given := &givenValues{env: e.askVariables(ctx, caller, a)}
+	if given.env == nil && len(a.Missing) > 0 {
+		given = e.askSecrets(ctx, caller, a, ask.Progress)
+	}
+	if given == nil || given.env == nil {
 		return a, nil
 	}
-	ask.Env = env
+	ask.Env = given.env
 	again := front.NextCall()
+	defer func() {
+		e.forgetGiven(ctx, given, err == nil && a.Decision == DecisionProvisioned)
+	}()
 	return e.provision(ctx, ask, messages.Meta{Trace: again, Session: caller.Session()},
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), again))
 }
@@ -103,9 +110,7 @@ func formValues(a *messages.QuestionAnswer, missing []ProvisionVariable) map[str
 	env := map[string]string{}
 	for _, v := range missing {
 		value, ok := r.Content[v.Name]
-		// A reference would hand the server a variable or secret that nobody meant.
-		if !ok || value == "" || len(value) > maxVariable || strings.Contains(value, "$") || strings.ContainsAny(value, "\x00\r\n") ||
-			len(v.Choices) > 0 && !slices.Contains(v.Choices, value) {
+		if !ok || !plainValue(&v, value) {
 			return nil
 		}
 		env[v.Name] = value

@@ -46,7 +46,12 @@ func (e *Engine) handleProvision(ctx context.Context, req mcp.CallToolRequest) (
 		a, err = e.Provision(ctx, ask)
 	} else {
 		if caller.WantsProgress() {
-			ask.Progress = func(s ProvisionStep) { caller.Progress(stepParams(s)) }
+			told := 0 // a request that is made again goes on counting
+			ask.Progress = func(s ProvisionStep) {
+				told++
+				s.Number = told
+				caller.Progress(stepParams(s))
+			}
 		}
 		a, err = e.provisionFor(ctx, caller, ask)
 	}

@@ -34,8 +34,10 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 	}
 	defer e.clients.Delete(session.ID())
 	defer session.Close()
+	ask := e.newAsker(session, true)
 	passed := e.expose.passedFor(session)
 	defer passed.close()
+	defer ask.close()
 	begin := time.AfterFunc(beginAfter, func() {
 		scrub.Prepare()
 		e.core.BeginSearch()
@@ -46,25 +48,38 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 		return err
 	}
 	return front.Serve(ctx, in, out, front.Options{
-		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
+		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
 		Ready: func(p *front.Peer) {
 			cl.peer = p
 			e.clients.Store(session.ID(), cl)
 			if cl.ready != nil {
 				cl.ready(p)
 			}
-		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log, Listed: e.lists,
+		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
 	})
 }
 
 // frontEngine is a session's actor as the front sees it.
 type frontEngine struct {
-	s *actors.Session
-	t *telemetry.Telemetry
+	s   *actors.Session
+	t   *telemetry.Telemetry
+	ask *asker
 }
 
 // Call implements front.Engine.
 func (f frontEngine) Call(r front.Request) {
+	r.Reply = f.ask.watch(curable{
+		call: r.Call, client: r.Client, modern: r.TakesInput, next: r.Reply,
+		again: func(reply messages.ReplyPort) {
+			own := r
+			own.Reply = reply
+			f.call(own)
+		},
+	}, r.Can)
+	f.call(r)
+}
+
+func (f frontEngine) call(r front.Request) {
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: r.Call}, ID: r.Call, Server: r.Server, Tool: r.Tool, Args: r.Args,
 		Timeout: r.Timeout, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
@@ -78,4 +93,7 @@ func (f frontEngine) Call(r front.Request) {
 }
 
 // Cancel implements front.Engine.
-func (f frontEngine) Cancel(_, call uint64, reason string) { f.s.Cancel(call, reason) }
+func (f frontEngine) Cancel(_, call uint64, reason string) {
+	f.s.Cancel(call, reason)
+	f.ask.cancel(call)
+}

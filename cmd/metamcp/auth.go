@@ -82,7 +82,8 @@ func newAuthLogin(c *common) *cobra.Command {
 		Long: `Log in to a remote server. The address of its authorization server is printed and
 opened in a browser; what that answers comes back to a port of this machine. Where the
 browser is on another machine, copy the address there, and paste the one to which it
-is sent afterwards (http://127.0.0.1:…, which it cannot open) here.
+is sent afterwards (http://127.0.0.1:…, which it cannot open) here. With --no-browser
+that is also read from a pipe.
 
 A server that is configured with "grant": "client_credentials" is logged in to without
 anybody.`,
@@ -121,8 +122,12 @@ func login(ctx context.Context, cmd *cobra.Command, client *oauth.Client, name s
 		},
 		Complain: func(why string) { fmt.Fprintln(stderr, "metamcp:", why) },
 	}
-	if in, ok := cmd.InOrStdin().(*os.File); ok && term.IsTerminal(int(in.Fd())) {
-		fmt.Fprintln(stderr, "If the browser is on another machine, paste the address here to which it is sent.")
+	in := cmd.InOrStdin()
+	file, ok := in.(*os.File)
+	if terminal := ok && term.IsTerminal(int(file.Fd())); terminal || noBrowser {
+		if terminal {
+			fmt.Fprintln(stderr, "If the browser is on another machine, paste the address here to which it is sent.")
+		}
 		person.Pasted = pastedLines(in)
 	}
 	status, err := client.Login(ctx, person)

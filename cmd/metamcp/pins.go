@@ -254,7 +254,7 @@ func chosen(server string, list []pins.Difference, names []string) ([]pins.Diffe
 
 func printDiffs(out io.Writer, server string, list []pins.Difference) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintf(out, "all tools of %s are as accepted\n", printable(server))
+		_, err := fmt.Fprintf(out, "nothing of %s waits to be accepted: its tools were as accepted when a host listed them last\n", printable(server))
 		return err
 	}
 	for i := range list {

@@ -56,7 +56,7 @@ type known struct {
 func (s *Setup) PlanImport(o ImportOptions) (*Plan, error) {
 	target := &Change{Client: own.ID, Name: own.Name, File: o.Target, client: own}
 	var err error
-	if target.found, err = readFile(o.Target); err != nil {
+	if target.found, err = readOwn(o.Target); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Target, err)
 	}
 	there, path, err := ownEntries(target.found.data)
@@ -218,13 +218,37 @@ func (s *Setup) take(p Place, e *Entry, inputs map[string]string, list *[]*known
 		case coversNot:
 		}
 	}
-	name := freeName(sv.name, p.Client.ID, *list)
-	if name != sv.name {
-		t.Reason = fmt.Sprintf("another server is called %q", sv.name)
+	fit := fittingName(sv.name)
+	name := freeName(fit, p.Client.ID, *list)
+	switch {
+	case name != fit:
+		t.Reason = fmt.Sprintf("another server is called %q", fit)
+	case fit != sv.name:
+		t.Reason = fmt.Sprintf("metamcp gives no server the name %q", sv.name)
 	}
 	sv.name, t.As = name, name
 	*list = append(*list, &known{server: sv, from: p.Name(), taken: t})
 	return true
+}
+
+// fittingName is a name that a new entry may have, and as much as can be of the given
+// one.
+func fittingName(name string) string {
+	if CheckServerName(name) == nil {
+		return name
+	}
+	const most = 40 // freeName may add to it
+	fit := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '-'
+	}, name), "-")
+	fit = strings.Trim(fit[:min(len(fit), most)], "-")
+	if CheckServerName(fit) != nil {
+		return "server"
+	}
+	return fit
 }
 
 // freeName is a name that no other server has.

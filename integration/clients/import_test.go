@@ -303,3 +303,25 @@ func TestImportManyServers(t *testing.T) {
 		t.Errorf("%d servers, %v", len(list), err)
 	}
 }
+
+// Names that metamcp add refuses are not taken over from other files either.
+func TestImportOfNames(t *testing.T) {
+	s, paths := machine(t, "cursor")
+	write(t, paths["cursor"], `{"mcpServers": {"../d": {"command": "a"}, "d": {"command": "b"}, "My Server": {"command": "c"}, "..": {"command": "e"}, "`+strings.Repeat("x", 100)+`": {"command": "f"}}}`, 0o600)
+	plan := planImport(t, s, ImportOptions{})
+	for name, as := range map[string]string{"../d": "d", "d": "d-cursor", "My Server": "My-Server", "..": "server", strings.Repeat("x", 100): strings.Repeat("x", 40)} {
+		if got := plan.find(t, "cursor", name); got.As != as || got.Status != TakenNew || got.Reason == "" {
+			t.Errorf("%q: %+v", name, got)
+		}
+	}
+	s.Apply("import", plan.Changes)
+	list, _, err := ownEntries([]byte(read(t, plan.Changes[0].File)))
+	if err != nil || len(list) != 5 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for _, e := range list {
+		if err := CheckServerName(e.Name); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -16,6 +16,8 @@ const (
 	// maxFile is the largest file that is read; Claude Code keeps its history
 	// beside its servers.
 	maxFile = 64 << 20
+	// maxOwn is the largest configuration of ours: a host reads no larger one.
+	maxOwn = 16 << 20
 	// maxDepth bounds nesting, since the parser recurses.
 	maxDepth = 500
 )

@@ -23,7 +23,7 @@ var ownKeys = []string{"mcpServers", "servers"}
 func openOwn(file string) (*Change, *document, error) {
 	c := &Change{Client: own.ID, Name: own.Name, File: file, client: own}
 	var err error
-	if c.found, err = readFile(file); err != nil {
+	if c.found, err = readOwn(file); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	d, err := parseJSON(c.found.data)

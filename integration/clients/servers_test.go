@@ -308,3 +308,16 @@ func TestPlainSecrets(t *testing.T) {
 		}
 	}
 }
+
+// A configuration that no host would read is not worked on.
+func TestConfigurationThatIsTooLarge(t *testing.T) {
+	text := `{"mcpServers": {"a": {"command": "` + strings.Repeat("x", 17<<20) + `"}}}`
+	s, file := ownFile(t, text)
+	_, err := s.PlanAdd(file, []*NewServer{{Name: "b", Command: "b"}})
+	if err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") || !strings.Contains(err.Error(), "--config") {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.PlanImport(ImportOptions{Target: file}); err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") {
+		t.Errorf("import: %v", err)
+	}
+}

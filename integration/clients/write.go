@@ -54,6 +54,15 @@ func readFile(path string) (*content, error) {
 	return c, nil
 }
 
+// readOwn is readFile for a configuration of ours.
+func readOwn(path string) (*content, error) {
+	c, err := readFile(path)
+	if err == nil && len(c.data) > maxOwn {
+		return nil, fmt.Errorf("it is larger than %d MiB, and no host reads a larger one; move servers into a file of their own, which --config names as well", maxOwn>>20)
+	}
+	return c, err
+}
+
 // cause is a file error without the path, which is named already.
 func cause(err error) error {
 	var p *fs.PathError

@@ -34,9 +34,10 @@ type Config struct {
 	fixed map[string][]byte
 	// secrets are those of the store, secretFile is the store's file; "": none
 	// is asked for.
-	secrets     map[string]string
-	secretUsers map[string][]string
-	secretFile  string
+	secrets        map[string]string
+	secretUsers    map[string][]string
+	secretFile     string
+	missingSecrets map[string][]string // by server
 	// content is the hash of all that was read.
 	content [32]byte
 	// lock is the lock file of provisioned servers; "" where there is no state
@@ -177,6 +178,7 @@ type AuditSettings struct {
 type HTTPSettings struct {
 	Hosts, Origins            []string
 	TLSCert, TLSKey, ClientCA string // absolute paths; "": none
+	PublicURL                 string // for browsers on other machines; "": there is none
 	MaxBodyKB                 int
 	MaxSessions               int
 	MaxSessionsEach           int // of one principal

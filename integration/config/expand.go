@@ -133,6 +133,7 @@ func (e *expander) secret(name, fallback string, hasDefault bool) (string, error
 	case hasDefault:
 		return fallback, nil
 	}
+	e.secrets.lacks(name)
 	return "", &variableError{fmt.Sprintf("the secret %s is not stored", shorten(name)), "store it: metamcp secrets set " + shorten(name)}
 }
 

@@ -137,6 +137,8 @@ var keyTable = []Key{
 		Doc: "Names, beside addresses and localhost, by which clients may call a host of serve --http, such as that of a proxy before it.", ref: func(s *Settings) any { return &s.HTTP.Hosts }},
 	{Path: "http.allowedOrigins", Flag: "http-allowed-origins", Type: TypeList, Restart: true,
 		Doc: "Origins of web pages that may talk to it, such as https://example.com; pages of all others are refused.", ref: func(s *Settings) any { return &s.HTTP.Origins }},
+	{Path: "http.publicUrl", Flag: "http-public-url", Type: TypeURL, Restart: true,
+		Doc: "The https URL by which browsers on other machines reach it, without /mcp; below it are the pages that ask users for secrets.", ref: func(s *Settings) any { return &s.HTTP.PublicURL }},
 	{Path: "http.tlsCert", Flag: "http-tls-cert", Type: TypePath, Restart: true,
 		Doc: "PEM file with its certificate and those that it needs; with http.tlsKey it speaks HTTPS.", ref: func(s *Settings) any { return &s.HTTP.TLSCert }},
 	{Path: "http.tlsKey", Flag: "http-tls-key", Type: TypePath, Restart: true,

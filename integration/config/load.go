@@ -184,7 +184,7 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
 	lock := b.provisioned()
 	b.guests()
-	cfg.secrets, cfg.secretUsers, cfg.secretFile = stored.found, stored.users, stored.file()
+	cfg.secrets, cfg.secretUsers, cfg.secretFile, cfg.missingSecrets = stored.found, stored.users, stored.file(), stored.missing
 	cfg.content = hashContents(contents, lock, stored.before)
 	cfg.Warnings = append(cfg.Warnings, strayRules(cfg)...)
 	if len(contents) == 0 {

@@ -24,8 +24,10 @@ type secretSource struct {
 	before []content
 
 	found map[string]string // values by name
-	users map[string][]string
-	user  string // the entry that is being read; "": a setting
+	// missing are the secrets that an entry needs and that are not stored.
+	missing map[string][]string
+	users   map[string][]string
+	user    string // the entry that is being read; "": a setting
 }
 
 func (s *secretSource) resolve(name string) (value string, ok bool, err error) {
@@ -112,3 +114,17 @@ func (c *Config) Secrets() map[string]string { return c.secrets }
 // SecretUsers returns who asks for which secret of the store, whether it is
 // there or not: names of servers, "" for a setting.
 func (c *Config) SecretUsers() map[string][]string { return c.secretUsers }
+
+// lacks notes that the entry that is being read needs a secret that is not stored.
+func (s *secretSource) lacks(name string) {
+	if s.missing == nil {
+		s.missing = map[string][]string{}
+	}
+	if list := s.missing[s.user]; !slices.Contains(list, name) {
+		s.missing[s.user] = append(list, name)
+	}
+}
+
+// MissingSecrets returns the secrets of the store that the entry of a server needs
+// and that are not there, in the order in which it names them.
+func (c *Config) MissingSecrets(server string) []string { return c.missingSecrets[server] }

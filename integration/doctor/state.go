@@ -114,7 +114,7 @@ func (p *Patient) modes(ctx context.Context, dir string) Result {
 		}
 		return Result{Status: OK, Fixed: true, Found: fmt.Sprintf("%s was open to others (mode %o) and is closed now (700)", dir, info.Mode().Perm())}
 	}
-	r := Result{Status: Warn, Found: fmt.Sprintf("%s is open to others (mode %o), though no file in it is", dir, info.Mode().Perm()), Why: why, Fix: fix}
+	r := Result{Status: Warn, Found: fmt.Sprintf("%s is open to others (mode %o), though nothing in it is", dir, info.Mode().Perm()), Why: why, Fix: fix}
 	open, more := readableByOthers(ctx, dir)
 	if bits&0o022 != 0 {
 		r.Status, r.Found = Fail, fmt.Sprintf("%s can be written to by others (mode %o)", dir, info.Mode().Perm())
@@ -122,7 +122,7 @@ func (p *Patient) modes(ctx context.Context, dir string) Result {
 	}
 	if len(open) > 0 {
 		if r.Status == Warn {
-			r.Status, r.Found = Fail, fmt.Sprintf("%s is open to others (mode %o), and so are files in it", dir, info.Mode().Perm())
+			r.Status, r.Found = Fail, fmt.Sprintf("%s is open to others (mode %o), and so is what is in it", dir, info.Mode().Perm())
 		}
 		r.Details = open
 		if more > 0 {
@@ -153,8 +153,8 @@ func (p *Patient) hostsMode(dir string) Result {
 	return r
 }
 
-// readableByOthers names some files that others can read, and says how many
-// more there are. Models and libraries are no secrets.
+// readableByOthers names some files that others can read or write to, and folders that
+// they can write to, and says how many more there are. Models and libraries are no secrets.
 func readableByOthers(ctx context.Context, dir string) (some []string, more int) {
 	const most = 5
 	seen := 0
@@ -174,9 +174,10 @@ func readableByOthers(ctx context.Context, dir string) (some []string, more int)
 			if name := d.Name(); bits&0o011 == 0 || filepath.Dir(path) == dir && (name == "models" || name == "lib") {
 				return fs.SkipDir
 			}
-			return nil
-		}
-		if !info.Mode().IsRegular() || bits&0o066 == 0 {
+			if bits&0o022 == 0 {
+				return nil // whoever enters it finds what is looked at next
+			}
+		} else if !info.Mode().IsRegular() || bits&0o066 == 0 {
 			return nil
 		}
 		if len(some) == most {

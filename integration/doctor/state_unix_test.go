@@ -4,9 +4,11 @@ package doctor_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -62,15 +64,22 @@ func TestModes(t *testing.T) {
 		want  want
 	}{
 		{"private", 0o700, map[string]os.FileMode{"audit.jsonl": 0o644}, want{"", "", doctor.OK, "only this user", ""}},
-		{"open, with private files", 0o755, map[string]os.FileMode{"audit.jsonl": 0o600}, want{"", "", doctor.Warn, "mode 755), though no file in it is", "chmod 700"}},
-		{"open, with open files", 0o755, map[string]os.FileMode{"logs/a.log": 0o644}, want{"", "", doctor.Fail, "and so are files in it", "chmod 700"}},
-		{"models are no secret", 0o755, map[string]os.FileMode{"models/a.gguf": 0o644}, want{"", "", doctor.Warn, "though no file", ""}},
+		{"open, with private files", 0o755, map[string]os.FileMode{"audit.jsonl": 0o600}, want{"", "", doctor.Warn, "mode 755), though nothing in it is", "chmod 700"}},
+		{"open, with open files", 0o755, map[string]os.FileMode{"logs/a.log": 0o644}, want{"", "", doctor.Fail, "and so is what is in it", "chmod 700"}},
+		{"models are no secret", 0o755, map[string]os.FileMode{"models/a.gguf": 0o644}, want{"", "", doctor.Warn, "though nothing", ""}},
 		{"open to the group", 0o750, map[string]os.FileMode{"logs/a.log": 0o640}, want{"", "", doctor.Fail, "mode 750", ""}},
+		{"a folder in it, where others may write", 0o755, map[string]os.FileMode{"oauth/a.json": 0o600, "servers/": 0o777}, want{"", "", doctor.Fail, "and so is what is in it", "chmod 700"}},
 		{"others may write", 0o777, nil, want{"", "", doctor.Fail, "can be written to by others", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, state := withState(t, c.mode)
 			for name, mode := range c.files {
+				if folder := filepath.Join(state, name); strings.HasSuffix(name, "/") {
+					if err := errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, mode)); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
 				path := write(t, filepath.Join(state, name), "x", mode)
 				if folder := filepath.Dir(path); folder != state {
 					if err := os.Chmod(folder, 0o755); err != nil {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,5 +122,50 @@ func TestLoginBesideARunningHost(t *testing.T) {
 		if i := bytes.Index(said, []byte(s)); i >= 0 {
 			t.Errorf("%s was seen: %s", s, said[max(0, i-200):min(len(said), i+200)])
 		}
+	}
+}
+
+// Without a browser on this machine the address to which one elsewhere was sent is
+// taken from the standard input; one of another login is not.
+func TestLoginByAPastedAddress(t *testing.T) {
+	t.Parallel()
+	f := fakeauth.Start(t, nil)
+	home := t.TempDir()
+	file := filepath.Join(home, "mcp.json")
+	testkit.WriteConfig(t, file, testkit.NewMark(), map[string]map[string]any{"docs": {"url": f.URL()}}, nil)
+	cmd := exec.CommandContext(t.Context(), testkit.PlainBinary(t), "auth", "--config", file, "--state-dir", filepath.Join(home, "state"), "login", "docs", "--no-browser")
+	cmd.Env = append(os.Environ(), "DBUS_SESSION_BUS_ADDRESS=", "XDG_RUNTIME_DIR=", "HOME="+home)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		text += lines.Text() + "\n"
+		address := strings.TrimSpace(lines.Text())
+		if !strings.HasPrefix(address, "http") {
+			continue
+		}
+		elsewhere := &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := elsewhere.Get(address) //nolint:noctx // it has a time limit
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if _, err := io.WriteString(in, "http://127.0.0.1:1/callback?code=a&state=b\n"+resp.Header.Get("Location")+"\n"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(text, "logged in to docs") || !strings.Contains(complaints.String(), "not the address") {
+		t.Errorf("%v: %s %s", err, text, complaints.String())
 	}
 }

@@ -62,6 +62,10 @@ type HTTPOptions struct {
 	MCP *server.MCPServer
 	// Open opens a session of the engine. Required.
 	Open func(Principal) (Opened, error)
+	// Pages serves paths that begin with PagesPrefix, for browsers, and judges by
+	// itself who may see what is there; nil: there is nothing.
+	Pages       http.Handler
+	PagesPrefix string
 	// Authorize says whom a request comes from; nil: nobody proves anything. The
 	// error's text is for the client. It is asked again for streams that stay
 	// open.
@@ -259,6 +263,10 @@ func refuseHTTP(w http.ResponseWriter, id []byte, f *refusal) {
 
 // ServeHTTP implements [http.Handler].
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.o.Pages != nil && strings.HasPrefix(r.URL.Path, h.o.PagesPrefix) {
+		h.o.Pages.ServeHTTP(w, r)
+		return
+	}
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")

@@ -119,11 +119,14 @@ func (p *Peer) GetClientInfo() mcp.Implementation {
 	return p.info
 }
 
-// SetClientInfo is for mcp-go.
+// SetClientInfo is for mcp-go. The first name stays, whatever a client says later:
+// settings say what clients of a name may do.
 func (p *Peer) SetClientInfo(info mcp.Implementation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.info = info
+	if p.info.Name == "" {
+		p.info = info
+	}
 }
 
 // GetClientCapabilities returns what the client last declared that it can do.

@@ -66,6 +66,9 @@ type Options struct {
 	// [Serve] takes the handshake, pings and tools/list, which does not show them, and
 	// nothing from the first other request on. Nil: it is known.
 	Listed <-chan struct{}
+	// InputEnded, where not nil, is called once the client can answer nothing any
+	// more. It must not block.
+	InputEnded func()
 
 	notifications int // that mcp-go may have on their way; 0: notificationBuffer
 }
@@ -214,6 +217,9 @@ func (c *connection) untilListed(line []byte) {
 func (c *connection) noAnswers(why string) {
 	c.questions.end(why)
 	c.endParked(why)
+	if c.opts.InputEnded != nil {
+		c.opts.InputEnded()
+	}
 }
 
 // take begins what one line asks for, unless the session ends.

@@ -306,3 +306,20 @@ func TestCallsWaitForTheLists(t *testing.T) {
 	}
 	s.endsClean()
 }
+
+// A client keeps the name with which it came: settings say what clients of a name may
+// do.
+func TestNameOfAClientStays(t *testing.T) {
+	var peer *Peer
+	s := start(t, Options{MCP: newMCP(nil), Engine: &fakeEngine{}, Ready: func(p *Peer) { peer = p }})
+	for i, name := range []string{"first", "second"} {
+		s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"%s","version":"1"}}}`, i, name))
+		if got := s.recv(); !strings.Contains(got, `"serverInfo"`) {
+			t.Errorf("%s", got)
+		}
+		if got := peer.GetClientInfo().Name; got != "first" {
+			t.Errorf("it is called %q", got)
+		}
+	}
+	s.endsClean()
+}

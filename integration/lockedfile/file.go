@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/privatedir"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -58,7 +59,7 @@ func (f *File) Change(ctx context.Context, change func(text []byte) ([]byte, err
 	if f.Path == "" {
 		return errors.New("there is no state folder, so nothing can be stored; set --state-dir")
 	}
-	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
+	if err := privatedir.Make(filepath.Dir(f.Path)); err != nil {
 		return err
 	}
 	unlock, err := Lock(ctx, f.Path+".lock", Patience)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/lockedfile"
+	"github.com/metamcp/metamcp/integration/privatedir"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/secrets"
@@ -144,7 +145,7 @@ func (s *shelf) lock(ctx context.Context) (unlock func(), err error) {
 	if s.dir == "" {
 		return func() {}, nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := privatedir.Make(s.dir); err != nil {
 		return nil, fail("the tokens cannot be stored: %v", err)
 	}
 	release, err := lockedfile.Lock(ctx, filepath.Join(s.dir, lockFile), lockTime)
@@ -165,7 +166,7 @@ func (s *shelf) writeChallenge(c challenge) error {
 	if s.dir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := privatedir.Make(s.dir); err != nil {
 		return err
 	}
 	text, err := json.Marshal(note{s.url, c})

@@ -21,7 +21,7 @@ type part struct{ lo, hi int }
 var scans = sync.Pool{New: func() any { return &scan{open: make([]part, len(allRules().list))} }}
 
 // at takes the keywords whose rarest part is at i, where key stands.
-func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32) ([]span, *scan) {
+func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32, plain *part) ([]span, *scan) {
 	words := r.words[r.at[filterPlace(key)]]
 	for j := range words {
 		w := &words[j]
@@ -38,7 +38,7 @@ func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32) ([]span, 
 				}
 				continue
 			}
-			if lo, hi, ok := r.list[n].place(b, start, start+len(w.text)); ok {
+			if lo, hi, ok := r.list[n].place(b, start, start+len(w.text), plain); ok {
 				if s == nil {
 					s = scans.Get().(*scan)
 				}
@@ -82,7 +82,7 @@ func (s *scan) add(spans []span, b []byte, r *rules, n uint16, lo, hi int) []spa
 // place says where a match may be for which a keyword stands from start to
 // end, if there can be one at all. Nearly all keywords of ordinary texts are
 // told from secrets here.
-func (r *rule) place(b []byte, start, end int) (lo, hi int, ok bool) {
+func (r *rule) place(b []byte, start, end int, plain *part) (lo, hi int, ok bool) {
 	o := r.outline()
 	switch o.method {
 	case asPrefix:
@@ -94,7 +94,7 @@ func (r *rule) place(b []byte, start, end int) (lo, hi int, ok bool) {
 		const name = beforeAssignment + afterKeyword
 		return max(0, start-name), min(len(b), start+o.reach+1), o.fits(b[start:])
 	case asAssignment:
-		valueEnd, ok := r.assigned(b, start, end)
+		valueEnd, ok := r.assigned(b, start, end, plain)
 		if !ok {
 			return 0, 0, false
 		}
@@ -130,7 +130,11 @@ func withinBase64(b []byte, start int) bool {
 
 func isWord(c byte) bool { return isAlnum(c) || c == '_' }
 
-func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
+// assigned says whether the name in which a keyword stands is given a value that may
+// be a secret, and where that ends. plain is the last part of the text that is one run
+// of characters of values with neither a digit nor a capital behind what is none: a
+// text of nothing but names would be read again for each of them.
+func (r *rule) assigned(b []byte, start, end int, plain *part) (valueEnd int, ok bool) {
 	const (
 		marks    = 3 // quotes, blanks and signs of each sort
 		fillers  = 6
@@ -161,6 +165,13 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 		i++
 	}
 	value, digits, turns := i, 0, 0
+	if r.id != genericRule && !credentialName(b, start, value) {
+		return 0, false
+	}
+	if plain.lo <= value && value < plain.hi {
+		i = min(plain.hi, value+most)
+	}
+	known := i
 	var seen [2]uint64
 	for i < len(b) && i-value < most && b[i] > ' ' && b[i] < 0x7f && b[i] != '"' && b[i] != '\'' && b[i] != '`' {
 		if b[i] >= '0' && b[i] <= '9' {
@@ -175,8 +186,14 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 	if list && isListed(b[i:]) {
 		return 0, false
 	}
+	if r.id == genericRule && digits == 0 && turns == 0 {
+		*plain = part{value, i}
+	}
 	if i-value < least || r.id == genericRule && digits == 0 && turns < leastTurns {
 		return 0, false
+	}
+	for _, c := range b[value:known] {
+		seen[c>>6] |= 1 << (c & 63)
 	}
 	kinds := 0
 	for _, w := range seen {
@@ -184,7 +201,7 @@ func (r *rule) assigned(b []byte, start, end int) (valueEnd int, ok bool) {
 			kinds++
 		}
 	}
-	if kinds < distinct || r.id != genericRule && !credentialName(b, start, value) {
+	if kinds < distinct {
 		return 0, false
 	}
 	if r.id == genericRule && (isReference(b[max(0, start-beforeAssignment):value], b[value:i], false) || entropy(b[value:i]) <= r.entropy) {

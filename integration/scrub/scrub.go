@@ -122,6 +122,7 @@ func (s *Set) appendWritten(spans []span, b []byte, certain bool) []span {
 	var (
 		r          = allRules()
 		sc         *scan
+		plain      part
 		shapesFrom = 0 // a token has no token within
 	)
 	passes := s.passes()
@@ -134,7 +135,7 @@ func (s *Set) appendWritten(spans []span, b []byte, certain bool) []span {
 		if k := s.knownAt(b, i, key, certain); k != nil {
 			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
-		spans, sc = sc.at(spans, b, r, i, key)
+		spans, sc = sc.at(spans, b, r, i, key, &plain)
 		if i < shapesFrom {
 			continue
 		}

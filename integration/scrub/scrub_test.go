@@ -212,12 +212,34 @@ func BenchmarkBytes(b *testing.B) {
 		}
 	})
 	hostile := bytes.Repeat([]byte("eyJ.sk-1 ://a:-----BEGIN Bearer "), 2000)
-	b.Run("hostile", func(b *testing.B) {
-		b.SetBytes(int64(len(hostile)))
-		for b.Loop() {
-			s.Bytes(hostile)
+	for name, text := range map[string][]byte{
+		"hostile": hostile, "names": bytes.Repeat([]byte("token="), 10_000), "names with digits": bytes.Repeat([]byte("token=4"), 10_000),
+		"names of passwords": bytes.Repeat([]byte("password="), 7_000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				s.Bytes(text)
+			}
+		})
+	}
+}
+
+// A secret behind a long run of names is found, wherever it begins in it.
+func TestSecretsBehindManyNames(t *testing.T) {
+	s := New(nil)
+	const secret = "k7Qw2Lx9Zr4Tn8Vb3Mc6"
+	for n := range 200 {
+		text := strings.Repeat("token=", n) + "token=" + secret + "\n"
+		if got := s.Text(text); strings.Contains(got, secret) {
+			t.Errorf("behind %d names: %s", n, got)
 		}
-	})
+	}
+	for _, text := range []string{strings.Repeat("token=", 300) + " token=" + secret, strings.Repeat("secret=", 90) + secret} {
+		if got := s.Text(text); strings.Contains(got, secret) {
+			t.Errorf("%s", got)
+		}
+	}
 }
 
 // TestJSONFindsEveryWriting looks for a secret in strings that write it with

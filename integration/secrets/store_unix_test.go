@@ -35,3 +35,18 @@ func TestOpenToOthers(t *testing.T) {
 		t.Errorf("a folder: %v", err)
 	}
 }
+
+// A folder in which others could put another file in the place of the store is closed.
+func TestFolderOpenToOthers(t *testing.T) {
+	noKeyring(t)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s := secrets.New(dir)
+	set(t, s, "A", "hush-hush")
+	want(t, s, "A", "hush-hush")
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder has mode %v, %v", info.Mode(), err)
+	}
+}

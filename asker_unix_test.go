@@ -1,0 +1,149 @@
+//go:build unix
+
+package metamcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
+	"github.com/metamcp/metamcp/integration/secrets"
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+// weatherWithKey is a server that needs a secret and a setting.
+func weatherWithKey() fakeregistry.Entry {
+	s := fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather")
+	s.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"] = []any{
+		map[string]any{"name": "WEATHER_KEY", "description": "The <b>key</b> of acme", "isRequired": true, "isSecret": true},
+		map[string]any{"name": "UNITS", "isRequired": true, "choices": []string{"celsius", "kelvin"}},
+	}
+	return s
+}
+
+func weatherValues(field string) string {
+	return map[string]string{"v0": askedFor, "v1": "kelvin"}[field]
+}
+
+func provisionOf(intent string) string {
+	return `{"name":"mcp_provision","arguments":{"intent":"` + intent + `","autoProvision":true}}`
+}
+
+// What a server needs that is to be installed is entered on a page, in all eras and
+// over all ways; then it is installed. Secrets are in the store, and the lock file
+// refers to them.
+func TestProvisionAsksForSecrets(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["@acme/*"]}`, nil)
+			// Somebody else's secret of that name stays as it is.
+			store := secrets.New(state)
+			if _, err := store.Set(t.Context(), "WEATHER_KEY", "of another server", false); err != nil {
+				t.Fatal(err)
+			}
+			page := ""
+			u := &user{t: t}
+			u.browse = func(address string) {
+				var err error
+				if page, err = testkit.AnswerPage(context.Background(), address, "", weatherValues); err != nil {
+					t.Error(err)
+				}
+			}
+			c := connectClient(t, e, &asked{caps: urlCapability, modern: way.modern, reply: u.reply, url: fronts[way.front](t, e)})
+			l := c.rounds(provisionOf("use @acme/weather"))
+			u.work.Wait()
+			var a metamcp.ProvisionAnswer
+			if err := json.Unmarshal([]byte(textIn(t, l)), &a); err != nil || a.Decision != metamcp.DecisionProvisioned || a.Server != "weather" {
+				t.Fatalf("%s, %v", l.Result, err)
+			}
+			for _, want := range []string{"@acme/weather 1.2.3", "WEATHER_KEY", "&lt;b&gt;key&lt;/b&gt;", "UNITS", "<option>kelvin"} {
+				if !strings.Contains(page, want) {
+					t.Errorf("the page lacks %s: %s", want, page)
+				}
+			}
+			if value, err := store.Get("WEATHER_KEY.weather"); value != askedFor || err != nil {
+				t.Errorf("stored is %q, %v", value, err)
+			}
+			if value, err := store.Get("WEATHER_KEY"); value != "of another server" || err != nil {
+				t.Errorf("the other one is %q, %v", value, err)
+			}
+			lock, err := os.ReadFile(filepath.Join(state, provisioned.FileName))
+			if err != nil || !strings.Contains(string(lock), "${secret:WEATHER_KEY.weather}") || !strings.Contains(string(lock), "kelvin") || strings.Contains(string(lock), askedFor) {
+				t.Errorf("the lock file has %s, %v", lock, err)
+			}
+		})
+	}
+}
+
+// Where the user declines, goes away, or installing fails, nothing stays; what the
+// client gets is what one gets that cannot ask.
+func TestProvisionWithoutTheSecrets(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	for what, u := range map[string]*user{"declined": {t: t, action: "decline"}, "declined there": enter(t, ""), "cannot be asked": nil} {
+		t.Run(what, func(t *testing.T) {
+			e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["@acme/*"]}`, nil)
+			c := &asked{caps: urlCapability}
+			if u == nil {
+				c.caps = `{"elicitation":{"form":{}}}`
+				c.reply = func(q rpcLine) string {
+					t.Errorf("asked for %s", q.Params)
+					return ""
+				}
+			} else {
+				c.reply = u.reply
+			}
+			c = connectClient(t, e, c)
+			l := c.rounds(provisionOf("use @acme/weather"))
+			if u != nil {
+				u.work.Wait()
+			}
+			var a metamcp.ProvisionAnswer
+			if err := json.Unmarshal([]byte(textIn(t, l)), &a); err != nil || a.Decision != metamcp.DecisionDenied || len(a.Missing) != 2 || !strings.Contains(a.Denied.Hint, "metamcp secrets set WEATHER_KEY") {
+				t.Errorf("%s, %v", l.Result, err)
+			}
+			if list, err := secrets.New(state).List(); err != nil || len(list) != 0 {
+				t.Errorf("stored are %v, %v", list, err)
+			}
+			if list, err := provisioned.Open(state).List(); err != nil || len(list) != 0 {
+				t.Errorf("installed are %+v, %v", list, err)
+			}
+		})
+	}
+}
+
+// Secrets that were entered for a server that could not be installed are forgotten.
+func TestProvisionForgetsSecretsOfWhatFailed(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["@acme/*"]}`, nil)
+	u := &user{t: t}
+	u.browse = func(address string) {
+		// From here on the package manager is broken.
+		npm := filepath.Join(filepath.SplitList(os.Getenv("PATH"))[0], "npm")
+		if err := os.WriteFile(npm, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil { //nolint:gosec // it is a program
+			t.Error(err)
+		}
+		if _, err := testkit.AnswerPage(context.Background(), address, "", weatherValues); err != nil {
+			t.Error(err)
+		}
+	}
+	c := connectClient(t, e, &asked{caps: urlCapability, reply: u.reply})
+	l := c.rounds(provisionOf("use @acme/weather"))
+	u.work.Wait()
+	if got := string(l.Result); strings.Contains(got, "provisioned\"") || strings.Contains(got, askedFor) {
+		t.Errorf("%s", got)
+	}
+	if _, err := secrets.New(state).Get("WEATHER_KEY"); !errors.Is(err, secrets.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package metamcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/metamcp/metamcp/integration/askpage"
+	"github.com/metamcp/metamcp/integration/oauth"
+	"github.com/metamcp/metamcp/integration/secrets"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// remedy is what the user of the client could do about a failed call; nil: nothing.
+func (w *curable) remedy(a *messages.Answer) *remedy {
+	if a.Err == nil || a.Err.Class != messages.ClassAuth && a.Err.Code != messages.CodeConfiguration || w.rounds >= mostCures {
+		return nil
+	}
+	e := w.s.e
+	name := a.Err.Server
+	if name == "" {
+		name = a.Server
+	}
+	spec := e.Config().Server(name)
+	if spec == nil || spec.Disabled {
+		return nil
+	}
+	r := e.loginRemedy(spec, a.Err)
+	if r == nil {
+		r = w.s.secretsRemedy(spec)
+	}
+	if r == nil || r.local && !w.s.local {
+		return nil
+	}
+	return r
+}
+
+// loginRemedy is a login at a server that wants one.
+func (e *Engine) loginRemedy(spec *messages.ServerSpec, failure *Error) *remedy {
+	if failure.Class != messages.ClassAuth || spec.Transport == messages.TransportStdio || spec.HasAuthorization() ||
+		spec.OAuth != nil && spec.OAuth.ClientCredentials {
+		return nil
+	}
+	c, err := e.logins.Client(spec)
+	if err != nil || !c.WantsLogin() {
+		return nil
+	}
+	return &remedy{
+		key: "login " + spec.Name, local: true, // the authorization server sends the browser to the loopback
+		message: fmt.Sprintf("The MCP server %q wants a login. Open this address and log in there; the call then goes on by itself.", spec.Name),
+		mend: func(ctx context.Context, ready func(string)) error {
+			_, err := c.Login(ctx, oauth.Person{Visit: ready})
+			return authError(err)
+		},
+	}
+}
+
+// secretsRemedy is a page on which the user gives the secrets that the entry of a
+// server names and nobody has stored.
+func (s *asker) secretsRemedy(spec *messages.ServerSpec) *remedy {
+	missing := s.e.Config().MissingSecrets(spec.Name)
+	if spec.Err == nil || len(missing) == 0 || len(missing) > askpage.MaxFields {
+		return nil
+	}
+	q := askpage.Question{Server: spec.Name, Asker: s.client(), Why: "Its entry in the configuration names secrets that are not stored, so that it cannot be started."}
+	if spec.Provisioned != nil {
+		q.Package = spec.Provisioned.Package
+	}
+	described := s.e.described(spec)
+	for _, name := range missing {
+		q.Fields = append(q.Fields, askpage.Field{Name: name, Secret: true, Description: described[name]})
+	}
+	q.Keep = func(ctx context.Context, values map[string]string) error {
+		kept, err := s.e.keepSecrets(ctx, values)
+		if err != nil {
+			return err
+		}
+		if err := s.e.Reload(ctx); err != nil {
+			return errors.Join(fmt.Errorf("%d values are kept, but the configuration cannot be read", len(kept)), err)
+		}
+		return nil
+	}
+	return &remedy{
+		key: "secrets of " + spec.Name, local: s.e.pages.Public == nil,
+		message: fmt.Sprintf("The MCP server %q needs secrets that are not stored: %s. Open this address to enter them; they go to metamcp alone, and the call then goes on by itself.", spec.Name, strings.Join(missing, ", ")),
+		mend: func(ctx context.Context, ready func(string)) error {
+			p, err := s.e.pages.Open(ctx, q, s.local)
+			if err != nil {
+				return err
+			}
+			ready(p.URL())
+			return p.Wait()
+		},
+	}
+}
+
+// described says what is known of the secrets of a server: of one that metamcp
+// installed, what its publisher says.
+func (e *Engine) described(spec *messages.ServerSpec) map[string]string {
+	list := map[string]string{}
+	if spec.Provisioned == nil {
+		return list
+	}
+	locked, err := provisioner{e}.lock().List()
+	if err != nil {
+		return list // the page does without
+	}
+	for i := range locked {
+		if locked[i].Name != spec.Name {
+			continue
+		}
+		for _, n := range locked[i].Needs {
+			list[n.Name] = n.Description
+		}
+	}
+	return list
+}
+
+// client is how the client of the session calls itself, for people.
+func (s *asker) client() string {
+	if known, ok := s.e.clients.Load(s.session.ID()); ok {
+		if name := known.(client).peer.GetClientInfo().Name; name != "" {
+			return "a client that calls itself " + name
+		}
+	}
+	return "a client that does not say its name"
+}
+
+// keepSecrets stores values under their names, and lets the scrubber know them
+// before anybody can use them. It returns the names of those that it stored: one that
+// somebody has stored meanwhile stays as it is. Its error holds no value.
+func (e *Engine) keepSecrets(ctx context.Context, values map[string]string) (kept []string, err error) {
+	store := secrets.New(e.Config().Settings.StateDir)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, err := store.Get(name); !errors.Is(err, secrets.ErrNotFound) {
+			if err != nil {
+				return kept, err
+			}
+			continue
+		}
+		e.learnTokens("secret "+name, []string{values[name]})
+		if _, err := store.Set(ctx, name, values[name], false); err != nil {
+			return kept, err
+		}
+		kept = append(kept, name)
+	}
+	return kept, nil
+}
