@@ -26,9 +26,14 @@ const (
 // there for native recursions that the engine would not count.
 const maxGoStack = 512 << 20
 
-// maxProcs is how many processors a worker uses: one for the script, one for
-// what watches it and collects its garbage.
-const maxProcs = 2
+// maxProcs is how many processors a worker uses for a script that computes: one
+// for it, one for what watches it and collects its garbage. One that waits for
+// its calls has fewProcs: with more, Go's scheduler would wake another thread
+// at each answer, which finds nothing to do and costs more than the answer.
+const (
+	maxProcs = 2
+	fewProcs = 1
+)
 
 // Main serves one run of a host over in and out and returns the exit status of
 // the process, which it confines for good: it is for a process of its own. It
@@ -62,6 +67,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 		return exitBroken
 	}
 	e.prepare(f.Run, f.Script)
+	runtime.GOMAXPROCS(fewProcs)
 	go listen(r, e, stderr)
 	w := newWatch(e, meter, p)
 	limitData(meter, e.limits)
@@ -154,6 +160,9 @@ type watch struct {
 	began usageNow
 	most  int64 // bytes that the process may take
 
+	turn uint64 // of the engine, when it was last looked at
+	wide bool   // it has maxProcs
+
 	mu   sync.Mutex
 	peak int64
 }
@@ -182,6 +191,7 @@ func (w *watch) run() {
 		if size := w.look(); size > w.most {
 			w.end(memoryFailure(fmt.Sprintf("the sandbox process grew to %s, over its limit of %s", bytesText(size), bytesText(w.most))))
 		}
+		w.widen()
 		if f := w.e.flood.Load(); f != nil && time.Since(f.since) > grace*raceFactor {
 			w.end(f.failure)
 		}
@@ -200,12 +210,23 @@ func (w *watch) run() {
 		}
 		w.e.inbox.wake()
 		if over > grace*raceFactor && now().cpu-used > grace*raceFactor/2 || over > latestGrace*raceFactor {
-			f := timeoutFailure(w.e.limits.Wall)
+			f := timeoutFailure(w.e.limits)
 			f.Message += " and could not be interrupted"
 			f.Hint = "one step of it takes very long: look for huge arrays, deep nesting, or much to parse at once"
 			w.end(f)
 		}
 	}
+}
+
+// widen gives the script all the processors that it may have, for good, once it
+// has computed for longer than from one look to the next.
+func (w *watch) widen() {
+	turn := w.e.turn.Load()
+	if !w.wide && turn == w.turn && computes(turn) {
+		w.wide = true
+		runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
+	}
+	w.turn = turn
 }
 
 // look returns the largest size that was seen.
