@@ -468,7 +468,7 @@
         h = handle(mapGet(byName, real) ?? { name: wellFormed(real), tools: [] }, create(null));
         mapSet(made, real, h);
       }
-      return had[key] = h;
+      return h;
     };
     return new Prox(create(null), {
       __proto__: null,
@@ -481,7 +481,7 @@
           const c = common(key);
           if (c !== none) return c;
         }
-        return server(key);
+        return had[key] = server(key);
       },
       has: (_, key) => typeof key === "string" && (key === "list" || mapGet(known, key) !== undefined),
       set: (_, key) => { throw fault(TErr, "READ_ONLY", `servers.${typeof key === "string" ? name(key) : "…"} cannot be set`); },

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/openfds"
@@ -57,6 +58,13 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	if err := p.post(&sandbox.Frame{Ready: &status}); err != nil {
 		return exitBroken
 	}
+	var begun atomic.Bool
+	go func() {
+		warmUp()
+		if !begun.Load() {
+			runtime.GOMAXPROCS(fewProcs)
+		}
+	}()
 	r := bufio.NewReaderSize(fastReader(in), 64<<10)
 	f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
 	if errors.Is(err, io.EOF) {
@@ -67,7 +75,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 		return exitBroken
 	}
 	e.prepare(f.Run, f.Script)
-	runtime.GOMAXPROCS(fewProcs)
+	begun.Store(true)
 	go listen(r, e, stderr)
 	w := newWatch(e, meter, p)
 	limitData(meter, e.limits)
