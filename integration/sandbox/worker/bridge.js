@@ -120,6 +120,7 @@
       switch (typeof x) {
         case "string": if ((left -= x.length) < 0) return false; break;
         case "number": case "boolean": break;
+        case "object": if (x === null) break; // falls through
         default: return false;
       }
     }

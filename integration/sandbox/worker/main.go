@@ -151,6 +151,9 @@ const (
 	// lookEvery is how often a run is looked at: a process grows by some
 	// megabytes in that time.
 	lookEvery = 5 * time.Millisecond
+	// longLooks is how many looks find the engine in the same turn before it
+	// counts as computing: on a busy machine, it may just have to wait.
+	longLooks = 3
 	// interruptEvery is how long interrupted code may look for its end.
 	interruptEvery = 50 * time.Millisecond
 	// grace is how long an interrupted engine may go on: longer and it is in
@@ -168,8 +171,8 @@ type watch struct {
 	began usageNow
 	most  int64 // bytes that the process may take
 
-	turn uint64 // of the engine, when it was last looked at
-	wide bool   // it has maxProcs
+	turn  uint64 // of the engine, when it was last looked at
+	looks int    // at this turn, in which the engine computes
 
 	mu   sync.Mutex
 	peak int64
@@ -227,14 +230,15 @@ func (w *watch) run() {
 }
 
 // widen gives the script all the processors that it may have, for good, once it
-// has computed for longer than from one look to the next.
+// has computed without a break for some looks.
 func (w *watch) widen() {
-	turn := w.e.turn.Load()
-	if !w.wide && turn == w.turn && computes(turn) {
-		w.wide = true
+	if turn := w.e.turn.Load(); turn != w.turn || !computes(turn) {
+		w.turn, w.looks = turn, 0
+		return
+	}
+	if w.looks++; w.looks == longLooks {
 		runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
 	}
-	w.turn = turn
 }
 
 // look returns the largest size that was seen.
