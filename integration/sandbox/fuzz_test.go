@@ -38,6 +38,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(frame(`{"run":1,"outcome":{"failure":{"message":"x"}}}`))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Add([]byte{0, 0, 0, 9, '{'})
+	f.Add([]byte{0, 0, 0, 9})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const limit = 1 << 16
 		r := bytes.NewReader(data)

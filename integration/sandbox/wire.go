@@ -11,8 +11,8 @@ import (
 
 // Frame is what passes between a host and a worker, each behind four bytes of
 // length: exactly one of the pointers is set, or Ready. A host sends Script and
-// Reply, a worker the others. A frame is one JSON text, but for asks and their
-// values (package file packed.go).
+// Reply, a worker the others. A frame is one JSON text, but for an ask and the
+// value that answers it, which have a form of their own.
 type Frame struct {
 	Run     uint64   `json:"run,omitempty"`
 	Script  *Script  `json:"script,omitempty"`
@@ -112,8 +112,10 @@ func (f *Frame) check() error {
 func readBody(r io.Reader, size int64) ([]byte, error) {
 	if size <= frameStart {
 		body := make([]byte, size)
-		_, err := io.ReadFull(r, body)
-		return body, err
+		if _, err := io.ReadFull(r, body); err != nil {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return body, nil
 	}
 	var body bytes.Buffer
 	body.Grow(frameStart)

@@ -182,7 +182,7 @@
         case "function": {
           if (!lenient) return undefined;
           let n = "";
-          try { n = name(x.name); } catch { /* a trap */ }
+          try { const own = x.name; if (typeof own === "string") n = name(own); } catch { /* a trap */ }
           return n === "" ? "[Function]" : `[Function ${n}]`;
         }
       }
