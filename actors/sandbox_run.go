@@ -145,6 +145,7 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 		return // the sandbox hears of that
 	}
 	limits := a.settings.Limits
+	limits.Asked = limits.Wall
 	if left := time.Until(a.deadline); limits.Wall-left > freeWait {
 		limits.Wall = max(left.Round(10*time.Millisecond), time.Millisecond)
 	}

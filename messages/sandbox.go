@@ -10,6 +10,7 @@ import (
 // sandbox.
 type ScriptLimits struct {
 	Wall        time.Duration // awaited calls and sleeps included
+	Asked       time.Duration // that a failure tells of, where Wall is what is left of it; 0: Wall
 	CodeBytes   int           // of source
 	HeapBytes   int64         // of the JavaScript engine
 	StackBytes  int

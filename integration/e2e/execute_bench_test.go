@@ -28,17 +28,27 @@ func percentile(took []time.Duration, p int) time.Duration {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
+// thinks is how long a client waits between two scripts: the next worker has
+// started by then.
+const thinks = 150 * time.Millisecond
+
 // BenchmarkExecuteStart measures a script that does nothing, from the client's
 // line to the answer: with a worker that is ready, and one right after the
 // other, when the next worker has to start first.
 func BenchmarkExecuteStart(b *testing.B) {
-	for name, pause := range map[string]time.Duration{"ready": 100 * time.Millisecond, "back-to-back": 0} {
+	const plain, typed = "return 1", "const one: number = 1; return one"
+	for name, tt := range map[string]struct {
+		code  string
+		pause time.Duration
+	}{
+		"ready": {plain, thinks}, "ready-typescript": {typed, thinks}, "back-to-back": {plain, 0}, "back-to-back-typescript": {typed, 0},
+	} {
 		b.Run(name, func(b *testing.B) {
 			h := newBenchHost(b, servers{"demo": testkit.DemoServer(b)})
-			line := scriptLine("return 1")
+			line := scriptLine(tt.code)
 			h.round(b, line)
 			for b.Loop() {
-				<-time.After(pause) // a client thinks between two scripts
+				<-time.After(tt.pause)
 				h.took = append(h.took, h.round(b, line))
 			}
 			b.ReportMetric(ms(percentile(h.took, 50)), "p50-ms")
@@ -48,7 +58,8 @@ func BenchmarkExecuteStart(b *testing.B) {
 }
 
 // BenchmarkExecuteCalls measures a hundred calls in sequence made by a script
-// against the same calls made by the client, in turn.
+// against the same calls made by the client, in turn. No worker starts
+// meanwhile, which would take a processor from the one or the other.
 func BenchmarkExecuteCalls(b *testing.B) {
 	h := newBenchHost(b, servers{"demo": testkit.DemoServer(b)})
 	const text = "0123456789012345678901234567890123456789012345678901234567890"
@@ -60,6 +71,7 @@ func BenchmarkExecuteCalls(b *testing.B) {
 	h.round(b, script)
 	var direct, scripted []time.Duration
 	for b.Loop() {
+		<-time.After(thinks)
 		begin := time.Now()
 		for range 100 {
 			h.round(b, call)

@@ -162,3 +162,16 @@ func TestHostile(t *testing.T) {
 		})
 	}
 }
+
+// A script that had to wait for its worker has less than what was asked, which
+// is what its failure tells of.
+func TestTimeoutTellsTheAskedTime(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{`for (;;);`, `await servers.files.never()`} {
+		h := launch(t, func(*sandbox.Ask) *sandbox.Reply { return nil })
+		o := h.run(t, &sandbox.Script{Code: code, Servers: testServers(), Limits: sandbox.Limits{Wall: 300 * time.Millisecond, Asked: 77 * time.Second}})
+		if o.Failure == nil || o.Failure.Kind != sandbox.FailTimeout || !strings.Contains(o.Failure.Message, "within 1m17s") {
+			t.Errorf("%s: %+v, want a timeout within 1m17s", code, o.Failure)
+		}
+	}
+}

@@ -25,6 +25,7 @@ const MaxSleep = 30 * time.Second
 // Limits bound one run. A field that is zero or negative takes its default.
 type Limits struct {
 	Wall        time.Duration `json:"wall,omitempty"`        // from Run to the outcome, awaited calls and sleeps included
+	Asked       time.Duration `json:"asked,omitempty"`       // that a failure tells of, where Wall is what is left of it; 0: Wall
 	CodeBytes   int           `json:"codeBytes,omitempty"`   // of the source
 	HeapBytes   int64         `json:"heapBytes,omitempty"`   // of the JavaScript engine
 	StackBytes  int           `json:"stackBytes,omitempty"`  // of the script's call stack, roughly 100 bytes a call
@@ -38,6 +39,9 @@ type Limits struct {
 func (l Limits) WithDefaults() Limits {
 	if l.Wall <= 0 {
 		l.Wall = DefaultWall
+	}
+	if l.Asked <= 0 {
+		l.Asked = l.Wall
 	}
 	if l.CodeBytes <= 0 {
 		l.CodeBytes = DefaultCodeBytes

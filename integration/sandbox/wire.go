@@ -9,15 +9,16 @@ import (
 	"io"
 )
 
-// Frame is what passes between a host and a worker, one JSON text each behind
-// four bytes of length: exactly one of the pointers is set, or Ready. A host
-// sends Script and Reply, a worker the others.
+// Frame is what passes between a host and a worker, each behind four bytes of
+// length: exactly one of the pointers is set, or Ready. A host sends Script and
+// Reply, a worker the others. A frame is one JSON text, but for an ask and the
+// value that answers it, which have a form of their own.
 type Frame struct {
 	Run     uint64   `json:"run,omitempty"`
 	Script  *Script  `json:"script,omitempty"`
 	Reply   *Reply   `json:"reply,omitempty"`
 	Ready   *Status  `json:"ready,omitempty"`
-	Ask     *Ask     `json:"ask,omitempty"`
+	Ask     *Ask     `json:"-"`
 	Line    *Line    `json:"line,omitempty"`
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
@@ -50,14 +51,17 @@ func WriteFrame(w io.Writer, f *Frame) error {
 
 // EncodeFrame returns what [WriteFrame] writes.
 func EncodeFrame(f *Frame) ([]byte, error) {
-	var b bytes.Buffer
-	b.Write(make([]byte, headBytes))
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // it would make strings longer than they were counted
-	if err := enc.Encode(f); err != nil {
-		return nil, fmt.Errorf("sandbox: encode a frame: %w", err)
+	data := packed(f)
+	if data == nil {
+		var b bytes.Buffer
+		b.Write(make([]byte, headBytes))
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false) // it would make strings longer than they were counted
+		if err := enc.Encode(f); err != nil {
+			return nil, fmt.Errorf("sandbox: encode a frame: %w", err)
+		}
+		data = b.Bytes()
 	}
-	data := b.Bytes()
 	size := len(data) - headBytes
 	if size > MaxFrame {
 		return nil, fmt.Errorf("sandbox: a frame of %d bytes is over the limit of %d", size, MaxFrame)
@@ -81,6 +85,9 @@ func ReadFrame(r io.Reader, limit func() int64) (*Frame, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: a frame was cut off: %w", err)
 	}
+	if isPacked(body) {
+		return unpack(body)
+	}
 	var f Frame
 	if err := json.Unmarshal(body, &f); err != nil {
 		return nil, fmt.Errorf("sandbox: a frame does not parse: %w", err)
@@ -103,8 +110,15 @@ func (f *Frame) check() error {
 }
 
 func readBody(r io.Reader, size int64) ([]byte, error) {
+	if size <= frameStart {
+		body := make([]byte, size)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return body, nil
+	}
 	var body bytes.Buffer
-	body.Grow(int(min(size, frameStart)))
+	body.Grow(frameStart)
 	if n, err := io.CopyN(&body, r, size); err != nil || n != size {
 		return nil, io.ErrUnexpectedEOF
 	}

@@ -28,7 +28,6 @@
   const setEach = uncurry(Set.prototype.forEach);
   const dateTime = uncurry(Date.prototype.getTime), now = Date.now;
   const then = uncurry(P.prototype.then);
-  const withResolvers = P.withResolvers.bind(P);
   const typedTag = uncurry(describeProp(protoOf(Uint8Array.prototype), Symbol.toStringTag).get);
   const typedLength = uncurry(describeProp(protoOf(Uint8Array.prototype), "length").get);
   const typedSlice = uncurry(protoOf(Uint8Array.prototype).slice);
@@ -109,11 +108,31 @@
     return v;
   };
 
+  // isFlat tells whether v is a small object of plain values, as most arguments
+  // are: the engine's writer alone writes it as asJSON would.
+  const isFlat = (v) => {
+    if (typeof v !== "object" || v === null || protoOf(v) !== ObjectProto || v.toJSON !== undefined) return false;
+    const ks = keysOf(v);
+    if (ks.length > 16) return false;
+    let left = 4096;
+    for (let i = 0; i < ks.length; i++) {
+      const x = v[ks[i]];
+      switch (typeof x) {
+        case "string": if ((left -= x.length) < 0) return false; break;
+        case "number": case "boolean": break;
+        case "object": if (x === null) break; // falls through
+        default: return false;
+      }
+    }
+    return true;
+  };
+
   // asJSON returns what a host is given of a value, undefined where that is
   // nothing. The engine's own writer does the work; the replacer, which it calls
   // for each value, counts and can be interrupted. What it refuses is written
   // once more by serialise, which knows where it went wrong.
-  const asJSON = (v, budget, what) => {
+  const asJSON = (v, budget, what, flat = isFlat(v)) => {
+    if (flat) return quote(v);
     let size = 0;
     const replace = (_, x) => {
       switch (typeof x) {
@@ -163,7 +182,7 @@
         case "function": {
           if (!lenient) return undefined;
           let n = "";
-          try { n = name(x.name); } catch { /* a trap */ }
+          try { const own = x.name; if (typeof own === "string") n = name(own); } catch { /* a trap */ }
           return n === "" ? "[Function]" : `[Function ${n}]`;
         }
       }
@@ -301,6 +320,8 @@
   // ---- what a script asks for ----------------------------------------------
 
   const waiting = new M(); // id: what settles the promise
+  // Members of its own, which are faster than what uncurry makes, and as safe.
+  waiting.get = M.prototype.get; waiting.set = M.prototype.set; waiting.delete = M.prototype.delete;
   const failed = new WeakMap(); // error: the call error it was made of
   const failedRead = uncurry(WeakMap.prototype.get), failedWrite = uncurry(WeakMap.prototype.set);
   let limits = { budget: 0, maxSleep: 0 };
@@ -315,13 +336,13 @@
       const f = parse(id);
       return rejected(fault(RErr, f.code, f.message, f.hint));
     }
-    const w = withResolvers();
-    mapSet(waiting, id, { resolve: w.resolve, reject: w.reject, site });
-    return w.promise;
+    return new P((resolve, reject) => { waiting.set(id, { resolve, reject, site }); });
   };
   const rejected = (e) => new P((_, reject) => reject(e));
   const ordinary = freeze({ timeoutMs: 0, raw: false });
-  const ask = (kind, server, tool, args, opts, site) => begin(hostAsk(kind, server, tool, args, opts.timeoutMs, opts.raw), site);
+  const CALL = 1, DISCOVER = 2, RESULT = 3; // as AskKind in Go
+  const ask = (kind, server, tool, args, opts, site) =>
+    begin(opts === ordinary ? hostAsk(kind, server, tool, args) : hostAsk(kind, server, tool, args, opts.timeoutMs, opts.raw), site);
 
   const options = (o) => {
     if (o === undefined || o === null) return ordinary;
@@ -344,19 +365,20 @@
     return out;
   };
 
-  const objectText = (args, what) => {
+  const objectText = (args, what, flat) => {
     if (args === undefined || args === null) return "{}";
     if (typeof args !== "object" || isArray(args)) throw fault(TErr, "VALIDATION_ERROR", `${what()} must be an object, not ${isArray(args) ? "an array" : "a " + typeof args}`, "write {name: value}");
-    const t = asJSON(args, limits.budget, what);
+    const t = asJSON(args, limits.budget, what, flat);
     if (t === undefined || charCode(t, 0) !== 123) throw fault(TErr, "VALIDATION_ERROR", `${what()} must be an object`, "write {name: value}");
     return t;
   };
 
-  const invoke = (server, tool, args, opts, site) => {
+  // flat tells whether args is; undefined: nobody has looked.
+  const invoke = (server, tool, args, opts, site, flat) => {
     try {
       if (typeof tool !== "string" || tool === "") throw fault(TErr, "VALIDATION_ERROR", `the name of a tool of ${quote(server)} must be a string, not ${inspect(tool, 100)}`, `write servers[${quote(server)}].call("tool", {…})`);
       const o = options(opts);
-      return ask("call", server, wellFormed(tool), objectText(args, () => `the arguments of ${name(server)}.${name(tool)}`), o, site);
+      return ask(CALL, server, wellFormed(tool), objectText(args, () => `the arguments of ${name(server)}.${name(tool)}`, flat), o, site);
     } catch (e) {
       return rejected(e);
     }
@@ -402,22 +424,27 @@
 
   const handle = (s, target) => {
     const known = index(s.tools ?? []);
-    const made = new M();
+    const made = create(null); // what was asked for once, by key
     const tool = (key) => {
-      let f = mapGet(made, key);
-      if (f === undefined) {
-        const real = mapGet(known, key) ?? key;
-        f = freeze((args, opts) => invoke(s.name, real, args, opts, new Err("")));
-        mapSet(made, key, f);
-      }
-      return f;
+      const real = mapGet(known, key) ?? key;
+      const sent = wellFormed(real);
+      return made[key] = freeze((args, opts) => {
+        if (opts !== undefined || sent === "") return invoke(s.name, real, args, opts, new Err(""));
+        try { // the short way, which most calls can go
+          if (isFlat(args)) return begin(hostAsk(CALL, s.name, sent, quote(args)), new Err(""));
+        } catch (e) {
+          return rejected(e);
+        }
+        return invoke(s.name, real, args, opts, new Err(""), false);
+      });
     };
-    const call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts, new Err("")));
+    const call = made.call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts, new Err("")));
     return new Prox(target, {
       __proto__: null,
       get(_, key) {
+        const had = made[key];
+        if (had !== undefined) return had;
         if (typeof key !== "string") return undefined;
-        if (key === "call") return call;
         if (key === "then") return undefined; // await servers.x must not call a tool
         if (!mapHas(known, key)) {
           if (key === "toString") return () => `[server ${s.name}]`;
@@ -439,10 +466,12 @@
     for (let i = 0; i < config.servers.length; i++) define(names, i, { __proto__: null, value: config.servers[i].name, enumerable: true });
     const known = index(names);
     const byName = new M(), made = new M();
+    const had = create(null); // what was asked for once, by key, which may be another than the name
     for (let i = 0; i < config.servers.length; i++) mapSet(byName, config.servers[i].name, config.servers[i]);
     const list = () => parse(config.serversText);
     let listing = freeze(() => list());
     if (mapHas(known, "list") && mapHas(byName, "list")) listing = handle(mapGet(byName, "list"), () => list());
+    had.list = listing;
     // A server that is not known is the host's to judge, with the first call: it
     // knows which are disabled, and an error of a call can be caught as one.
     const server = (key) => {
@@ -457,14 +486,15 @@
     return new Prox(create(null), {
       __proto__: null,
       get(_, key) {
+        const h = had[key];
+        if (h !== undefined) return h;
         if (typeof key !== "string") return undefined;
-        if (key === "list") return listing;
         if (!mapHas(known, key)) {
           if (key === "toString") return () => "[servers]";
           const c = common(key);
           if (c !== none) return c;
         }
-        return server(key);
+        return had[key] = server(key);
       },
       has: (_, key) => typeof key === "string" && (key === "list" || mapGet(known, key) !== undefined),
       set: (_, key) => { throw fault(TErr, "READ_ONLY", `servers.${typeof key === "string" ? name(key) : "…"} cannot be set`); },
@@ -490,7 +520,7 @@
         }
         let p = mapGet(made, key);
         if (p === undefined) {
-          p = ask("result", "", "", `{"id":${quote(key)}}`, ordinary, new Err(""));
+          p = ask(RESULT, "", "", `{"id":${quote(key)}}`, ordinary, new Err(""));
           mapSet(made, key, p);
         }
         return p;
@@ -520,7 +550,7 @@
       } else {
         throw fault(TErr, "VALIDATION_ERROR", `discover needs a query, not ${inspect(query, 100)}`, 'write await discover("read files")');
       }
-      return ask("discover", "", "", objectText(o, () => "the arguments of discover"), ordinary, new Err(""));
+      return ask(DISCOVER, "", "", objectText(o, () => "the arguments of discover"), ordinary, new Err(""));
     } catch (e) {
       return rejected(e);
     }
@@ -662,9 +692,9 @@
   };
 
   const settle = (id, ok, t) => {
-    const w = mapGet(waiting, id);
+    const w = waiting.get(id);
     if (w === undefined) return;
-    mapDelete(waiting, id);
+    waiting.delete(id);
     if (!ok) {
       const c = parse(t);
       const e = cleaned(w.site);
@@ -690,9 +720,10 @@
     w.resolve(v);
   };
 
-  return (op, a, b, c) => {
+  // With numbers it settles what was asked for, which it is called for most.
+  return (op, a, b) => {
+    if (typeof op === "number") return settle(op, a, b);
     switch (op) {
-      case "settle": return settle(a, b, c);
       case "configure": return configure(a);
       case "end": end(a); return;
       case "describe": return quote(describeError(a));

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"modernc.org/quickjs"
 
@@ -129,7 +128,7 @@ func (e *engine) engineLimit(message string) *sandbox.Failure {
 	case strings.Contains(message, "out of memory"), strings.Contains(message, "too long"):
 		return memoryFailure(e.heapText())
 	case strings.Contains(message, "interrupted"):
-		return timeoutFailure(e.limits.Wall)
+		return timeoutFailure(e.limits)
 	}
 	return nil
 }
@@ -175,7 +174,7 @@ func (e *engine) notBegun(err error) *sandbox.Failure {
 // timeout says that the wall time is used up, and on what. err is what the
 // interrupted code threw, if there was any.
 func (e *engine) timeout(err error) *sandbox.Failure {
-	f := timeoutFailure(e.limits.Wall)
+	f := timeoutFailure(e.limits)
 	var thrown *quickjs.Error
 	if errors.As(err, &thrown) {
 		at, stack := e.source.frames(thrown.Stack)
@@ -210,9 +209,9 @@ func (e *engine) timeout(err error) *sandbox.Failure {
 	return f
 }
 
-func timeoutFailure(wall time.Duration) *sandbox.Failure {
+func timeoutFailure(l sandbox.Limits) *sandbox.Failure {
 	return &sandbox.Failure{
-		Kind: sandbox.FailTimeout, Message: fmt.Sprintf("the script did not end within %s", wall),
+		Kind: sandbox.FailTimeout, Message: fmt.Sprintf("the script did not end within %s", l.Asked),
 		Hint: "look for a loop without an end, or split the work over several scripts",
 	}
 }

@@ -31,12 +31,12 @@ func refuse(code, message, hint string) (any, error) {
 }
 
 // hostAsk is called with kind, server, tool, args, timeoutMs and raw, and
-// returns an id, or a refusal as text.
+// returns an id, or a refusal as text; the last two may be missing.
 func (e *engine) hostAsk(args []any) (any, error) {
-	kind, server, tool, text := stringAt(args, 0), stringAt(args, 1), stringAt(args, 2), wellFormed(stringAt(args, 3))
-	a := &sandbox.Ask{Server: server, Tool: tool, Args: json.RawMessage(text), TimeoutMs: int64(numberAt(args, 4))}
-	if err := a.Kind.UnmarshalText([]byte(kind)); err != nil {
-		return nil, err
+	text := wellFormed(stringAt(args, 3))
+	a := &sandbox.Ask{
+		Kind: sandbox.AskKind(numberAt(args, 0)), Server: stringAt(args, 1), Tool: stringAt(args, 2), Args: json.RawMessage(text),
+		TimeoutMs: int64(numberAt(args, 4)),
 	}
 	if len(args) > 5 {
 		a.Raw, _ = args[5].(bool)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/openfds"
@@ -26,9 +27,14 @@ const (
 // there for native recursions that the engine would not count.
 const maxGoStack = 512 << 20
 
-// maxProcs is how many processors a worker uses: one for the script, one for
-// what watches it and collects its garbage.
-const maxProcs = 2
+// maxProcs is how many processors a worker uses for a script that computes: one
+// for it, one for what watches it and collects its garbage. One that waits for
+// its calls has fewProcs: with more, Go's scheduler would wake another thread
+// at each answer, which finds nothing to do and costs more than the answer.
+const (
+	maxProcs = 2
+	fewProcs = 1
+)
 
 // Main serves one run of a host over in and out and returns the exit status of
 // the process, which it confines for good: it is for a process of its own. It
@@ -52,6 +58,13 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	if err := p.post(&sandbox.Frame{Ready: &status}); err != nil {
 		return exitBroken
 	}
+	var begun atomic.Bool
+	go func() {
+		warmUp()
+		if !begun.Load() {
+			runtime.GOMAXPROCS(fewProcs)
+		}
+	}()
 	r := bufio.NewReaderSize(fastReader(in), 64<<10)
 	f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
 	if errors.Is(err, io.EOF) {
@@ -62,6 +75,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 		return exitBroken
 	}
 	e.prepare(f.Run, f.Script)
+	begun.Store(true)
 	go listen(r, e, stderr)
 	w := newWatch(e, meter, p)
 	limitData(meter, e.limits)
@@ -137,6 +151,9 @@ const (
 	// lookEvery is how often a run is looked at: a process grows by some
 	// megabytes in that time.
 	lookEvery = 5 * time.Millisecond
+	// longLooks is how many looks find the engine in the same turn before it
+	// counts as computing: on a busy machine, it may just have to wait.
+	longLooks = 3
 	// interruptEvery is how long interrupted code may look for its end.
 	interruptEvery = 50 * time.Millisecond
 	// grace is how long an interrupted engine may go on: longer and it is in
@@ -153,6 +170,9 @@ type watch struct {
 	p     *process
 	began usageNow
 	most  int64 // bytes that the process may take
+
+	turn  uint64 // of the engine, when it was last looked at
+	looks int    // at this turn, in which the engine computes
 
 	mu   sync.Mutex
 	peak int64
@@ -182,6 +202,7 @@ func (w *watch) run() {
 		if size := w.look(); size > w.most {
 			w.end(memoryFailure(fmt.Sprintf("the sandbox process grew to %s, over its limit of %s", bytesText(size), bytesText(w.most))))
 		}
+		w.widen()
 		if f := w.e.flood.Load(); f != nil && time.Since(f.since) > grace*raceFactor {
 			w.end(f.failure)
 		}
@@ -200,11 +221,23 @@ func (w *watch) run() {
 		}
 		w.e.inbox.wake()
 		if over > grace*raceFactor && now().cpu-used > grace*raceFactor/2 || over > latestGrace*raceFactor {
-			f := timeoutFailure(w.e.limits.Wall)
+			f := timeoutFailure(w.e.limits)
 			f.Message += " and could not be interrupted"
 			f.Hint = "one step of it takes very long: look for huge arrays, deep nesting, or much to parse at once"
 			w.end(f)
 		}
+	}
+}
+
+// widen gives the script all the processors that it may have, for good, once it
+// has computed without a break for some looks.
+func (w *watch) widen() {
+	if turn := w.e.turn.Load(); turn != w.turn || !computes(turn) {
+		w.turn, w.looks = turn, 0
+		return
+	}
+	if w.looks++; w.looks == longLooks {
+		runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcs))
 	}
 }
 

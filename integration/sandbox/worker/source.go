@@ -192,11 +192,7 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 	if lang == sandbox.JavaScript {
 		loader = api.LoaderJS // for its better message
 	}
-	made := api.Transform(before+s.code+after, api.TransformOptions{
-		Loader: loader, Target: api.ES2023, Sourcemap: api.SourceMapExternal, Sourcefile: "script",
-		SourcesContent: api.SourcesContentExclude, Charset: api.CharsetUTF8, LogLevel: api.LogLevelSilent,
-		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true}}`,
-	})
+	made := transform(s.code, loader)
 	if len(made.Errors) > 0 {
 		return quickjs.Value{}, s.parseFailure(made.Errors[0])
 	}
@@ -216,6 +212,15 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 		return quickjs.Value{}, s.engineFailure(err)
 	}
 	return quickjs.Value{}, e.failureOf(err)
+}
+
+// transform has esbuild take the types off a script.
+func transform(code string, loader api.Loader) api.TransformResult {
+	return api.Transform(before+code+after, api.TransformOptions{
+		Loader: loader, Target: api.ES2023, Sourcemap: api.SourceMapExternal, Sourcefile: "script",
+		SourcesContent: api.SourcesContentExclude, Charset: api.CharsetUTF8, LogLevel: api.LogLevelSilent,
+		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true}}`,
+	})
 }
 
 func isSyntaxError(err error) bool {
