@@ -186,7 +186,8 @@ func (h *SharedHost) Close(ctx context.Context) error {
 // client is one connection of a client.
 type client struct {
 	peer     *front.Peer
-	pid      int // of its relay; 0: it came over HTTP
+	passed   *passed // the requests of its own that go to servers
+	pid      int     // of its relay; 0: it came over HTTP
 	attached bool
 	since    time.Time
 	ready    func(p *front.Peer) // called once the client can be notified; nil: nobody cares

@@ -115,6 +115,9 @@ func (a *runActor) onAnswer(ctx *kernel.Context, answer *messages.Answer) {
 		return // it is on record already
 	}
 	a.done++
+	if a.run.Carried != nil && answer.Err == nil {
+		a.run.Carried(c.call.Server, answer.Result)
+	}
 	value, err := scriptValue(answer, c.call, c.ask.Raw, int(a.settings.Limits.HeapBytes/replyShare))
 	outcome := OutcomeOK
 	if err != nil {
