@@ -47,7 +47,7 @@ func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Lis
 		return nil, err
 	}
 	h := front.NewHTTP(front.HTTPOptions{
-		MCP: e.newMCPServer(), Open: e.openHTTP, Authorize: door.authorize, Tool: toolCall, ServerInfo: info,
+		MCP: e.newMCPServer(), Open: e.openHTTP, Authorize: door.authorize, CheckParams: e.expose.checkHeaders, Tool: toolCall, ServerInfo: info,
 		Hosts: st.HTTP.Hosts, Origins: st.HTTP.Origins, LoopbackOnly: loopback,
 		DrainTimeout: st.DrainTimeout, MaxBody: int64(st.HTTP.MaxBodyKB) << 10,
 		MaxSessions: st.HTTP.MaxSessions, MaxSessionsEach: st.HTTP.MaxSessionsEach, MaxRate: st.HTTP.MaxRate, MaxEach: st.HTTP.MaxConcurrent,
