@@ -46,8 +46,13 @@ func (e *Engine) newAuditor(st *config.Settings) *auditor {
 func (a *auditor) called(r *actors.CallReport) {
 	entry := audit.Entry{
 		Kind: audit.KindCall, Time: r.Started, Session: r.Call.Session, Request: r.Call.Trace,
-		Server: r.Call.Server, Tool: r.Call.What(), Args: r.Call.Payload(), Outcome: r.Outcome, Duration: r.Took,
+		Server: r.Call.Server, Args: r.Call.Payload(), Outcome: r.Outcome, Duration: r.Took,
 		ResultBytes: r.Answer.PayloadBytes(), Redacted: r.Answer.Redacted,
+	}
+	if r.Call.OfTool() {
+		entry.Tool = r.Call.Tool
+	} else {
+		entry.Method = r.Call.Method
 	}
 	a.name(&entry)
 	if r.Answer.Err != nil {

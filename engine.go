@@ -112,6 +112,7 @@ type Engine struct {
 	askers  sync.Map       // session → *asker
 	cures   *cures
 	pages   askpage.Pages
+	url     atomic.Pointer[string] // at which clients over HTTP are served; nil: none are
 	expose  *exposure
 	times   callTimes
 	procs   proctree.Sampler

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -22,9 +23,27 @@ import (
 // under http, until the listener is closed; that must be before the engine is.
 // addr is what [front.CheckHTTPAddr] takes. The error says what to do instead.
 func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, error) {
+	l, err := e.PrepareHTTP(ctx, addr, nil)
+	if err == nil {
+		l.Start()
+	}
+	return l, err
+}
+
+// PrepareHTTP is [Engine.ListenHTTP] for who serves later: nobody is served
+// before [front.Listener.Start]. inherited is a socket that listens already; nil:
+// a new one does. It stays open where PrepareHTTP fails.
+func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Listener) (*front.Listener, error) {
 	_, loopback, err := front.CheckHTTPAddr(addr)
 	if err != nil {
 		return nil, err
+	}
+	if e.lists != nil { // only clients over stdio may come before
+		select {
+		case <-e.lists:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	info, err := json.Marshal(map[string]string{"name": "metamcp", "version": e.opts.Version})
 	if err != nil {
@@ -46,14 +65,14 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 	// A proxy in front may have clients elsewhere.
 	local := loopback && len(st.HTTP.Hosts) == 0
 	h := front.NewHTTP(front.HTTPOptions{
-		MCP: e.newMCPServer(), Open: func(who front.Principal) (front.Opened, error) { return e.openHTTP(who, local) }, Authorize: door.authorize, Pages: pages, PagesPrefix: askpage.Prefix, Tool: toolCall, ServerInfo: info,
+		MCP: e.newMCPServer(), Open: func(who front.Principal) (front.Opened, error) { return e.openHTTP(who, local) }, Authorize: door.authorize, CheckParams: e.expose.checkHeaders, Pages: pages, PagesPrefix: askpage.Prefix, Tool: toolCall, ServerInfo: info,
 		Hosts: st.HTTP.Hosts, Origins: st.HTTP.Origins, LoopbackOnly: loopback,
 		DrainTimeout: st.DrainTimeout, MaxBody: int64(st.HTTP.MaxBodyKB) << 10,
 		MaxSessions: st.HTTP.MaxSessions, MaxSessionsEach: st.HTTP.MaxSessionsEach, MaxRate: st.HTTP.MaxRate, MaxEach: st.HTTP.MaxConcurrent,
 		IdleTimeout: st.HTTP.IdleTimeout, KeepAlive: st.HTTP.KeepAlive, Log: e.log,
 	})
-	l, err := h.Listen(ctx, front.ListenOptions{
-		Addr: addr, TLSCert: st.HTTP.TLSCert, TLSKey: st.HTTP.TLSKey, ClientCA: st.HTTP.ClientCA, Proven: door.proven.Load(), Log: e.log,
+	l, err := h.Prepare(ctx, front.ListenOptions{
+		Addr: addr, Inherited: inherited, TLSCert: st.HTTP.TLSCert, TLSKey: st.HTTP.TLSKey, ClientCA: st.HTTP.ClientCA, Proven: door.proven.Load(), Log: e.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, h.Close(ctx))
@@ -62,9 +81,12 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 		scrub.Prepare()
 		e.core.BeginSearch()
 	})
+	url := l.URL()
+	e.url.Store(&url)
 	go func() {
 		<-l.Done()
 		begin.Stop()
+		e.url.CompareAndSwap(&url, nil)
 	}()
 	return l, nil
 }
@@ -80,7 +102,7 @@ func (e *Engine) openHTTP(who front.Principal, local bool) (front.Opened, error)
 	return front.Opened{
 		Session: session.ID(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) {
-			e.clients.Store(session.ID(), client{peer: p, since: time.Now(), noProvision: who.NoProvision})
+			e.clients.Store(session.ID(), client{peer: p, passed: passed, since: time.Now(), noProvision: who.NoProvision})
 		},
 		Close: func() {
 			e.clients.Delete(session.ID())

@@ -133,6 +133,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 	run := &messages.Run{
 		Meta: meta, ID: meta.Trace, Code: req.Code, Language: language, Timeout: req.Timeout, Only: req.Servers, Args: req.Args,
 		Cancelled: new(atomic.Bool), Reply: port, Begin: begin, Client: client.port, Can: client.can, Log: client.log, Shared: client.shared,
+		Carried: e.carriedTo(meta.Session),
 	}
 	begun := time.Now()
 	e.core.Run(run)
@@ -171,6 +172,16 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		r.Notes = append(r.Notes, lostNote(l))
 	}
 	return r, nil
+}
+
+// carriedTo remembers what results of a script's calls name, as it is remembered
+// of calls: a client may read what the script tells it of. nil: there is no client.
+func (e *Engine) carriedTo(session uint64) func(server string, result json.RawMessage) {
+	c, ok := e.clients.Load(session)
+	if !ok {
+		return nil
+	}
+	return c.(client).passed.Carried
 }
 
 // note writes the notes.

@@ -50,7 +50,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
 		Ready: func(p *front.Peer) {
-			cl.peer = p
+			cl.peer, cl.passed = p, passed
 			e.clients.Store(session.ID(), cl)
 			if cl.ready != nil {
 				cl.ready(p)

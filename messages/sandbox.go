@@ -177,6 +177,9 @@ type Run struct {
 	// Begin, where not nil, is told of every call of the script before it is
 	// made, on the goroutine of the run; it never blocks.
 	Begin func(call *Call)
+	// Carried, where not nil, is told of every result of a call before the script
+	// is, on the same goroutine; it never blocks.
+	Carried func(server string, result json.RawMessage)
 }
 
 // RunPort hears of a run. Its methods are called one at a time, in order, and

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ type auditFilter struct {
 }
 
 func (f *auditFilter) takes(r *audit.Record) bool {
-	return (f.server == "" || r.Server == f.server) && (f.tool == "" || r.Tool == f.tool) &&
+	return (f.server == "" || r.Server == f.server) && (f.tool == "" || r.Tool == f.tool || r.Method == f.tool) &&
 		!r.Time.Before(f.since) && (!f.errors || r.Failed())
 }
 
@@ -132,7 +133,7 @@ func printEntries(out io.Writer, found []audit.Record, asJSON bool) error {
 		if r.Request != 0 { // the calls of a script have that of the script
 			request = strconv.FormatUint(r.Request, 10)
 		}
-		t.row(r.Time.Local().Format(time.DateTime), request, printable(string(r.Kind)), printable(r.Client.Name), printable(r.Server), printable(r.Tool), printable(r.Outcome), ms, printable(besides(&r)))
+		t.row(r.Time.Local().Format(time.DateTime), request, printable(string(r.Kind)), printable(r.Client.Name), printable(r.Server), printable(cmp.Or(r.Method, r.Tool)), printable(r.Outcome), ms, printable(besides(&r)))
 	}
 	return t.print(out)
 }

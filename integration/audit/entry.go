@@ -13,7 +13,7 @@ type Kind string
 // The kinds. Owners of a [Log] append calls, scripts and provisions; the log writes the
 // others itself.
 const (
-	// KindCall is one execution of a tool.
+	// KindCall is one execution of a tool, or another request to a server.
 	KindCall Kind = "call"
 	// KindExecute is one script of mcp_execute; each of its calls has an entry
 	// of its own. Its Args are always hashed: code is not kept.
@@ -71,7 +71,10 @@ type Entry struct {
 	Client  Client
 	Request uint64 // as in the trace; 0: none
 	Server  string
-	Tool    string
+	// Tool is what was called; "" where Method is set.
+	Tool string
+	// Method is that of a request that is no call of a tool, such as resources/read.
+	Method string
 	// Args are the call's arguments, or the request that a provisioning
 	// decision answers: hashed, or scrubbed where they are written plain.
 	Args        json.RawMessage
@@ -101,7 +104,7 @@ const (
 
 // bound cuts the texts of an entry to what a line may hold.
 func (e *Entry) bound() {
-	for _, s := range []*string{&e.Client.Name, &e.Client.Version, &e.Server, &e.Tool, &e.Outcome, &e.Class} {
+	for _, s := range []*string{&e.Client.Name, &e.Client.Version, &e.Server, &e.Tool, &e.Method, &e.Outcome, &e.Class} {
 		cut(s, maxName)
 	}
 	if d := e.Decision; d != nil && (math.IsNaN(d.Confidence) || math.IsInf(d.Confidence, 0)) {

@@ -33,6 +33,7 @@ type Record struct {
 	Request     uint64          `json:"request,omitempty"`
 	Server      string          `json:"server,omitempty"`
 	Tool        string          `json:"tool,omitempty"`
+	Method      string          `json:"method,omitempty"`
 	ArgsHash    string          `json:"argsHash,omitempty"` // HMAC-SHA-256, hexadecimal
 	Args        json.RawMessage `json:"args,omitempty"`     // scrubbed; only where asked for
 	ArgsBytes   int             `json:"argsBytes,omitempty"`
@@ -97,7 +98,7 @@ func newEncoder(o *Options, key []byte) *encoder {
 func (e *encoder) line(dst []byte, x *Entry, seq uint64, prev string) (line []byte, sum string, err error) {
 	r := Record{
 		V: Version, Seq: seq, Time: x.Time.UTC(), Host: e.host, Kind: x.Kind,
-		Session: x.Session, Client: x.Client, Request: x.Request, Server: x.Server, Tool: x.Tool,
+		Session: x.Session, Client: x.Client, Request: x.Request, Server: x.Server, Tool: x.Tool, Method: x.Method,
 		ArgsBytes: len(x.Args), Outcome: x.Outcome, Class: x.Class,
 		DurationMs:  float64(x.Duration.Microseconds()) / 1000,
 		ResultBytes: x.ResultBytes, Retries: x.Retries, Redacted: x.Redacted, Decision: x.Decision,

@@ -34,7 +34,7 @@ type Patient struct {
 // Checks are all checks that need no running engine.
 func (p *Patient) Checks() []Check {
 	var all []Check
-	for _, part := range [][]Check{p.configChecks(), p.commandChecks(), p.pinChecks(), p.stateChecks(), p.hostChecks(), p.clientChecks()} {
+	for _, part := range [][]Check{p.configChecks(), p.commandChecks(), p.pinChecks(), p.stateChecks(), p.hostChecks(), p.httpChecks(), p.clientChecks()} {
 		all = append(all, part...)
 	}
 	return all

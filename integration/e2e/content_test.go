@@ -182,6 +182,16 @@ func TestLinksInResultsAreReadable(t *testing.T) {
 			if result, failure := read("hidden://a/x"); !strings.Contains(result, "x of a") {
 				t.Errorf("it was named: %s %s", result, failure)
 			}
+			if result, failure := read("hidden://a/y"); result != "" || !strings.Contains(failure, "Name its server") {
+				t.Errorf("nobody named this one: %s %s", result, failure)
+			}
+			code := `const r = await servers.a.link({uri: "hidden://a/y"}, {raw: true}); return r.content.length`
+			if result, failure := c.ask("tools/call", `{"name":"mcp_execute","arguments":{"code":`+quote(code)+`}}`); failure != nil || strings.Contains(string(result), `"isError":true`) {
+				t.Errorf("the script: %s %s", result, failure)
+			}
+			if result, failure := read("hidden://a/y"); !strings.Contains(result, "y of a") {
+				t.Errorf("a script heard its name: %s %s", result, failure)
+			}
 			if result, failure := read("demo://b/item/5"); !strings.Contains(result, "item/5 of b") {
 				t.Errorf("a template fits: %s %s", result, failure)
 			}

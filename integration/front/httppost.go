@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -144,10 +145,7 @@ func (h *HTTP) mismatch(r *http.Request, in *incoming) *refusal {
 		if err == nil {
 			err = h.o.CheckParams(name, in.Params, func(name string) (string, bool) {
 				values := r.Header.Values(name)
-				if len(values) == 0 {
-					return "", false
-				}
-				return values[0], true
+				return strings.Join(values, ", "), len(values) > 0 // several of one name are one (RFC 9110, 5.3)
 			})
 		}
 		if err != nil {

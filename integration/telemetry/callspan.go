@@ -23,6 +23,7 @@ const (
 	attrVersion   = attribute.Key("mcp.protocol.version")
 	attrOperation = attribute.Key("gen_ai.operation.name")
 	attrTool      = attribute.Key("gen_ai.tool.name")
+	attrPrompt    = attribute.Key("gen_ai.prompt.name")
 	attrErrorType = attribute.Key("error.type")
 	attrStatus    = attribute.Key("rpc.response.status_code")
 	attrRequestID = attribute.Key("jsonrpc.request.id")
@@ -88,8 +89,11 @@ func (t *Telemetry) begin(parent context.Context, call *messages.Call, o origin)
 // requestAttributes are what is known of a call when it comes.
 func (c *callSpan) requestAttributes() []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 8)
-	attrs = append(attrs, attrOperation.String(executeTool),
-		attrRequest.Int64(int64(c.call.Trace)), attrArgsSize.Int(c.call.PayloadBytes()))
+	attrs = append(attrs, attrRequest.Int64(int64(c.call.Trace)), attrArgsSize.Int(c.call.PayloadBytes()))
+	attrs = append(attrs, operation(c.call)...)
+	if prompt := promptOf(c.call); prompt != "" {
+		attrs = append(attrs, attrPrompt.String(prompt))
+	}
 	if v := versionOf(c.origin.era); v != "" {
 		attrs = append(attrs, attrVersion.String(v))
 	}
@@ -101,7 +105,11 @@ func (c *callSpan) frontAttributes() []attribute.KeyValue {
 	if c.origin.kind != trace.SpanKindServer {
 		return nil
 	}
-	return []attribute.KeyValue{attrMethod.String(methodCall), attrTool.String(frontTool), attrTransport.String("pipe")}
+	attrs := []attribute.KeyValue{attrMethod.String(methodOf(c.call)), attrTransport.String("pipe")}
+	if c.call.OfTool() {
+		attrs = append(attrs, attrTool.String(frontTool))
+	}
+	return attrs
 }
 
 // Sending implements messages.SendPort.
@@ -118,7 +126,10 @@ func (c *callSpan) Sending(s messages.Sending) []byte {
 	attrs := append(c.attemptAttributes(c.call.Server, c.call.Tool),
 		attrRequestID.String(strconv.FormatUint(c.call.ID, 10)), attrAttempt.Int(int(s.Attempt)),
 		attrInstance.Int64(int64(s.Instance)), attrArgsSize.Int(c.call.PayloadBytes()))
-	ctx, span := c.x.tracer.Start(c.ctx, methodCall+" "+c.call.Tool,
+	if prompt := promptOf(c.call); prompt != "" {
+		attrs = append(attrs, attrPrompt.String(prompt))
+	}
+	ctx, span := c.x.tracer.Start(c.ctx, spanName(c.call, c.call.Tool),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.sent), trace.WithAttributes(attrs...))
 	c.client = span
 	return c.members(ctx)
@@ -127,7 +138,8 @@ func (c *callSpan) Sending(s messages.Sending) []byte {
 // attemptAttributes are those of a request to a child that metrics have too.
 func (c *callSpan) attemptAttributes(server, tool string) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 12)
-	attrs = append(attrs, attrMethod.String(methodCall), attrOperation.String(executeTool), attrServer.String(server))
+	attrs = append(attrs, attrMethod.String(methodOf(c.call)), attrServer.String(server))
+	attrs = append(attrs, operation(c.call)...)
 	if tool != "" {
 		attrs = append(attrs, attrTool.String(tool))
 	}

@@ -83,7 +83,7 @@ func (x *exporting) counted(c *callSpan, errorType string, took time.Duration, k
 	if x.metrics == nil {
 		return
 	}
-	attrs := append(c.frontAttributes(), attrOperation.String(executeTool), attrServer.String(known.server))
+	attrs := append(append(c.frontAttributes(), operation(c.call)...), attrServer.String(known.server))
 	if known.tool != toolsUnnamed {
 		attrs = append(attrs, attrOurTool.String(known.tool))
 	}

@@ -28,14 +28,14 @@ func newLabels(toolLimit int) *labels {
 	return &labels{toolLimit: toolLimit, servers: map[string]bool{}, tools: map[[2]string]bool{}}
 }
 
-// of returns how metrics name a tool.
+// of returns how metrics name a tool; "" is none.
 func (l *labels) of(server, tool string, known func(server, tool string) (bool, bool)) label {
 	out := label{server: unknownName, tool: toolsUnnamed}
 	out.knownServer, out.knownTool = known(server, tool)
 	if out.knownServer {
 		out.server = server
 	}
-	if l.toolLimit > 0 {
+	if l.toolLimit > 0 && tool != toolsUnnamed {
 		out.tool = unknownName
 		if out.knownTool {
 			out.tool = tool

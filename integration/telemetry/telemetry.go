@@ -81,7 +81,7 @@ func (t *Telemetry) BeginRequest(call *messages.Call, tc messages.TraceContext, 
 		return
 	}
 	parent := contextOf(tc)
-	t.begin(parent, call, origin{kind: trace.SpanKindServer, name: "tools/call " + frontTool, era: era, baggage: appendMember(nil, keyBaggage, tc.Baggage)})
+	t.begin(parent, call, origin{kind: trace.SpanKindServer, name: spanName(call, frontTool), era: era, baggage: appendMember(nil, keyBaggage, tc.Baggage)})
 }
 
 // BeginCall is BeginRequest for a call that a Go program made; ctx may hold a

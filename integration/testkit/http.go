@@ -19,6 +19,12 @@ func StartHTTPHost(tb testing.TB, h Host) (url string, p *Process) {
 	tb.Helper()
 	h.Args = append([]string{"serve", "--http", ":0"}, h.Args...)
 	p = StartHost(tb, h)
+	return p.AwaitHTTP(tb), p
+}
+
+// AwaitHTTP waits until a host says where it serves over HTTP.
+func (p *Process) AwaitHTTP(tb testing.TB) (url string) {
+	tb.Helper()
 	Eventually(tb, listenWait, func() error {
 		m := saidURL.FindStringSubmatch(p.Stderr.String())
 		if m == nil {
@@ -28,7 +34,7 @@ func StartHTTPHost(tb testing.TB, h Host) (url string, p *Process) {
 		url = m[1]
 		return nil
 	})
-	return url, p
+	return url
 }
 
 // StartListening starts a server that takes its port from the command's arguments

@@ -74,6 +74,7 @@ type engine struct {
 	outcome  *sandbox.Outcome
 	rejects  *rejections
 	overtime atomic.Bool // the wall time is used up
+	still    atomic.Bool // the time in which it waits does not count
 
 	inbox inbox
 	// turn counts the waits for the inbox: one more when one begins, and one
