@@ -195,13 +195,7 @@ func TestCommandMends(t *testing.T) {
 // A real host holds the index store and answers; doctor does not disturb it.
 func TestCommandBesideAHost(t *testing.T) {
 	h := testkit.StartHost(t, testkit.Host{Servers: map[string]map[string]any{"good": testkit.DemoServer(t)}})
-	testkit.Eventually(t, 30*time.Second, func() error {
-		files, err := filepath.Glob(filepath.Join(h.StateDir(), "hosts", "*.json"))
-		if err == nil && len(files) == 0 {
-			err = errors.New("the host has not announced itself")
-		}
-		return err
-	})
+	h.AwaitControl(t)
 	r := command(t, h.Dir, "--json", "-c", h.ConfigFile())
 	rep := r.report(t)
 	expect(t, rep.Results, want{"server.start", "good", doctor.OK, toolsIn, ""})

@@ -360,7 +360,7 @@ func TestHTTPHostEnds(t *testing.T) {
 	call("echo", `{"text":"warm"}`)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if got := call("slow", `{"ms":1500}`); !strings.Contains(got, "took 1500 ms") {
+		if got := call("slow", `{"ms":5000}`); !strings.Contains(got, "took 5000 ms") {
 			t.Errorf("the call in flight: %s", got)
 		}
 	})

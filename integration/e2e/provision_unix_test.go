@@ -775,6 +775,10 @@ func TestProvisionLocal(t *testing.T) {
 	t.Parallel()
 	reg := fakeregistry.Start(t, weather("1.0.0"))
 	c := provisionHost{url: reg.URL, set: map[string]any{"search": map[string]any{"embedder": "builtin"}}}.start(t)
+	eventually(t, "the server's tools are known and embedded", func() bool {
+		d := c.discover(`{"query":"echo"}`)
+		return len(d.Matches) > 0 && len(d.Pending) == 0 && embeddedBy(d.Notes) < 0
+	})
 	for intent, test := range map[string]struct {
 		server, tool string
 		least        float64

@@ -57,6 +57,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	check("mcp_discover", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{}`))))
 	check("a query", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{"query":"echo"}`))))
 	c.call("dies", "echo", `{"text":"the key is `+key+` and the password `+password+`"}`)
+	c.p.AwaitControl(t)
 	for _, command := range []string{"status", "ps"} {
 		shown, err := exec.CommandContext(t.Context(), testkit.Binary(t), command, "--json", "--config", p.ConfigFile(), "--state-dir", p.StateDir()).Output()
 		if err != nil || !bytes.Contains(shown, []byte("dies")) {

@@ -26,6 +26,7 @@ func startHost(t *testing.T) (p *testkit.Process, client *testkit.Lines) {
 	})
 	client = p.Lines(t)
 	client.Handshake()
+	p.AwaitControl(t)
 	return p, client
 }
 

@@ -270,6 +270,7 @@ func TestHostServesMetrics(t *testing.T) {
 	}
 
 	// The control socket offers the same.
+	r.AwaitControl(t)
 	info, err := control.Find(r.StateDir(), "")
 	if err != nil {
 		t.Fatal(err)
