@@ -55,7 +55,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 			if cl.ready != nil {
 				cl.ready(p)
 			}
-		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log, InputEnded: ask.gone,
+		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log, InputEnded: ask.gone, Listed: e.lists,
 	})
 }
 
