@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
-	"github.com/metamcp/metamcp/integration/privatedir"
 	"github.com/metamcp/metamcp/integration/lockedfile"
+	"github.com/metamcp/metamcp/integration/privatedir"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/secrets"
