@@ -314,6 +314,27 @@ func TestCallsWaitForALogin(t *testing.T) {
 	}
 }
 
+// A call whose user does not answer ends with the host.
+func TestUnansweredInvitationEndsWithTheHost(t *testing.T) {
+	noKeyring(t)
+	e, _ := openWithoutSecret(t, nil)
+	questions := make(chan rpcLine, 1)
+	c := connectClient(t, e, &asked{caps: urlCapability, reply: func(q rpcLine) string {
+		questions <- q
+		return ""
+	}})
+	_, answer := c.begin("tools/call", callOf("x", "echo", `{"text":"hello"}`))
+	<-questions
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close(context.Background()) }()
+	if text := textIn(t, c.await(answer)); !strings.Contains(text, "metamcp secrets set ASKED_KEY") {
+		t.Errorf("it says %s", text)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
 // A call that its client gives up leaves the login to go on: many clients wait a
 // minute, and people take longer.
 func TestLoginOutlivesItsCall(t *testing.T) {

@@ -130,7 +130,7 @@ func TestProvisionForgetsSecretsOfWhatFailed(t *testing.T) {
 	u.browse = func(address string) {
 		// From here on the package manager is broken.
 		npm := filepath.Join(filepath.SplitList(os.Getenv("PATH"))[0], "npm")
-		if err := os.WriteFile(npm, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil { //nolint:gosec // it is a program
+		if err := os.WriteFile(npm, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
 			t.Error(err)
 		}
 		if _, err := testkit.AnswerPage(context.Background(), address, "", weatherValues); err != nil {

@@ -188,7 +188,11 @@ func (f *cure) wait(ctx context.Context, s *asker, w *curable) error {
 		f.then(func() { f.at.over(w.client, w.call) }) // the request is over by then
 		return errPending
 	}
-	err := s.invite(ctx, s.session.Client(w.client, w.call), w.call, w.modern, &f.at)
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f.then(cancel) // it may be over before the client answers
+	client := s.session.Client(w.client, w.call)
+	err := s.invite(asking, client, w.call, w.modern, &f.at)
 	switch {
 	case err == nil:
 		f.accept(s)
@@ -197,11 +201,16 @@ func (f *cure) wait(ctx context.Context, s *asker, w *curable) error {
 		return err
 	default:
 		<-f.turn
-		return err
+		select {
+		case <-f.done:
+			return f.err
+		default:
+			return err
+		}
 	}
 	select {
 	case <-f.done:
-		f.at.over(s.session.Client(w.client, w.call), w.call)
+		f.at.over(client, w.call)
 		return f.err
 	case <-ctx.Done():
 		return ctx.Err()

@@ -31,7 +31,8 @@ func (e *Engine) askSecrets(ctx context.Context, caller *front.Caller, a *Provis
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+	stop := context.AfterFunc(s.ctx, cancel)
+	defer stop()
 	given := &givenValues{}
 	p, err := e.pages.Open(ctx, e.provisionQuestion(s, a, given), s.local)
 	if err != nil {

@@ -84,7 +84,7 @@ func (s *asker) secretsRemedy(spec *messages.ServerSpec) *remedy {
 		return nil
 	}
 	return &remedy{
-		key: "secrets of " + spec.Name, local: s.e.pages.Public == nil,
+		key: fmt.Sprintf("secrets of %s, here: %t", spec.Name, s.local), local: s.e.pages.Public == nil,
 		message: fmt.Sprintf("The MCP server %q needs secrets that are not stored: %s. Open this address to enter them; they go to metamcp alone, and the call then goes on by itself.", spec.Name, strings.Join(missing, ", ")),
 		mend: func(ctx context.Context, ready func(string)) error {
 			p, err := s.e.pages.Open(ctx, q, s.local)

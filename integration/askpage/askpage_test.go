@@ -186,7 +186,7 @@ func TestAnswered(t *testing.T) {
 	if got := <-a.kept; got["PAY_KEY"] != secret || got["REGION"] != "us" || got["USER_NAME"] != "someone" {
 		t.Errorf("kept %q", got)
 	}
-	if resp, err := b.http.Get(a.URL()); err == nil { //nolint:noctx // it must not be there
+	if resp, err := b.http.Get(a.URL()); err == nil {
 		_ = resp.Body.Close()
 		t.Error("the page is there after its answer")
 	}
@@ -271,7 +271,7 @@ func TestDeclinedAndWithdrawn(t *testing.T) {
 	if err := p.Wait(); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	if resp, err := http.Get(p.URL()); err == nil { //nolint:noctx // it must not be there
+	if resp, err := http.Get(p.URL()); err == nil {
 		_ = resp.Body.Close()
 		t.Error("the page is there after its client")
 	}

@@ -18,8 +18,9 @@ const (
 	Prefix = "/ask/"
 	// TimeLimit is how long a page waits for its person.
 	TimeLimit = 5 * time.Minute
-	// MaxValue bounds a value, and MaxFields how many a page asks for.
-	MaxValue  = 64 << 10
+	// MaxValue bounds a value, in bytes.
+	MaxValue = 64 << 10
+	// MaxFields bounds how many values a page asks for.
 	MaxFields = 32
 	// maxOpen bounds the pages of a host.
 	maxOpen = 32

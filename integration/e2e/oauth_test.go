@@ -156,7 +156,7 @@ func TestLoginByAPastedAddress(t *testing.T) {
 			continue
 		}
 		elsewhere := &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		resp, err := elsewhere.Get(address) //nolint:noctx // it has a time limit
+		resp, err := elsewhere.Get(address)
 		if err != nil {
 			t.Fatal(err)
 		}

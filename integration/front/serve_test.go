@@ -313,7 +313,7 @@ func TestNameOfAClientStays(t *testing.T) {
 	var peer *Peer
 	s := start(t, Options{MCP: newMCP(nil), Engine: &fakeEngine{}, Ready: func(p *Peer) { peer = p }})
 	for i, name := range []string{"first", "second"} {
-		s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"%s","version":"1"}}}`, i, name))
+		s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%q,"version":"1"}}}`, i, name))
 		if got := s.recv(); !strings.Contains(got, `"serverInfo"`) {
 			t.Errorf("%s", got)
 		}

@@ -10,7 +10,8 @@ import (
 // Make makes a folder that its owner alone can enter, with what is missing above it.
 // One that is there and that others can write to is closed (0700), since whoever can
 // write there can put another file in the place of ours; the error says why that
-// cannot be. One that others can only enter stays as it is.
+// cannot be. One that others can only enter, or in which nobody
+// can replace the files of others (/tmp), stays as it is.
 func Make(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

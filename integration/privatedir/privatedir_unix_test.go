@@ -12,7 +12,7 @@ import (
 
 func TestMake(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ before, after os.FileMode }{{0, 0o700}, {0o777, 0o700}, {0o775, 0o700}, {0o755, 0o755}, {0o700, 0o700}} {
+	for _, c := range []struct{ before, after os.FileMode }{{0, 0o700}, {0o777, 0o700}, {0o775, 0o700}, {0o755, 0o755}, {0o700, 0o700}, {0o777 | os.ModeSticky, 0o777}} {
 		dir := filepath.Join(t.TempDir(), "above", "dir")
 		if c.before != 0 {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
