@@ -34,7 +34,7 @@ func packed(f *Frame) []byte {
 		b := make([]byte, headBytes, headBytes+askHead+len(a.Server)+len(a.Tool)+len(a.Args))
 		b = order.AppendUint64(append(b, packedAsk), f.Run)
 		b = append(order.AppendUint64(b, a.ID), byte(a.Kind), oneIf(a.Raw))
-		b = order.AppendUint64(b, uint64(a.TimeoutMs)) //nolint:gosec // and back by unpackAsk
+		b = order.AppendUint64(b, uint64(a.TimeoutMs))
 		b = order.AppendUint32(b, uint32(len(a.Server)))
 		b = order.AppendUint32(b, uint32(len(a.Tool)))
 		b = append(append(b, a.Server...), a.Tool...)
@@ -79,7 +79,7 @@ func unpackAsk(body []byte) (*Frame, error) {
 		return nil, errShort
 	}
 	order := binary.BigEndian
-	a := &Ask{ID: order.Uint64(body[9:]), Kind: AskKind(body[17]), Raw: body[18] == 1, TimeoutMs: int64(order.Uint64(body[19:]))} //nolint:gosec // a negative one is refused later
+	a := &Ask{ID: order.Uint64(body[9:]), Kind: AskKind(body[17]), Raw: body[18] == 1, TimeoutMs: int64(order.Uint64(body[19:]))}
 	server, tool, rest := int64(order.Uint32(body[27:])), int64(order.Uint32(body[31:])), body[askHead:]
 	if server+tool > int64(len(rest)) {
 		return nil, errShort

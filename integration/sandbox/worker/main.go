@@ -59,12 +59,12 @@ func Main(in, out *os.File, stderr io.Writer) int {
 		return exitBroken
 	}
 	var begun atomic.Bool
-	go func() {
+	warm := time.AfterFunc(warmAfter, func() {
 		warmUp()
 		if !begun.Load() {
 			runtime.GOMAXPROCS(fewProcs)
 		}
-	}()
+	})
 	r := bufio.NewReaderSize(fastReader(in), 64<<10)
 	f, err := sandbox.ReadFrame(r, func() int64 { return sandbox.MaxFrame })
 	if errors.Is(err, io.EOF) {
@@ -76,6 +76,9 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	}
 	e.prepare(f.Run, f.Script)
 	begun.Store(true)
+	if warm.Stop() {
+		runtime.GOMAXPROCS(fewProcs)
+	}
 	go listen(r, e, stderr)
 	w := newWatch(e, meter, p)
 	limitData(meter, e.limits)

@@ -3,12 +3,17 @@ package worker
 import (
 	"bytes"
 	"encoding/json"
+	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/go-sourcemap/sourcemap"
 
 	"github.com/metamcp/metamcp/integration/sandbox"
 )
+
+// warmAfter is how long a worker waits for its script before it warms up: one
+// that comes sooner would be slowed down by that.
+const warmAfter = 20 * time.Millisecond
 
 // warmUp does what takes long the first time while there is no script yet:
 // esbuild makes its tables, and encoding/json learns the types of the frames.
