@@ -17,7 +17,7 @@ const maxVariable = 4 << 10
 // missing, the user is asked for them once, if the client can ask by form. Secrets
 // never pass a client: the answer says how the user sets them.
 func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask ProvisionRequest) (*ProvisionAnswer, error) {
-	a, err := e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()},
+	a, err := e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()}, aClient,
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Call()))
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 	}
 	ask.Env = env
 	again := front.NextCall()
-	return e.provision(ctx, ask, messages.Meta{Trace: again, Session: caller.Session()},
+	return e.provision(ctx, ask, messages.Meta{Trace: again, Session: caller.Session()}, aClient,
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), again))
 }
 

@@ -47,10 +47,10 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		x.spliced = in.calls(h.toolName())
 	}
 	if in.slots[slotVersion] != nil || r.Header.Get(mcp.HeaderProtocolVersion) >= modernVersion {
-		h.modern(x, who, &in, body)
+		h.modern(x, who, &in)
 		return
 	}
-	h.legacy(x, who, &in, body)
+	h.legacy(x, who, &in)
 }
 
 func (h *HTTP) toolName() string {
@@ -61,7 +61,7 @@ func (h *HTTP) toolName() string {
 }
 
 // modern takes a message of a client without a session.
-func (h *HTTP) modern(x *exchange, who Principal, in *incoming, body []byte) {
+func (h *HTTP) modern(x *exchange, who Principal, in *incoming) {
 	if !in.IsRequest() {
 		if !in.IsNotification() {
 			x.refuse(&refusal{
@@ -95,7 +95,7 @@ func (h *HTTP) modern(x *exchange, who Principal, in *incoming, body []byte) {
 	}
 	x.modern, x.s, x.st = true, s, newStream(1)
 	x.st.answered = !x.sse
-	x.e = s.c.begin(in, body, x.st)
+	x.e = s.c.begin(in, x.st)
 	x.serve()
 }
 
@@ -158,9 +158,9 @@ func (h *HTTP) mismatch(r *http.Request, in *incoming) *refusal {
 }
 
 // legacy takes a message of a client with a session.
-func (h *HTTP) legacy(x *exchange, who Principal, in *incoming, body []byte) {
+func (h *HTTP) legacy(x *exchange, who Principal, in *incoming) {
 	if in.Method == "initialize" && in.IsRequest() {
-		h.initialize(x, who, in, body)
+		h.initialize(x, who, in)
 		return
 	}
 	s, f := h.session(x.r, who)
@@ -177,19 +177,19 @@ func (h *HTTP) legacy(x *exchange, who Principal, in *incoming, body []byte) {
 		return
 	}
 	if !in.IsRequest() {
-		s.c.begin(in, body, s.general)
+		s.c.begin(in, s.general)
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	x.s, x.st = s, s.stream()
 	x.st.answered = !x.sse
-	x.e = s.c.begin(in, body, x.st)
+	x.e = s.c.begin(in, x.st)
 	x.serve()
 }
 
 // initialize opens a session, which there is only once the handshake has
 // succeeded.
-func (h *HTTP) initialize(x *exchange, who Principal, in *incoming, body []byte) {
+func (h *HTTP) initialize(x *exchange, who Principal, in *incoming) {
 	s, f := h.open(who, "")
 	if f == nil && !s.enter() {
 		f = refuseUnknown
@@ -200,7 +200,7 @@ func (h *HTTP) initialize(x *exchange, who Principal, in *incoming, body []byte)
 	}
 	defer s.leave()
 	x.s, x.st = s, s.stream()
-	x.e = s.c.begin(in, body, x.st) // answered from memory, before it returns
+	x.e = s.c.begin(in, x.st) // answered from memory, before it returns
 	if events, _, _ := x.st.next(0); len(events) == 1 && events[0].code(in.ID) == 0 {
 		x.w.Header().Set(mcp.HeaderSessionID, s.id)
 	} else {

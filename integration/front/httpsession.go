@@ -217,11 +217,9 @@ func (s *httpSession) kept(number uint64) *stream {
 // scopeOf names what the requests of a modern client share. Nothing is shared
 // between principals.
 func scopeOf(who Principal, in *incoming) string {
-	name := ""
-	if info := jsonrpc.Get(in.slots[slotMeta], "io.modelcontextprotocol/clientInfo"); len(info) > 0 && info[0] == '{' {
-		if s, err := jsonrpc.Unquote(jsonrpc.Get(info, "name")); err == nil {
-			name = s
-		}
+	name, err := jsonrpc.Unquote(in.slots[slotClientName])
+	if err != nil {
+		name = ""
 	}
 	const most = 128
 	return who.Key + "\x00" + name[:min(len(name), most)]
