@@ -21,12 +21,12 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		})
 		return
 	}
-	body, f := h.body(w, r)
+	body, f := h.body(w, r, who)
 	if f != nil {
 		refuseHTTP(w, nil, f)
 		return
 	}
-	if start := bytes.TrimLeft(body, " \t"); len(start) > 0 && start[0] == '[' {
+	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] == '[' {
 		refuseHTTP(w, nil, &refusal{
 			status: http.StatusBadRequest, code: codeInvalid,
 			why: "batches are not taken, which only revision 2025-03-26 had; send each message as a request of its own",
@@ -38,6 +38,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		refuseHTTP(w, in.ID, &refusal{status: http.StatusBadRequest, code: codeOf(err), why: err.Error()})
 		return
 	}
+	flatten(body) // what is read out of it goes on as one line
 	if in.IsRequest() && string(in.ID) == nullID {
 		refuseHTTP(w, nil, &refusal{status: http.StatusBadRequest, code: codeInvalid, why: "the id of a request must not be null; use a string or a number"})
 		return
@@ -89,11 +90,11 @@ func (h *HTTP) modern(x *exchange, who Principal, in *incoming) {
 		}
 	}
 	defer s.leave()
-	if f := s.full(true); f != nil {
+	if f := s.full(in); f != nil {
 		x.refuse(f)
 		return
 	}
-	x.modern, x.s, x.st = true, s, newStream(1)
+	x.modern, x.s, x.st = true, s, s.single()
 	x.st.answered = !x.sse
 	x.e = s.c.begin(in, x.st)
 	x.serve()
@@ -172,7 +173,7 @@ func (h *HTTP) legacy(x *exchange, who Principal, in *incoming) {
 		return
 	}
 	defer s.leave()
-	if f := s.full(in.IsRequest()); f != nil {
+	if f := s.full(in); f != nil {
 		x.refuse(f)
 		return
 	}

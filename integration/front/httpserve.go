@@ -14,13 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // The bounds of a listener.
 const (
-	// maxConns bounds the connections; more wait in the system's queue.
+	// maxConns bounds the connections; see gate.
 	maxConns       = 4096
 	maxHeaderBytes = 32 << 10
 	headerTime     = 10 * time.Second // to send the headers of a request
@@ -41,7 +39,8 @@ type ListenOptions struct {
 	Proven bool
 	Log    *slog.Logger
 
-	headerTime time.Duration // 0: 10 s
+	headerTime            time.Duration // 0: 10 s
+	maxConns, maxUnproven int           // 0: those of the constants
 }
 
 // CheckHTTPAddr returns the address to listen on, and whether only this machine
@@ -103,9 +102,9 @@ func (h *HTTP) Listen(ctx context.Context, o ListenOptions) (*Listener, error) {
 	s := &Listener{h: h, served: make(chan struct{})}
 	s.http = &http.Server{
 		Handler: h, ReadHeaderTimeout: orElse(o.headerTime, headerTime), ReadTimeout: orElse(o.headerTime, headerTime) + h.o.Patience, WriteTimeout: answerTime, IdleTimeout: betweenTime,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf, ConnContext: gated,
 	}
-	limited := netutil.LimitListener(l, maxConns)
+	limited := newGate(l, orElse(o.maxConns, maxConns), orElse(o.maxUnproven, maxUnproven))
 	serve := func() error { return s.http.Serve(limited) }
 	if conf != nil {
 		scheme = "https"
