@@ -43,15 +43,15 @@ type namedSet struct {
 
 // name gives names. With the server's in front, a name is SERVER__NAME with all
 // but letters, digits, _ and - replaced and at most 64 bytes long; without, it is
-// the server's own where no other server has it and none of ours is called so,
+// the server's own (see ownName) where no other server has it and none of ours is called so,
 // and otherwise the one with the server's. Where two would still be the same,
 // each of them ends in a hash of server and name. So a name never passes from one
 // server's to another's: it goes when a second one comes.
 func (n *naming) name(kind string, things []thing) *namedSet {
 	count := map[string]int{}
 	want := func(t thing) string {
-		if n.plain && !n.ours[t.name] {
-			return t.name
+		if as := ownName(t.server, t.name); n.plain && as != "" && !n.ours[as] {
+			return as
 		}
 		return prefixed(t.server, t.name)
 	}
@@ -107,6 +107,20 @@ func (n *naming) tell(kind string, clash []string) {
 func prefixed(server, name string) string {
 	as := plainName(server) + "__" + plainName(name)
 	if len(as) > maxExposedName {
+		return hashed(as, server, name)
+	}
+	return as
+}
+
+// ownName is a name without its server's: as it is where all clients take it, else
+// with the same letters replaced as in one with its server's. One that is empty has
+// none.
+func ownName(server, name string) string {
+	as := strings.ReplaceAll(name, ".", "_")
+	if plainName(as) == as && len(name) <= maxExposedName {
+		return name
+	}
+	if as = plainName(name); len(as) > maxExposedName {
 		return hashed(as, server, name)
 	}
 	return as

@@ -15,6 +15,9 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// strictName is what clients take that are strict about names.
+var strictName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
 var properName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Names are proper and no two are the same; they do not hang on the order in
@@ -38,7 +41,7 @@ func TestExposedNames(t *testing.T) {
 			t.Fatalf("%d names for %d things: %v", len(set.owners), len(things), set.owners)
 		}
 		for as, o := range set.owners {
-			if own := n.plain && as == o.name; n.ours[as] || !own && !properName.MatchString(as) {
+			if own := n.plain && as == o.name; n.ours[as] || !properName.MatchString(as) && !(own && strictName.MatchString(as)) {
 				t.Errorf("%q is called %q", o, as)
 			}
 		}
@@ -55,6 +58,30 @@ func TestExposedNames(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Without a prefix, a name that many clients refuse, and their whole list with it,
+// is changed; all others stay.
+func TestOwnNames(t *testing.T) {
+	n := &naming{plain: true, ours: map[string]bool{"mcp_call": true}, log: slog.New(slog.DiscardHandler)}
+	long := strings.Repeat("x", 65)
+	for name, want := range map[string]string{
+		"echo": "echo", "a.b-c_D9": "a.b-c_D9", long[1:]: long[1:], "../../etc": "______etc", "grüße 🎉": "gr__e__", "mcp.call!": "mcp_call_", "mcp call": "s__mcp_call", "": "s__",
+	} {
+		set := n.name("tool", []thing{{server: "s", name: name, raw: json.RawMessage(`{}`)}})
+		if o, ok := set.owners[want]; !ok || o != (owner{"s", name}) {
+			t.Errorf("%q is called %v, want %q", name, set.owners, want)
+		}
+	}
+	set := n.name("tool", []thing{{server: "s", name: long, raw: json.RawMessage(`{}`)}, {server: "s", name: "a b", raw: json.RawMessage(`{}`)}, {server: "s", name: "a_b", raw: json.RawMessage(`{}`)}})
+	if len(set.owners) != 3 {
+		t.Errorf("three tools are called %v", set.owners)
+	}
+	for as := range set.owners {
+		if !strictName.MatchString(as) {
+			t.Errorf("a tool is called %q", as)
+		}
+	}
 }
 
 // All pages together are the whole list, each in its bounds, also where the list

@@ -92,11 +92,14 @@ func TestNoProvisionOfAToken(t *testing.T) {
 	e.config.Store(cfg)
 	e.clients.Store(uint64(7), client{})
 	e.clients.Store(uint64(8), client{noProvision: true})
-	if !e.mayProvision(0) || !e.mayProvision(7) || e.mayProvision(8) {
+	if !e.mayProvision(theProgram, 0) || !e.mayProvision(aClient, 7) || e.mayProvision(aClient, 8) {
 		t.Error("a token's word does not count")
 	}
+	if e.mayProvision(aClient, 0) || e.mayProvision(aClient, 9) {
+		t.Error("who is not known may have servers installed")
+	}
 	cfg.Settings.AutoProvision = false
-	if e.mayProvision(7) {
+	if e.mayProvision(aClient, 7) || e.mayProvision(theProgram, 0) {
 		t.Error("the setting does not count")
 	}
 }

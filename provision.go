@@ -103,10 +103,18 @@ type ProvisionAnswer struct {
 // When ctx ends, what nobody else waits for is undone.
 func (e *Engine) Provision(ctx context.Context, req ProvisionRequest) (*ProvisionAnswer, error) {
 	id := front.NextCall()
-	return e.provision(ctx, req, messages.Meta{Trace: id}, e.telemetry.BeginProvision(ctx, id))
+	return e.provision(ctx, req, messages.Meta{Trace: id}, theProgram, e.telemetry.BeginProvision(ctx, id))
 }
 
-func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messages.Meta, span *telemetry.Provision) (*ProvisionAnswer, error) {
+// requester is who wants a server.
+type requester int
+
+const (
+	aClient    requester = iota // of the session that the request names; without one it is nobody
+	theProgram                  // that holds the engine, or a person at its shell
+)
+
+func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messages.Meta, who requester, span *telemetry.Provision) (*ProvisionAnswer, error) {
 	begun := time.Now()
 	p := &messages.Provision{
 		Meta: meta, ID: meta.Trace, Intent: req.Intent, Context: req.Context, Choice: req.Choice, DryRun: req.DryRun, Env: req.Env,
@@ -114,7 +122,7 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 	}
 	report := e.refusedRequest(&req)
 	if report == nil {
-		p.Consent = e.consent(&req, meta.Session)
+		p.Consent = e.consent(&req, who, meta.Session)
 		port := &provisionPort{wake: make(chan struct{}, 1)}
 		p.Reply = port
 		e.core.Provision(p)
@@ -167,31 +175,31 @@ func (e *Engine) refusedRequest(req *ProvisionRequest) *messages.ProvisionReport
 }
 
 // consent says who wants the server, and whether they may.
-func (e *Engine) consent(req *ProvisionRequest, session uint64) messages.ProvisionConsent {
+func (e *Engine) consent(req *ProvisionRequest, who requester, session uint64) messages.ProvisionConsent {
 	switch {
 	case req.Person:
 		return messages.ConsentPerson
 	case !req.AutoProvision:
 		return messages.ConsentNone
-	case !e.mayProvision(session):
+	case !e.mayProvision(who, session):
 		return messages.ConsentForbidden
 	}
 	return messages.ConsentAsked
 }
 
-// mayProvision says whether a session may have servers installed. What is no
-// session is a program, or a person at the shell.
-func (e *Engine) mayProvision(session uint64) bool {
+// mayProvision says whether somebody may have servers installed. A session that
+// is not known may not.
+func (e *Engine) mayProvision(who requester, session uint64) bool {
 	st := &e.Config().Settings
 	if !st.AutoProvision {
 		return false
 	}
-	if session == 0 {
+	if who == theProgram {
 		return true
 	}
 	known, ok := e.clients.Load(session)
 	if !ok {
-		return len(st.ProvisionClients) == 0
+		return false
 	}
 	c := known.(client)
 	if c.noProvision || len(st.ProvisionClients) == 0 {

@@ -18,7 +18,7 @@ const maxVariable = 4 << 10
 // never pass a client. Where the client can do neither, the answer says how the user
 // gives them.
 func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask ProvisionRequest) (a *ProvisionAnswer, err error) {
-	a, err = e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()},
+	a, err = e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()}, aClient,
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Call()))
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 	defer func() {
 		e.forgetGiven(ctx, given, err == nil && a.Decision == DecisionProvisioned)
 	}()
-	return e.provision(ctx, ask, messages.Meta{Trace: again, Session: caller.Session()},
+	return e.provision(ctx, ask, messages.Meta{Trace: again, Session: caller.Session()}, aClient,
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), again))
 }
 

@@ -40,21 +40,19 @@ func (e *Engine) handleProvision(ctx context.Context, req mcp.CallToolRequest) (
 	if failure != nil {
 		return errorResult(failure), nil
 	}
-	var a *ProvisionAnswer
-	var err error
-	if caller := front.CallerFromContext(ctx); caller == nil { // mcp-go was called by something else than the front
-		a, err = e.Provision(ctx, ask)
-	} else {
-		if caller.WantsProgress() {
-			told := 0 // a request that is made again goes on counting
-			ask.Progress = func(s ProvisionStep) {
-				told++
-				s.Number = told
-				caller.Progress(stepParams(s))
-			}
-		}
-		a, err = e.provisionFor(ctx, caller, ask)
+	caller := front.CallerFromContext(ctx)
+	if caller == nil {
+		return errorResult(errNobody), nil
 	}
+	if caller.WantsProgress() {
+		told := 0 // a request that is made again goes on counting
+		ask.Progress = func(s ProvisionStep) {
+			told++
+			s.Number = told
+			caller.Progress(stepParams(s))
+		}
+	}
+	a, err := e.provisionFor(ctx, caller, ask)
 	if err != nil {
 		return errorResult(asError(err)), nil
 	}
@@ -63,6 +61,12 @@ func (e *Engine) handleProvision(ctx context.Context, req mcp.CallToolRequest) (
 		return nil, fmt.Errorf("encode the answer of mcp_provision: %w", err)
 	}
 	return mcp.NewToolResultText(string(text)), nil
+}
+
+// errNobody refuses what has no caller: who is not known has no rights.
+var errNobody = &Error{
+	Code: messages.CodeValidation, Message: "the request has no caller, so that nobody is known who may make it; nothing was done",
+	Hint: "Send it as a tools/call of a client.",
 }
 
 func provisionArguments(req mcp.CallToolRequest) (ask ProvisionRequest, failure *Error) {

@@ -148,9 +148,8 @@ func (e *Engine) handleExecute(ctx context.Context, req mcp.CallToolRequest) (*m
 		return errorResult(failure), nil
 	}
 	caller := front.CallerFromContext(ctx)
-	if caller == nil { // mcp-go was called by something else than the front
-		result, err := e.Run(ctx, run)
-		return e.executed(result, err, 0)
+	if caller == nil {
+		return errorResult(errNobody), nil
 	}
 	if caller.WantsProgress() {
 		run.Progress = func(p RunProgress) { caller.Progress(progressParams(p)) }

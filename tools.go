@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -53,6 +54,7 @@ func (e *Engine) newMCPServer() *server.MCPServer {
 		append(e.expose.capabilities(),
 			server.WithInstructions(e.expose.instructions()),
 			server.WithLogging(),
+			server.WithToolHandlerMiddleware(front.OnlyCalled),
 		)...,
 	)
 	discover := mcp.NewToolWithRawSchema(toolDiscover,

@@ -34,10 +34,11 @@ type keptResult struct {
 	at    time.Time
 }
 
-// keep returns the id under which the value is kept, "" where it is too long.
+// keep returns the id under which the value is kept, "" where it is too long or
+// nobody's: what has no session could be read by whatever else has none.
 // The oldest of the session make room for it, then the oldest of all.
 func (k *keptResults) keep(session uint64, value json.RawMessage, now time.Time) string {
-	if len(value) > maxKeptSession {
+	if session == 0 || len(value) > maxKeptSession {
 		return ""
 	}
 	if k.sessions == nil {

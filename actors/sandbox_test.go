@@ -692,6 +692,9 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	if id := k.keep(1, make(json.RawMessage, maxKeptSession+1), now); id != "" {
 		t.Errorf("a value over the bound was kept as %s", id)
 	}
+	if id := k.keep(0, json.RawMessage(`1`), now); id != "" || k.get(0, "r1") != nil {
+		t.Errorf("a value of nobody was kept as %q", id)
+	}
 	for session := range uint64(20) {
 		k.keep(session+2, big, now.Add(time.Duration(session)*time.Second))
 		if k.bytes > maxKeptAll {

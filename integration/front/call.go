@@ -33,6 +33,8 @@ const (
 	slotTraceState
 	slotBaggage
 	slotLogLevel
+	slotClientInfo
+	slotClientName
 	slotRequestID
 	slotReason
 	slotResponses
@@ -40,20 +42,29 @@ const (
 	numSlots
 )
 
+// mcpParams are the names that mcp-go knows in the params of requests and
+// notifications, beside those of incomingShape. It ignores their case.
+var mcpParams = []string{
+	"uri", "cursor", "level", "ref", "argument", "context", "protocolVersion", "capabilities", "clientInfo",
+	"task", "taskId", "notifications", "progressToken", "progress", "total", "message",
+}
+
 // incomingShape is what the front wants to know of a client's message beyond
-// its envelope.
-var incomingShape = jsonrpc.NewParamsShape(
+// its envelope. It is strict, since mcp-go and others read parts of the message
+// once more.
+var incomingShape = jsonrpc.NewStrictShape(mcpParams,
 	jsonrpc.Field{Name: "name"},
 	jsonrpc.Field{Name: "arguments", Fields: []jsonrpc.Field{
 		{Name: "server"}, {Name: "tool"}, {Name: "args"}, {Name: "timeoutMs"},
 		{Name: "arguments"}, {Name: "params"}, {Name: "input"}, {Name: "parameters"},
 	}},
-	jsonrpc.Field{Name: "_meta", Fields: []jsonrpc.Field{
+	jsonrpc.Field{Name: "_meta", Strict: true, Known: []string{"io.modelcontextprotocol/related-task"}, Fields: []jsonrpc.Field{
 		{Name: "progressToken"},
 		{Name: "io.modelcontextprotocol/protocolVersion"},
 		{Name: "io.modelcontextprotocol/clientCapabilities"},
 		{Name: "traceparent"}, {Name: "tracestate"}, {Name: "baggage"},
 		{Name: "io.modelcontextprotocol/logLevel"},
+		{Name: "io.modelcontextprotocol/clientInfo", Strict: true, Fields: []jsonrpc.Field{{Name: "name"}}, Known: []string{"version"}},
 	}},
 	jsonrpc.Field{Name: "requestId"},
 	jsonrpc.Field{Name: "reason"},
@@ -72,6 +83,20 @@ func parseIncoming(line []byte) (incoming, error) {
 	m, err := jsonrpc.ParseShape(line, incomingShape, in.slots[:])
 	in.Message = m
 	return in, err
+}
+
+// line is the message for a reader that parses it once more: what was read of it
+// here, and nothing else.
+func (in *incoming) line() json.RawMessage {
+	line := append(make([]byte, 0, len(in.ID)+len(in.Method)+len(in.Params)+64), `{"jsonrpc":"2.0"`...)
+	if in.ID != nil {
+		line = append(append(line, `,"id":`...), in.ID...)
+	}
+	line = jsonrpc.AppendQuote(append(line, `,"method":`...), in.Method)
+	if in.Params != nil {
+		line = append(append(line, `,"params":`...), in.Params...)
+	}
+	return append(line, '}')
 }
 
 // era returns the generation that the message declares. ok is false for a

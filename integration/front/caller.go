@@ -3,6 +3,10 @@ package front
 import (
 	"context"
 	"encoding/json"
+	"errors"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -12,6 +16,7 @@ import (
 type Caller struct {
 	c       *connection
 	e       *Entry
+	tool    string
 	context messages.TraceContext
 	can     messages.ClientCan
 	log     messages.LogLevel
@@ -25,6 +30,21 @@ func CallerFromContext(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
+
+// OnlyCalled is for the tools of mcp-go: a handler runs for a tools/call that came
+// through this package, and only the one of the tool that was named here.
+// Whatever else reaches mcp-go has no caller, and no caller has rights.
+func OnlyCalled(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		caller := CallerFromContext(ctx)
+		if caller == nil || caller.tool != req.Params.Name {
+			return nil, errNoCaller
+		}
+		return next(ctx, req)
+	}
+}
+
+var errNoCaller = errors.New("the call did not come as a tools/call of this tool, so nobody is known who may make it; nothing was done")
 
 // Session is the number of the client connection.
 func (c *Caller) Session() uint64 { return c.c.opts.Session }

@@ -108,7 +108,7 @@ func (c *connection) message(line []byte, out sink) {
 		refuse(out, in.ID, codeOf(err), err.Error())
 		return
 	}
-	c.begin(&in, line, out)
+	c.begin(&in, out)
 }
 
 // codeOf is the JSON-RPC code for an error of parseIncoming.
@@ -122,10 +122,10 @@ func codeOf(err error) int {
 
 // begin begins what a message asks for. It returns the request that is now in
 // flight, or was a moment ago; nil where there is none.
-func (c *connection) begin(in *incoming, line []byte, out sink) *Entry {
+func (c *connection) begin(in *incoming, out sink) *Entry {
 	switch {
 	case in.IsNotification():
-		c.notification(in, line)
+		c.notification(in)
 	case !in.IsRequest():
 		c.answered(in)
 	case string(in.ID) == nullID:
@@ -145,7 +145,7 @@ func (c *connection) begin(in *incoming, line []byte, out sink) *Entry {
 				return e
 			}
 		}
-		return c.request(in, line, era, out)
+		return c.request(in, era, out)
 	}
 	return nil
 }
@@ -156,14 +156,14 @@ func refuse(out sink, id json.RawMessage, code int, why string) {
 }
 
 // notification hands a notification on, in order with all others.
-func (c *connection) notification(in *incoming, line []byte) {
+func (c *connection) notification(in *incoming) {
 	if in.Method == methodCancelled {
 		if id := in.slots[slotRequestID]; id != nil {
 			c.cancel(id, in.slots[slotReason])
 		}
 		return
 	}
-	c.mcpgo(c.base, line, in.Method)
+	c.mcpgo(c.base, in)
 }
 
 // cancel ends a request for good: it gets no answer.
@@ -323,7 +323,7 @@ func (c *connection) canAsk(in *incoming, p *pending, r *Request) bool {
 }
 
 // request begins a request that mcp-go answers.
-func (c *connection) request(in *incoming, line []byte, era messages.Era, out sink) *Entry {
+func (c *connection) request(in *incoming, era messages.Era, out sink) *Entry {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -344,8 +344,8 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 		l = newListener(c.peer, in.ID, out)
 		ctx = c.opts.MCP.WithContext(c.ctx, l)
 	}
-	if in.Method == "tools/call" {
-		caller := &Caller{c: c, e: e, context: in.traceContext()}
+	if in.Method == methodToolsCall {
+		caller := &Caller{c: c, e: e, tool: c.names.of(in.slots[slotName]), context: in.traceContext()}
 		caller.can, caller.log = c.peer.able.of(in, era)
 		ctx = context.WithValue(ctx, callerKey{}, caller)
 	}
@@ -362,15 +362,15 @@ func (c *connection) request(in *incoming, line []byte, era messages.Era, out si
 	case "initialize", "server/discover", "ping":
 		// Answered from memory, and in order, so that what a script pipes in
 		// without waiting finds the handshake done.
-		c.handle(ctx, e, line, in.Method, l)
+		c.handle(ctx, e, in, l)
 	default:
-		go c.handle(ctx, e, line, in.Method, l)
+		go c.handle(ctx, e, in, l)
 	}
 	return e
 }
 
 // handle lets mcp-go answer one request; l is set where that subscribes.
-func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method string, l *listener) {
+func (c *connection) handle(ctx context.Context, e *Entry, in *incoming, l *listener) {
 	defer c.running.Done()
 	defer func() { <-c.slots }()
 	defer e.Stop()
@@ -381,7 +381,7 @@ func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method s
 		go l.pump(stop)
 		settle = l.settle
 	}
-	answer, ok := c.mcpgo(ctx, line, method)
+	answer, ok := c.mcpgo(ctx, in)
 	settle(c.ctx.Done())
 	write := func(e *Entry) {
 		if !ok {
@@ -397,13 +397,14 @@ func (c *connection) handle(ctx context.Context, e *Entry, line []byte, method s
 	}
 }
 
-// mcpgo lets mcp-go take one message. A handler that panics is logged, and the
+// mcpgo lets mcp-go take one message. It parses once more, so it gets what was
+// read here and not the client's bytes. A handler that panics is logged, and the
 // others live on; ok is then false.
-func (c *connection) mcpgo(ctx context.Context, line []byte, method string) (answer mcp.JSONRPCMessage, ok bool) {
+func (c *connection) mcpgo(ctx context.Context, in *incoming) (answer mcp.JSONRPCMessage, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			c.opts.Log.Error("a handler panicked", "session", c.opts.Session, "method", method, "panic", r, "stack", string(debug.Stack()))
+			c.opts.Log.Error("a handler panicked", "session", c.opts.Session, "method", in.Method, "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
-	return c.explainUnknown(method, c.opts.MCP.HandleMessage(ctx, line)), true
+	return c.explainUnknown(in.Method, c.opts.MCP.HandleMessage(ctx, in.line())), true
 }

@@ -61,5 +61,5 @@ var lastCall, lastSession atomic.Uint64
 func NextCall() uint64 { return lastCall.Add(1) }
 
 // NextSession returns a session number that no other session in this process
-// has; never 0, which is the host itself.
+// has; never 0, which is nobody.
 func NextSession() uint64 { return lastSession.Add(1) }

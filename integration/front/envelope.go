@@ -168,6 +168,16 @@ func flat(raw []byte) []byte {
 	return out
 }
 
+// flatten is flat in place, for the text of one valid message, in which line breaks
+// stand between tokens alone.
+func flatten(raw []byte) {
+	for i, c := range raw {
+		if c == '\n' || c == '\r' {
+			raw[i] = ' '
+		}
+	}
+}
+
 // pieces is a result cut where something is put in, so that a large one need
 // not be copied.
 type pieces struct {

@@ -107,6 +107,9 @@ type HTTPOptions struct {
 	Patience time.Duration
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
+
+	pieceTime            time.Duration // 0: that of the constant
+	maxHeld, maxHeldEach int64         // 0: those of the constants
 }
 
 func (o HTTPOptions) withDefaults() HTTPOptions {
@@ -119,6 +122,8 @@ func (o HTTPOptions) withDefaults() HTTPOptions {
 	o.KeepAlive = orElse(o.KeepAlive, DefaultKeepAlive)
 	o.Patience = orElse(o.Patience, 30*time.Second)
 	o.DrainTimeout = orElse(o.DrainTimeout, DefaultDrainTimeout)
+	o.pieceTime = orElse(o.pieceTime, pieceTime)
+	o.maxHeld, o.maxHeldEach = orElse(o.maxHeld, maxHeld), orElse(o.maxHeldEach, maxHeldEach)
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) (Principal, error) { return Principal{}, nil }
 	}
@@ -138,13 +143,14 @@ func orElse[T ~int | ~int64](given, otherwise T) T {
 // HTTP is the front over Streamable HTTP, for clients of both generations. It
 // is an [http.Handler]; see docs/HTTP.md.
 type HTTP struct {
-	o      HTTPOptions
-	origin map[string]bool
-	hosts  map[string]bool
-	names  names
-	parked *Parked       // of modern clients
-	large  chan struct{} // places for large bodies
-	held   atomic.Int64  // bytes that sessions keep for clients that may come back
+	o       HTTPOptions
+	origin  map[string]bool
+	hosts   map[string]bool
+	names   names
+	parked  *Parked       // of modern clients
+	bodies  *bodies       // that are being read
+	held    atomic.Int64  // bytes in all streams of all sessions
+	pressed chan struct{} // one token: they are too many
 	// leaving says that clients should open their next connection elsewhere.
 	leaving atomic.Bool
 	stop    chan struct{} // ends the sweeper
@@ -165,8 +171,8 @@ type HTTP struct {
 func NewHTTP(o HTTPOptions) *HTTP {
 	h := &HTTP{
 		o: o.withDefaults(), origin: map[string]bool{}, hosts: map[string]bool{},
-		parked: NewParked(),
-		large:  make(chan struct{}, maxLargeBodies), stop: make(chan struct{}), swept: make(chan struct{}),
+		parked: NewParked(), pressed: make(chan struct{}, 1),
+		bodies: newBodies(), stop: make(chan struct{}), swept: make(chan struct{}),
 		sessions: map[string]*httpSession{}, scopes: map[string]*httpSession{}, opening: map[string]int{}, openers: map[string]*rate.Limiter{},
 	}
 	for _, name := range h.o.Hosts {
@@ -263,6 +269,12 @@ func refuseHTTP(w http.ResponseWriter, id []byte, f *refusal) {
 	_, _ = w.Write(append(body, '\n')) //nolint:gosec,nolintlint // G705, which it finds now and then: it is JSON, and said to be that; who is gone needs no answer
 }
 
+// turnAway refuses somebody of whom nothing is known, who keeps no connection.
+func turnAway(w http.ResponseWriter, f *refusal) {
+	w.Header().Set("Connection", "close")
+	refuseHTTP(w, nil, f)
+}
+
 // ServeHTTP implements [http.Handler].
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.o.Pages != nil && strings.HasPrefix(r.URL.Path, h.o.PagesPrefix) {
@@ -276,14 +288,15 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Set("Connection", "close")
 	}
 	if f := h.foreign(w, r); f != nil {
-		refuseHTTP(w, nil, f)
+		turnAway(w, f)
 		return
 	}
 	if r.URL.Path != Endpoint {
-		refuseHTTP(w, nil, &refusal{status: http.StatusNotFound, code: codeInvalid, why: "there is nothing here; the endpoint is " + Endpoint})
+		turnAway(w, &refusal{status: http.StatusNotFound, code: codeInvalid, why: "there is nothing here; the endpoint is " + Endpoint})
 		return
 	}
 	if r.Method == http.MethodOptions {
+		header.Set("Connection", "close") // a browser that asks first proves nothing
 		header.Set("Allow", allMethods)
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -295,9 +308,10 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			challenge += `, error="invalid_token"`
 		}
 		header.Set("WWW-Authenticate", challenge)
-		refuseHTTP(w, nil, &refusal{status: http.StatusUnauthorized, code: codeInvalid, why: err.Error()})
+		turnAway(w, &refusal{status: http.StatusUnauthorized, code: codeInvalid, why: err.Error()})
 		return
 	}
+	letIn(r)
 	modern := r.Header.Get(mcp.HeaderProtocolVersion) >= modernVersion
 	switch {
 	case r.Method == http.MethodPost:

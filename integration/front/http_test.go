@@ -122,6 +122,10 @@ func TestHTTPRefusals(t *testing.T) {
 			`"code":-32022,"message":"unsupported protocol version \"2099-01-01\"","data":{"supported":["2026-07-28","2025-11-25"`,
 		},
 		{"no capabilities", "POST", strings.Replace(mcall, `,"io.modelcontextprotocol/clientCapabilities":{}`, "", 1), modern(), 400, "-32602"},
+		{"a name twice", "POST", strings.Replace(mcall, `"name":"mcp_call"`, `"name":"mcp_discover","name":"mcp_call"`, 1), modern("Mcp-Name", "mcp_discover"), 400, `"code":-32600,"message":"invalid JSON-RPC message: the member \"name\" stands there twice`},
+		{"a name in two cases", "POST", strings.Replace(mcall, `"name":"mcp_call"`, `"name":"mcp_call","NAME":"mcp_discover"`, 1), modern("Mcp-Name", "mcp_discover"), 400, `\"NAME\" looks like \"name\"`},
+		{"a method in two cases", "POST", strings.Replace(mcall, `"method":`, `"method":"tools/list","Method":`, 1), modern("Mcp-Method", "tools/list"), 400, `\"Method\" looks like \"method\"`},
+		{"legacy method in two cases", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call","params":{"name":"mcp_call"}}`, hs, 400, "-32600"},
 		{"unknown method", "POST", `{"jsonrpc":"2.0","id":5,"method":"nope","params":{` + modernMeta + `}}`, modern("Mcp-Method", "nope", "Mcp-Name", ""), 404, "-32601"},
 		{"an answer", "POST", `{"jsonrpc":"2.0","id":5,"result":{}}`, modern(), 400, "inputResponses"},
 	} {

@@ -27,6 +27,7 @@ type exchange struct {
 	unread  bool   // from what nobody has read yet
 	from    uint64 // else behind the event with this number
 
+	reader    *reader
 	streaming bool
 	control   *http.ResponseController
 }
@@ -40,7 +41,8 @@ func (x *exchange) serve() {
 	// The bounds of the server are for requests that are no streams.
 	x.disarm()
 	_ = x.control.SetReadDeadline(time.Time{})
-	reader := x.st.attach(x.r.Context())
+	reader := x.st.attach(x.r.Context(), func() { _ = x.control.SetWriteDeadline(time.Unix(1, 0)) })
+	x.reader = reader
 	defer x.left(reader)
 	if x.unread {
 		x.from = x.st.lastSent()
@@ -74,6 +76,9 @@ func (x *exchange) serve() {
 		select {
 		case <-reader.wake:
 		case <-reader.gone:
+			if x.st.lostToBound() {
+				x.lost()
+			}
 			return
 		case <-x.r.Context().Done():
 			x.lost()
@@ -110,6 +115,7 @@ func (x *exchange) keepAlive() bool {
 // left ends the reader.
 func (x *exchange) left(r *reader) {
 	x.st.detach(r)
+	x.s.release(x.st)
 	if x.streaming && !x.modern {
 		x.s.sweepNow()
 	}
@@ -175,6 +181,11 @@ func (x *exchange) disarm() { _ = x.control.SetWriteDeadline(time.Time{}) }
 // put writes without making sure that it is on its way.
 func (x *exchange) put(p []byte) bool {
 	x.arm()
+	select {
+	case <-x.reader.gone:
+		return false // after arm, so that a write is ended in either order
+	default:
+	}
 	_, err := x.w.Write(p)
 	return err == nil
 }

@@ -14,7 +14,12 @@ import (
 // full refuses a client that sends too much at once, or too fast. What it says
 // to requests that are in flight is taken all the same. A legacy client's
 // requests stay in flight when it has closed their connections.
-func (s *httpSession) full(request bool) *refusal {
+// in is nil for a stream.
+func (s *httpSession) full(in *incoming) *refusal {
+	request := in == nil || in.IsRequest()
+	if !request && (!in.IsNotification() || in.Method == methodCancelled) {
+		return nil
+	}
 	s.mu.Lock()
 	busy := s.busy
 	s.mu.Unlock()
@@ -56,7 +61,7 @@ func (h *HTTP) get(w http.ResponseWriter, r *http.Request, who Principal) {
 		return
 	}
 	defer s.leave()
-	if f := s.full(true); f != nil {
+	if f := s.full(nil); f != nil {
 		refuseHTTP(w, nil, f)
 		return
 	}

@@ -1,22 +1,12 @@
 package front
 
 import (
-	"errors"
-	"io"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
-	"time"
-)
-
-// maxLargeBodies is how many bodies above largeBody are read at once, so that
-// many clients with large ones do not fill the memory.
-const (
-	maxLargeBodies = 16
-	largeBody      = 256 << 10
 )
 
 // foreign refuses what a page in a browser must not do here: a name that
@@ -101,53 +91,4 @@ func accepts(r *http.Request) (object, stream bool) {
 		}
 	}
 	return object, stream
-}
-
-// body reads the body of a request whole, without line breaks.
-func (h *HTTP) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, &refusal{status: http.StatusUnsupportedMediaType, code: codeInvalid, why: "the Content-Type of a message is application/json"}
-	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, &refusal{status: http.StatusUnsupportedMediaType, code: codeInvalid, why: "messages are taken without a Content-Encoding"}
-	}
-	tooLarge := &refusal{status: http.StatusRequestEntityTooLarge, code: codeInvalid, why: "the body is longer than one message may be (the setting http.maxBodyKb)"}
-	if r.ContentLength > h.o.MaxBody {
-		return nil, tooLarge
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Patience)) // what cannot be bounded is read all the same
-	limited := http.MaxBytesReader(w, r.Body, h.o.MaxBody)
-	failed := func(err error) *refusal {
-		w.Header().Set("Connection", "close") // nobody waits for the rest
-		var most *http.MaxBytesError
-		if errors.As(err, &most) {
-			return tooLarge
-		}
-		return &refusal{status: http.StatusBadRequest, code: codeParse, why: "the body could not be read in time: " + err.Error()}
-	}
-	first := make([]byte, 0, min(max(r.ContentLength, 512), largeBody)+1)
-	for len(first) <= largeBody {
-		if len(first) == cap(first) {
-			first = append(first, 0)[:len(first)]
-		}
-		n, err := limited.Read(first[len(first):min(cap(first), largeBody+1)])
-		first = first[:len(first)+n]
-		if errors.Is(err, io.EOF) {
-			return flat(first), nil
-		}
-		if err != nil {
-			return nil, failed(err)
-		}
-	}
-	select {
-	case h.large <- struct{}{}:
-		defer func() { <-h.large }()
-	case <-r.Context().Done():
-		return nil, failed(r.Context().Err())
-	}
-	rest, err := io.ReadAll(limited)
-	if err != nil {
-		return nil, failed(err)
-	}
-	return flat(append(first, rest...)), nil
 }

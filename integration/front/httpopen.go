@@ -12,6 +12,8 @@ import (
 func (h *HTTP) open(who Principal, scope string) (*httpSession, *refusal) {
 	s := &httpSession{h: h, scope: scope, who: who, general: newStream(0), used: time.Now(), rate: rate.NewLimiter(rate.Limit(h.o.MaxRate), 2*h.o.MaxRate)}
 	s.general.keep = true
+	s.bill = &bill{own: &s.holds, all: &h.held, press: h.pressed, most: h.o.maxHeld, each: h.o.maxHeldEach}
+	s.general.bill = s.bill
 	if scope == "" {
 		s.id = newID()
 	}

@@ -22,12 +22,12 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		})
 		return
 	}
-	body, f := h.body(w, r)
+	body, f := h.body(w, r, who)
 	if f != nil {
 		refuseHTTP(w, nil, f)
 		return
 	}
-	if start := bytes.TrimLeft(body, " \t"); len(start) > 0 && start[0] == '[' {
+	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] == '[' {
 		refuseHTTP(w, nil, &refusal{
 			status: http.StatusBadRequest, code: codeInvalid,
 			why: "batches are not taken, which only revision 2025-03-26 had; send each message as a request of its own",
@@ -39,6 +39,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		refuseHTTP(w, in.ID, &refusal{status: http.StatusBadRequest, code: codeOf(err), why: err.Error()})
 		return
 	}
+	flatten(body) // what is read out of it goes on as one line
 	if in.IsRequest() && string(in.ID) == nullID {
 		refuseHTTP(w, nil, &refusal{status: http.StatusBadRequest, code: codeInvalid, why: "the id of a request must not be null; use a string or a number"})
 		return
@@ -48,10 +49,10 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		x.spliced = in.calls(h.toolName())
 	}
 	if in.slots[slotVersion] != nil || r.Header.Get(mcp.HeaderProtocolVersion) >= modernVersion {
-		h.modern(x, who, &in, body)
+		h.modern(x, who, &in)
 		return
 	}
-	h.legacy(x, who, &in, body)
+	h.legacy(x, who, &in)
 }
 
 func (h *HTTP) toolName() string {
@@ -62,7 +63,7 @@ func (h *HTTP) toolName() string {
 }
 
 // modern takes a message of a client without a session.
-func (h *HTTP) modern(x *exchange, who Principal, in *incoming, body []byte) {
+func (h *HTTP) modern(x *exchange, who Principal, in *incoming) {
 	if !in.IsRequest() {
 		if !in.IsNotification() {
 			x.refuse(&refusal{
@@ -90,13 +91,13 @@ func (h *HTTP) modern(x *exchange, who Principal, in *incoming, body []byte) {
 		}
 	}
 	defer s.leave()
-	if f := s.full(true); f != nil {
+	if f := s.full(in); f != nil {
 		x.refuse(f)
 		return
 	}
-	x.modern, x.s, x.st = true, s, newStream(1)
+	x.modern, x.s, x.st = true, s, s.single()
 	x.st.answered = !x.sse
-	x.e = s.c.begin(in, body, x.st)
+	x.e = s.c.begin(in, x.st)
 	x.serve()
 }
 
@@ -156,9 +157,9 @@ func (h *HTTP) mismatch(r *http.Request, in *incoming) *refusal {
 }
 
 // legacy takes a message of a client with a session.
-func (h *HTTP) legacy(x *exchange, who Principal, in *incoming, body []byte) {
+func (h *HTTP) legacy(x *exchange, who Principal, in *incoming) {
 	if in.Method == "initialize" && in.IsRequest() {
-		h.initialize(x, who, in, body)
+		h.initialize(x, who, in)
 		return
 	}
 	s, f := h.session(x.r, who)
@@ -170,24 +171,24 @@ func (h *HTTP) legacy(x *exchange, who Principal, in *incoming, body []byte) {
 		return
 	}
 	defer s.leave()
-	if f := s.full(in.IsRequest()); f != nil {
+	if f := s.full(in); f != nil {
 		x.refuse(f)
 		return
 	}
 	if !in.IsRequest() {
-		s.c.begin(in, body, s.general)
+		s.c.begin(in, s.general)
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	x.s, x.st = s, s.stream()
 	x.st.answered = !x.sse
-	x.e = s.c.begin(in, body, x.st)
+	x.e = s.c.begin(in, x.st)
 	x.serve()
 }
 
 // initialize opens a session, which there is only once the handshake has
 // succeeded.
-func (h *HTTP) initialize(x *exchange, who Principal, in *incoming, body []byte) {
+func (h *HTTP) initialize(x *exchange, who Principal, in *incoming) {
 	s, f := h.open(who, "")
 	if f == nil && !s.enter() {
 		f = refuseUnknown
@@ -198,7 +199,7 @@ func (h *HTTP) initialize(x *exchange, who Principal, in *incoming, body []byte)
 	}
 	defer s.leave()
 	x.s, x.st = s, s.stream()
-	x.e = s.c.begin(in, body, x.st) // answered from memory, before it returns
+	x.e = s.c.begin(in, x.st) // answered from memory, before it returns
 	if events, _, _ := x.st.next(0); len(events) == 1 && events[0].code(in.ID) == 0 {
 		x.w.Header().Set(mcp.HeaderSessionID, s.id)
 	} else {

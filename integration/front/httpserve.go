@@ -16,13 +16,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // The bounds of a listener.
 const (
-	// maxConns bounds the connections; more wait in the system's queue.
+	// maxConns bounds the connections; see gate.
 	maxConns       = 4096
 	maxHeaderBytes = 32 << 10
 	headerTime     = 10 * time.Second // to send the headers of a request
@@ -46,7 +44,8 @@ type ListenOptions struct {
 	Inherited net.Listener
 	Log       *slog.Logger
 
-	headerTime time.Duration // 0: 10 s
+	headerTime            time.Duration // 0: 10 s
+	maxConns, maxUnproven int           // 0: those of the constants
 }
 
 // CheckHTTPAddr returns the address to listen on, and whether only this machine
@@ -139,9 +138,9 @@ func (h *HTTP) Prepare(ctx context.Context, o ListenOptions) (*Listener, error) 
 	s := &Listener{h: h, socket: l, served: make(chan struct{})}
 	s.http = &http.Server{
 		Handler: h, ReadHeaderTimeout: orElse(o.headerTime, headerTime), ReadTimeout: orElse(o.headerTime, headerTime) + h.o.Patience, WriteTimeout: answerTime, IdleTimeout: betweenTime,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf, ConnContext: gated,
 	}
-	limited := netutil.LimitListener(l, maxConns)
+	limited := newGate(l, orElse(o.maxConns, maxConns), orElse(o.maxUnproven, maxUnproven))
 	s.serve = func() error { return s.http.Serve(limited) }
 	if conf != nil {
 		scheme = "https"

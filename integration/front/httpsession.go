@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -24,8 +25,6 @@ const (
 	maxStreams = 64
 	// maxStreamBytes is how much these hold together.
 	maxStreamBytes = 16 << 20
-	// maxHeld is how much all sessions hold so together; what is over goes then.
-	maxHeld = 256 << 20
 	// keepAnswered is how long a stream is kept after its answer was written,
 	// and keepUnread how long when nobody has read it.
 	keepAnswered = time.Minute
@@ -57,8 +56,11 @@ type httpSession struct {
 	last    uint64             // number of a stream
 	busy    int                // requests and streams that are open
 	used    time.Time
-	held    int // bytes in streams, when they were last counted
+	live    map[*stream]struct{} // all that hold something, or may
 	ended   bool
+
+	holds atomic.Int64 // bytes in streams
+	bill  *bill
 }
 
 // newID returns an unguessable name of visible ASCII characters.
@@ -114,14 +116,16 @@ func (s *httpSession) close(why string) {
 	}
 	s.ended = true
 	streams := slices.Collect(maps.Values(s.streams))
-	s.streams = nil
-	s.h.held.Add(int64(-s.held))
+	s.streams, s.live = nil, nil
 	s.mu.Unlock()
 	s.c.refuseNew()
 	s.c.giveUpAll("the session ended: " + why)
 	s.c.noAnswers("the session ended: " + why)
 	for _, st := range append(streams, s.general) {
 		st.end()
+		if !st.read() {
+			st.discard() // else its reader does, once it has written the rest
+		}
 	}
 	s.end()
 }
@@ -184,6 +188,7 @@ func (s *httpSession) stream() *stream {
 	s.last++
 	st := newStream(s.last)
 	st.ended = s.sweepNow
+	s.track(st)
 	return st
 }
 
@@ -217,11 +222,9 @@ func (s *httpSession) kept(number uint64) *stream {
 // scopeOf names what the requests of a modern client share. Nothing is shared
 // between principals.
 func scopeOf(who Principal, in *incoming) string {
-	name := ""
-	if info := jsonrpc.Get(in.slots[slotMeta], "io.modelcontextprotocol/clientInfo"); len(info) > 0 && info[0] == '{' {
-		if s, err := jsonrpc.Unquote(jsonrpc.Get(info, "name")); err == nil {
-			name = s
-		}
+	name, err := jsonrpc.Unquote(in.slots[slotClientName])
+	if err != nil {
+		name = ""
 	}
 	const most = 128
 	return who.Key + "\x00" + name[:min(len(name), most)]

@@ -42,6 +42,7 @@ type stream struct {
 	answered bool   // only the answer is wanted
 	ended    func() // called once nothing follows; may be nil
 	keep     bool   // what was written is kept for a while
+	bill     *bill  // counts what is held; may be nil
 
 	mu     sync.Mutex
 	events []event
@@ -49,6 +50,7 @@ type stream struct {
 	sent   uint64 // the number of the last event that was written
 	size   int    // of all events
 	over   bool   // nothing follows
+	wasCut bool   // it was ended with what it held
 	since  time.Time
 	reader *reader
 }
@@ -60,6 +62,7 @@ type reader struct {
 	wake chan struct{} // one token: there is something new
 	gone chan struct{} // closed when another reader has taken over
 	left chan struct{} // closed when it writes nothing any more
+	stop func()        // ends a write that is under way; may be nil
 }
 
 func newStream(number uint64) *stream { return &stream{number: number, first: 1} }
@@ -69,8 +72,9 @@ func newStream(number uint64) *stream { return &stream{number: number, first: 1}
 const handover = time.Second
 
 // attach makes a reader of the stream, once the one before it has ended.
-func (s *stream) attach(ctx context.Context) *reader {
-	r := &reader{wake: make(chan struct{}, 1), gone: make(chan struct{}), left: make(chan struct{})}
+// stop ends a write of it; it may be nil.
+func (s *stream) attach(ctx context.Context, stop func()) *reader {
+	r := &reader{wake: make(chan struct{}, 1), gone: make(chan struct{}), left: make(chan struct{}), stop: stop}
 	s.mu.Lock()
 	before := s.reader
 	s.reader = r
@@ -87,6 +91,13 @@ func (s *stream) attach(ctx context.Context) *reader {
 	case <-ctx.Done():
 	}
 	return r
+}
+
+// read says whether the stream has a reader.
+func (s *stream) read() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reader != nil
 }
 
 // detach ends a reader.
@@ -182,11 +193,12 @@ func (s *stream) add(e event) error {
 	if s.over {
 		return errStreamOver
 	}
-	if !e.answer && s.number != 0 && s.size+e.size > maxStreamed {
+	if !e.answer && s.number != 0 && (s.size+e.size > maxStreamed || !s.bill.room(e.size)) {
 		return errStreamFull
 	}
 	s.events = append(s.events, e)
 	s.size += e.size
+	s.bill.add(e.size)
 	for s.number == 0 && s.size > maxUnasked && len(s.events) > 1 {
 		s.drop()
 	}
@@ -200,6 +212,7 @@ func (s *stream) add(e event) error {
 // drop forgets the oldest event; s.mu is held.
 func (s *stream) drop() {
 	s.size -= s.events[0].size
+	s.bill.add(-s.events[0].size)
 	s.events[0] = event{}
 	s.events = s.events[1:]
 	s.sent = max(s.sent, s.first)

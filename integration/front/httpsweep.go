@@ -19,7 +19,7 @@ func (s *httpSession) sweepStreams(now time.Time) {
 			limit = keepAnswered
 		}
 		if ended && idle > limit {
-			delete(s.streams, n)
+			s.drop(n)
 			continue
 		}
 		total += size
@@ -28,7 +28,7 @@ func (s *httpSession) sweepStreams(now time.Time) {
 		}
 	}
 	most := maxStreamBytes
-	if s.h.held.Load()+int64(total-s.held) > maxHeld {
+	if s.h.held.Load() > s.h.o.maxHeld {
 		most = 0
 	}
 	for _, n := range over {
@@ -37,10 +37,16 @@ func (s *httpSession) sweepStreams(now time.Time) {
 		}
 		_, _, size := s.streams[n].rest(now)
 		total -= size
-		delete(s.streams, n)
+		s.drop(n)
 	}
-	s.h.held.Add(int64(total - s.held))
-	s.held = total
+}
+
+// drop forgets a stream that was kept; s.mu is held.
+func (s *httpSession) drop(number uint64) {
+	st := s.streams[number]
+	delete(s.streams, number)
+	delete(s.live, st)
+	st.discard()
 }
 
 // sweepNow is sweepStreams for who does not hold s.mu.
@@ -61,6 +67,8 @@ func (h *HTTP) sweep(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
+		case <-h.pressed:
+			h.relieve()
 		case <-tick.C:
 			h.mu.Lock()
 			var idle []*httpSession

@@ -24,9 +24,11 @@ import (
 // request, parked, until the next one takes it over.
 
 const (
-	// maxParked bounds what is parked in a host, and maxParkedEach of one owner.
-	maxParked     = 1024
-	maxParkedEach = 64
+	// maxParked bounds what is parked in a host, maxParkedOfOne of one principal,
+	// whatever names its clients give themselves, and maxParkedEach of one owner.
+	maxParked      = 1024
+	maxParkedOfOne = 256
+	maxParkedEach  = 64
 	// parkedFor is how long a parked call waits for its client.
 	parkedFor = 10 * time.Minute
 
@@ -43,11 +45,12 @@ type Parked struct {
 	mu    sync.Mutex
 	works map[string]*work // by their handles
 	each  map[string]int   // by owner
+	of    map[string]int   // by principal
 }
 
 // NewParked returns an empty table.
 func NewParked() *Parked {
-	p := &Parked{works: map[string]*work{}, each: map[string]int{}}
+	p := &Parked{works: map[string]*work{}, each: map[string]int{}, of: map[string]int{}}
 	_, _ = rand.Read(p.key[:]) // it never fails
 	return p
 }
@@ -75,6 +78,12 @@ func (c *connection) owner() string {
 		return c.opts.Owner
 	}
 	return c.peer.id
+}
+
+// principalOf is whom an owner belongs to; see scopeOf.
+func principalOf(owner string) string {
+	principal, _, _ := strings.Cut(owner, "\x00")
+	return principal
 }
 
 // park asks a client of the newer protocol.
@@ -108,11 +117,18 @@ func (c *connection) park(e *Entry, list []*messages.Question) {
 func (p *Parked) add(c *connection, e *Entry) (w *work, why string) {
 	owner := c.owner()
 	sum, ok := binding(e.params)
+	full := func(whose string, most int) string {
+		return strconv.Itoa(most) + " calls wait for answers of " + whose + " already, which is the most"
+	}
 	switch {
 	case !ok:
 		return nil, "the request cannot be asked about"
-	case len(p.works) >= maxParked || p.each[owner] >= maxParkedEach:
-		return nil, "too many calls wait for answers of this client already"
+	case p.each[owner] >= maxParkedEach:
+		return nil, full("this client", maxParkedEach)
+	case p.of[principalOf(owner)] >= maxParkedOfOne:
+		return nil, full("clients with this token or certificate, or without one", maxParkedOfOne)
+	case len(p.works) >= maxParked:
+		return nil, full("all clients of this host together", maxParked)
 	}
 	c.mu.Lock()
 	live := c.table.Live(e)
@@ -123,6 +139,7 @@ func (p *Parked) add(c *connection, e *Entry) (w *work, why string) {
 	w = &work{c: c, first: e, owner: owner, binding: sum, now: e, nowC: c}
 	e.work = w
 	p.each[owner]++
+	p.of[principalOf(owner)]++
 	return w, ""
 }
 
@@ -229,6 +246,10 @@ func (p *Parked) drop(w *work) {
 	delete(p.works, w.handle)
 	if p.each[w.owner]--; p.each[w.owner] == 0 {
 		delete(p.each, w.owner)
+	}
+	principal := principalOf(w.owner)
+	if p.of[principal]--; p.of[principal] == 0 {
+		delete(p.of, principal)
 	}
 }
 

@@ -22,7 +22,8 @@
 // U+FFFD, as in encoding/json. Where a key occurs twice the last one wins, as
 // in encoding/json, JavaScript and Python, so that every reader of the same
 // line sees the same message; unlike encoding/json, keys are compared exactly,
-// including their case.
+// including their case. A message that encoding/json reads as well goes through
+// [NewStrictShape], which refuses what the two would read differently.
 //
 // # Ownership
 //

@@ -107,6 +107,9 @@ func parse(line []byte, sh *shape, slots []span) (Message, error) {
 		}
 		m.ID = id
 	}
+	if s.odd.key.end != 0 {
+		return m, s.odd.error(line)
+	}
 	if !isString(slots[slotVersion].of(line), "2.0") {
 		return m, errVersion
 	}

@@ -60,6 +60,7 @@ type scanner struct {
 	off  int
 	what fault
 	out  []span // captures of the shape; nil without one
+	odd  oddity // of strict shapes
 }
 
 // A span is where a captured value lies in the text; end 0 says that there is
@@ -143,6 +144,7 @@ func (s *scanner) object(i, depth int, sh *shape) int {
 	if i < len(s.b) && s.b[i] == '}' {
 		return i + 1
 	}
+	var other *names
 	for {
 		if i >= len(s.b) || s.b[i] != '"' {
 			return s.fail(i, whatKey)
@@ -154,6 +156,9 @@ func (s *scanner) object(i, depth int, sh *shape) int {
 		var m *member
 		if sh != nil {
 			m = sh.find(s.b[k : i-1])
+			if sh.strict {
+				s.judge(sh, m, span{k, i - 1}, &other)
+			}
 		}
 		if i >= len(s.b) || s.b[i] != ':' {
 			if i = s.space(i); i >= len(s.b) || s.b[i] != ':' {

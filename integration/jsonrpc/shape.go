@@ -5,6 +5,8 @@ package jsonrpc
 type shape struct {
 	members []member
 	slots   int
+	strict  bool     // members that another reader would mix up are noted
+	known   []string // of a strict one: what other readers know beside the members
 }
 
 type member struct {
@@ -19,6 +21,13 @@ type member struct {
 type Field struct {
 	Name   string
 	Fields []Field
+	// Strict refuses an object in which a name stands twice, or one that differs
+	// from a name of Fields or Known in nothing but case: a reader that ignores
+	// case, such as encoding/json, would see another message. It holds where the
+	// whole shape is strict, and Fields is not empty.
+	Strict bool
+	// Known are names that other readers of a strict object know.
+	Known []string
 }
 
 // newShape makes a shape. The captures are numbered from slot in the order in
@@ -30,6 +39,7 @@ func newShape(fields []Field, slot int) *shape {
 		slot++
 		if len(f.Fields) > 0 {
 			m.inner = newShape(f.Fields, slot)
+			m.inner.strict, m.inner.known = f.Strict, f.Known
 			slot = m.inner.slots
 		}
 		m.end = slot

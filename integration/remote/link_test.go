@@ -429,13 +429,17 @@ func TestStreamThatEndsWithoutAnAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first string
 		gets  int
-	}{"without ids": {": nothing\n\n", 0}, "with an id": {"id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n", maxResumes}} {
+		noGet bool
+	}{
+		"without ids": {": nothing\n\n", 0, false}, "with an id": {"id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n", maxResumes, false},
+		"with an id, and no GET": {"id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n", 1, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFake()
 			s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) { events(w, tt.first) }
 			s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Last-Event-ID") == "" {
+				if r.Header.Get("Last-Event-ID") == "" || tt.noGet {
 					w.WriteHeader(http.StatusMethodNotAllowed)
 					return
 				}

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"mime"
@@ -28,7 +29,7 @@ func (k *Link) stream(x *exchange, body io.Reader) {
 	events := newEventReader(body, k.l.o.MaxMessage)
 	answered, err := k.events(events, x)
 	for resumes := 0; !answered && k.waits(x); {
-		if events.id == "" || resumes == maxResumes || k.isModern() {
+		if events.id == "" || resumes == maxResumes || k.isModern() || errors.Is(err, errNoResuming) {
 			k.unanswered(x, err)
 			return
 		}
@@ -52,12 +53,19 @@ func (k *Link) resume(x *exchange, events *eventReader, attempt int) (answered b
 		return false, err
 	}
 	defer drain(resp)
+	if resp.StatusCode == http.StatusMethodNotAllowed {
+		return false, errNoResuming
+	}
 	if !isStream(resp) {
 		return false, io.EOF
 	}
 	events.goOn(resp.Body)
 	return k.events(events, x)
 }
+
+// errNoResuming says that a server has no streams to come back to, whatever ids it
+// gives its events: to ask again changes nothing.
+var errNoResuming = fmt.Errorf("the server takes no GET, so that no stream goes on: %w", io.EOF)
 
 // isModern says that the server is of the era that has neither sessions nor
 // streams that go on.

@@ -1,0 +1,316 @@
+package front
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// byName lets everybody in who says a name, as the principal of that name.
+func byName(r *http.Request) (Principal, error) {
+	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return Principal{}, errors.New("who are you")
+	}
+	return Principal{Key: name, Name: name}, nil
+}
+
+// dial opens a bare connection to the front.
+func dial(t *testing.T, l *Listener) net.Conn {
+	t.Helper()
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(l.URL(), "http://"), Endpoint))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ask sends a request over a bare connection, and reads the answer.
+func ask(t *testing.T, c net.Conn, from *bufio.Reader, body, token string) *http.Response {
+	t.Helper()
+	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s", len(body), token, body)
+	r, err := http.ReadResponse(from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	if err := errors.Join(err, r.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Connections that prove nothing make room: for each other, for those who do, and
+// for new ones.
+func TestHTTPUnprovenConnectionsMakeRoom(t *testing.T) {
+	for name, o := range map[string]ListenOptions{
+		"of one address": {maxConns: 1000, maxUnproven: 4}, "in all": {maxConns: 5, maxUnproven: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := startHTTP(t, HTTPOptions{Authorize: byName})
+			o.Addr = ":0"
+			l, err := f.h.Listen(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.http.Close() }() // the front is the test's
+			const token = "Authorization: Bearer a\r\n"
+			old := dial(t, l)
+			from := bufio.NewReader(old)
+			if r := ask(t, old, from, initLine("2025-11-25"), token); r.StatusCode != http.StatusOK {
+				t.Fatal(r.Status)
+			}
+			var idle []net.Conn
+			for range 20 {
+				idle = append(idle, dial(t, l))
+			}
+			fresh := dial(t, l)
+			if r := ask(t, fresh, bufio.NewReader(fresh), initLine("2025-11-25"), token); r.StatusCode != http.StatusOK {
+				t.Error(r.Status)
+			}
+			if r := ask(t, old, from, initLine("2025-11-25"), token); r.StatusCode != http.StatusOK {
+				t.Error("who was let in had to go:", r.Status)
+			}
+			for i, c := range idle[:16] { // the oldest
+				if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !strings.Contains(fmt.Sprint(err), "reset") {
+					t.Errorf("connection %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// Who is not let in keeps no connection.
+func TestHTTPRefusedConnectionsEnd(t *testing.T) {
+	f := startHTTP(t, HTTPOptions{Authorize: byName})
+	for _, line := range []string{"GET / HTTP/1.1\r\nHost: localhost", "GET /mcp HTTP/1.1\r\nHost: localhost", "GET /mcp HTTP/1.1\r\nHost: evil.example"} {
+		c := dial(t, f.l)
+		fmt.Fprintf(c, "%s\r\n\r\n", line)
+		if text, err := io.ReadAll(c); err != nil || !bytes.Contains(text, []byte("\r\nConnection: close\r\n")) {
+			t.Errorf("%q: %v, %s", line, err, text)
+		}
+	}
+}
+
+// One principal's slow bodies hold up nobody else's, and end.
+func TestHTTPSlowLargeBodies(t *testing.T) {
+	slow := func(f *httpFront, n int) (conns []net.Conn) {
+		for range n {
+			c := dial(t, f.l)
+			fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer a\r\nContent-Length: 1000000\r\n\r\n{\"a\":\"%s", strings.Repeat("x", 300<<10))
+			conns = append(conns, c)
+		}
+		return conns
+	}
+	large := callLine(1, `{"server":"s","tool":"t","args":{"x":"`+strings.Repeat("y", 400<<10)+`"}}`)
+	t.Run("others go on", func(t *testing.T) {
+		f := startHTTP(t, HTTPOptions{Authorize: byName, Patience: 10 * patience, pieceTime: 10 * patience})
+		hs := f.open(headers{"Authorization": "Bearer b"})
+		slow(f, 20)
+		eventually(t, "they have what one may have", func() bool {
+			f.h.bodies.mu.Lock()
+			defer f.h.bodies.mu.Unlock()
+			return f.h.bodies.large["a"] == maxLargeEach && f.h.bodies.all["a"] == 20
+		})
+		if r := f.post(large, hs); r.StatusCode != http.StatusOK {
+			t.Errorf("%d, %.200s", r.StatusCode, r.body)
+		}
+	})
+	t.Run("they end", func(t *testing.T) {
+		f := startHTTP(t, HTTPOptions{Authorize: byName, Patience: 10 * patience, pieceTime: 50 * time.Millisecond})
+		for _, c := range slow(f, 6) {
+			if r, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || r.StatusCode != http.StatusBadRequest {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+	})
+	t.Run("not too many at once", func(t *testing.T) {
+		f := startHTTP(t, HTTPOptions{Authorize: byName, MaxEach: 3})
+		slow(f, 3)
+		eventually(t, "three are read", func() bool {
+			f.h.bodies.mu.Lock()
+			defer f.h.bodies.mu.Unlock()
+			return f.h.bodies.all["a"] == 3
+		})
+		if r := f.post(large, headers{"Authorization": "Bearer a"}); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+			t.Errorf("%d, %.200s", r.StatusCode, r.body)
+		}
+	})
+}
+
+// A body that is too long by a byte is answered, however it is sent.
+func TestHTTPBodyTooLong(t *testing.T) {
+	const most = 4 << 20
+	f := startHTTP(t, HTTPOptions{MaxBody: most})
+	hs := f.open()
+	line := func(n int) string {
+		const head, tail = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"`, `"}}`
+		return head + strings.Repeat("x", n-len(head)-len(tail)) + tail
+	}
+	for _, chunked := range []bool{false, true} {
+		for n, want := range map[int]int{most: http.StatusOK, most + 1: http.StatusRequestEntityTooLarge, most + 1<<20: http.StatusRequestEntityTooLarge} {
+			r := f.request(t.Context(), "POST", line(n), hs)
+			if chunked {
+				r.ContentLength = -1
+			}
+			res, err := f.client.Do(r)
+			if err != nil {
+				t.Errorf("%d bytes, chunked %v: %v", n, chunked, err)
+				continue
+			}
+			if err := res.Body.Close(); err != nil || res.StatusCode != want {
+				t.Errorf("%d bytes, chunked %v: %s, %v", n, chunked, res.Status, err)
+			}
+		}
+	}
+}
+
+// A line feed between tokens is space, and within a string no JSON.
+func TestHTTPLineFeeds(t *testing.T) {
+	f := startHTTP(t, HTTPOptions{})
+	hs := f.open()
+	if r := f.post(callLine(1, "{\"server\":\"s\",\n\r\n\"tool\":\"t\",\"args\":{\"a\":\n1}}"), hs); r.StatusCode != http.StatusOK || !strings.Contains(r.body, `"structuredContent":{"a": 1}`) {
+		t.Errorf("%d, %q", r.StatusCode, r.body)
+	}
+	if r := f.post(callLine(1, "{\"server\":\"s\",\"tool\":\"t\",\"args\":{\"a\":\"x\ny\"}}"), hs); r.StatusCode != http.StatusBadRequest || !strings.Contains(r.body, "-32700") {
+		t.Errorf("%d, %q", r.StatusCode, r.body)
+	}
+}
+
+// Who sends too fast can still cancel and answer.
+func TestHTTPCancellationsAreNotCounted(t *testing.T) {
+	f := startHTTP(t, HTTPOptions{MaxRate: 1})
+	hs := f.open()
+	last := 0
+	for range 5 {
+		last = f.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, hs).StatusCode
+	}
+	if last != http.StatusTooManyRequests {
+		t.Fatalf("%d: the rate is not over", last)
+	}
+	for range 5 {
+		for _, line := range []string{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, `{"jsonrpc":"2.0","id":"q","result":{}}`} {
+			if r := f.post(line, hs); r.StatusCode != http.StatusAccepted {
+				t.Errorf("%s: %d, %s", line, r.StatusCode, r.body)
+			}
+		}
+	}
+}
+
+// What one client does not read is bounded, and what all do not read: the largest
+// streams of who holds most end.
+func TestHTTPUnreadStreamsAreBounded(t *testing.T) {
+	f := startHTTP(t, HTTPOptions{Authorize: byName, maxHeld: 40 << 20, maxHeldEach: 2 << 20, Patience: 10 * patience})
+	progress := json.RawMessage(`{"progress":1,"message":"` + strings.Repeat("p", 200<<10) + `"}`)
+	done := make(chan error, 100)
+	answers := make(chan struct{})
+	f.engine.call = func(r Request) {
+		if r.Tool != "unread" {
+			r.Reply.Answer(&messages.Answer{Call: r.Call, Result: echo(r)})
+			return
+		}
+		go func() {
+			for range 30 {
+				r.Progress.Progress(r.Call, progress)
+			}
+			done <- nil
+			<-answers
+			r.Reply.Answer(&messages.Answer{Call: r.Call, Result: json.RawMessage(`{"x":"` + strings.Repeat("x", 16<<20) + `"}`)})
+		}()
+	}
+	unread := func(who string) {
+		hs := f.open(headers{"Authorization": "Bearer " + who})
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"s","tool":"unread"},"_meta":{"progressToken":1}}}`
+		c := dial(t, f.l)
+		fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s",
+			who, hs["Mcp-Session-Id"], len(body), body)
+	}
+	const clients = 4
+	for i := range clients {
+		unread(string(rune('a' + i)))
+		<-done
+	}
+	if held := f.h.held.Load(); held > clients*2<<20 {
+		t.Errorf("%d bytes of progress are held", held)
+	}
+	close(answers) // 64 MiB
+	eventually(t, "streams end", func() bool { held := f.h.held.Load(); return held > 0 && held <= 40<<20 })
+	if r := f.post(callLine(1, someCall), f.open(headers{"Authorization": "Bearer z"})); r.StatusCode != http.StatusOK {
+		t.Errorf("%d, %.200s", r.StatusCode, r.body)
+	}
+	f.h.mu.Lock()
+	all := make([]*httpSession, 0, clients+1)
+	for s := range f.h.each {
+		all = append(all, s)
+	}
+	for _, s := range all {
+		f.h.forget(s)
+	}
+	f.h.mu.Unlock()
+	for _, s := range all {
+		s.close("the test is over")
+	}
+	f.l.http.SetKeepAlivesEnabled(false)
+	if err := f.l.http.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "nothing is held any more", func() bool { return f.h.held.Load() == 0 })
+}
+
+// A principal's clients share a bound of what is parked, whatever they are called,
+// and a refusal says whose bound it is.
+func TestParkedOfOnePrincipal(t *testing.T) {
+	p := NewParked()
+	s := newMCP(nil)
+	add := func(owner string) (*work, string) {
+		c := newConnection(t.Context(), Options{MCP: s, Engine: &fakeEngine{}, Parked: p, Owner: owner}.withDefaults(), newStream(0))
+		e := &Entry{ID: json.RawMessage("1"), Call: NextCall(), Era: messages.EraModern, out: newStream(1), params: json.RawMessage(`{}`)}
+		if !c.register(e) {
+			t.Fatal("it is not registered")
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.add(c, e)
+	}
+	var works []*work
+	for i := range maxParkedOfOne {
+		w, why := add(fmt.Sprintf("token a\x00client %d", i%5))
+		if w == nil {
+			t.Fatalf("%d: %s", i, why)
+		}
+		works = append(works, w)
+	}
+	if _, why := add("token a\x00another"); !strings.Contains(why, "256") || !strings.Contains(why, "this token") {
+		t.Errorf("the refusal says %q", why)
+	}
+	for i := range maxParkedEach {
+		if w, why := add("token b\x00client"); w == nil {
+			t.Fatalf("%d: %s", i, why)
+		}
+	}
+	if _, why := add("token b\x00client"); !strings.Contains(why, "64") || !strings.Contains(why, "this client") {
+		t.Errorf("the refusal says %q", why)
+	}
+	p.mu.Lock()
+	for _, w := range works {
+		p.drop(w)
+	}
+	p.mu.Unlock()
+	if w, why := add("token a\x00another"); w == nil || len(p.of) != 2 {
+		t.Errorf("%s, %v", why, p.of)
+	}
+}
