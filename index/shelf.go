@@ -260,9 +260,11 @@ func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
 	return errors.Join(failed...)
 }
 
-// keepVectors stores the vectors that tools got before the store was opened.
+// keepVectors stores the vectors that tools got before the store was opened. One
+// that it has already stays: what is held in memory is rounded.
 func keepVectors(st *store.Store, c *Catalog, back *background, model string) error {
 	var vectors []store.Vector
+	var hashes [][32]byte
 	seen := map[[32]byte]bool{}
 	keep := func(p *passage) {
 		values := p.of(model).Vector()
@@ -271,6 +273,7 @@ func keepVectors(st *store.Store, c *Catalog, back *background, model string) er
 		}
 		if _, hash := p.embeddable(); !seen[hash] {
 			seen[hash] = true
+			hashes = append(hashes, hash)
 			vectors = append(vectors, store.Vector{Hash: hash, Values: values})
 		}
 	}
@@ -282,10 +285,20 @@ func keepVectors(st *store.Store, c *Catalog, back *background, model string) er
 	for _, p := range back.passages {
 		keep(p)
 	}
-	if len(vectors) == 0 {
+	there := make([]bool, len(hashes))
+	if _, err := st.Vectors(model, hashes, func(i int, _ []float32) { there[i] = true }); err != nil {
+		return err
+	}
+	var missing []store.Vector
+	for i, v := range vectors {
+		if !there[i] {
+			missing = append(missing, v)
+		}
+	}
+	if len(missing) == 0 {
 		return nil
 	}
-	return st.PutVectors(model, vectors)
+	return st.PutVectors(model, missing)
 }
 
 // diskWork is what one worker does at the disk.

@@ -93,7 +93,7 @@ func TestExposedServerIsThatOfADirectConnection(t *testing.T) {
 			bare := direct(t, s.entry(t), s.modern)
 			entry := s.entry(t)
 			entry["ask"] = false // as the direct client has it: some servers have more tools for one that can be asked
-			via := exposing(t, s.modern, servers{"x": entry}, "tools,prompts,resources", "--expose-prefix=none", "--expose-only")
+			via := exposing(t, s.modern, servers{"x": entry}, "tools,prompts,resources", "--expose-prefix=none", "--expose-only", "--discover-timeout=1m")
 			sameItems(t, via, bare, "tools/list", "tools", "name")
 			info := ""
 			if s.modern {

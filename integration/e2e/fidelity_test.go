@@ -214,7 +214,7 @@ func TestDefinitionsAreTheServersOwn(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			own := definitions(t, direct(t, s.entry(t), s.modern))
-			via := host(t, servers{"x": s.entry(t)}, nil)
+			via := host(t, servers{"x": s.entry(t)}, map[string]any{"discoverTimeoutMs": 60_000})
 			if len(own) == 0 {
 				t.Fatal("the server lists no tools")
 			}
