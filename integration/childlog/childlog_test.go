@@ -141,14 +141,41 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s does not hold %q", name, want)
 		}
 	}
-	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 3 {
-		t.Errorf("files %v, want three", files)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 4 {
+		t.Errorf("files %v, want three and a lock", files)
 	}
 	l = d.Open("s", "")
 	write(t, l, []byte("continued\n"))
 	l.Close()
 	if text := read(t, d.Path("s")); !strings.Contains(text, "mark 11") || !strings.HasSuffix(text, "continued\n") {
 		t.Error("a second log of the server did not continue the file")
+	}
+}
+
+// TestTwoHosts: hosts that share a folder turn a server's file over together, and
+// both go on in the new one, where who follows the log sees them.
+func TestTwoHosts(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	var logs [2]*childlog.Log
+	for i := range logs {
+		logs[i] = childlog.NewFolder(dir, childlog.Options{Now: c.now}).Open("s", "")
+		t.Cleanup(logs[i].Close)
+	}
+	block := []byte(strings.Repeat(strings.Repeat("r", 99)+"\n", 4000))
+	for i := range 12 {
+		write(t, logs[i%2], fmt.Appendf(bytes.Clone(block), "mark %d\n", i))
+		c.pass(time.Second)
+	}
+	for i, name := range []string{"s.log", "s.log.1", "s.log.2"} {
+		text := read(t, filepath.Join(dir, name))
+		if len(text) > 1<<20 {
+			t.Errorf("%s has %d bytes", name, len(text))
+		}
+		for n := 10 - 2*i; n < 12-2*i; n++ {
+			if want := fmt.Sprintf("mark %d\n", n); !strings.Contains(text, want) {
+				t.Errorf("%s does not hold %q", name, want)
+			}
+		}
 	}
 }
 

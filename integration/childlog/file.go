@@ -2,14 +2,15 @@ package childlog
 
 import (
 	"container/list"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/integration/rotate"
 )
 
 // file is the log file of one server.
@@ -19,10 +20,12 @@ type file struct {
 	users  int           // guarded by folder.mu
 	place  *list.Element // in folder.open; guarded by folder.mu
 
-	mu    sync.Mutex
-	f     *os.File // nil while closed
-	size  int64
-	quiet time.Time // no attempt to open or write before this moment
+	mu     sync.Mutex
+	f      *os.File    // nil while closed
+	opened os.FileInfo // of f
+	size   int64
+	looked time.Time // when f was last seen to be the file at path
+	quiet  time.Time // no attempt to open or write before this moment
 
 	allowance    int64 // bytes that may be written now
 	counted      time.Time
@@ -81,7 +84,7 @@ func (w *file) write(text []byte, lines int, now time.Time) (surplus *file) {
 			now.UTC().Format(stamp), w.droppedLines, w.droppedBytes, rate)
 		text = append([]byte(note), text...)
 	}
-	err := w.ready(int64(len(text)))
+	err := w.ready(int64(len(text)), now)
 	if err == nil {
 		var n int
 		n, err = w.f.Write(text)
@@ -99,41 +102,56 @@ func (w *file) write(text []byte, lines int, now time.Time) (surplus *file) {
 }
 
 // ready opens the file and turns it over where n more bytes would not fit.
-func (w *file) ready(n int64) error {
+func (w *file) ready(n int64, now time.Time) error {
+	if w.f != nil && now.Sub(w.looked) >= look {
+		w.see(now)
+	}
 	if w.f == nil {
 		if err := os.MkdirAll(filepath.Dir(w.path), 0o700); err != nil {
 			return err
 		}
-		f, err := regular.Open(w.path, appending)
-		if err != nil {
+		if err := w.open(now); err != nil {
 			return err
 		}
-		info, err := f.Stat()
-		if err != nil {
-			_ = f.Close()
-			return err
-		}
-		w.f, w.size = f, info.Size()
 	}
 	if w.size == 0 || w.size+n <= maxFile {
 		return nil
 	}
 	w.closeLocked()
-	for i := keep; i > 1; i-- {
-		_ = os.Rename(w.path+"."+strconv.Itoa(i-1), w.path+"."+strconv.Itoa(i))
-	}
-	if err := os.Rename(w.path, w.path+".1"); err != nil {
+	if err := rotate.File(w.path, w.opened, keep); errors.Is(err, rotate.ErrHeld) {
+		return err
+	} else if err != nil {
 		// Whatever is in the way, the bound comes first.
 		if err := os.Truncate(w.path, 0); err != nil {
 			return err
 		}
 	}
+	return w.open(now)
+}
+
+func (w *file) open(now time.Time) error {
 	f, err := regular.Open(w.path, appending)
 	if err != nil {
 		return err
 	}
-	w.f, w.size = f, 0
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	w.f, w.opened, w.size, w.looked = f, info, info.Size(), now
 	return nil
+}
+
+// see counts the lines of other hosts that write to the file, and closes it where
+// one of them has turned it over.
+func (w *file) see(now time.Time) {
+	w.looked = now
+	info, err := w.f.Stat()
+	if err != nil || !rotate.Is(w.path, info) {
+		w.closeLocked()
+		return
+	}
+	w.size = info.Size()
 }
 
 func (w *file) close() {

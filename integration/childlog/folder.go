@@ -10,7 +10,8 @@ import (
 )
 
 // The bounds of a log. A file and its predecessors together take at most
-// (keep+1) × maxFile bytes per server.
+// (keep+1) × maxFile bytes per server, and what several hosts that write to it
+// add in a second.
 const (
 	maxFile = 1 << 20
 	keep    = 2
@@ -23,6 +24,8 @@ const (
 	rate = 1 << 20
 	// retry is how long a file that failed is left alone.
 	retry = 10 * time.Second
+	// look is how often a file is looked at that other hosts may turn over as well.
+	look = time.Second
 	// maxOpen bounds the descriptors of all servers together; who wrote least
 	// recently has its file closed until it writes again.
 	maxOpen = 64

@@ -14,6 +14,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // httpChecks look at how hosts serve clients over HTTP. A host refuses to start
@@ -193,5 +194,5 @@ func privateFile(path string) (mode os.FileMode, open bool) {
 	if err != nil {
 		return 0, false // which reading it tells
 	}
-	return info.Mode().Perm(), openToOthers(info) != 0
+	return info.Mode().Perm(), regular.Others(info) != 0
 }

@@ -91,6 +91,7 @@ func newStand(t *testing.T) *stand {
 	s.host = testkit.StartHost(t, testkit.Host{Path: testkit.PlainBinary(t), Servers: s.servers, Settings: s.settings(6)})
 	s.lines = s.host.Lines(t)
 	s.lines.Handshake()
+	s.host.AwaitControl(t)
 	return s
 }
 

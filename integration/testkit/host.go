@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/control"
 )
 
 // Host is a metamcp to start.
@@ -50,6 +53,16 @@ func (p *Process) ConfigFile() string { return configFile(p.Dir) }
 
 // StateDir is where such a process keeps its state.
 func (p *Process) StateDir() string { return filepath.Join(p.Dir, ".metamcp") }
+
+// AwaitControl waits until the host's control socket can be found. A host answers
+// its client before that.
+func (p *Process) AwaitControl(tb testing.TB) {
+	tb.Helper()
+	Eventually(tb, time.Minute, func() error {
+		_, err := control.Find(p.StateDir(), "")
+		return err
+	})
+}
 
 func configFile(home string) string { return filepath.Join(home, ".mcp.json") }
 

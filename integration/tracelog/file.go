@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/rotate"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -108,7 +108,7 @@ func (w *File) Flush() error {
 		return err
 	}
 	w.size = mine.Size() // the other's lines count too
-	if there, err := os.Stat(w.path); err == nil && os.SameFile(mine, there) {
+	if rotate.Is(w.path, mine) {
 		return nil
 	}
 	if err := w.f.Close(); err != nil {
@@ -123,14 +123,16 @@ func (w *File) Flush() error {
 // Close writes what is buffered and closes the file.
 func (w *File) Close() error { return errors.Join(w.json.Flush(), w.f.Close()) }
 
+// turnOver goes on in a new file, which another host may have made already.
 func (w *File) turnOver() error {
+	mine, err := w.f.Stat()
+	if err != nil {
+		return err
+	}
 	if err := w.Close(); err != nil {
 		return err
 	}
-	for i := KeepFiles; i > 1; i-- {
-		_ = os.Rename(w.path+"."+strconv.Itoa(i-1), w.path+"."+strconv.Itoa(i)) // there may be none
-	}
-	if err := os.Rename(w.path, w.path+".1"); err != nil {
+	if err := rotate.File(w.path, mine, KeepFiles); err != nil {
 		return fmt.Errorf("the trace file cannot turn over: %w", err)
 	}
 	return w.begin(false)
