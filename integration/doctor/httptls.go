@@ -86,7 +86,7 @@ func httpCertificate(st *config.HTTPSettings) Result {
 			return r
 		}
 	}
-	if left := leaf.NotAfter.Sub(time.Now()); left < soon {
+	if left := time.Until(leaf.NotAfter); left < soon {
 		r.Status, r.Found, r.Fix = Warn, fmt.Sprintf("%s ends on %s", st.TLSCert, leaf.NotAfter.Format(time.DateOnly)), "Put a new certificate in its place, and restart the host."
 		return r
 	}
