@@ -181,7 +181,12 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 		return nil, failure("", "%s", err)
 	}
 	cfg.Warnings = append(cfg.Warnings, warnings...)
-	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
+	for _, c := range cfg.Settings.resolve(r.home, r.cwd) {
+		if from := r.given(c.keys); from != "" {
+			return nil, failure("correct "+from+", or leave it out", "%s", c.Message)
+		}
+		cfg.Problems = append(cfg.Problems, c.Problem)
+	}
 	lock := b.provisioned()
 	b.guests()
 	cfg.secrets, cfg.secretUsers, cfg.secretFile = stored.found, stored.users, stored.file()
@@ -198,6 +203,21 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 		})
 	}
 	return cfg, nil
+}
+
+// given returns the flag or variable that set one of the keys; "": none did.
+func (r *resolvedSources) given(keys []string) string {
+	for _, path := range keys {
+		if origin := r.overlay.origin(path); origin != "" {
+			return origin
+		}
+	}
+	for _, path := range keys {
+		if text, _ := r.env.lookup(keyIndex[path].Env); text != "" {
+			return keyIndex[path].Env
+		}
+	}
+	return ""
 }
 
 // strayRules warns of tool rules for servers that are not configured: what they

@@ -65,6 +65,16 @@ func (o *Overlay) apply(s *Settings) error {
 	return nil
 }
 
+// origin names what put something over a key; "": nothing did.
+func (o *Overlay) origin(path string) string {
+	if o == nil {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sets[path].origin
+}
+
 // Given returns the settings that flags and variables set, as text by path;
 // what the file says is not among them.
 func Given(sources Sources) map[string]string {
