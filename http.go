@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -30,7 +31,7 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 		return nil, err
 	}
 	st := e.Config().Settings
-	door, err := newDoor(&st)
+	door, err := newDoor(&st, e.log)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +87,8 @@ type door struct {
 	proven atomic.Bool
 }
 
-func newDoor(st *config.Settings) (*door, error) {
-	d := &door{tokens: bearer.New(st.StateDir)}
+func newDoor(st *config.Settings, log *slog.Logger) (*door, error) {
+	d := &door{tokens: bearer.New(st.StateDir, log)}
 	if st.StateDir == "" {
 		return d, nil
 	}

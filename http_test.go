@@ -15,7 +15,7 @@ import (
 // Who gets in over HTTP, and as whom.
 func TestDoor(t *testing.T) {
 	st := config.Settings{StateDir: t.TempDir()}
-	d, err := newDoor(&st)
+	d, err := newDoor(&st, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +77,10 @@ func TestDoor(t *testing.T) {
 		t.Error("a removed token gets in")
 	}
 	// A file that cannot be read opens nothing, and keeps a host from starting.
-	if err := os.WriteFile(bearer.New(st.StateDir).Path(), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(bearer.New(st.StateDir, nil).Path(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newDoor(&st); err == nil {
+	if _, err := newDoor(&st, nil); err == nil {
 		t.Error("a host starts with tokens that it cannot read")
 	}
 }

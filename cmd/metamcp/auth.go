@@ -243,7 +243,7 @@ func printLogins(out io.Writer, list []*oauth.Status) error {
 		until := "-"
 		switch {
 		case s.Expires != nil:
-			until = s.Expires.Local().Format(time.DateTime)
+			until = clock(*s.Expires)
 		case s.Issuer != "":
 			until = "not said"
 		}
