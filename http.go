@@ -69,7 +69,7 @@ func (e *Engine) openHTTP(who front.Principal) (front.Opened, error) {
 	return front.Opened{
 		Session: session.ID(), Engine: frontEngine{session, e.telemetry}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) {
-			e.clients.Store(session.ID(), client{peer: p, since: time.Now(), noProvision: who.NoProvision})
+			e.clients.Store(session.ID(), client{peer: p, since: time.Now(), noProvision: who.NoProvision, token: who.Name})
 		},
 		Close: func() {
 			e.clients.Delete(session.ID())

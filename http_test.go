@@ -6,10 +6,12 @@ import (
 	"crypto/x509/pkix"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp/integration/bearer"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/trust"
 )
 
 // Who gets in over HTTP, and as whom.
@@ -92,6 +94,13 @@ func TestNoProvisionOfAToken(t *testing.T) {
 	e.config.Store(cfg)
 	e.clients.Store(uint64(7), client{})
 	e.clients.Store(uint64(8), client{noProvision: true})
+	e.clients.Store(uint64(9), client{noProvision: true, token: "ci"})
+	if of7, of9 := e.tokenThatForbids(7), e.tokenThatForbids(9); of7 != "" || of9 != "ci" {
+		t.Errorf("the tokens that forbid are %q and %q", of7, of9)
+	}
+	if hint := (provisioner{&e}).gateHint(&option{decision: trust.Decision{Gate: trust.GateSetting}}, 9); !strings.Contains(hint, `"ci"`) || strings.Contains(hint, "autoProvisionClients") {
+		t.Errorf("the hint is %q", hint)
+	}
 	if !e.mayProvision(0) || !e.mayProvision(7) || e.mayProvision(8) {
 		t.Error("a token's word does not count")
 	}

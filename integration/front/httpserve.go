@@ -95,7 +95,7 @@ func (h *HTTP) Listen(ctx context.Context, o ListenOptions) (*Listener, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	l, err := new(net.ListenConfig).Listen(ctx, network(addr), addr)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s; choose another port, such as :8091, or :0 for any free one: %w", addr, err)
 	}
@@ -113,7 +113,7 @@ func (h *HTTP) Listen(ctx context.Context, o ListenOptions) (*Listener, error) {
 	} else if !loopback {
 		o.Log.Warn("clients of other machines send their tokens unencrypted; set http.tlsCert and http.tlsKey, or put a proxy with TLS before it", "address", addr)
 	}
-	s.url = scheme + "://" + l.Addr().String() + Endpoint
+	s.url = scheme + "://" + reachable(l.Addr()) + Endpoint
 	go func() {
 		defer close(s.served)
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
