@@ -205,21 +205,6 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 	return cfg, nil
 }
 
-// given returns the flag or variable that set one of the keys; "": none did.
-func (r *resolvedSources) given(keys []string) string {
-	for _, path := range keys {
-		if origin := r.overlay.origin(path); origin != "" {
-			return origin
-		}
-	}
-	for _, path := range keys {
-		if text, _ := r.env.lookup(keyIndex[path].Env); text != "" {
-			return keyIndex[path].Env
-		}
-	}
-	return ""
-}
-
 // strayRules warns of tool rules for servers that are not configured: what they
 // were meant to close may be open.
 func strayRules(cfg *Config) []Problem {
