@@ -314,9 +314,9 @@ func TestRefusalsWithoutOAuth(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = w.Write([]byte("go away"))
 		}))
-		defer s.Close()
+		t.Cleanup(s.Close)
 		m := New(Options{StateDir: t.TempDir()})
-		defer m.Close()
+		t.Cleanup(m.Close)
 		c, err := m.Client(&messages.ServerSpec{Name: "keyed", URL: s.URL + "/mcp"})
 		must(t, err)
 		header := http.Header{}
