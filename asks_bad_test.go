@@ -185,9 +185,7 @@ func TestStatesAreBound(t *testing.T) {
 			if answers, _ := answersOf(t, a.ask("tools/call", again(params, r.RequestState))); len(answers) != 1 {
 				t.Errorf("the right one: %s", answers)
 			}
-			if child == "legacy" {
-				refused("a state that was used", a.ask("tools/call", again(params, r.RequestState)))
-			}
+			refused("a state that was used", a.ask("tools/call", again(params, r.RequestState)))
 		})
 	}
 }

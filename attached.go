@@ -193,6 +193,8 @@ type client struct {
 	ready    func(p *front.Peer) // called once the client can be notified; nil: nobody cares
 	// noProvision says that its own settings forbid installing.
 	noProvision bool
+	// token is what it proved itself with over HTTP, by its name; "": nothing.
+	token string
 }
 
 // clientStatus describes the clients of the moment, the oldest first.

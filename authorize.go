@@ -36,6 +36,9 @@ func (a authorizer) Refused(ctx context.Context, token string, status int, heade
 	return again, authError(err)
 }
 
+// LoggedIn implements remote.Authorizer.
+func (a authorizer) LoggedIn() bool { return a.c.LoggedIn() }
+
 // authError says what a breaker is to make of the lack of a token: only an error
 // of the network may go away by itself.
 func authError(err error) error {

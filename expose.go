@@ -111,12 +111,15 @@ func (x *exposure) capabilities() []server.ServerOption {
 	return opts
 }
 
+// missing tells of servers of which nothing is listed.
+const missing = " Of a server that could not be started nothing is listed: if tools that should be there are missing, tell the user to look at metamcp list and metamcp test SERVER."
+
 func (x *exposure) instructions() string {
 	switch {
 	case x.only:
-		return "metamcp stands in front of many MCP servers, which start by themselves on first use. An error says what to do next."
+		return "metamcp stands in front of many MCP servers, which start by themselves on first use. An error says what to do next." + missing
 	case x.tools:
-		return instructions + " The servers' own tools are listed as well and can be called directly."
+		return instructions + " The servers' own tools are listed as well and can be called directly." + missing
 	}
 	return instructions
 }
@@ -239,7 +242,12 @@ func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEnt
 			waiting = append(waiting, a.done)
 		}
 		if !recent {
-			x.e.core.Contact(name, false, contactFunc(func(*Error) { close(a.done) }))
+			x.e.core.Contact(name, false, contactFunc(func(err *Error) {
+				if err != nil {
+					x.e.log.Warn("what a server has is not listed, since it cannot be reached", "server", name, "error", err.Message, "hint", err.Hint)
+				}
+				close(a.done)
+			}))
 		}
 	}
 	for _, done := range waiting {
@@ -294,5 +302,5 @@ type naming struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	said string // of names that clash
+	said map[string]bool // the names that clash, by kind and name
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 
@@ -90,16 +91,23 @@ func (n *naming) name(kind string, things []thing) *namedSet {
 	return set
 }
 
-// tell says once which names clash.
+// tell says once of each name that it clashes.
 func (n *naming) tell(kind string, clash []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	said := kind + "\x00" + strings.Join(clash, "\x00")
-	if said == n.said || len(clash) == 0 {
+	const most, enough = 100_000, 20
+	if n.said == nil || len(n.said) > most {
+		n.said = map[string]bool{}
+	}
+	clash = slices.DeleteFunc(slices.Clone(clash), func(name string) bool {
+		key := kind + "\x00" + name
+		before := n.said[key]
+		n.said[key] = true
+		return before
+	})
+	if len(clash) == 0 {
 		return
 	}
-	n.said = said
-	const enough = 20
 	n.log.Warn("several servers have a "+kind+" that would be exposed under the same name; each gets another", "names", clash[:min(len(clash), enough)], "count", len(clash))
 }
 
@@ -272,4 +280,15 @@ func readCursor(member, cursor string) (after string, failure *Error) {
 		return "", bad
 	}
 	return after, nil
+}
+
+// all yields the names that are listed.
+func (s *namedSet) all() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range s.list {
+			if !yield(s.list[i].as) {
+				return
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -86,6 +87,21 @@ func TestOwnNames(t *testing.T) {
 
 // All pages together are the whole list, each in its bounds, also where the list
 // changes between two of them.
+// A name that clashes is told once, whatever else changes.
+func TestClashesAreToldOnce(t *testing.T) {
+	var said bytes.Buffer
+	n := naming{plain: true, log: slog.New(slog.NewTextHandler(&said, nil))}
+	both := []thing{{server: "a", name: "x"}, {server: "b", name: "x"}}
+	for range 2 {
+		n.name("tool", both)
+		n.name("prompt", both)
+	}
+	n.name("tool", append(both, thing{server: "a", name: "y"}, thing{server: "b", name: "y"}))
+	if log := said.String(); strings.Count(log, "level=WARN") != 3 || strings.Count(log, "names=[x]") != 2 || !strings.Contains(log, "names=[y]") {
+		t.Errorf("the log: %s", log)
+	}
+}
+
 func TestExposedPages(t *testing.T) {
 	n := &naming{plain: true, log: slog.New(slog.DiscardHandler)}
 	var things []thing

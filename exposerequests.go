@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
@@ -18,10 +19,7 @@ func (p *passed) call(a *front.Ask) {
 	name := stringOf(a.Params, "name")
 	o, ok := p.x.findTool(p.ctx, name)
 	if !ok {
-		p.fail(a, &Error{
-			Code: messages.CodeToolNotFound, Tool: short(name), Message: "there is no tool " + strconv.Quote(short(name)),
-			Hint: "tools/list has what can be called directly.",
-		})
+		p.fail(a, p.x.noTool(name))
 		return
 	}
 	args := jsonrpc.Get(a.Params, "arguments")
@@ -32,7 +30,46 @@ func (p *passed) call(a *front.Ask) {
 		p.fail(a, &Error{Code: messages.CodeValidation, Server: o.server, Tool: o.name, Message: "arguments: an object is expected", Hint: "Send the arguments as the tool's inputSchema has them."})
 		return
 	}
+	a.Reply = replyAs{a.Reply, name}
 	p.send(a, &messages.Call{Server: o.server, Tool: o.name, Args: args})
+}
+
+// replyAs answers a call by the name under which its tool is exposed.
+type replyAs struct {
+	to   messages.ReplyPort
+	name string
+}
+
+// Answer implements messages.ReplyPort.
+func (r replyAs) Answer(a *messages.Answer) {
+	if a.Err != nil {
+		own := *a
+		own.Err = front.InNameOf(r.name, a.Err)
+		a = &own
+	}
+	r.to.Answer(a)
+}
+
+// noTool is the error for a name that no tool has, with the nearest ones.
+func (x *exposure) noTool(name string) *Error {
+	err := &Error{
+		Code: messages.CodeToolNotFound, Tool: short(name), Message: "there is no tool " + strconv.Quote(short(name)),
+		Hint: "tools/list has what can be called directly.",
+	}
+	const most = 3
+	if near := index.Nearest(short(name), x.toolSet().named.all(), most); len(near) > 0 {
+		err.Details = near
+		err.Message += "; nearest: " + quoteAll(near)
+	}
+	return err
+}
+
+func quoteAll(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = strconv.Quote(n)
+	}
+	return strings.Join(out, ", ")
 }
 
 // send hands a request to its server.

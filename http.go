@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -50,7 +51,7 @@ func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Lis
 		return nil, err
 	}
 	st := e.Config().Settings
-	door, err := newDoor(&st)
+	door, err := newDoor(&st, e.log)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (e *Engine) openHTTP(who front.Principal, local bool) (front.Opened, error)
 	return front.Opened{
 		Session: session.ID(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) {
-			e.clients.Store(session.ID(), client{peer: p, passed: passed, since: time.Now(), noProvision: who.NoProvision})
+			e.clients.Store(session.ID(), client{peer: p, passed: passed, since: time.Now(), noProvision: who.NoProvision, token: who.Name})
 		},
 		Close: func() {
 			e.clients.Delete(session.ID())
@@ -121,8 +122,8 @@ type door struct {
 	proven atomic.Bool
 }
 
-func newDoor(st *config.Settings) (*door, error) {
-	d := &door{tokens: bearer.New(st.StateDir)}
+func newDoor(st *config.Settings, log *slog.Logger) (*door, error) {
+	d := &door{tokens: bearer.New(st.StateDir, log)}
 	if st.StateDir == "" {
 		return d, nil
 	}

@@ -6,16 +6,18 @@ import (
 	"crypto/x509/pkix"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp/integration/bearer"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/trust"
 )
 
 // Who gets in over HTTP, and as whom.
 func TestDoor(t *testing.T) {
 	st := config.Settings{StateDir: t.TempDir()}
-	d, err := newDoor(&st)
+	d, err := newDoor(&st, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +79,10 @@ func TestDoor(t *testing.T) {
 		t.Error("a removed token gets in")
 	}
 	// A file that cannot be read opens nothing, and keeps a host from starting.
-	if err := os.WriteFile(bearer.New(st.StateDir).Path(), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(bearer.New(st.StateDir, nil).Path(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newDoor(&st); err == nil {
+	if _, err := newDoor(&st, nil); err == nil {
 		t.Error("a host starts with tokens that it cannot read")
 	}
 }
@@ -92,6 +94,13 @@ func TestNoProvisionOfAToken(t *testing.T) {
 	e.config.Store(cfg)
 	e.clients.Store(uint64(7), client{})
 	e.clients.Store(uint64(8), client{noProvision: true})
+	e.clients.Store(uint64(9), client{noProvision: true, token: "ci"})
+	if of7, of9 := e.tokenThatForbids(7), e.tokenThatForbids(9); of7 != "" || of9 != "ci" {
+		t.Errorf("the tokens that forbid are %q and %q", of7, of9)
+	}
+	if hint := (provisioner{&e}).gateHint(&option{decision: trust.Decision{Gate: trust.GateSetting}}, 9); !strings.Contains(hint, `"ci"`) || strings.Contains(hint, "autoProvisionClients") {
+		t.Errorf("the hint is %q", hint)
+	}
 	if !e.mayProvision(theProgram, 0) || !e.mayProvision(aClient, 7) || e.mayProvision(aClient, 8) {
 		t.Error("a token's word does not count")
 	}

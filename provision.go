@@ -214,6 +214,19 @@ func (e *Engine) mayProvision(who requester, session uint64) bool {
 	return false
 }
 
+// tokenThatForbids is the name of the token that keeps a session from having servers
+// installed, where that is why; else "".
+func (e *Engine) tokenThatForbids(session uint64) string {
+	known, ok := e.clients.Load(session)
+	if !ok || !e.Config().Settings.AutoProvision {
+		return ""
+	}
+	if c := known.(client); c.noProvision {
+		return c.token
+	}
+	return ""
+}
+
 // provisionPort collects what a provision says, for the goroutine of Provision.
 type provisionPort struct {
 	wake chan struct{} // capacity 1: there is something to see

@@ -45,7 +45,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	r.Source, r.Confidence, r.Package = string(best.source), best.shown.Confidence, best.candidate.Package
 	r.Trusted, r.Gate, r.Reason = best.decision.Trusted, string(best.decision.Gate), best.decision.Reason()
 	if ask.Consent == messages.ConsentPerson && (best.never() || best.decision.Gate == trust.GateFile) {
-		return denied(r, options, best.decision.Reason(), p.gateHint(best)), nil
+		return denied(r, options, best.decision.Reason(), p.gateHint(best, ask.Session)), nil
 	}
 	if chosen == nil {
 		p.refineAll(ctx, ask, options)
@@ -64,7 +64,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		if r.Gate == "" {
 			r.Reason = "the intent names more than one server"
 		}
-		return denied(r, options, r.Reason, p.gateHint(best)), nil
+		return denied(r, options, r.Reason, p.gateHint(best, ask.Session)), nil
 	}
 
 	step("finding out the exact version of " + chosen.candidate.Package)
@@ -218,7 +218,7 @@ func addHint(o *option) string {
 }
 
 // gateHint says what would open the gate that refused a server.
-func (p provisioner) gateHint(o *option) string {
+func (p provisioner) gateHint(o *option, session uint64) string {
 	switch o.decision.Gate {
 	case trust.GateFile:
 		return "The user has to mend the trust file; metamcp trust list says what is wrong."
@@ -231,6 +231,9 @@ func (p provisioner) gateHint(o *option) string {
 	case trust.GateConfidence:
 		return "If it is the right one, name it exactly: use " + o.candidate.Package + "."
 	case trust.GateSetting:
+		if token := p.e.tokenThatForbids(session); token != "" {
+			return "The token " + fmt.Sprintf("%q", token) + " of this client was made with --no-provision. The user can install it with `metamcp provision`, or give the client another token: `metamcp token add " + token + " --replace`."
+		}
 		setting := "trust.autoProvision"
 		if p.e.Config().Settings.AutoProvision {
 			setting = "trust.autoProvisionClients, which names the clients that may"

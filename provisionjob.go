@@ -97,7 +97,7 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	defer cancel()
 	if _, err := e.known(listing, kept); err != nil {
 		failure := e.scrubbed(asError(err))
-		if !failure.Retryable || ctx.Err() != nil {
+		if !failure.Retryable || failure.Code == messages.CodeCircuitOpen || ctx.Err() != nil {
 			return failure
 		}
 		// It has started and listed before; a full pool is no reason to throw it

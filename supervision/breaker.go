@@ -266,9 +266,8 @@ func (b *Breaker) Deaths() int { return b.deaths }
 // Refusal returns the error for a call that Allow refused: CIRCUIT_OPEN with
 // the class, the last error and the time left. It is written for models,
 // which retry at once unless they are told when and what to do instead; the
-// clock time in it is in now's location. Retryable is false for the same
-// reason: repeating this call now fails for certain. RetryAfter says from
-// when on a new one makes sense.
+// clock time in it is in now's location. Retryable is true together with
+// RetryAfter, which says from when on: before that every call fails for certain.
 func (b *Breaker) Refusal(now time.Time, server string) *messages.Error {
 	last := "no details"
 	var details []string
@@ -287,14 +286,14 @@ func (b *Breaker) Refusal(now time.Time, server string) *messages.Error {
 		class = messages.ClassOther
 	}
 	e := &messages.Error{
-		Code: messages.CodeCircuitOpen, Server: server, Class: class, Cause: b.lastErr, Details: details,
+		Code: messages.CodeCircuitOpen, Server: server, Class: class, Retryable: true, Cause: b.lastErr, Details: details,
 	}
 	if b.State(now) != BreakerOpen {
 		e.RetryAfter = probeRecheck
 		e.Message = fmt.Sprintf("server %q is being tested with one other call after %s (class %s); last error: %s",
 			server, failuresInARow(b.failures), class, last)
 		e.Hint = fmt.Sprintf("Do not call this server again before %s (in %s); by then the test will have shown whether it is back. Use other servers meanwhile.",
-			now.Add(probeRecheck).Format(time.TimeOnly), inWords(probeRecheck))
+			now.Add(probeRecheck).Format(clockLayout), inWords(probeRecheck))
 		return e
 	}
 	left := b.openUntil.Sub(now)
@@ -303,15 +302,18 @@ func (b *Breaker) Refusal(now time.Time, server string) *messages.Error {
 		e.Message = fmt.Sprintf("server %q is in quarantine: it ended unexpectedly %d times within %s (class %s); last error: %s",
 			server, b.flaps.limit, inWords(b.flaps.window), class, last)
 		e.Hint = fmt.Sprintf("It comes back by itself at %s (in %s). Use another server, or tell the user what failed.",
-			ceilSecond(b.openUntil).Format(time.TimeOnly), inWords(left))
+			ceilSecond(b.openUntil).Format(clockLayout), inWords(left))
 		return e
 	}
 	e.Message = fmt.Sprintf("server %q is switched off for now after %s (class %s); last error: %s",
 		server, failuresInARow(b.failures), class, last)
 	e.Hint = fmt.Sprintf("Do not call this server again before %s (in %s); until then every call to it is refused without being tried. Use another server, or tell the user what failed.",
-		ceilSecond(b.openUntil).Format(time.TimeOnly), inWords(left))
+		ceilSecond(b.openUntil).Format(clockLayout), inWords(left))
 	return e
 }
+
+// clockLayout is how hints name a time of the day.
+const clockLayout = time.TimeOnly + " MST"
 
 func failuresInARow(n int) string {
 	if n == 1 {

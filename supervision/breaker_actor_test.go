@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -410,6 +412,25 @@ func TestCallsReturnedAreGivenAnew(t *testing.T) {
 	a := take(s, port)
 	if a.Err == nil || a.Err.Code != messages.CodeToolExecution || !strings.Contains(a.Err.Message, "unknown") {
 		t.Errorf("answer %+v", a)
+	}
+}
+
+// A call that was lost with its child and could not be repeated is told as one
+// that may have been carried out, and may be repeated only where it is harmless.
+func TestCallsThatCannotBeRepeated(t *testing.T) {
+	for _, idempotent := range []bool{true, false} {
+		s := newStage(t, nil)
+		s.add("a")
+		s.idle("a")
+		call, port := s.call("a")
+		lost := *call
+		lost.Attempt, lost.Idempotent = 1, idempotent
+		refused := messages.Evidence{Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, Remote: true}
+		s.say("a", &messages.ConnectionFailed{Instance: 1, Evidence: refused, Returned: []messages.ReturnedCall{{Call: &lost}}})
+		a := take(s, port)
+		if a.Err == nil || !strings.Contains(a.Err.Message, "may have been carried out") || !strings.Contains(a.Err.Message, "connection refused") || a.Err.Retryable != idempotent {
+			t.Errorf("idempotent %v: %+v", idempotent, a.Err)
+		}
 	}
 }
 

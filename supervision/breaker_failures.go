@@ -157,6 +157,21 @@ func unknownOutcome(cause *messages.Error, call *messages.Call, what string) *me
 	return &err
 }
 
+// begunBefore is the error for a call whose connection was lost while the child
+// worked at it, and which then could not be repeated.
+func begunBefore(cause *messages.Error, call *messages.Call) messages.Error {
+	err := *cause
+	err.Message = "the connection was lost during the call, which may have been carried out, and it could not be repeated: " + cause.Message
+	switch {
+	case !call.Idempotent:
+		err.Code, err.Retryable = messages.CodeToolExecution, false
+		err.Hint = "Check what the call may have done before you repeat it. " + cause.Hint
+	case cause.Retryable:
+		err.Hint = "The tool says that repeating it does no harm. " + cause.Hint
+	}
+	return err
+}
+
 // onEnded starts a failed connection again where somebody waits for it, and
 // lets it go otherwise.
 func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded) {
@@ -292,6 +307,9 @@ func (b *breakerActor) probeCancelled(call uint64) {
 // refuse answers a call without a child.
 func (b *breakerActor) refuse(call *messages.Call, err *messages.Error) {
 	own := *err
+	if call.Attempt > 0 && own.Code != messages.CodeToolExecution {
+		own = begunBefore(&own, call)
+	}
 	own.Server, own.Tool = b.spec.Name, call.Tool
 	from := b.ctx.Origin()
 	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: b.spec.Name, FromActor: from.Actor, FromSpan: from.Span})

@@ -200,7 +200,7 @@ func TestBreakerRefusal(t *testing.T) {
 	b := opened(t)
 	e := b.Refusal(at(3*time.Second), "github")
 	if e.Code != messages.CodeCircuitOpen || e.Server != "github" || e.Class != messages.ClassOffline ||
-		e.RetryAfter != 27*time.Second || e.Retryable || !errors.Is(e, errDown) {
+		e.RetryAfter != 27*time.Second || !e.Retryable || !errors.Is(e, errDown) {
 		t.Errorf("wrong frame: %+v", e)
 	}
 	for _, s := range []string{`"github"`, "2 failures in a row", "offline", "connection refused"} {
@@ -208,7 +208,7 @@ func TestBreakerRefusal(t *testing.T) {
 			t.Errorf("message %q lacks %q", e.Message, s)
 		}
 	}
-	if want := "Do not call this server again before 12:03:07 (in 27 s)"; !strings.HasPrefix(e.Hint, want) {
+	if want := "Do not call this server again before 12:03:07 UTC (in 27 s)"; !strings.HasPrefix(e.Hint, want) {
 		t.Errorf("hint %q", e.Hint)
 	}
 	b.Allow(at(30 * time.Second))
@@ -226,7 +226,7 @@ func TestBreakerRefusal(t *testing.T) {
 func TestBreakerRefusalNamesNoTimeThatIsTooEarly(t *testing.T) {
 	b := supervision.NewBreaker(1, 1500*ms, nil)
 	b.OnFailure(epoch, messages.ClassOther, nil, 0)
-	if e := b.Refusal(epoch, "s"); !strings.Contains(e.Hint, "12:02:39 (in 2 s)") {
+	if e := b.Refusal(epoch, "s"); !strings.Contains(e.Hint, "12:02:39 UTC (in 2 s)") {
 		t.Errorf("hint %q", e.Hint)
 	}
 }

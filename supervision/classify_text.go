@@ -50,6 +50,7 @@ var textPatterns = []textPattern{
 	{messages.ClassAuth, `\b(?:missing|required)[ \t]+(?:required[ \t]+)?(?:environment|env)[ \t]+var(?:iable)?s?\b[^\n]{0,40}?` + envName},
 	{messages.ClassAuth, `\bplease[ \t]+(?:set|provide|export|define|supply|configure)[ \t]+[^\n]{0,40}?` + credential},
 	{messages.ClassAuth, `\bKeyError:[ \t]*["']` + envName},
+	{messages.ClassAuth, `\bremote error: tls: certificate required\b`},
 	{messages.ClassAuth, `\b(?:token|jwt|session|credentials?)[ \t]+(?:(?:has|have|is|was)[ \t]+)?(?:been[ \t]+)?(?:expired|revoked)\b`},
 
 	{messages.ClassHTTP, `\b` + statusWord + `(?:429|5\d\d)\b`},

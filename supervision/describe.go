@@ -42,7 +42,7 @@ func Describe(server string, ev messages.Evidence) *messages.Error {
 	hint, retryable := f.advice()
 	return &messages.Error{
 		Code:       messages.CodeConnection,
-		Message:    fmt.Sprintf("server %q %s: %s", server, verdict(class), oneLine(f.cause(), maxCause)),
+		Message:    fmt.Sprintf("server %q %s: %s", server, f.verdict(), oneLine(f.cause(), maxCause)),
 		Server:     server,
 		Class:      class,
 		Retryable:  retryable,
@@ -53,11 +53,17 @@ func Describe(server string, ev messages.Evidence) *messages.Error {
 	}
 }
 
-func verdict(class messages.Class) string {
-	switch class {
+func (f finding) verdict() string {
+	switch f.class {
 	case messages.ClassAuth:
 		return "lacks or refused a credential (auth)"
 	case messages.ClassOffline:
+		switch {
+		case f.notStarted() && !f.ev.Remote:
+			return "could not be started (offline)"
+		case f.ev.Timeout && !f.ev.Remote:
+			return "is silent (offline)"
+		}
 		return "could not be reached (offline)"
 	case messages.ClassHTTP:
 		return "answered with an HTTP error (http)"
@@ -159,7 +165,7 @@ func (f finding) advice() (hint string, retryable bool) {
 		return fmt.Sprintf("Check that server %q is running and that its address and port in the configuration are right.", f.server), true
 	}
 	if f.ev.Remote {
-		return fmt.Sprintf("Check the url of server %q: it has to be that of the MCP endpoint itself, path included, and \"transport\" (\"http\" or \"sse\") what is spoken there.", f.server), true
+		return fmt.Sprintf("Check the url of server %q: it has to be that of the MCP endpoint itself, path included, and \"type\" (\"http\" or \"sse\"), where it is set, what is spoken there.", f.server), true
 	}
 	return fmt.Sprintf("Run the command of server %q by hand, or look at its log, to see what is wrong.", f.server), true
 }
@@ -221,7 +227,7 @@ func (f finding) httpAdvice() (hint string, retryable bool) {
 	case status == http.StatusTooManyRequests:
 		return "Too many requests: wait before calling it again, and call it less often.", true
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusGone:
-		return fmt.Sprintf("Check the url of server %q (its path too) and whether it speaks this transport (\"http\" or \"sse\").", f.server), false
+		return fmt.Sprintf("Check the url of server %q (its path too) and whether \"type\" (\"http\" or \"sse\"), where it is set, is what is spoken there.", f.server), false
 	case status >= 400 && status < 500:
 		return fmt.Sprintf("The server refused the request itself; check the url and headers of server %q.", f.server), false
 	}

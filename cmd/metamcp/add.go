@@ -58,7 +58,7 @@ Exit status: 0 done, or it was there already; 1 it could not be found or written
   metamcp add github --env GITHUB_PERSONAL_ACCESS_TOKEN
   metamcp add --from-registry io.github.user/weather
   metamcp add notes --cwd ~/notes -- node server.js --verbose
-  metamcp add api --url https://example.com/mcp --header 'Authorization=Bearer ${API_TOKEN}'
+  metamcp add api --url https://example.com/mcp --header 'Authorization: Bearer ${API_TOKEN}'
   metamcp add --undo`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if f.list || f.category != "" {
@@ -81,7 +81,7 @@ Exit status: 0 done, or it was there already; 1 it could not be found or written
 	fl.StringVar(&f.name, "name", "", "what the server is called in the configuration")
 	fl.StringVar(&f.url, "url", "", "the `URL` of a remote server")
 	fl.StringVar(&f.kind, "type", "", "with --url: http, or sse (default: by the URL)")
-	fl.StringArrayVar(&f.headers, "header", nil, "with --url: a header, `NAME=VALUE`; may be repeated")
+	fl.StringArrayVar(&f.headers, "header", nil, "with --url: a header, `NAME: VALUE` or NAME=VALUE; may be repeated")
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "a variable, `NAME=VALUE`, or NAME for ${NAME}; may be repeated")
 	fl.StringArrayVarP(&f.args, "arg", "a", nil, "an argument for a server of the gallery, of npm or, as NAME=VALUE, of the registry; may be repeated")
 	fl.StringVar(&f.cwd, "cwd", "", "the `folder` in which it is started")
@@ -188,7 +188,7 @@ func (f *addFlags) additions(ctx context.Context, cmd *cobra.Command, c *common,
 	if err != nil {
 		return nil, err
 	}
-	headers, err := pairs("--header", f.headers, nil)
+	headers, err := headerPairs(f.headers)
 	if err != nil {
 		return nil, err
 	}
@@ -276,6 +276,22 @@ func pairs(flag string, words []string, alone func(name string) string) (map[str
 			value = alone(name)
 		}
 		out[name] = value
+	}
+	return out, nil
+}
+
+// headerPairs reads headers as NAME: VALUE, which curl takes too, or NAME=VALUE.
+func headerPairs(words []string) (map[string]string, error) {
+	equal := make([]string, len(words))
+	for i, w := range words {
+		equal[i] = w
+		if at := strings.IndexAny(w, ":="); at >= 0 && w[at] == ':' {
+			equal[i] = strings.TrimSpace(w[:at]) + "=" + strings.TrimSpace(w[at+1:])
+		}
+	}
+	out, err := pairs("--header", equal, nil)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%w; write it as 'Authorization: Bearer ${TOKEN}'", err)}
 	}
 	return out, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,7 +136,7 @@ func printChain(out io.Writer, r *audit.Report) error {
 	fmt.Fprintf(w, "%s\t%s\n", r.Path, verdict)
 	fmt.Fprintf(w, "  entries\t%d (%d to %d) in %s\n", r.Entries, r.FirstSeq, r.LastSeq, counted(len(r.Files), "file", "files"))
 	if r.Entries > 0 {
-		fmt.Fprintf(w, "  time\t%s to %s\n", r.FirstTime.Local().Format(time.DateTime), r.LastTime.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "  time\t%s to %s\n", clock(r.FirstTime), clock(r.LastTime))
 	}
 	if r.AfterHead > 0 {
 		fmt.Fprintf(w, "  open end\t%s later than the head file: a host runs, or was killed\n", counted(r.AfterHead, "entry is", "entries are"))
@@ -146,7 +145,7 @@ func printChain(out io.Writer, r *audit.Report) error {
 		fmt.Fprintf(w, "  torn\t%s that a crash left behind\n", counted(r.Torn, "piece of a line", "pieces of lines"))
 	}
 	for _, g := range r.Gaps {
-		fmt.Fprintf(w, "  gap\t%s found no room before entry %d, %s\n", counted(g.Lost, "entry", "entries"), g.Seq, g.Time.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "  gap\t%s found no room before entry %d, %s\n", counted(g.Lost, "entry", "entries"), g.Seq, clock(g.Time))
 	}
 	for _, b := range r.Breaks {
 		at := b.File

@@ -133,7 +133,7 @@ func printEntries(out io.Writer, found []audit.Record, asJSON bool) error {
 		if r.Request != 0 { // the calls of a script have that of the script
 			request = strconv.FormatUint(r.Request, 10)
 		}
-		t.row(r.Time.Local().Format(time.DateTime), request, printable(string(r.Kind)), printable(r.Client.Name), printable(r.Server), printable(cmp.Or(r.Method, r.Tool)), printable(r.Outcome), ms, printable(besides(&r)))
+		t.row(clock(r.Time), request, printable(string(r.Kind)), printable(r.Client.Name), printable(r.Server), printable(cmp.Or(r.Method, r.Tool)), printable(r.Outcome), ms, printable(besides(&r)))
 	}
 	return t.print(out)
 }

@@ -113,23 +113,22 @@ anybody.`,
 
 func login(ctx context.Context, cmd *cobra.Command, client *oauth.Client, name string, noBrowser bool) error {
 	stderr := cmd.ErrOrStderr()
+	in, open := cmd.InOrStdin().(*os.File)
+	terminal := open && term.IsTerminal(int(in.Fd()))
 	person := oauth.Person{
 		Visit: func(address string) {
 			fmt.Fprintf(cmd.OutOrStdout(), "Open this address in a browser to log in to %s:\n\n  %s\n\n", printable(name), printable(address))
 			if !noBrowser {
 				openBrowser(ctx, address)
 			}
+			if terminal {
+				fmt.Fprintln(stderr, "If the browser is on another machine, paste the address here to which it is sent then (http://127.0.0.1:…, which it cannot open).")
+			}
 		},
 		Complain: func(why string) { fmt.Fprintln(stderr, "metamcp:", why) },
 	}
-	in := cmd.InOrStdin()
-	file, ok := in.(*os.File)
-	if terminal := ok && term.IsTerminal(int(file.Fd())); terminal || noBrowser {
-		if terminal {
-			fmt.Fprintln(stderr, "If the browser is on another machine, paste the address here to which it is sent.")
-		}
-		person.Pasted = pastedLines(in)
-	}
+	// A pipe or a file brings it as well as a person does.
+	person.Pasted = pastedLines(cmd.InOrStdin())
 	status, err := client.Login(ctx, person)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
@@ -205,7 +204,11 @@ by itself, "wanted" that the server has asked for a login.`,
 			}
 			defer m.Close()
 			list := []*oauth.Status{}
+			var broken []string
 			for _, spec := range cfg.Servers {
+				if len(given) == 0 && spec.Err != nil {
+					broken = append(broken, printable(spec.Name))
+				}
 				if len(given) == 0 && (spec.Err != nil || spec.Transport == messages.TransportStdio || spec.HasAuthorization()) {
 					continue
 				}
@@ -226,6 +229,9 @@ by itself, "wanted" that the server has asked for a login.`,
 				if _, err := serverOf(cfg, name); err != nil {
 					return err
 				}
+			}
+			if len(broken) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "metamcp: nothing is said of %s: what the configuration has of them cannot be used; metamcp list says why\n", strings.Join(broken, ", "))
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), list)
@@ -248,7 +254,7 @@ func printLogins(out io.Writer, list []*oauth.Status) error {
 		until := "-"
 		switch {
 		case s.Expires != nil:
-			until = s.Expires.Local().Format(time.DateTime)
+			until = clock(*s.Expires)
 		case s.Issuer != "":
 			until = "not said"
 		}
@@ -279,11 +285,14 @@ server is told to take the tokens back where it offers that.`,
 				return err
 			}
 			defer m.Close()
-			for _, name := range given {
-				client, err := c.loginClient(m, cfg, name)
-				if err != nil {
+			all := make([]*oauth.Client, len(given))
+			for i, name := range given { // all or none
+				if all[i], err = c.loginClient(m, cfg, name); err != nil {
 					return err
 				}
+			}
+			for i, name := range given {
+				client := all[i]
 				had, told, err := client.Logout(cmd.Context())
 				switch {
 				case err != nil:

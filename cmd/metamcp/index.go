@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -108,7 +107,7 @@ func printReport(out io.Writer, r *metamcp.StoreReport, asJSON bool) error {
 		fmt.Fprintln(w, "in use\tby a running host, which has written no figures yet")
 		return w.Flush()
 	case r.InUse:
-		fmt.Fprintf(w, "in use\tby a running host; its figures of %s\n", f.At.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "in use\tby a running host; its figures of %s\n", clock(f.At))
 	}
 	fmt.Fprintf(w, "tool lists\tof %d servers, %s\n", f.Servers, size(f.ListingBytes))
 	fmt.Fprintf(w, "size on disk\t%s\n", size(f.DiskBytes))
@@ -127,7 +126,7 @@ func printReport(out io.Writer, r *metamcp.StoreReport, asJSON bool) error {
 		if all := m.Hits + m.Misses; all > 0 {
 			rate = fmt.Sprintf("%.0f %%", 100*float64(m.Hits)/float64(all))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", m.Model, m.Vectors, m.Dimension, size(m.Bytes), rate, m.LastUse.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", m.Model, m.Vectors, m.Dimension, size(m.Bytes), rate, clock(m.LastUse))
 	}
 	return w.Flush()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -30,6 +31,11 @@ otherwise, so that no host needs to run.`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if o.Lines < 0 {
 				return usageError{fmt.Errorf("--lines %d: use a number from 0 on", o.Lines)}
+			}
+			if cfg, err := config.Load(c.sources()); err == nil && host == "" {
+				if spec := cfg.Server(given[0]); spec != nil && spec.Err == nil && spec.Transport != messages.TransportStdio {
+					return fmt.Errorf("%s is behind a URL, and what it writes is with whoever runs it; metamcp test %s says whether it works, and --log-level debug what metamcp does with it", printable(given[0]), printable(given[0]))
+				}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

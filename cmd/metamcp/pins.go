@@ -137,7 +137,7 @@ func printPins(out io.Writer, reports []pinReport) error {
 	for _, r := range reports {
 		since := ""
 		if !r.Since.IsZero() {
-			since = r.Since.Local().Format(time.DateTime)
+			since = clock(r.Since)
 		}
 		t.row(printable(r.Server), strconv.Itoa(r.Accepted), strconv.Itoa(r.Changed), strconv.Itoa(r.New), strconv.Itoa(r.Suspicious), since, printable(r.Problem))
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -74,3 +75,6 @@ func terminalWidth(out io.Writer) int {
 	}
 	return width
 }
+
+// clock writes a time for people, in this machine's zone, which it names.
+func clock(t time.Time) string { return t.Local().Format(time.DateTime + " MST") }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,17 +29,19 @@ func (c *common) tokenStore() (*bearer.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bearer.New(cfg.Settings.StateDir), nil
+	return bearer.New(cfg.Settings.StateDir, nil), nil
 }
 
 func newTokenAdd(c *common) *cobra.Command {
 	var lifetime time.Duration
-	var noProvision bool
+	var noProvision, replace bool
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Make a token for a client", Args: args(cobra.ExactArgs(1)),
 		Long: `Make a token and print it, this once. Its client sends it with every request, in the
-header Authorization: Bearer TOKEN. A running host knows it at once.`,
+header Authorization: Bearer TOKEN. A running host knows it at once. With --replace the
+token of that name, expired or lost, is good for nothing any more.`,
 		Example: `  metamcp token add laptop
+  metamcp token add laptop --replace
   metamcp token add ci --expires 720h --no-provision`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if err := bearer.CheckName(given[0]); err != nil {
@@ -51,7 +54,14 @@ header Authorization: Bearer TOKEN. A running host knows it at once.`,
 			if err != nil {
 				return err
 			}
-			token, err := store.Add(cmd.Context(), given[0], lifetime, noProvision)
+			add := store.Add
+			if replace {
+				add = store.Replace
+			}
+			token, err := add(cmd.Context(), given[0], lifetime, noProvision)
+			if errors.Is(err, bearer.ErrTaken) {
+				return fmt.Errorf("%w; metamcp token add %s --replace makes a new one in its place, or take another name", err, given[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -61,6 +71,7 @@ header Authorization: Bearer TOKEN. A running host knows it at once.`,
 		},
 	}
 	cmd.Flags().DurationVar(&lifetime, "expires", 0, "how long it is good for, such as 720h; 0: until it is removed")
+	cmd.Flags().BoolVar(&replace, "replace", false, "in the place of the token of that name, if there is one")
 	cmd.Flags().BoolVar(&noProvision, "no-provision", false, "its clients cannot have servers installed with mcp_provision")
 	return cmd
 }
@@ -92,7 +103,7 @@ func newTokenList(c *common) *cobra.Command {
 			for _, k := range list {
 				expires, may := "never", "yes"
 				if !k.Expires.IsZero() {
-					if expires = k.Expires.Local().Format(time.DateTime); k.Expired(time.Now()) {
+					if expires = clock(k.Expires); k.Expired(time.Now()) {
 						expires += " (expired)"
 					}
 				}

@@ -11,7 +11,7 @@ import (
 
 // A pipe in the file's place is refused; nobody waits for its other end.
 func TestPipeInPlaceOfTheTokens(t *testing.T) {
-	s := New(t.TempDir())
+	s := New(t.TempDir(), nil)
 	if err := syscall.Mkfifo(filepath.Clean(s.Path()), 0o600); err != nil {
 		t.Fatal(err)
 	}

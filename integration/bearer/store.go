@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/lockedfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // FileName is the name of the file in the state folder.
@@ -55,31 +57,43 @@ type content struct {
 	Tokens  []Token `json:"tokens"`
 }
 
+// again is how long a file that could not be used is taken for that without
+// another look, where nothing that can be seen of it has changed.
+const again = time.Second
+
 // Store is the tokens of one state folder. Its methods are safe for any
 // goroutine, and for several processes at once.
 type Store struct {
 	dir string
+	log *slog.Logger
 
-	mu     sync.Mutex // guards what follows: the file as it was last read
-	state  fileState
+	mu     sync.Mutex  // guards what follows: the file as it was last read
+	file   fs.FileInfo // nil: there was none
 	known  []Token
 	failed error
+	looked time.Time // when it failed
 }
 
-// fileState tells one state of the file from another.
-type fileState struct {
-	there bool
-	size  int64
-	time  time.Time
-	file  fs.FileInfo
+// New returns the store of a state folder, which need not be there yet. log is
+// told once that the file cannot be used, and once that it can again; nil: the
+// default one.
+func New(stateDir string, log *slog.Logger) *Store {
+	if log == nil {
+		log = slog.Default()
+	}
+	return &Store{dir: stateDir, log: log}
 }
 
-func (s fileState) same(o fileState) bool {
-	return s.there == o.there && s.size == o.size && s.time.Equal(o.time) && (!s.there || os.SameFile(s.file, o.file))
+// unchanged says whether the file is as it was: what is in it, and who may read it.
+func unchanged(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	of, known := regular.Owner(a)
+	to, also := regular.Owner(b)
+	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode() &&
+		of == to && known == also && os.SameFile(a, b)
 }
-
-// New returns the store of a state folder, which need not be there yet.
-func New(stateDir string) *Store { return &Store{dir: stateDir} }
 
 // Path is the file of the store.
 func (s *Store) Path() string { return filepath.Join(s.dir, FileName) }
@@ -99,8 +113,22 @@ func CheckName(name string) error {
 }
 
 // Add makes a token of 256 random bits and returns it; only its hash is kept.
-// lifetime 0: it does not expire.
+// lifetime 0: it does not expire. A token of that name is an error that wraps
+// [ErrTaken].
 func (s *Store) Add(ctx context.Context, name string, lifetime time.Duration, noProvision bool) (token string, err error) {
+	return s.put(ctx, name, lifetime, noProvision, false)
+}
+
+// Replace is [Store.Add] in the place of the token of that name, where there is one,
+// which is good for nothing then.
+func (s *Store) Replace(ctx context.Context, name string, lifetime time.Duration, noProvision bool) (token string, err error) {
+	return s.put(ctx, name, lifetime, noProvision, true)
+}
+
+// ErrTaken says that there is a token of the name.
+var ErrTaken = errors.New("there is a token of this name already")
+
+func (s *Store) put(ctx context.Context, name string, lifetime time.Duration, noProvision, replace bool) (token string, err error) {
 	if err := CheckName(name); err != nil {
 		return "", err
 	}
@@ -113,9 +141,13 @@ func (s *Store) Add(ctx context.Context, name string, lifetime time.Duration, no
 		t.Expires = time.Now().Add(lifetime).UTC().Truncate(time.Second)
 	}
 	err = s.change(ctx, func(c *content) error {
+		same := func(o Token) bool { return o.Name == name }
+		if replace {
+			c.Tokens = slices.DeleteFunc(c.Tokens, same)
+		}
 		switch {
-		case slices.ContainsFunc(c.Tokens, func(o Token) bool { return o.Name == name }):
-			return fmt.Errorf("there is a token %s already; remove it first, or take another name", name)
+		case slices.ContainsFunc(c.Tokens, same):
+			return fmt.Errorf("%w: %s", ErrTaken, name)
 		case len(c.Tokens) >= maxCount:
 			return fmt.Errorf("there are %d tokens already; remove some", maxCount)
 		}
@@ -170,7 +202,7 @@ func (s *Store) Check(token string) (Token, error) {
 	case found < 0:
 		return Token{}, ErrUnknown
 	case known[found].Expired(time.Now()):
-		return Token{}, fmt.Errorf("the token %s expired at %s; make a new one with metamcp token add", known[found].Name, known[found].Expires.Format(time.RFC3339))
+		return Token{}, fmt.Errorf("the token %s expired at %s; whoever runs this host makes a new one with metamcp token add %s --replace", known[found].Name, known[found].Expires.UTC().Format(time.RFC3339), known[found].Name)
 	}
 	return known[found], nil
 }
@@ -184,30 +216,44 @@ func (s *Store) Any() (bool, error) {
 
 // current returns the tokens as the file has them now.
 func (s *Store) current() ([]Token, error) {
-	var now fileState
 	info, err := os.Stat(s.Path())
-	if err == nil {
-		now = fileState{true, info.Size(), info.ModTime(), info}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.same(now) && (s.known != nil || s.failed != nil || !now.there) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		info = nil
+	case err != nil:
+		s.learned(nil, nil, err)
+		return nil, err
+	}
+	if unchanged(s.file, info) && (s.known != nil || info == nil && s.failed == nil || s.failed != nil && time.Since(s.looked) < again) {
 		return s.known, s.failed
 	}
 	c, err := s.read()
-	s.state, s.failed, s.known = now, err, nil
-	if err == nil {
-		s.known = c.Tokens
+	if err != nil {
+		s.learned(info, nil, err)
+	} else {
+		s.learned(info, c.Tokens, nil)
 	}
 	return s.known, s.failed
+}
+
+// learned keeps what was read, and tells where the tokens were lost or came back;
+// s.mu is held.
+func (s *Store) learned(info fs.FileInfo, known []Token, failed error) {
+	switch {
+	case failed != nil && (s.failed == nil || s.failed.Error() != failed.Error()):
+		s.log.Error("nobody gets in over HTTP until the tokens can be read", "file", s.Path(), "error", failed)
+	case failed == nil && s.failed != nil:
+		s.log.Info("the tokens of clients over HTTP can be read again", "file", s.Path())
+	}
+	s.file, s.known, s.failed, s.looked = info, known, failed, time.Now()
 }
 
 // change reads, changes and writes the file; two changes at once wait for each
 // other.
 func (s *Store) change(ctx context.Context, f func(*content) error) error {
-	return s.file().Change(ctx, func(text []byte) ([]byte, error) {
+	return s.private().Change(ctx, func(text []byte) ([]byte, error) {
 		c, err := s.decode(text)
 		if err != nil {
 			return nil, fmt.Errorf("nothing was changed: %w", err)
@@ -222,14 +268,14 @@ func (s *Store) change(ctx context.Context, f func(*content) error) error {
 
 // read returns the file's content; a missing one is empty.
 func (s *Store) read() (*content, error) {
-	text, err := s.file().Read()
+	text, err := s.private().Read()
 	if err != nil {
 		return nil, err
 	}
 	return s.decode(text)
 }
 
-func (s *Store) file() *lockedfile.File {
+func (s *Store) private() *lockedfile.File {
 	f := &lockedfile.File{
 		What: "the tokens", Max: maxFile,
 		Exposed: "it may have been changed by them; look at metamcp token list after chmod 600",
@@ -249,14 +295,14 @@ func (s *Store) decode(text []byte) (*content, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(c); err != nil {
-		return nil, s.file().Bad("it is damaged (" + err.Error() + "); move it away and make the tokens again")
+		return nil, s.private().Bad("it is damaged (" + err.Error() + "); move it away and make the tokens again")
 	}
 	if c.Version != version {
-		return nil, s.file().Bad(fmt.Sprintf("it is of version %d, and this metamcp knows %d", c.Version, version))
+		return nil, s.private().Bad(fmt.Sprintf("it is of version %d, and this metamcp knows %d", c.Version, version))
 	}
 	for _, t := range c.Tokens {
 		if sum, err := hex.DecodeString(t.Hash); CheckName(t.Name) != nil || err != nil || len(sum) != sha256.Size {
-			return nil, s.file().Bad("it is damaged; move it away and make the tokens again")
+			return nil, s.private().Bad("it is damaged; move it away and make the tokens again")
 		}
 	}
 	return c, nil

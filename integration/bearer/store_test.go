@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestATokenIsKnownByItsHash(t *testing.T) {
-	s := New(t.TempDir())
+	s := New(t.TempDir(), nil)
 	if there, err := s.Any(); there || err != nil {
 		t.Fatalf("an empty store: %v, %v", there, err)
 	}
@@ -57,7 +58,7 @@ func TestATokenIsKnownByItsHash(t *testing.T) {
 }
 
 func TestATokenExpires(t *testing.T) {
-	s := New(t.TempDir())
+	s := New(t.TempDir(), nil)
 	token, err := s.Add(t.Context(), "short", time.Nanosecond, false)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestABrokenFileLetsNobodyIn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(t.TempDir())
+			s := New(t.TempDir(), nil)
 			token, err := s.Add(t.Context(), "a", 0, false)
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +93,7 @@ func TestABrokenFileLetsNobodyIn(t *testing.T) {
 			if err := breaks(s.Path()); err != nil {
 				t.Fatal(err)
 			}
-			fresh := New(s.dir)
+			fresh := New(s.dir, nil)
 			if _, err := fresh.Check(token); err == nil {
 				t.Error("somebody got in")
 			}
@@ -112,13 +113,41 @@ func TestTokensOfSeveralProcessesAtOnce(t *testing.T) {
 	const n = 20
 	for i := range n {
 		wg.Go(func() {
-			if _, err := New(dir).Add(t.Context(), fmt.Sprint("t", i), 0, false); err != nil {
+			if _, err := New(dir, nil).Add(t.Context(), fmt.Sprint("t", i), 0, false); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if list, err := New(dir).List(); err != nil || len(list) != n {
+	if list, err := New(dir, nil).List(); err != nil || len(list) != n {
 		t.Errorf("%d tokens, %v", len(list), err)
+	}
+}
+
+// A token that expired has a new one in its place, under its name.
+func TestATokenIsReplaced(t *testing.T) {
+	s := New(t.TempDir(), nil)
+	old, err := s.Add(t.Context(), "short", time.Nanosecond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Check(old); err == nil || !strings.Contains(err.Error(), "metamcp token add short --replace") || !strings.Contains(err.Error(), "Z;") {
+		t.Errorf("the expired token: %v", err)
+	}
+	if _, err := s.Add(t.Context(), "short", 0, false); !errors.Is(err, ErrTaken) {
+		t.Errorf("Add: %v", err)
+	}
+	next, err := s.Replace(t.Context(), "short", 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Check(next); err != nil || !got.NoProvision {
+		t.Errorf("the new token: %+v, %v", got, err)
+	}
+	if _, err := s.Check(old); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the old token: %v", err)
+	}
+	if list, err := s.List(); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
 	}
 }

@@ -3,13 +3,18 @@
 package bearer
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"os"
+	"strings"
 	"testing"
+	"time"
 )
 
 // A file that others can write to lets nobody in.
 func TestAPublicFileLetsNobodyIn(t *testing.T) {
-	s := New(t.TempDir())
+	s := New(t.TempDir(), nil)
 	token, err := s.Add(t.Context(), "a", 0, false)
 	if err != nil {
 		t.Fatal(err)
@@ -17,11 +22,61 @@ func TestAPublicFileLetsNobodyIn(t *testing.T) {
 	if err := os.Chmod(s.Path(), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fresh := New(s.dir)
+	fresh := New(s.dir, nil)
 	if _, err := fresh.Check(token); err == nil {
 		t.Error("somebody got in")
 	}
 	if _, err := fresh.Add(t.Context(), "b", 0, false); err == nil {
 		t.Error("the file was replaced")
+	}
+}
+
+// A running host follows the file's mode in both directions, and says so once.
+func TestAModeIsSeenWhileItRuns(t *testing.T) {
+	var said bytes.Buffer
+	s := New(t.TempDir(), slog.New(slog.NewTextHandler(&said, nil)))
+	token, err := s.Add(t.Context(), "a", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enters := func(want bool) {
+		t.Helper()
+		for range 3 {
+			if _, err := s.Check(token); (err == nil) != want {
+				t.Errorf("let in: %v, want %v (%v)", err == nil, want, err)
+			}
+		}
+	}
+	enters(true)
+	for range 2 {
+		for _, mode := range []os.FileMode{0o644, 0o600} {
+			if err := os.Chmod(s.Path(), mode); err != nil {
+				t.Fatal(err)
+			}
+			enters(mode == 0o600)
+		}
+	}
+	log := said.String()
+	if strings.Count(log, "nobody gets in") != 2 || strings.Count(log, "can be read again") != 2 || !strings.Contains(log, s.Path()) || !strings.Contains(log, "mode 644") {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+// A failure that leaves no trace at the file, as when descriptors run out, is not
+// kept for long.
+func TestAFailureIsLookedAtAgain(t *testing.T) {
+	s := New(t.TempDir(), slog.New(slog.DiscardHandler))
+	token, err := s.Add(t.Context(), "a", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Check(token); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.known, s.failed, s.looked = nil, errors.New("no descriptors"), time.Now().Add(-again)
+	s.mu.Unlock()
+	if _, err := s.Check(token); err != nil {
+		t.Errorf("still refused: %v", err)
 	}
 }

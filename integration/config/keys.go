@@ -41,6 +41,9 @@ type Key struct {
 	Doc     string
 
 	ref func(*Settings) any
+	// check says what is wrong with a text, or with a member of a list, that the
+	// type alone would take; nil: nothing can be.
+	check func(text string) error
 }
 
 const (
@@ -116,7 +119,7 @@ var keyTable = []Key{
 	{Path: "trust.autoProvision", Flag: "auto-provision", Type: TypeBool, Default: "true",
 		Doc: "Clients may have trusted servers installed with mcp_provision; false: servers are only recommended.", ref: func(s *Settings) any { return &s.AutoProvision }},
 	{Path: "trust.autoProvisionClients", Flag: "auto-provision-clients", Type: TypeList,
-		Doc: "Patterns of the names of clients whose sessions may do so, as clients name themselves; empty: all.", ref: func(s *Settings) any { return &s.ProvisionClients }},
+		Doc: "Patterns of the names of clients whose sessions may do so, as clients name themselves; empty: all.", ref: func(s *Settings) any { return &s.ProvisionClients }, check: checkPattern},
 	{Path: "trust.pins", Flag: "trust-pins", Type: TypeEnum, Enum: []string{"off", "warn", "hold"}, Default: "warn",
 		Doc: "Tools that say something else than when their server was first listed: off looks at nothing, warn tells, hold closes them until metamcp approve.", ref: func(s *Settings) any { return &s.Pins }},
 
@@ -136,9 +139,9 @@ var keyTable = []Key{
 	{Path: "http.address", Flag: "http-address", Type: TypeString, Restart: true,
 		Doc: "Address at which metamcp host serves clients over HTTP too, such as :8090; its flag --http wins. A metamcp that a client starts serves nobody there.", ref: func(s *Settings) any { return &s.HTTP.Addr }},
 	{Path: "http.allowedHosts", Flag: "http-allowed-hosts", Type: TypeList, Restart: true,
-		Doc: "Names, beside addresses and localhost, by which clients may call a host over HTTP, such as that of a proxy before it.", ref: func(s *Settings) any { return &s.HTTP.Hosts }},
+		Doc: "Names, beside addresses and localhost, by which clients may call a host over HTTP, such as that of a proxy before it.", ref: func(s *Settings) any { return &s.HTTP.Hosts }, check: checkHost},
 	{Path: "http.allowedOrigins", Flag: "http-allowed-origins", Type: TypeList, Restart: true,
-		Doc: "Origins of web pages that may talk to it, such as https://example.com; pages of all others are refused.", ref: func(s *Settings) any { return &s.HTTP.Origins }},
+		Doc: "Origins of web pages that may talk to it, such as https://example.com; pages of all others are refused.", ref: func(s *Settings) any { return &s.HTTP.Origins }, check: checkOrigin},
 	{Path: "http.publicUrl", Flag: "http-public-url", Type: TypeURL, Restart: true,
 		Doc: "The https URL by which browsers on other machines reach it, without /mcp; below it are the pages that ask users for secrets.", ref: func(s *Settings) any { return &s.HTTP.PublicURL }},
 	{Path: "http.tlsCert", Flag: "http-tls-cert", Type: TypePath, Restart: true,
@@ -175,7 +178,7 @@ var keyTable = []Key{
 	{Path: "audit.plainArgs", Flag: "audit-plain-args", Type: TypeBool, Default: "false", Restart: true,
 		Doc: "Write arguments into the audit log as they are; they are hashed otherwise.", ref: func(s *Settings) any { return &s.Audit.PlainArgs }},
 	{Path: "telemetry.metricsAddr", Flag: "metrics", Type: TypeString, Restart: true,
-		Doc: "Serve /metrics for Prometheus, /healthz and /readyz on this PORT of the loopback or HOST:PORT; empty: not at all.", ref: func(s *Settings) any { return &s.Telemetry.MetricsAddr }},
+		Doc: "Serve /metrics for Prometheus, /healthz and /readyz on this PORT of the loopback or HOST:PORT; empty: not at all.", ref: func(s *Settings) any { return &s.Telemetry.MetricsAddr }, check: checkListen},
 	{Path: "telemetry.toolLimit", Flag: "telemetry-tools", Type: TypeInt, Default: "200", Min: 0, Max: 10_000, Restart: true,
 		Doc: "Tools that metrics tell apart by name; further ones count as one, and 0 names none.", ref: func(s *Settings) any { return &s.Telemetry.ToolLimit }},
 	{Path: "scrub", Flag: "scrub", Type: TypeBool, Default: "true",
@@ -187,7 +190,7 @@ var keyTable = []Key{
 	{Path: "trace", Flag: "trace", Type: TypeTrace, Restart: true,
 		Doc: "Trace every message between actors, to stderr (the flag alone, true or \"stderr\") or to a JSONL file.", ref: func(s *Settings) any { return &s.Trace }},
 	{Path: "traceFilter", Flag: "trace-filter", Type: TypeList, Restart: true,
-		Doc: "Trace only what fits: server=NAME, actor=PATTERN, type=NAME, request=NUMBER, errors.", ref: func(s *Settings) any { return &s.TraceFilter }},
+		Doc: "Trace only what fits: server=NAME, actor=PATTERN, type=NAME, request=NUMBER, errors.", ref: func(s *Settings) any { return &s.TraceFilter }, check: checkTraceFilter},
 	{Path: "tracePayloads", Flag: "trace-payloads", Type: TypeBool, Default: "false", Restart: true,
 		Doc: "Show arguments and results in the trace, without known secrets; it holds only their sizes otherwise.", ref: func(s *Settings) any { return &s.TracePayloads }},
 }

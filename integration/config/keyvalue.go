@@ -53,6 +53,11 @@ func (k *Key) Set(s *Settings, text string) error {
 		if err != nil {
 			return err
 		}
+		for _, item := range list {
+			if err := k.member(item); err != nil {
+				return err
+			}
+		}
 		*k.ref(s).(*[]string) = list
 	case TypeRules:
 		rules, err := rulesFromText(text)
@@ -89,8 +94,27 @@ func (k *Key) setString(s *Settings, text string) error {
 	case k.Type == TypeURL && text != "" && !isHTTPURL(text):
 		// The text may hold a password, so it is not repeated.
 		return errors.New("expected " + k.Range())
+	case k.check != nil && text != "":
+		if err := k.check(text); err != nil {
+			return err
+		}
 	}
 	*k.ref(s).(*string) = text
+	return nil
+}
+
+// member says what is wrong with one member of a list.
+func (k *Key) member(text string) error {
+	switch {
+	case k.Enum != nil && !slices.Contains(k.Enum, text):
+		err := k.refuse(text)
+		if hint := suggestion(text, k.Enum); hint != "" {
+			err = fmt.Errorf("%w; %s", err, hint)
+		}
+		return err
+	case k.check != nil:
+		return k.check(text)
+	}
 	return nil
 }
 

@@ -181,7 +181,12 @@ func (r *resolvedSources) build(contents []content, candidates []string) (*Confi
 		return nil, failure("", "%s", err)
 	}
 	cfg.Warnings = append(cfg.Warnings, warnings...)
-	cfg.Problems = append(cfg.Problems, cfg.Settings.resolve(r.home, r.cwd)...)
+	for _, c := range cfg.Settings.resolve(r.home, r.cwd) {
+		if from := r.given(c.keys); from != "" {
+			return nil, failure("correct "+from+", or leave it out", "%s", c.Message)
+		}
+		cfg.Problems = append(cfg.Problems, c.Problem)
+	}
 	lock := b.provisioned()
 	b.guests()
 	cfg.secrets, cfg.secretUsers, cfg.secretFile, cfg.missingSecrets = stored.found, stored.users, stored.file(), stored.missing

@@ -65,6 +65,31 @@ func (o *Overlay) apply(s *Settings) error {
 	return nil
 }
 
+// origin names what put something over a key; "": nothing did.
+func (o *Overlay) origin(path string) string {
+	if o == nil {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sets[path].origin
+}
+
+// given returns the flag or variable that set one of the keys; "": none did.
+func (r *resolvedSources) given(keys []string) string {
+	for _, path := range keys {
+		if origin := r.overlay.origin(path); origin != "" {
+			return origin
+		}
+	}
+	for _, path := range keys {
+		if text, _ := r.env.lookup(keyIndex[path].Env); text != "" {
+			return keyIndex[path].Env
+		}
+	}
+	return ""
+}
+
 // Given returns the settings that flags and variables set, as text by path;
 // what the file says is not among them.
 func Given(sources Sources) map[string]string {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 )
@@ -83,10 +82,10 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 		// Patterns have a $ of their own, so they know no variables.
 		if v.Value.Kind() == '"' {
 			if s, ok := r.str(r.doc, path, v, nil); ok {
-				*k.ref(r.s).(*[]string) = []string{s}
+				*k.ref(r.s).(*[]string) = r.good(k, v, []string{s})
 			}
 		} else if list := r.stringList(r.doc, path, v, nil); list != nil {
-			*k.ref(r.s).(*[]string) = list
+			*k.ref(r.s).(*[]string) = r.good(k, v, list)
 		}
 	case TypeRules:
 		rules := r.toolRules(r.doc, path, v)
@@ -110,9 +109,27 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 	}
 }
 
+// good leaves out the members of a list that the key does not take, and reports
+// them.
+func (r *settingsReader) good(k *Key, v *hujson.Value, list []string) []string {
+	return slices.DeleteFunc(list, func(item string) bool {
+		err := k.member(item)
+		if err != nil {
+			r.bad(r.doc, v, "it is left out until it is corrected", "metamcp.%s: %s", k.Path, err)
+		}
+		return err != nil
+	})
+}
+
+// clash is a problem that settings have with each other.
+type clash struct {
+	Problem
+	keys []string // their paths
+}
+
 // resolve makes paths absolute and settings agree with each other.
-func (s *Settings) resolve(home, cwd string) []Problem {
-	var problems []Problem
+func (s *Settings) resolve(home, cwd string) []clash {
+	var problems []clash
 	absolute := func(p string) string {
 		if p == "" {
 			return ""
@@ -124,10 +141,10 @@ func (s *Settings) resolve(home, cwd string) []Problem {
 	}
 	if home == "" && (s.StateDir == "~" || len(s.StateDir) > 1 && s.StateDir[:2] == "~/") {
 		s.StateDir = ""
-		problems = append(problems, Problem{
+		problems = append(problems, clash{Problem: Problem{
 			Message: "no home folder is known, so nothing can be kept on disk",
 			Hint:    "set HOME, or --state-dir to a folder that may be written to",
-		})
+		}})
 	}
 	s.StateDir = absolute(s.StateDir)
 	inState := func(p, name string) string {
@@ -146,32 +163,18 @@ func (s *Settings) resolve(home, cwd string) []Problem {
 		s.Trace = absolute(s.Trace)
 	}
 	if s.Pool.MinPoolSize > s.Pool.PoolSize {
-		problems = append(problems, Problem{
+		problems = append(problems, clash{Problem{
 			Message: fmt.Sprintf("pool.minPoolSize (%d) is more than pool.poolSize (%d)", s.Pool.MinPoolSize, s.Pool.PoolSize),
 			Hint:    "poolSize is used for both",
-		})
+		}, []string{"pool.minPoolSize", "pool.poolSize"}})
 		s.Pool.MinPoolSize = s.Pool.PoolSize
 	}
-	return append(problems, s.resolveExpose()...)
-}
-
-// resolveExpose leaves only what there is to be exposed.
-func (s *Settings) resolveExpose() (problems []Problem) {
-	var kept []string
-	for _, what := range s.Expose {
-		switch {
-		case !slices.Contains(exposable, what):
-			problems = append(problems, Problem{
-				Message: fmt.Sprintf("expose: expected %s, found %q", strings.Join(exposable, ", "), shorten(what)),
-				Hint:    "toolRules say which tools there are; this one is left out",
-			})
-		case !slices.Contains(kept, what):
-			kept = append(kept, what)
-		}
-	}
-	s.Expose = kept
-	if s.ExposeOnly && !slices.Contains(kept, "tools") {
-		problems = append(problems, Problem{Message: "exposeOnly needs expose with tools: clients would see no tool at all", Hint: "the four tools stay"})
+	s.Expose = slices.Compact(slices.Sorted(slices.Values(s.Expose)))
+	if s.ExposeOnly && !slices.Contains(s.Expose, "tools") {
+		problems = append(problems, clash{
+			Problem{Message: "exposeOnly needs expose with tools: clients would see no tool at all", Hint: "the four tools stay until expose names tools"},
+			[]string{"exposeOnly", "expose"},
+		})
 		s.ExposeOnly = false
 	}
 	return problems

@@ -1,9 +1,13 @@
 package config
 
 import (
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 func TestSettingsProblemsKeepTheDefault(t *testing.T) {
@@ -73,11 +77,50 @@ func TestSettingsResolve(t *testing.T) {
 	if s := cfg.Settings; len(s.Expose) != 1 || s.Expose[0] != "resources" || s.ExposeOnly || s.ExposePrefix != "server" {
 		t.Errorf("settings are %+v", s)
 	}
-	contains(t, texts(cfg.Problems), `expose: expected tools, prompts, resources, found "toools"`)
+	contains(t, texts(cfg.Problems), `metamcp.expose: "toools" is not allowed; expected a list of tools, prompts, resources; did you mean tools?`)
 	contains(t, texts(cfg.Problems), "exposeOnly needs expose with tools")
 
 	homeless := DefaultSettings()
 	if problems := homeless.resolve("", "/w"); len(problems) != 1 || homeless.StateDir != "" || homeless.Audit.File != "" {
 		t.Errorf("without a home: %+v, %v", homeless, problems)
+	}
+}
+
+// What flags or variables clash about stops the start; what files do is reported.
+func TestClashesOfFlagsStopTheStart(t *testing.T) {
+	set := func(pairs ...string) *Overlay {
+		o := NewOverlay()
+		for i := 0; i < len(pairs); i += 2 {
+			if err := o.set(pairs[i], pairs[i+1], "--"+keyIndex[pairs[i]].Flag); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return o
+	}
+	for _, tt := range []struct {
+		overlay *Overlay
+		env     string
+		want    string // in the error; "": it starts
+	}{
+		{set("exposeOnly", "true"), "", "correct --expose-only"},
+		{nil, "METAMCP_EXPOSE_ONLY=1", "correct METAMCP_EXPOSE_ONLY"},
+		{set("exposeOnly", "true", "expose", "tools"), "", ""},
+		{set("exposeOnly", "true"), "METAMCP_EXPOSE=tools", ""},
+		{set("pool.minPoolSize", "21"), "", "correct --min-pool-size"},
+		{set("pool.poolSize", "5"), "METAMCP_POOL_MIN_POOL_SIZE=9", "correct --pool-size"},
+		{nil, "METAMCP_EXPOSE=foo", "METAMCP_EXPOSE"},
+	} {
+		w := newWorld(t, tt.env)
+		w.overlay = tt.overlay
+		_, err := Load(w.sources(w.file("a.json", `{"mcpServers": {}}`)))
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("%q: %v", tt.env, err)
+		case tt.want != "":
+			var e *messages.Error
+			if !errors.As(err, &e) || e.Code != messages.CodeConfiguration || !strings.Contains(e.Message+e.Hint, tt.want) {
+				t.Errorf("%q: %v, want %q", tt.env, err, tt.want)
+			}
+		}
 	}
 }

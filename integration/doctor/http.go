@@ -81,7 +81,7 @@ func (p *Patient) servesAt(addr string) string {
 
 // httpTokens looks who gets in.
 func (p *Patient) httpTokens(st *config.HTTPSettings) Result {
-	store := bearer.New(p.Config.Settings.StateDir)
+	store := bearer.New(p.Config.Settings.StateDir, nil)
 	tokens, err := store.List()
 	if err != nil {
 		return Result{

@@ -267,7 +267,7 @@ func TestSubscriptions(t *testing.T) {
 						t.Errorf("both subscriptions have the same URI: %s, %s", note, second)
 					}
 				}
-				if !modern && !strings.Contains(note, uri) || modern && !strings.Contains(note, `"io.modelcontextprotocol/subscriptionId":`+listen) {
+				if !modern && (!strings.Contains(note, uri) || strings.Contains(note, "subscriptionId")) || modern && !strings.Contains(note, `"io.modelcontextprotocol/subscriptionId":`+listen) {
 					t.Errorf("the notification is %s", note)
 				}
 				touch()

@@ -154,11 +154,17 @@ func TestExposedToolsOfSeveralServers(t *testing.T) {
 	if r := refusal(t, c.resultOf(c.request("tools/call", toolParams("a__image", `{}`)))); r.Code != "TOOL_DISABLED" {
 		t.Errorf("a closed tool: %s", r)
 	}
-	if r := refusal(t, c.resultOf(c.request("tools/call", toolParams("a__echo", `{"text":7}`)))); r.Code != "VALIDATION_ERROR" {
+	if r := refusal(t, c.resultOf(c.request("tools/call", toolParams("a__echo", `{"text":7}`)))); r.Code != "VALIDATION_ERROR" || !strings.Contains(r.Message, `"a__echo"`) || strings.Contains(r.Hint, "mcp_discover") {
 		t.Errorf("wrong arguments: %s", r)
 	}
 	if result, failure := c.ask("tools/call", toolParams("a__none", `{}`)); result != nil || !strings.Contains(string(failure), "-32602") {
 		t.Errorf("a tool that is not there: %s %s", result, failure)
+	}
+	if _, failure := c.ask("tools/call", toolParams("a__ehco", `{}`)); !strings.Contains(string(failure), `nearest: \"a__echo\"`) {
+		t.Errorf("a name with a slip: %s", failure)
+	}
+	if log := c.p.Stderr.String(); !strings.Contains(log, "it cannot be reached") || !strings.Contains(log, "server=dead") {
+		t.Errorf("nobody is told why a server has no tools: %s", log)
 	}
 	if result, failure := c.ask("tools/list", `{"cursor":"after:x"}`); result != nil || !strings.Contains(string(failure), "-32602") {
 		t.Errorf("a cursor of nobody: %s %s", result, failure)
@@ -171,8 +177,8 @@ func TestExposedToolsOfSeveralServers(t *testing.T) {
 			t.Errorf("without the servers' names %s is listed: %v; %q", name, !want, order)
 		}
 	}
-	if !strings.Contains(plain.p.Stderr.String(), "under the same name") {
-		t.Error("nobody is told that names clash")
+	if n := strings.Count(plain.p.Stderr.String(), "under the same name"); n != 1 {
+		t.Errorf("it is told %d times that names clash", n)
 	}
 }
 

@@ -130,7 +130,7 @@ func (h *HTTP) Prepare(ctx context.Context, o ListenOptions) (*Listener, error) 
 	}
 	l := o.Inherited
 	if l == nil {
-		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); err != nil {
+		if l, err = new(net.ListenConfig).Listen(ctx, network(addr), addr); err != nil {
 			return nil, fmt.Errorf("cannot listen on %s; choose another port, such as :8091, or :0 for any free one: %w", addr, err)
 		}
 	}
@@ -148,7 +148,7 @@ func (h *HTTP) Prepare(ctx context.Context, o ListenOptions) (*Listener, error) 
 	} else if !loopback {
 		o.Log.Warn("clients of other machines send their tokens unencrypted; set http.tlsCert and http.tlsKey, or put a proxy with TLS before it", "address", addr)
 	}
-	s.url = scheme + "://" + l.Addr().String() + Endpoint
+	s.url = scheme + "://" + reachable(l.Addr()) + Endpoint
 	return s, nil
 }
 

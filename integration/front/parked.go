@@ -42,6 +42,7 @@ const (
 // safe for use from any goroutine.
 type Parked struct {
 	key   [32]byte // of the states that are bound
+	spent spent    // the numbers of these
 	mu    sync.Mutex
 	works map[string]*work // by their handles
 	each  map[string]int   // by owner
@@ -394,4 +395,4 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 }
 
 // staleState is for a state that is nobody's, or somebody else's.
-const staleState = "the requestState is not one that was given out for this very call, or its time is over; nothing was done: make the call anew, without requestState and inputResponses"
+const staleState = "the requestState is not one that was given out for this very call, was used already, or its time is over; nothing was done: make the call anew, without requestState and inputResponses"

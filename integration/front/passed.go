@@ -59,7 +59,7 @@ func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry,
 			return nil, false
 		}
 		if server, tool, ok := c.opts.Passed.Tool(name); ok {
-			p.passed = false
+			p.passed, p.exposedAs = false, name
 			return c.exposed(in, p, server, tool), true
 		}
 	}
@@ -186,10 +186,34 @@ func (p *Peer) ListChanged(method string) {
 // Updated tells the client that a resource has changed that its session is
 // subscribed to.
 func (p *Peer) Updated(uri string, params json.RawMessage) {
-	_ = p.Notify(methodUpdated, updatedParams(uri, params)) // the session ends when the output fails
+	_ = p.Notify(methodUpdated, unsubscribed(updatedParams(uri, params))) // the session ends when the output fails
 }
 
 const methodUpdated = "notifications/resources/updated"
+
+// unsubscribed are params without the number of our own subscription at a modern
+// server, which says nothing to a client.
+func unsubscribed(params json.RawMessage) json.RawMessage {
+	meta := jsonrpc.Get(params, "_meta")
+	if jsonrpc.Get(meta, keySubscription) == nil {
+		return params
+	}
+	members, inner := make(map[string]json.RawMessage), make(map[string]json.RawMessage)
+	if json.Unmarshal(params, &members) != nil || json.Unmarshal(meta, &inner) != nil {
+		return params
+	}
+	delete(inner, keySubscription)
+	delete(members, "_meta")
+	var err error
+	if len(inner) > 0 {
+		members["_meta"], err = json.Marshal(inner)
+	}
+	out, failed := json.Marshal(members)
+	if err != nil || failed != nil {
+		return params // raw members of valid JSON always can be written
+	}
+	return unescapeHTML(out)
+}
 
 // updatedParams are a child's params with the URI that the client subscribed to.
 func updatedParams(uri string, params json.RawMessage) json.RawMessage {

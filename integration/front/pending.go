@@ -2,6 +2,8 @@ package front
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/metamcp/metamcp/messages"
@@ -40,7 +42,10 @@ func (p *pending) Answer(a *messages.Answer) {
 func (c *connection) write(e *Entry, a *messages.Answer) {
 	info := c.opts.ServerInfo
 	c.carried(a)
-	result := a.Result
+	result, err := a.Result, a.Err
+	if err != nil && e.exposedAs != "" {
+		err = InNameOf(e.exposedAs, err)
+	}
 	if a.NeedsInput {
 		result = c.bind(e, result)
 	}
@@ -50,10 +55,10 @@ func (c *connection) write(e *Entry, a *messages.Answer) {
 	}
 	withLine(func(dst []byte) []byte {
 		switch {
-		case a.Err != nil && e.passed:
-			dst = AppendFailure(dst, e.ID, a.Err, e.Era)
-		case a.Err != nil:
-			dst = AppendToolError(dst, e.ID, a.Err, e.Era, info)
+		case err != nil && e.passed:
+			dst = AppendFailure(dst, e.ID, err, e.Era)
+		case err != nil:
+			dst = AppendToolError(dst, e.ID, err, e.Era, info)
 		case a.RPCError != nil:
 			dst = AppendRPCError(dst, e.ID, a.RPCError)
 		default:
@@ -66,6 +71,26 @@ func (c *connection) write(e *Entry, a *messages.Answer) {
 		}
 		return dst
 	})
+}
+
+// InNameOf is an error of a call by an exposed name in words of that name: its
+// client may know neither the tool's own nor mcp_discover.
+func InNameOf(as string, err *messages.Error) *messages.Error {
+	own := *err
+	tool, server := strconv.Quote(err.Tool), strconv.Quote(err.Server)
+	for _, of := range []string{tool + " of " + server, tool} {
+		if err.Tool != "" && strings.Contains(own.Message, of) {
+			own.Message = strings.Replace(own.Message, of, strconv.Quote(as), 1)
+			break
+		}
+	}
+	if at := strings.Index(own.Hint, "mcp_discover"); at >= 0 {
+		own.Hint = "tools/list has the tools that there are, with their schemas."
+		if err.Code == messages.CodeValidation {
+			own.Hint = "Correct the arguments; tools/list has the schema of " + as + "."
+		}
+	}
+	return &own
 }
 
 // large writes a large result without copying it.

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/jsonrpc"
@@ -40,6 +41,7 @@ func (c *connection) bind(e *Entry, result json.RawMessage) json.RawMessage {
 		return result
 	}
 	bound := slices.Clone(result[:start])
+	state = strconv.FormatUint(c.opts.Parked.spent.issue(), 36) + "." + state
 	bound = jsonrpc.AppendQuote(bound, boundPrefix+c.mac(sum, state)+"."+state)
 	return append(bound, result[end:]...)
 }
@@ -54,7 +56,7 @@ func (c *connection) mac(sum [sha256.Size]byte, state string) string {
 }
 
 // input is what a call brings of what a server had asked for. ok is false where its
-// state is not one that was given out for this very call.
+// state is not one that was given out for this very call, or was used before.
 func (c *connection) input(in *incoming) (input *messages.Input, ok bool) {
 	state, responses := in.slots[slotState], in.slots[slotResponses]
 	if state == nil && responses == nil {
@@ -70,6 +72,10 @@ func (c *connection) input(in *incoming) (input *messages.Input, ok bool) {
 	if err != nil || !good || !cut || !strings.HasPrefix(text, boundPrefix) || !hmac.Equal([]byte(mac), []byte(c.mac(sum, rest))) {
 		return nil, false
 	}
-	input.State = jsonrpc.AppendQuote(nil, rest)
+	number, own, _ := strings.Cut(rest, ".")
+	if n, err := strconv.ParseUint(number, 36, 64); err != nil || !c.opts.Parked.spent.use(n) {
+		return nil, false
+	}
+	input.State = jsonrpc.AppendQuote(nil, own)
 	return input, true
 }

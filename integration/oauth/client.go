@@ -27,6 +27,8 @@ type Client struct {
 	known  []string // secrets, the latest last
 	flight *flight
 	forced forced
+
+	offered offered
 }
 
 // forced is the last token that was renewed since the server refused the one

@@ -525,7 +525,7 @@ func TestClientForItself(t *testing.T) {
 	}
 	r := newRig(t, nil, &messages.OAuth{ClientID: "machine", ClientSecret: "wrong-s3cret", ClientCredentials: true})
 	r.f.Know("machine", "s3cret-s3cret")
-	if e := r.refuses("read", "invalid_client"); strings.Contains(e.Error()+e.Advice, "wrong-s3cret") || strings.Contains(e.Advice, "auth login") {
+	if e := r.refuses("read", "invalid_client"); strings.Contains(e.Error()+e.Advice, "wrong-s3cret") || strings.Contains(e.Advice, "auth login") || !strings.Contains(e.Advice, "clientSecret") {
 		t.Errorf("%+v", e)
 	}
 }

@@ -110,7 +110,7 @@ func (w *web) withoutResource(ctx context.Context, p *place, server *url.URL, wa
 		return fail("the authorization server %s, which oauth.issuer names, has no metadata", wanted)
 	case !asked:
 		e := fail("the server answers without a login, and says of none")
-		e.Advice = "Where it wants a token all the same, put it into the entry's headers."
+		e.Advice, e.nothing = "Where it wants a token all the same, put it into the entry's headers.", true
 		return e
 	}
 	p.issuer = issuerMetadata{

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/metamcp/metamcp/integration/oauth/fakeauth"
@@ -293,6 +294,54 @@ func TestOtherRefusals(t *testing.T) {
 	again, err := r.Refused(t.Context(), "", http.StatusUnauthorized, http.Header{})
 	if says(t, err, "metamcp auth login docs"); again {
 		t.Error("again")
+	}
+}
+
+// A 401 alone says nothing of OAuth: only metadata do. One that has none is asked
+// for them once, and a login there says what to do instead.
+func TestRefusalsWithoutOAuth(t *testing.T) {
+	for _, challenge := range []string{"", `Bearer realm="metamcp"`} {
+		var asked atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/mcp" {
+				asked.Add(1)
+				http.NotFound(w, r)
+				return
+			}
+			if challenge != "" {
+				w.Header().Set("WWW-Authenticate", challenge)
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte("go away"))
+		}))
+		t.Cleanup(s.Close)
+		m := New(Options{StateDir: t.TempDir()})
+		t.Cleanup(m.Close)
+		c, err := m.Client(&messages.ServerSpec{Name: "keyed", URL: s.URL + "/mcp"})
+		must(t, err)
+		header := http.Header{}
+		if challenge != "" {
+			header.Set("WWW-Authenticate", challenge)
+		}
+		once := int64(0)
+		for range 3 {
+			if again, err := c.Refused(t.Context(), "", http.StatusUnauthorized, header); again || err != nil {
+				t.Errorf("%q: %v, %v", challenge, again, err)
+			}
+			if once == 0 {
+				once = asked.Load()
+			}
+		}
+		if asked.Load() != once || once == 0 {
+			t.Errorf("%q: it was asked for metadata %d times, at first %d", challenge, asked.Load(), once)
+		}
+		if st, err := c.Status(); err != nil || st.State != None {
+			t.Errorf("%q: %+v, %v", challenge, st, err)
+		}
+		_, err = c.Login(t.Context(), Person{Visit: func(string) { t.Error("somebody was sent somewhere") }})
+		if e := says(t, err, "offers no login"); !strings.Contains(e.Advice, `"headers"`) {
+			t.Errorf("%q: %+v", challenge, e)
+		}
 	}
 }
 

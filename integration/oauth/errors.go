@@ -21,8 +21,9 @@ type Error struct {
 	// is of no use.
 	Cause error
 
-	login bool   // only a login cures it
-	code  string // with which a token endpoint refused
+	login   bool   // only a login cures it
+	nothing bool   // there is nothing to log in to
+	code    string // with which a token endpoint refused
 }
 
 // Error returns the message, and the cause where there is one.

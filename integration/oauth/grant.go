@@ -171,6 +171,9 @@ func (g *granting) refused(err error) error {
 		e.Message = what + " answered with something that is no token"
 	}
 	e.code = r.ErrorCode
+	if g.params.Get("grant_type") == "client_credentials" {
+		e.Advice = "Check clientId, clientSecret (or privateKey) and scopes in \"oauth\" of the server: this client logs in by itself, and nobody can do it in its place. Repeating the call does not help."
+	}
 	return e
 }
 

@@ -69,6 +69,9 @@ func (c *Client) Refused(ctx context.Context, token string, status int, header h
 		e.Advice = "Ask whoever runs it: the client may lack a permission."
 		return false, e
 	}
+	if token == "" && l == nil && !c.offers(ctx, ch) {
+		return false, nil // it wants something else
+	}
 	c.note(ch, l)
 	if token == "" {
 		return false, c.loginNeeded("it wants a login (OAuth)")

@@ -2,6 +2,8 @@ package oauth
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,14 +26,21 @@ func (c *Client) identify(ctx context.Context, v *saved, p *place, redirect stri
 	}
 	if p.issuer.Registration == "" {
 		e := fail("the authorization server %s registers no clients by itself", oneLine(issuer))
-		e.Advice = "Register one there with the redirect URL " + redirect + " and write its id into the entry: \"oauth\": {\"clientId\": \"…\", \"redirectPort\": …}."
+		e.Advice = c.registerByHand()
 		if p.issuer.ByDocument {
 			e.Advice += " Or publish a client id metadata document and name it as clientMetadataUrl."
 		}
 		return identity{}, e
 	}
 	id, err := c.web.register(ctx, p, redirect, scopes)
-	if err != nil {
+	var e *Error
+	switch {
+	case errors.As(err, &e) && e.nothing && p.issuer.assumed:
+		return identity{}, c.noLogin()
+	case errors.As(err, &e) && e.code != "":
+		e.Advice = c.registerByHand()
+		return identity{}, e
+	case err != nil:
 		return identity{}, err
 	}
 	if v.Clients == nil {
@@ -40,6 +49,20 @@ func (c *Client) identify(ctx context.Context, v *saved, p *place, redirect stri
 	v.Clients[issuer] = id
 	return id, nil
 }
+
+// registerByHand says how to have a client that does not register itself. The port
+// of the answer must be one that stays.
+func (c *Client) registerByHand() string {
+	port := examplePort
+	if o := c.spec.OAuth; o != nil && o.RedirectPort != 0 {
+		port = o.RedirectPort
+	}
+	return fmt.Sprintf("Register a client there by hand, with the redirect URL http://127.0.0.1:%d%s (any free port of this machine will do), and write its id and that port into the entry of the server: "+
+		`"oauth": {"clientId": "…", "redirectPort": %d}.`, port, callback, port)
+}
+
+// examplePort is proposed for answers of browsers.
+const examplePort = 8912
 
 // registration is a request of RFC 7591.
 type registration struct {
@@ -75,7 +98,8 @@ func (w *web) register(ctx context.Context, p *place, redirect string, scopes []
 		if answer.Error != "" {
 			e.Message += ", " + oneLine(answer.Error+" "+answer.Description)
 		}
-		e.Advice = "Register a client there by hand with the redirect URL " + redirect + " and write its clientId and redirectPort into oauth of the entry."
+		// What says nothing of OAuth is no authorization server.
+		e.code, e.nothing = "registration", answer.Error == ""
 		return identity{}, e
 	case err != nil:
 		return identity{}, unreachable("registering at "+at+" failed", err)

@@ -17,6 +17,8 @@ type Authorizer interface {
 	// token, and says whether there is another one now, with which the request is
 	// to be sent again. With neither that nor an error the refusal stands.
 	Refused(ctx context.Context, token string, status int, header http.Header) (again bool, err error)
+	// LoggedIn says whether there is a login, so that a refusal is one of its token.
+	LoggedIn() bool
 }
 
 // ours marks a request whose Authorization header was not configured.

@@ -29,6 +29,12 @@ func (c *clerk) Token(context.Context) (string, error) {
 	return c.tokens[0], nil
 }
 
+func (c *clerk) LoggedIn() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.tokens) > 0
+}
+
 func (c *clerk) Refused(_ context.Context, token string, _ int, _ http.Header) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

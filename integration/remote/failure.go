@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -61,15 +60,20 @@ func (f *Error) Evidence() messages.Evidence {
 func refusal(resp *http.Response, body []byte) *Error {
 	f := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	f.NotRun = refusesOnly(f.Status, f.RetryAfter)
-	if challenge := resp.Header.Get("WWW-Authenticate"); challenge != "" && resp.StatusCode == http.StatusUnauthorized {
-		scheme, _, _ := strings.Cut(challenge, " ")
-		f.Said = "it asks for " + oneLine([]byte(scheme)) + " authorization; "
-	}
+	words := wordsOf(body)
 	if strings.Contains(resp.Header.Get("Content-Type"), "html") {
-		f.Said += "a page for people"
-		return f
+		words = "a page for people"
 	}
-	f.Said += oneLine(body)
+	f.Said = words
+	if resp.StatusCode == http.StatusUnauthorized {
+		f.Said = "it wants credentials"
+		if scheme, _, _ := strings.Cut(resp.Header.Get("WWW-Authenticate"), " "); scheme != "" {
+			f.Said += " (" + oneLine([]byte(scheme)) + ")"
+		}
+		if words != "" {
+			f.Said += ": " + words
+		}
+	}
 	return f
 }
 
@@ -142,11 +146,7 @@ func unreachable(err error) *Error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Error{Said: "the server closed the connection before it had answered", Cause: err}
 	}
-	f = &Error{Cause: err}
-	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
-		f.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate as \"tls\": {\"ca\": …} of the server."
-	}
-	return f
+	return &Error{Cause: err, Advice: dialAdvice(err)}
 }
 
 func cancelled(err error) bool { return errors.Is(err, context.Canceled) }

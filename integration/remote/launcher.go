@@ -106,15 +106,15 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 		// The other statuses may be what follows upon something done.
 		status := req.Response.StatusCode
 		notRun := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
-		return &Error{Said: said, NotRun: notRun}
+		return &Error{Said: said, NotRun: notRun, Advice: "If " + bare(req.URL) + " is where the server is now, put that into its url in the configuration; nothing was sent there."}
 	}
 	switch {
 	case len(via) > most:
-		return refuse(fmt.Sprintf("it redirects more than %d times", most))
+		return &Error{Said: fmt.Sprintf("it redirects more than %d times", most), NotRun: true, Advice: "It may lead in circles: put the address at which the server answers into its url in the configuration."}
 	case req.Method != first.Method:
-		return refuse("it redirects to " + bare(req.URL) + " in a way that drops the request; put the new address into the url")
+		return refuse("it redirects to " + bare(req.URL) + " in a way that drops the request")
 	case !sameHost(first.URL, req.URL):
-		return refuse("it redirects to " + bare(req.URL) + ", which is not where it was configured to be; if that is right, put the new address into the url")
+		return refuse("it redirects to " + bare(req.URL) + ", which is not where it was configured to be")
 	}
 	if req.URL.Scheme != first.URL.Scheme && first.Context().Value(ours{}) != nil {
 		req.Header.Del("Authorization") // a token is for one origin

@@ -92,7 +92,7 @@ func TestRefusals(t *testing.T) {
 		{"503 for a while", say(503, "text/plain", "", "Retry-After", "7"), "broken", 503, "Unavailable", true},
 		{"408", say(408, "text/plain", ""), "broken", 408, "Timeout", false},
 		{"400", say(400, "text/plain", "what?"), "broken", 400, "what?", true},
-		{"401", say(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="x"`), "broken", 401, "Bearer authorization", true},
+		{"401", say(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="x"`), "broken", 401, "it wants credentials (Bearer)", true},
 		{"403", say(403, "text/plain", "not you"), "broken", 403, "not you", true},
 		{"407", say(407, "text/plain", ""), "broken", 407, "Proxy", true},
 		{"html", say(200, "text/html", "<html>"), "broken", 0, "text/html", false},
@@ -421,6 +421,38 @@ func TestResumption(t *testing.T) {
 	k.next("frame")
 	if h := k.next("frame"); h.id != "7" || string(h.f.Result) != `{"sum":3}` {
 		t.Errorf("%+v", h)
+	}
+}
+
+// A server that is gone while it works at a call is not waited for as long as one
+// whose stream broke: nobody listens there any more.
+func TestServerThatIsGoneDuringACall(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	began := make(chan struct{})
+	s.on["tools/call"] = func(w http.ResponseWriter, r *http.Request) {
+		events(w, "id: e1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n")
+		w.(http.Flusher).Flush()
+		close(began)
+		<-r.Context().Done()
+	}
+	s.on[http.MethodGet] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	k := openURL(t, messages.TransportHTTP, server.URL, Options{Reconnect: time.Second})
+	k.greet()
+	k.say(callLine)
+	<-began
+	lost := time.Now()
+	_ = server.Listener.Close()
+	server.CloseClientConnections()
+	k.next("frame")
+	if h := k.next("eof"); !errors.Is(h.err, syscall.ECONNREFUSED) {
+		t.Errorf("%v", h.err)
+	}
+	const most = 20 * time.Second // 31 s with the pauses of a stream that broke
+	if took := time.Since(lost); took > most {
+		t.Errorf("it took %v", took)
 	}
 }
 

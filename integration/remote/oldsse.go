@@ -49,11 +49,11 @@ func (k *Link) hearSSE(s *sseState) {
 	defer func() { _ = resp.Body.Close() }()
 	if !isStream(resp) {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-		f := refusal(resp, body)
+		f := k.refusal(resp, body)
 		if resp.StatusCode < http.StatusBadRequest {
 			f = &Error{Said: fmt.Sprintf("it answered HTTP %d with %q where an event stream was due", resp.StatusCode, resp.Header.Get("Content-Type"))}
 		}
-		k.fail(f)
+		k.fail(k.notSSE(f))
 		return
 	}
 	events := newEventReader(resp.Body, k.l.o.MaxMessage)
@@ -98,7 +98,7 @@ func (k *Link) exchangeSSE(x *exchange, s *sseState) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, enough))
 	drain(resp)
 	if resp.StatusCode >= http.StatusBadRequest {
-		f := refusal(resp, body)
+		f := k.refusal(resp, body)
 		if x.id == nil {
 			return
 		}

@@ -127,7 +127,8 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 	}
 	status := resp.StatusCode
 	text, own := errorFor(x.id, body)
-	answers := text != nil && kind == jsonType && x.id != nil
+	// Without a credential that is taken nothing else was judged, whatever is said.
+	answers := text != nil && kind == jsonType && x.id != nil && !noCredential(status)
 	if session != "" && x.method != methodInitialize && (status == http.StatusNotFound || speaksOfSession(status, body)) {
 		switch {
 		case answers && own:
@@ -145,12 +146,12 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		k.frames(text, x)
 		return false
 	}
-	f := refusal(resp, body)
+	f := k.refusal(resp, body)
 	k.mu.Lock()
 	proven := k.proven
 	k.mu.Unlock()
 	switch {
-	case !proven && x.method == methodInitialize && oldTransport(status):
+	case !proven && x.method == methodInitialize && oldTransport(status) && !wantsTLS(status, body):
 		return k.useSSE()
 	case x.id == nil:
 		return false // nobody waits, and what is wrong shows with the next request

@@ -99,7 +99,7 @@ func (k *Link) renew(ctx context.Context, old string) error {
 	defer drain(resp)
 	if resp.StatusCode >= http.StatusBadRequest {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-		return refusal(resp, body)
+		return k.refusal(resp, body)
 	}
 	if err := k.welcomed(resp); err != nil {
 		return err

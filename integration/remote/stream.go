@@ -9,7 +9,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -19,6 +21,9 @@ const (
 	// maxResumes is how often in a row a broken stream is opened again before
 	// the request that waits for it has no answer.
 	maxResumes = 5
+	// refusedPause is the longest pause after a refused connection: nobody listens
+	// there, and either somebody does in a few seconds or the request is lost.
+	refusedPause = time.Second
 	// longestPause is the distance between attempts to open a stream.
 	longestPause = 30 * time.Second
 )
@@ -35,7 +40,7 @@ func (k *Link) stream(x *exchange, body io.Reader) {
 		}
 		resumes++
 		last := events.id
-		answered, err = k.resume(x, events, resumes)
+		answered, err = k.resume(x, events, resumes, refusesConnections(err))
 		if events.id != last {
 			resumes = 0
 		}
@@ -43,9 +48,14 @@ func (k *Link) stream(x *exchange, body io.Reader) {
 }
 
 // resume asks for the rest of a stream after a pause, and reads it. The error is
-// io.EOF where the server has none.
-func (k *Link) resume(x *exchange, events *eventReader, attempt int) (answered bool, err error) {
-	if !pause(x.ctx, events.retry, k.l.o.Reconnect, attempt) {
+// io.EOF where the server has none. refused says that the connection was refused
+// the last time.
+func (k *Link) resume(x *exchange, events *eventReader, attempt int, refused bool) (answered bool, err error) {
+	asked, first := events.retry, k.l.o.Reconnect
+	if refused {
+		asked, first, attempt = 0, min(first, refusedPause), 1
+	}
+	if !pause(x.ctx, asked, first, attempt) {
 		return false, x.ctx.Err()
 	}
 	resp, err := k.get(x.ctx, k.base, events.id)
@@ -66,6 +76,12 @@ func (k *Link) resume(x *exchange, events *eventReader, attempt int) (answered b
 // errNoResuming says that a server has no streams to come back to, whatever ids it
 // gives its events: to ask again changes nothing.
 var errNoResuming = fmt.Errorf("the server takes no GET, so that no stream goes on: %w", io.EOF)
+
+// refusesConnections says whether nobody listens at the server's address.
+func refusesConnections(err error) bool {
+	const winsock = syscall.Errno(10061)
+	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, winsock)
+}
 
 // isModern says that the server is of the era that has neither sessions nor
 // streams that go on.

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/metamcp/metamcp/integration/tracelog"
+)
+
+// checkPattern takes the patterns of [path.Match].
+func checkPattern(text string) error {
+	if _, err := path.Match(text, ""); err != nil {
+		return fmt.Errorf("%s is no pattern; use *, ? and [a-z]", quote(text))
+	}
+	return nil
+}
+
+// checkHost takes what stands in the Host header of a request, without its port.
+func checkHost(text string) error {
+	if text == "" || strings.ContainsAny(text, "/\\@?# \t,") {
+		return fmt.Errorf("%s is no name of a host; write it without http:// and a path, such as mcp.example.com", quote(text))
+	}
+	return nil
+}
+
+// checkOrigin takes what browsers send as Origin.
+func checkOrigin(text string) error {
+	scheme, host, ok := strings.Cut(strings.TrimSuffix(text, "/"), "://")
+	if text != "null" && (!ok || scheme == "" || host == "" || strings.ContainsAny(host, "/\\@?# \t,")) {
+		return fmt.Errorf("%s is no origin; write scheme and host, such as https://example.com", quote(text))
+	}
+	return nil
+}
+
+// checkListen takes a port, or an address with one.
+func checkListen(text string) error {
+	port := text
+	if _, p, err := net.SplitHostPort(text); err == nil {
+		port = p
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s is no PORT and no HOST:PORT; use a number up to 65535, such as 9464 or 127.0.0.1:9464", quote(text))
+	}
+	return nil
+}
+
+func checkTraceFilter(text string) error {
+	_, err := tracelog.ParseFilter([]string{text})
+	return err
+}
