@@ -40,6 +40,7 @@ const (
 // safe for use from any goroutine.
 type Parked struct {
 	key   [32]byte // of the states that are bound
+	mark  string   // what the ids of questions begin with
 	mu    sync.Mutex
 	works map[string]*work // by their handles
 	each  map[string]int   // by owner
@@ -47,7 +48,7 @@ type Parked struct {
 
 // NewParked returns an empty table.
 func NewParked() *Parked {
-	p := &Parked{works: map[string]*work{}, each: map[string]int{}}
+	p := &Parked{mark: newMark(), works: map[string]*work{}, each: map[string]int{}}
 	_, _ = rand.Read(p.key[:]) // it never fails
 	return p
 }
@@ -144,7 +145,7 @@ func (p *Parked) show(w *work) func() {
 		if i > 0 {
 			result = append(result, ',')
 		}
-		result = append(append(result, questionID(q)...), `:{"method":`...)
+		result = append(append(result, p.questionID(q)...), `:{"method":`...)
 		result = jsonrpc.AppendQuote(result, q.Method)
 		if q.Params != nil {
 			result = append(append(result, `,"params":`...), q.Params...)
@@ -339,7 +340,7 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 	}
 	var replies []reply
 	w.queue = slices.DeleteFunc(w.queue, func(q *messages.Question) bool {
-		raw := jsonrpc.Get(in.slots[slotResponses], questionPrefix+strconv.FormatUint(q.ID, 10))
+		raw := jsonrpc.Get(in.slots[slotResponses], p.mark+strconv.FormatUint(q.ID, 10))
 		if len(raw) == 0 || raw[0] != '{' {
 			return false // it is asked once more
 		}
