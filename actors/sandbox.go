@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -194,7 +195,7 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 func (s *sandboxActor) onRun(ctx *kernel.Context, m *messages.Run) {
 	switch {
 	case s.e.closed.Load():
-		refuseRun(m, errShuttingDown())
+		refuseRun(m, supervision.ShuttingDown(""))
 		return
 	case len(s.waiting) >= maxWaitingRuns:
 		refuseRun(m, &messages.Error{

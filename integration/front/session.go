@@ -54,6 +54,7 @@ type Entry struct {
 	params    json.RawMessage // of the request, where it is one of the newer protocol
 	work      *work           // what it began and others may take over; guarded by [Parked]
 	passed    bool            // no tools/call: a failure is an error of the protocol
+	reads     bool            // it changes nothing, and may be sent again
 	key       string          // in the table; "": that of the ID, set by Register
 	cancelled atomic.Bool
 }

@@ -17,6 +17,8 @@ type Authorizer interface {
 	// token, and says whether there is another one now, with which the request is
 	// to be sent again. With neither that nor an error the refusal stands.
 	Refused(ctx context.Context, token string, status int, header http.Header) (again bool, err error)
+	// Taken hears that the server took a request that was sent with token.
+	Taken(token string)
 }
 
 // ours marks a request whose Authorization header was not configured.
@@ -46,6 +48,9 @@ func (k *Link) do(req *http.Request) (*http.Response, error) {
 			next.Header.Set("Authorization", "Bearer "+token)
 		}
 		resp, err := k.l.client.Do(next)
+		if err == nil && token != "" && resp.StatusCode < http.StatusBadRequest {
+			k.auth.Taken(token)
+		}
 		if err != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden || tries == most {
 			return resp, err
 		}

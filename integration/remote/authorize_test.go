@@ -29,6 +29,8 @@ func (c *clerk) Token(context.Context) (string, error) {
 	return c.tokens[0], nil
 }
 
+func (c *clerk) Taken(string) {}
+
 func (c *clerk) Refused(_ context.Context, token string, _ int, _ http.Header) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
