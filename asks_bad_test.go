@@ -108,7 +108,7 @@ func TestClientsThatAnswerWrongly(t *testing.T) {
 		}
 	}
 	until(t, "the client hears that nobody waits any more", func() bool { return len(c.notified("notifications/cancelled")) == 1 })
-	c.send(`{"jsonrpc":"2.0","id":"metamcp-1","result":{}}`)
+	c.send(`{"jsonrpc":"2.0","id":` + string(c.asks[0].ID) + `,"result":{}}`)
 	c.send(`{"jsonrpc":"2.0","id":null,"result":{}}`)
 	if text := textIn(t, c.call("x", "echo", `{"text":"well"}`)); text != "well" {
 		t.Errorf("afterwards it says %q", text)

@@ -51,6 +51,29 @@ func TestQuestionsOfNobodyKnowsWhom(t *testing.T) {
 	b.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 }
 
+// A call that waits because another client is being asked ends by its own time, with
+// the reason.
+func TestTurnsAreBounded(t *testing.T) {
+	t.Parallel()
+	e, _ := recorded(t)
+	a := connectClient(t, e, &asked{caps: allCapabilities})
+	b := connectClient(t, e, &asked{caps: allCapabilities})
+	id, _ := a.begin("tools/call", callOf("x", "elicit", `{"message":"open"}`))
+	until(t, "the question comes", func() bool { return a.questions() == 1 })
+	waits := strings.Replace(callOf("x", "echo", `{"text":"b"}`), `"tool":`, `"timeoutMs":300,"tool":`, 1)
+	_, answer := b.begin("tools/call", waits)
+	text := string(b.await(answer).Result)
+	for _, want := range []string{"EXECUTION_TIMEOUT", "another client is being asked", "scope", "maxInstances"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the call that waited in vain got %s, without %q", text, want)
+		}
+	}
+	a.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+	if text := textIn(t, b.call("x", "echo", `{"text":"b"}`)); text != "b" {
+		t.Errorf("afterwards it says %q", text)
+	}
+}
+
 // recorded is an engine with a legacy demo server, and what waits until that has
 // begun a call of a tool.
 func recorded(t testing.TB) (e *metamcp.Engine, executed func(tool string)) {

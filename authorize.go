@@ -30,6 +30,9 @@ func (a authorizer) Token(ctx context.Context) (string, error) {
 	return token, authError(err)
 }
 
+// Taken implements remote.Authorizer.
+func (a authorizer) Taken(token string) { a.c.Taken(token) }
+
 // Refused implements remote.Authorizer.
 func (a authorizer) Refused(ctx context.Context, token string, status int, header http.Header) (bool, error) {
 	again, err := a.c.Refused(ctx, token, status, header)

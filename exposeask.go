@@ -130,7 +130,10 @@ func (p *passed) take(a front.Ask) {
 	}()
 }
 
-var errEnding = &Error{Code: messages.CodeShuttingDown, Message: "metamcp is shutting down and takes no more requests", Hint: "Start metamcp again."}
+var errEnding = &Error{
+	Code: messages.CodeShuttingDown, Retryable: true,
+	Message: "metamcp is shutting down and takes no more requests", Hint: "Send it again once metamcp runs again.",
+}
 
 func (p *passed) fail(a *front.Ask, err *Error) {
 	a.Reply.Answer(&messages.Answer{Call: a.Call, Err: err})

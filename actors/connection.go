@@ -216,6 +216,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onAnswered(ctx, m)
 	case *askDue:
 		c.onAskDue(ctx, m)
+	case *turnDue:
+		c.onTurnDue(ctx, m)
 	case *heldAskDue:
 		c.onHeldAskDue(ctx, m)
 	case *judgeDue:

@@ -46,6 +46,10 @@ type asks struct {
 	held  []*messages.Frame
 	timer *kernel.Timer
 	gen   uint64
+	// turn is when those who wait for their turn are looked after; turnGen makes
+	// earlier alarms void.
+	turn    *kernel.Timer
+	turnGen uint64
 	// elicited are the clients that were sent to a URL, by the id of the elicitation;
 	// order is the order in which they were.
 	elicited map[string]*messages.Call
@@ -84,6 +88,9 @@ func (a *asks) drop() {
 	a.timer.Stop()
 	a.gen++
 	a.held = nil
+	a.turn.Stop()
+	a.turn = nil
+	a.turnGen++
 	clear(a.elicited)
 	a.order = nil
 }
@@ -184,6 +191,7 @@ func (c *connection) newAsk(ctx *kernel.Context, p *pending, method string, para
 		c.asks.open = map[uint64]*ask{}
 	}
 	c.asks.open[a.q.ID] = a
+	c.lookAfterTurns(ctx)
 	a.hold(p)
 	p.asked++
 	p.asks = append(p.asks, a)

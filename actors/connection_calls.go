@@ -16,8 +16,13 @@ import (
 // onCall takes a call that has just come.
 func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 	call.Needs = max(1, c.gate.announced)
-	if c.ready && (!c.fits(call) || c.asker.Load() && (len(c.waiters) > 0 || !c.itsTurn(call))) {
+	turn := c.ready && c.asker.Load() && (len(c.waiters) > 0 || !c.itsTurn(call))
+	if turn {
+		c.boundTurn(call)
+	}
+	if turn || c.ready && !c.fits(call) {
 		c.wait(ctx, call)
+		c.lookAfterTurns(ctx)
 		return
 	}
 	c.admit(ctx, call)

@@ -54,11 +54,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 			kept = append(kept, w)
 		default:
 			c.handled++
-			c.answer(w, &messages.Answer{Err: &messages.Error{
-				Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
-				Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",
-				Hint:    "Call again with a longer timeoutMs, or raise startupTimeoutMs if the server is slow to start.",
-			}})
+			c.answer(w, &messages.Answer{Err: c.waitedTooLong(w)})
 		}
 	}
 	clear(c.waiters[len(kept):])
@@ -117,5 +113,17 @@ func (c *connection) timeoutError(p *pending) *messages.Error {
 		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOffline,
 		Message: strconv.Quote(c.spec.Name) + " did not answer within " + after.String() + "; the request was cancelled, whether it took effect is unknown",
 		Hint:    "Check what the call may have done before you repeat it. A longer timeoutMs gives it more time.",
+	}
+}
+
+// waitedTooLong is for a call whose time was over before the child got it.
+func (c *connection) waitedTooLong(w *messages.Call) *messages.Error {
+	if c.ready && c.asker.Load() && !c.itsTurn(w) {
+		return c.noTurn(w)
+	}
+	return &messages.Error{
+		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
+		Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",
+		Hint:    "Call again with a longer timeoutMs, or raise startupTimeoutMs if the server is slow to start.",
 	}
 }

@@ -148,6 +148,7 @@ func (c *connection) onClose(ctx *kernel.Context, m *messages.Close) {
 		if rc.Written {
 			own.Message = "the server was ended before it answered (" + m.Reason + "); whether the call took effect is unknown"
 			own.Hint = "Check what the call may have done before you repeat it."
+			own.Retryable = false
 		}
 		c.answer(rc.Call, &messages.Answer{Err: &own})
 	}

@@ -1,6 +1,9 @@
 package actors
 
 import (
+	"strconv"
+	"time"
+
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
@@ -66,4 +69,87 @@ func (c *connection) nextTurn(ctx *kernel.Context) {
 	c.turning = true
 	c.serveWaiters(ctx)
 	c.turning = false
+}
+
+const (
+	// turnWord is after how long a call that waits for its turn is told why.
+	turnWord = 5 * time.Second
+	// othersPatience is how long a question may be open at a server that others
+	// wait for.
+	othersPatience = time.Minute
+)
+
+// turnDue says that those who wait for their turn are to be looked after.
+type turnDue struct{ gen uint64 }
+
+// boundTurn makes a call wait no longer for its turn than it may take in all.
+func (c *connection) boundTurn(call *messages.Call) {
+	timeout := call.Timeout
+	if timeout <= 0 {
+		timeout = c.spec.Timeout
+	}
+	if by := time.Now().Add(timeout); timeout > 0 && (call.Deadline.IsZero() || by.Before(call.Deadline)) {
+		call.Deadline = by
+	}
+}
+
+// lookAfterTurns sets the alarm for calls that wait while a client is being asked.
+func (c *connection) lookAfterTurns(ctx *kernel.Context) {
+	if c.asks.turn != nil || len(c.asks.open) == 0 || len(c.waiters) == 0 || !c.asker.Load() {
+		return
+	}
+	c.asks.turnGen++
+	c.asks.turn = ctx.After(turnWord, &turnDue{c.asks.turnGen})
+}
+
+// onTurnDue tells those who wait why they do, and takes back questions that hold
+// them up for too long.
+func (c *connection) onTurnDue(ctx *kernel.Context, m *turnDue) {
+	if m.gen != c.asks.turnGen {
+		return
+	}
+	c.asks.turn = nil
+	now := time.Now()
+	for _, a := range c.overstayed(now) {
+		why := "other clients wait for this server, and a question may hold them up for " + othersPatience.String() + " at most"
+		a.p.call.Client.Withdraw(a.p.call.ID, []*messages.Question{a.q}, why)
+		c.onAnswered(ctx, &messages.QuestionAnswer{Question: a.q.ID, Error: rpcError(rpcRefused, "the client did not answer "+a.q.Method+" in time: "+why)})
+	}
+	for _, w := range c.waiters {
+		if w.Progress != nil && !c.itsTurn(w) {
+			params := append([]byte(`{"progress":0,"message":`), strconv.Quote("waiting: this server is asking another client something")...)
+			w.Progress.Progress(w.ID, append(params, '}'))
+		}
+	}
+	c.lookAfterTurns(ctx)
+}
+
+// overstayed are the questions that have been open for too long while calls of
+// others wait.
+func (c *connection) overstayed(now time.Time) (list []*ask) {
+	for _, a := range c.asks.open {
+		if now.Sub(a.since) < othersPatience {
+			continue
+		}
+		for _, w := range c.waiters {
+			if !sameClient(w, a.p.call) {
+				list = append(list, a)
+				break
+			}
+		}
+	}
+	return list
+}
+
+// noTurn is for a call whose time is over while the child works for another client.
+func (c *connection) noTurn(w *messages.Call) *messages.Error {
+	what := "it works for another client, and only for one at a time since it asks its clients things"
+	if len(c.asks.open) > 0 {
+		what = "another client is being asked something by it"
+	}
+	return &messages.Error{
+		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Retryable: true,
+		Message: strconv.Quote(c.spec.Name) + " did not come to this call in the time that it allowed: " + what + "; the call was not sent",
+		Hint:    "Call again later or with a longer timeoutMs. The user can give each client an instance of its own with \"scope\": \"session\" in the server's entry, or several instances with \"maxInstances\".",
+	}
 }

@@ -30,9 +30,9 @@ func (e *Engine) undelivered(msg any) {
 	case *openSession:
 		m.reply <- nil
 	case *messages.Run:
-		refuseRun(m, errShuttingDown())
+		refuseRun(m, supervision.ShuttingDown(""))
 	case *messages.Provision:
-		refuseProvision(m, errShuttingDown())
+		refuseProvision(m, supervision.ShuttingDown(""))
 	case *keepResult:
 		m.reply <- ""
 	case *supervision.Shutdown:
@@ -42,10 +42,7 @@ func (e *Engine) undelivered(msg any) {
 
 func (e *Engine) gone(server string) *messages.Error {
 	if e.closed.Load() {
-		return &messages.Error{
-			Code: messages.CodeShuttingDown, Server: server,
-			Message: "metamcp is shutting down and takes no more calls", Hint: "Start metamcp again.",
-		}
+		return supervision.ShuttingDown(server)
 	}
 	return &messages.Error{
 		Code: messages.CodeServerNotFound, Server: server, Retryable: true,

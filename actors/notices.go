@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -160,7 +161,7 @@ func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 		}
 		for _, t := range a.topics {
 			for _, s := range t.waiting {
-				s.Reply(&messages.Answer{Call: s.Call, Err: errShuttingDown()})
+				s.Reply(&messages.Answer{Call: s.Call, Err: supervision.ShuttingDown("")})
 			}
 		}
 	}

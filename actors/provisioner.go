@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -169,7 +170,7 @@ func (a *provisionerActor) onProvision(ctx *kernel.Context, p *messages.Provisio
 	}
 	switch {
 	case a.e.closed.Load():
-		a.end(ask, failedProvision(errShuttingDown()))
+		a.end(ask, failedProvision(supervision.ShuttingDown("")))
 		return
 	case p.Cancelled != nil && p.Cancelled.Load(): // perhaps before it was on record
 		a.end(ask, failedProvision(cancelledProvision("the caller gave up")))
@@ -337,7 +338,7 @@ func (a *provisionerActor) onStopping() {
 		if ask.stop != nil {
 			ask.stop()
 		}
-		a.end(ask, failedProvision(errShuttingDown()))
+		a.end(ask, failedProvision(errShutDown("it worked on this")))
 	}
 }
 

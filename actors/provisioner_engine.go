@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // Provision hands a request to the provisioner. Its id must be unique in this
@@ -14,7 +15,7 @@ func (e *Engine) Provision(p *messages.Provision) {
 	case e.opts.Provisioner == nil:
 		refuseProvision(p, &messages.Error{Code: messages.CodeProvisionDenied, Message: "this host installs no servers", Hint: "The user can add a server with `metamcp add`."})
 	case e.draining.Load():
-		refuseProvision(p, errShuttingDown())
+		refuseProvision(p, supervision.ShuttingDown(""))
 	default:
 		e.sys.Send(e.provisioner, p)
 	}

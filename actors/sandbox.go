@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -194,7 +195,7 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 func (s *sandboxActor) onRun(ctx *kernel.Context, m *messages.Run) {
 	switch {
 	case s.e.closed.Load():
-		refuseRun(m, errShuttingDown())
+		refuseRun(m, supervision.ShuttingDown(""))
 		return
 	case len(s.waiting) >= maxWaitingRuns:
 		refuseRun(m, &messages.Error{
@@ -229,21 +230,26 @@ func (s *sandboxActor) settle(ctx *kernel.Context) {
 		}
 	}
 	free := max(1, s.settings.Concurrent) - s.running()
-	for free > 0 && len(s.waiting) > 0 {
+	next := s.nextRun()
+	for ; free > 0 && next >= 0; next = s.nextRun() {
 		w := s.next()
 		if w == nil {
 			break
 		}
-		r := s.waiting[0]
-		s.waiting = slices.Delete(s.waiting, 0, 1)
+		r := s.waiting[next]
+		s.waiting = slices.Delete(s.waiting, next, next+1)
 		s.assign(ctx, r, w)
 		free--
+	}
+	wanted := len(s.waiting)
+	if next < 0 {
+		wanted = 0 // those who wait have their share of the places
 	}
 	spare := 0
 	if s.used && s.failedStarts == 0 && !s.begun {
 		spare = 1
 	}
-	for missing := min(len(s.waiting), max(free, 0)) + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
+	for missing := min(wanted, max(free, 0)) + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
 		s.launch(ctx)
 	}
 	s.idleGen++
@@ -252,6 +258,28 @@ func (s *sandboxActor) settle(ctx *kernel.Context) {
 		s.idle = ctx.After(s.settings.Idle, &sandboxIdle{s.idleGen})
 	}
 	s.publish()
+}
+
+// nextRun is the place of the script that goes next among those that wait: the
+// first of the client that has the fewest running, and never more than three
+// quarters of the places for one client. -1: none may go.
+func (s *sandboxActor) nextRun() int {
+	places := max(1, s.settings.Concurrent)
+	share := places - places/4
+	running := map[uint64]int{}
+	for _, w := range s.slots {
+		if w.state == workerRunning && w.run != nil {
+			running[w.run.session]++
+		}
+	}
+	best := -1
+	for i, r := range s.waiting {
+		n := running[r.session]
+		if n < share && (best < 0 || n < running[s.waiting[best].session]) {
+			best = i
+		}
+	}
+	return best
 }
 
 func (s *sandboxActor) running() int { return s.count(workerRunning) }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // Run hands a script to the sandbox. Its id must be unique in this host, also
@@ -15,7 +16,7 @@ func (e *Engine) Run(run *messages.Run) {
 		return
 	}
 	if e.draining.Load() {
-		refuseRun(run, errShuttingDown())
+		refuseRun(run, supervision.ShuttingDown(""))
 		return
 	}
 	e.sys.Send(e.sandbox, run)
@@ -55,8 +56,10 @@ func refuseRun(run *messages.Run, err *messages.Error) {
 	run.Reply.Ended(&messages.RunReport{Err: err})
 }
 
-func errShuttingDown() *messages.Error {
+// errShutDown is for what had begun when metamcp ended.
+func errShutDown(what string) *messages.Error {
 	return &messages.Error{
-		Code: messages.CodeShuttingDown, Message: "metamcp is shutting down and takes no more calls", Hint: "Start metamcp again.",
+		Code: messages.CodeShuttingDown, Message: "metamcp shut down while " + what + "; whether it did its work is unknown",
+		Hint: "Check what it has done before you repeat it.",
 	}
 }

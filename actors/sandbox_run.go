@@ -18,6 +18,9 @@ const (
 	// freeWait is how long a script may wait for its worker without having less
 	// time for it: a start takes a moment.
 	freeWait = time.Second
+	// leastTime is what a script must have left to begin, or half of its time where
+	// that is less.
+	leastTime = 50 * time.Millisecond
 	// maxRunCalls bounds the calls that a report tells one by one.
 	maxRunCalls = 10_000
 	// replyShare is how much of the heap one reply may take.
@@ -150,6 +153,10 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 	limits := a.settings.Limits
 	limits.Asked = limits.Wall
 	if left := time.Until(a.deadline); limits.Wall-left > freeWait {
+		if left < leastTime && left < limits.Wall/2 {
+			a.onDue(ctx) // too late to begin
+			return
+		}
 		limits.Wall = max(left.Round(10*time.Millisecond), time.Millisecond)
 	}
 	script := &messages.Script{
@@ -279,7 +286,7 @@ func (a *runActor) end(ctx *kernel.Context, r *messages.RunReport, finished bool
 // onStopping ends what is left: the host closes, or the actor broke.
 func (a *runActor) onStopping(ctx *kernel.Context) {
 	if !a.ended {
-		err := errShuttingDown()
+		err := errShutDown("the script ran or waited for its turn")
 		if !a.e.closed.Load() {
 			err = &messages.Error{Code: messages.CodeSandbox, Message: "running the script broke inside metamcp", Hint: "Please report this with the log of the host."}
 		}

@@ -98,7 +98,7 @@ type instance struct {
 	ready      time.Time
 	retire     bool // close when idle
 	listing    bool // its tools are on their way to the catalog
-	squeezed   bool // the system refused its start once already
+	squeezed   int  // how often in a row the system refused its start
 	ended      bool // it failed and has nothing left
 	keep       bool // somebody is subscribed to what it has
 	// noRoom is why the system refused its start, while it waits for another
@@ -189,7 +189,7 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 	case *messages.Retire:
 		b.leave(ctx, NotFound(b.spec.Name, "it was removed from the configuration"), time.Now().Add(m.Drain))
 	case *messages.Drain:
-		b.leave(ctx, shuttingDown(b.spec.Name), m.Deadline)
+		b.leave(ctx, ShuttingDown(b.spec.Name), m.Deadline)
 	case *leaveDue:
 		b.onLeaveDue(ctx)
 	case *messages.SessionOver:
@@ -219,7 +219,7 @@ func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady)
 		return
 	}
 	in.phase, in.ready, in.listing = phaseReady, time.Now(), true
-	in.squeezed = false
+	in.squeezed = 0
 	b.guess = messages.EraUnknown
 	b.entry.active.Store(true)
 	b.publish()
@@ -411,7 +411,7 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 func (b *breakerActor) onStopping() {
 	err := b.leaving
 	if err == nil {
-		err = shuttingDown(b.spec.Name)
+		err = ShuttingDown(b.spec.Name)
 		b.leaving = err // messages still come until the children have stopped
 	}
 	for _, call := range b.held {

@@ -346,11 +346,12 @@ func NotFound(server, why string) *messages.Error {
 	}
 }
 
-func shuttingDown(server string) *messages.Error {
+// ShuttingDown refuses what comes while metamcp ends.
+func ShuttingDown(server string) *messages.Error {
 	return &messages.Error{
-		Code: messages.CodeShuttingDown, Server: server,
-		Message: "metamcp is shutting down and takes no more calls",
-		Hint:    "Start metamcp again.",
+		Code: messages.CodeShuttingDown, Server: server, Retryable: true,
+		Message: "metamcp is shutting down and takes no more calls; this one was not carried out",
+		Hint:    "Call again once metamcp runs again.",
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // A start that the system refuses for want of descriptors or processes is no
-// fault of the server: what is idle gives way, and the start is tried once
-// more.
+// fault of the server: what is idle gives way, one connection after the other,
+// and the start is tried again after each.
 
 type (
 	// makeRoom asks the pool to end an idle connection.
@@ -28,6 +28,11 @@ type (
 // roomWait bounds the wait for the end of an idle connection.
 const roomWait = 5 * time.Second
 
+// maxSqueezes bounds the idle connections that end for one start. The system
+// counts a start's needs with a margin, several starts may want the same room, and
+// the descriptors of a connection are free a moment after its end is told.
+const maxSqueezes = 12
+
 func (p *poolActor) onMakeRoom(ctx *kernel.Context, now time.Time, m *makeRoom) {
 	lease, actions := p.pool.MakeRoom(now)
 	if lease == 0 {
@@ -45,10 +50,10 @@ func (p *poolActor) roomMade(ctx *kernel.Context, lease uint64) {
 	}
 }
 
-// onExhausted keeps what waits for an instance until there is room for it. The
-// second time in a row it tells them.
+// onExhausted keeps what waits for an instance until there is room for it. Where
+// nothing idle is left, or too much has given way in vain, it tells them.
 func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned []messages.ReturnedCall, err *messages.Error) {
-	if in.squeezed || in.retire || b.leaving != nil {
+	if in.squeezed >= maxSqueezes || in.retire || b.leaving != nil {
 		b.releaseProbe(in)
 		b.publish()
 		b.answerContacts(err)
@@ -57,7 +62,8 @@ func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned [
 		}
 		return
 	}
-	in.squeezed, in.noRoom = true, err
+	in.squeezed++
+	in.noRoom = err
 	for _, rc := range returned {
 		b.hold(ctx, rc.Call)
 	}

@@ -46,8 +46,32 @@ func TestIdleConnectionGivesWayWhereDescriptorsRunOut(t *testing.T) {
 	}
 }
 
+// TestAsManyGiveWayAsAreNeeded: one connection that ends may free too little.
+func TestAsManyGiveWayAsAreNeeded(t *testing.T) {
+	s := newStage(t, nil)
+	idle := []string{"a", "c", "d"}
+	s.add("b")
+	s.add(idle...)
+	for _, name := range idle {
+		s.idle(name)
+	}
+	call, port := s.call("b")
+	for i, name := range idle {
+		s.hears("b#1 Connect", i+1)
+		s.refuseStart("b", 1, call)
+		s.hears(name+"#1 Close", 1)
+		s.say("b", &messages.ConnectionEnded{Instance: 1})
+		s.say(name, &messages.ConnectionClosed{Instance: 1})
+	}
+	s.hears("b#1 Connect", len(idle)+1)
+	s.hears("b#1 Call", len(idle)+1)
+	if len(port) != 0 {
+		t.Errorf("the call was answered: %+v", <-port)
+	}
+}
+
 // TestExhaustionIsNoFaultOfTheServer: callers hear of it, at once where nothing
-// is idle and else at the second refusal, and the circuit stays closed.
+// is idle (any more), and the circuit stays closed.
 func TestExhaustionIsNoFaultOfTheServer(t *testing.T) {
 	s := newStage(t, nil) // two failures would open the circuit
 	s.add("a", "b")

@@ -250,8 +250,8 @@ func (p *Pool) expiry(w *waiter) time.Time {
 
 func errDraining(server string) *messages.Error {
 	return &messages.Error{
-		Code: messages.CodeShuttingDown, Server: server,
-		Message: "the host is shutting down and starts no more servers",
+		Code: messages.CodeShuttingDown, Server: server, Retryable: true,
+		Message: "the host is shutting down and starts no more servers; the call was not carried out",
 		Hint:    "Call again once the host has been restarted.",
 	}
 }

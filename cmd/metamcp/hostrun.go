@@ -98,10 +98,12 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	defer cancel()
 	drained := make(chan struct{})
 	go hurry(e, asked, drained)
+	// The relays first: what they send from then on goes to the next host, while
+	// an engine that drains would refuse it.
+	err = h.Drain(ctx, patience)
 	if end.now {
 		e.Drain(time.Now())
 	}
-	err = h.Drain(ctx, patience)
 	err = errors.Join(err, e.Close(ctx))
 	close(drained)
 	err = errors.Join(err, h.Close(ctx))

@@ -52,7 +52,7 @@ func TestTokensOfHTTP(t *testing.T) {
 	open := httpResults(t, dir, object{"address": "0.0.0.0:0"})
 	expect(t, open, want{"http.tokens", "", doctor.Fail, "clients prove nothing", "metamcp token add"})
 	expect(t, open, want{"http.tls", "", doctor.Warn, "no TLS", "http.tlsCert"})
-	store := bearer.New(filepath.Join(dir, "state"))
+	store := bearer.New(filepath.Join(dir, "state"), nil)
 	if _, err := store.Add(t.Context(), "a", time.Nanosecond, false); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 package front
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -13,8 +15,16 @@ import (
 // maxQuestions bounds the questions that one client has not answered.
 const maxQuestions = 256
 
-// questionPrefix begins the ids of our requests to a client.
+// questionPrefix begins the ids of our requests to a client. A part that each host
+// chooses by chance and a number follow: a client whose host has ended may still
+// answer, and that must not be taken for an answer to what the next host asks.
 const questionPrefix = "metamcp-"
+
+// newMark returns what the ids of one host's questions begin with.
+func newMark() string {
+	const length = 8 // 40 bits
+	return questionPrefix + strings.ToLower(rand.Text()[:length]) + "-"
+}
 
 // questions are what one client of the older protocol was asked and has not
 // answered. It is safe for use from any goroutine.
@@ -73,8 +83,8 @@ func errorMember(code int, message string) json.RawMessage {
 }
 
 // questionID is the id of our request for a question, as JSON.
-func questionID(q *messages.Question) []byte {
-	id := append([]byte{'"'}, questionPrefix...)
+func (p *Parked) questionID(q *messages.Question) []byte {
+	id := append([]byte{'"'}, p.mark...)
 	return append(strconv.AppendUint(id, q.ID, 10), '"')
 }
 
@@ -98,7 +108,7 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 			noAnswer(q, "the client takes no event stream, so it cannot be asked")
 			continue
 		}
-		id := questionID(q)
+		id := c.opts.Parked.questionID(q)
 		if why := c.questions.add(string(id), q); why != "" {
 			noAnswer(q, why)
 			continue
@@ -124,7 +134,7 @@ func (c *connection) withdraw(e *Entry, list []*messages.Question, reason string
 		return
 	}
 	for _, q := range list {
-		id := questionID(q)
+		id := c.opts.Parked.questionID(q)
 		if c.questions.take(string(id)) == nil {
 			continue
 		}

@@ -234,10 +234,8 @@ func (c *connection) register(e *Entry) bool {
 	}
 	c.mu.Unlock()
 	switch {
-	case refusing && e.Stop == nil:
-		_ = e.out.Answer(c.failure(e, errShuttingDown)) // the session ends when the output fails
 	case refusing:
-		refuse(e.out, e.ID, codeShuttingDown, errShuttingDown.Message)
+		_ = e.out.Answer(c.failure(e, errShuttingDown)) // the session ends when the output fails
 	case err == nil:
 		return true
 	case errors.Is(err, ErrCancelled):
@@ -259,7 +257,7 @@ func (c *connection) failure(e *Entry, err *messages.Error) []byte {
 // errShuttingDown refuses what comes while the session drains.
 var errShuttingDown = &messages.Error{
 	Code: messages.CodeShuttingDown, Message: "metamcp is shutting down and takes no more requests; nothing was sent",
-	Hint: "Start metamcp again.",
+	Hint: "Send it again once metamcp runs again.", Retryable: true,
 }
 
 // refuseNew makes every later request be refused; cancellations still count.
@@ -331,6 +329,8 @@ func (c *connection) request(in *incoming, era messages.Era, out sink) *Entry {
 		return nil
 	}
 	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, out: out}
+	e.passed = in.Method != "tools/call"
+	e.reads = e.passed
 	e.key = c.keyOf(e)
 	if era == messages.EraModern {
 		e.params = in.Params

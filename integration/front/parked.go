@@ -43,6 +43,7 @@ const (
 type Parked struct {
 	key   [32]byte // of the states that are bound
 	spent spent    // the numbers of these
+	mark  string   // what the ids of questions begin with
 	mu    sync.Mutex
 	works map[string]*work // by their handles
 	each  map[string]int   // by owner
@@ -51,7 +52,7 @@ type Parked struct {
 
 // NewParked returns an empty table.
 func NewParked() *Parked {
-	p := &Parked{works: map[string]*work{}, each: map[string]int{}, of: map[string]int{}}
+	p := &Parked{mark: newMark(), works: map[string]*work{}, each: map[string]int{}, of: map[string]int{}}
 	_, _ = rand.Read(p.key[:]) // it never fails
 	return p
 }
@@ -162,7 +163,7 @@ func (p *Parked) show(w *work) func() {
 		if i > 0 {
 			result = append(result, ',')
 		}
-		result = append(append(result, questionID(q)...), `:{"method":`...)
+		result = append(append(result, p.questionID(q)...), `:{"method":`...)
 		result = jsonrpc.AppendQuote(result, q.Method)
 		if q.Params != nil {
 			result = append(append(result, `,"params":`...), q.Params...)
@@ -341,7 +342,7 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 		refuse(out, in.ID, codeParams, staleState)
 		return nil, true
 	}
-	e = &Entry{ID: in.ID, Call: w.first.Call, Token: in.token(), Era: era, Stop: w.first.Stop, out: out, params: in.Params, work: w, passed: w.first.passed}
+	e = &Entry{ID: in.ID, Call: w.first.Call, Token: in.token(), Era: era, Stop: w.first.Stop, out: out, params: in.Params, work: w, passed: w.first.passed, reads: w.first.reads}
 	if e.key = c.keyOf(e); e.key != "" {
 		e.key += " " + w.handle // its number is that of the first request
 	}
@@ -361,7 +362,7 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 	}
 	var replies []reply
 	w.queue = slices.DeleteFunc(w.queue, func(q *messages.Question) bool {
-		raw := jsonrpc.Get(in.slots[slotResponses], questionPrefix+strconv.FormatUint(q.ID, 10))
+		raw := jsonrpc.Get(in.slots[slotResponses], p.mark+strconv.FormatUint(q.ID, 10))
 		if len(raw) == 0 || raw[0] != '{' {
 			return false // it is asked once more
 		}

@@ -339,18 +339,31 @@ func (c *connection) abandon() int {
 	}
 	c.mu.Unlock()
 	for _, e := range entries {
+		_ = e.out.Answer(c.failure(e, shutDown(e)))
 		if e.Stop != nil {
-			_ = e.out.Answer(AppendError(nil, e.ID, codeInternal, "the server shut down before the request was answered"))
 			e.Stop()
 			continue
 		}
-		gone := &messages.Error{
-			Code: messages.CodeShuttingDown, Message: "metamcp shut down before the server answered; whether it did its work is unknown",
-			Hint: "Check what it has done before you repeat the request.",
-		}
-		_ = e.out.Answer(c.failure(e, gone))
 		c.opts.Engine.Cancel(c.opts.Session, e.Call, "the session ended")
 		c.running.Done()
 	}
 	return len(entries)
+}
+
+// shutDown is the answer to a request that was in flight when metamcp ended.
+func shutDown(e *Entry) *messages.Error {
+	if e.reads {
+		return &messages.Error{
+			Code: messages.CodeShuttingDown, Message: "metamcp shut down before it answered this request, which changes nothing",
+			Hint: "Send it again once metamcp runs again.", Retryable: true,
+		}
+	}
+	what := "the server"
+	if e.Stop != nil {
+		what = "it"
+	}
+	return &messages.Error{
+		Code: messages.CodeShuttingDown, Message: "metamcp shut down before " + what + " answered; whether it did its work is unknown",
+		Hint: "Check what it has done before you repeat the request.",
+	}
 }

@@ -55,6 +55,7 @@ type Entry struct {
 	work      *work           // what it began and others may take over; guarded by [Parked]
 	passed    bool            // no tools/call: a failure is an error of the protocol
 	exposedAs string          // the name by which it calls a tool; "": that of the tool
+	reads     bool            // it changes nothing, and may be sent again
 	key       string          // in the table; "": that of the ID, set by Register
 	cancelled atomic.Bool
 }

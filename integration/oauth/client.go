@@ -39,10 +39,20 @@ type forced struct {
 }
 
 // useless says that renewing the token is of no use: the server has been given
-// a new one a moment ago.
+// a new one a moment ago, and has never taken it.
 func (f *forced) useless(token string) bool {
 	const moment = time.Minute
 	return token != "" && f.access == token && time.Since(f.at) < moment
+}
+
+// Taken takes note that the server took a request that was sent with token: when
+// it refuses the token later, that has been good.
+func (c *Client) Taken(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forced.access == token {
+		c.forced = forced{}
+	}
 }
 
 // flight is a token that is being renewed.

@@ -137,6 +137,7 @@ func (r *rig) ask(method, tool string) (int, error) {
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode < http.StatusBadRequest {
+			r.Taken(token)
 			return resp.StatusCode, nil
 		}
 		again, err := r.Refused(ctx, token, resp.StatusCode, resp.Header)
@@ -360,6 +361,29 @@ func TestRefusedTokens(t *testing.T) {
 	}
 	if n := r.f.Count("token refresh_token"); n != 2 {
 		t.Errorf("renewed %d times", n)
+	}
+}
+
+// A server that forgets its tokens again and again is given a new one each time, as
+// long as it took the one before.
+func TestForgottenTokens(t *testing.T) {
+	r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Hour }, nil)
+	r.logIn()
+	const times = 4
+	for range times {
+		r.f.Expire()
+		r.works()
+	}
+	if n := r.f.Count("token refresh_token"); n != times {
+		t.Errorf("renewed %d times", n)
+	}
+	// Another host has renewed it in the meantime, and this one hears of that.
+	other := r.other()
+	r.f.Expire()
+	other.works()
+	r.works()
+	if n := r.f.Count("token refresh_token"); n != times+1 || r.f.Count("reuse") != 0 {
+		t.Errorf("renewed %d times, reused %d times", n, r.f.Count("reuse"))
 	}
 }
 

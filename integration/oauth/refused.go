@@ -64,6 +64,8 @@ func (c *Client) Refused(ctx context.Context, token string, status int, header h
 			c.mu.Unlock()
 		}
 		return err == nil && access != "" && access != token, err
+	case useless && c.newer(ctx, token):
+		return true, nil
 	case c.itself():
 		e := fail("it refuses a token that its authorization server has just given")
 		e.Advice = "Ask whoever runs it: the client may lack a permission."
@@ -77,6 +79,18 @@ func (c *Client) Refused(ctx context.Context, token string, status int, header h
 		return false, c.loginNeeded("it wants a login (OAuth)")
 	}
 	return false, c.loginNeeded("it does not take its token any more, and a new login is needed")
+}
+
+// newer waits for whoever renews the token in another process, and tells whether
+// there is another one than this now.
+func (c *Client) newer(ctx context.Context, token string) bool {
+	unlock, err := c.shelf.lock(ctx)
+	if err != nil {
+		return false
+	}
+	unlock()
+	access, err := c.access()
+	return err == nil && access != "" && access != token
 }
 
 // insufficient takes a refusal for the sake of scopes.

@@ -65,16 +65,11 @@ func (r *relay) line(line []byte) {
 	r.send(l, req, line)
 }
 
-// answer passes an answer of the client on to the host that asked. A host that
-// comes after it may have asked something else under the same id.
+// answer passes an answer of the client on to the host that asked. Where none
+// waits for it (the question was taken back, or its host has ended), it is dropped.
 func (r *relay) answer(id string, line []byte) {
 	r.mu.Lock()
-	var to *link
-	for l := range r.links {
-		if l.asked[id] && (to == nil || l.draining) {
-			to = l
-		}
-	}
+	to := r.asker(id)
 	if to != nil {
 		delete(to.asked, id)
 	}
@@ -142,19 +137,16 @@ func (r *relay) notification(m *message, line []byte) {
 
 // long passes on a line that is too long to be taken as a whole.
 func (r *relay) long(lines *lineReader, p piece) {
+	var scan scanner
+	scan.feed(p.text)
 	r.mu.Lock()
-	l := r.cur
+	l := r.takesLong(&scan)
 	if l != nil {
 		l.inFlight++ // until it is known what this is
 	}
 	r.mu.Unlock()
-	var scan scanner
 	var failed error
-	for {
-		scan.feed(p.text)
-		if p.last {
-			break
-		}
+	for !p.last {
 		if l != nil && failed == nil {
 			_, failed = l.conn.Write(p.text)
 		}
@@ -162,6 +154,7 @@ func (r *relay) long(lines *lineReader, p piece) {
 		if p, err = lines.next(); err != nil {
 			return // not before the line has ended
 		}
+		scan.feed(p.text)
 	}
 	method, id := string(scan.method), string(scan.id)
 	var req *request
@@ -192,6 +185,32 @@ func (r *relay) long(lines *lineReader, p piece) {
 	r.mu.Unlock()
 	n, err := l.conn.Write(p.text)
 	r.sentLine(l, req, n, len(p.text), err, func() []byte { return nil })
+}
+
+// takesLong is the host for a long line of which the beginning is known: the one
+// that asked where it is an answer. Many clients write the result first and the id
+// last: where one host alone waits for answers, it is that one. r.mu is held.
+func (r *relay) takesLong(scan *scanner) *link {
+	if to := r.asker(string(scan.id)); to != nil && scan.method == nil {
+		return to
+	}
+	if scan.id != nil || scan.method != nil || !scan.value || scan.key != `"result"` {
+		return r.cur
+	}
+	var only *link
+	for l := range r.links {
+		switch {
+		case len(l.asked) == 0:
+		case only != nil:
+			return r.cur
+		default:
+			only = l
+		}
+	}
+	if only == nil {
+		return r.cur
+	}
+	return only
 }
 
 func unquoted(raw string) string {

@@ -41,8 +41,11 @@ func (r *relay) hostLine(l *link, line []byte) {
 		}
 		return
 	}
-	if scan.id != nil && scan.method != nil && !r.asks(l, string(scan.id)) {
+	switch {
+	case scan.id != nil && scan.method != nil && !r.asks(l, string(scan.id)):
 		return
+	case scan.id == nil && unquoted(string(scan.method)) == methodCancelled:
+		r.takenBack(l, line)
 	}
 	if !r.moved(l, &scan) {
 		r.write([][]byte{line})
@@ -50,21 +53,52 @@ func (r *relay) hostLine(l *link, line []byte) {
 	r.answered(l, &scan)
 }
 
-// asks takes note of a request of a host for the client. Where too many wait, it
-// is refused in the client's name.
+// asks takes note of a request of a host for the client. Where too many wait, or
+// another host waits for an answer with the same id, it is refused in the client's
+// name.
 func (r *relay) asks(l *link, id string) bool {
 	r.mu.Lock()
-	if len(l.asked) < maxAsked {
-		if l.asked == nil {
-			l.asked = map[string]bool{}
-		}
-		l.asked[id] = true
-		r.mu.Unlock()
+	why := r.note(l, id)
+	r.mu.Unlock()
+	if why == "" {
 		return true
 	}
-	r.mu.Unlock()
-	r.send(l, nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"%d requests wait for the client"}}`+"\n", id, maxAsked))
+	r.send(l, nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%q}}`+"\n", id, why))
 	return false
+}
+
+// note enters a request of a host, or tells why it cannot be. r.mu is held.
+func (r *relay) note(l *link, id string) (why string) {
+	switch other := r.asker(id); {
+	case other != nil && other != l:
+		return "a host before this one waits for the answer to a request with the same id"
+	case len(l.asked) >= maxAsked:
+		return fmt.Sprintf("%d requests wait for the client", maxAsked)
+	}
+	if l.asked == nil {
+		l.asked = map[string]bool{}
+	}
+	l.asked[id] = true
+	return ""
+}
+
+// asker is the host that waits for the client's answer with an id; nil: none does.
+// r.mu is held.
+func (r *relay) asker(id string) *link {
+	for l := range r.links {
+		if l.asked[id] {
+			return l
+		}
+	}
+	return nil
+}
+
+// takenBack takes note that a host does not wait for an answer any more.
+func (r *relay) takenBack(l *link, line []byte) {
+	m := parse(line)
+	r.mu.Lock()
+	delete(l.asked, m.cancels)
+	r.mu.Unlock()
 }
 
 // moved tells whether a host answers a subscription that the next one has by
@@ -88,6 +122,12 @@ func (r *relay) hostLong(l *link, lines *lineReader, p piece) bool {
 	r.out.Lock()
 	for {
 		scan.feed(p.text)
+		if p.last && scan.id != nil && scan.method != nil {
+			// Too late to refuse it, since the client has its beginning.
+			r.mu.Lock()
+			r.note(l, string(scan.id))
+			r.mu.Unlock()
+		}
 		r.put(p.text)
 		if p.last {
 			r.out.Unlock()

@@ -571,26 +571,47 @@ func TestSubscriptionsAreResumed(t *testing.T) {
 	s.over()
 }
 
+// leaves ends the client, and the host with it.
+func (s *side) leaves(h *host) {
+	s.t.Helper()
+	_ = s.in.Close()
+	h.ended()
+	_ = h.conn.Close()
+	s.over()
+}
+
+// question is a request of a host for the client, and reply the answer to it.
+func question(id, pad string) string {
+	return `{"jsonrpc":"2.0","id":"` + id + `","method":"elicitation/create","params":{"pad":"` + pad + `"}}`
+}
+
+func reply(id, text string) string {
+	return `{"jsonrpc":"2.0","id":"` + id + `","result":{"text":"` + text + `"}}`
+}
+
 // What a host asks the client is answered to that host, also while it drains,
-// and cancelled where it is lost.
+// and cancelled where it is lost; a late answer reaches nobody.
 func TestHostAsksTheClient(t *testing.T) {
 	all := newHosts(t)
 	s, h := begin(t, all, soon)
 	s.sends(call(1, "mcp_call", "a"))
 	h.gets()
-	ask := `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`
-	reply := func(text string) string { return `{"jsonrpc":"2.0","id":1,"result":{"text":"` + text + `"}}` }
-	h.says(ask)
-	s.wants(ask)
+	h.says(question("a-1", ""))
+	s.wants(question("a-1", ""))
 	h.says(drainingLine)
 	next := all.next()
-	s.sends(reply("old"))
-	h.wants(reply("old"))
-	next.says(ask)
-	s.wants(ask)
-	s.sends(reply("new"))
-	next.wants(reply("new"))
-	s.sends(reply("nobody asked"))
+	next.says(question("b-1", ""))
+	s.wants(question("b-1", ""))
+	s.sends(reply("b-1", "new"))
+	next.wants(reply("b-1", "new"))
+	next.says(question("a-1", "the same id"))
+	if got := next.gets(); !strings.Contains(got, `"id":"a-1","error"`) {
+		t.Errorf("a second host asks with the same id: it got %s", got)
+	}
+	s.sends(reply("a-1", "old"))
+	h.wants(reply("a-1", "old"))
+	s.sends(reply("a-1", "twice"))
+	s.sends(reply("nobody", "asked"))
 	s.sends(list)
 	next.wants(list)
 	h.answers(1, `{}`)
@@ -599,12 +620,68 @@ func TestHostAsksTheClient(t *testing.T) {
 	_ = h.conn.Close()
 	next.answers(7, `{}`)
 	s.wants(`"id":7`)
-	next.says(ask)
-	s.wants(ask)
-	all.run(false)
+	next.says(question("b-2", ""))
+	s.wants(question("b-2", ""))
 	_ = next.conn.Close()
-	s.wants(`"method":"notifications/cancelled"`, `"requestId":1`)
-	s.ends()
+	s.wants(`"method":"notifications/cancelled"`, `"requestId":"b-2"`)
+	last := all.next()
+	last.says(question("c-1", ""))
+	s.wants(question("c-1", ""))
+	s.sends(reply("b-2", "late"))
+	s.sends(reply("c-1", "mine"))
+	last.wants(reply("c-1", "mine"))
+	s.leaves(last)
+}
+
+// A question that its host takes back is forgotten: more than the most that may be
+// open can follow, and a late answer reaches nobody.
+func TestQuestionsAreTakenBack(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	for i := range maxAsked + 2 {
+		id := fmt.Sprint("a-", i)
+		back := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"` + id + `","reason":"the call was cancelled"}}`
+		h.says(question(id, ""))
+		s.wants(question(id, ""))
+		h.says(back)
+		s.wants(back)
+	}
+	h.says(question("last", ""))
+	s.wants(question("last", ""))
+	s.sends(reply("a-0", "late"))
+	s.sends(reply("last", "well"))
+	h.wants(reply("last", "well"))
+	s.leaves(h)
+}
+
+// Questions and answers that are too long to be taken as a whole go the same way as
+// others, with the id in front or behind.
+func TestLongQuestions(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	pad := strings.Repeat("x", 2*bufferSize)
+	h.says(question("a-1", pad))
+	s.wants(question("a-1", pad))
+	h.says(question("a-2", pad))
+	s.wants(question("a-2", pad))
+	h.says(drainingLine)
+	next := all.next()
+	s.sends(reply("a-1", pad))
+	h.wants(reply("a-1", pad))
+	behind := `{"result":{"text":"` + pad + `"},"jsonrpc":"2.0","id":"a-2"}`
+	s.sends(behind)
+	h.wants(behind)
+	h.answers(1, `{}`)
+	s.wants(`"id":1`)
+	h.ended()
+	_ = h.conn.Close()
+	s.sends(list)
+	next.wants(list)
+	next.answers(7, `{}`)
+	s.wants(`"id":7`)
+	s.leaves(next)
 }
 
 // Where a connection can only be closed as a whole, that waits for the last

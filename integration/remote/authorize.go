@@ -19,6 +19,8 @@ type Authorizer interface {
 	Refused(ctx context.Context, token string, status int, header http.Header) (again bool, err error)
 	// LoggedIn says whether there is a login, so that a refusal is one of its token.
 	LoggedIn() bool
+	// Taken hears that the server took a request that was sent with token.
+	Taken(token string)
 }
 
 // ours marks a request whose Authorization header was not configured.
@@ -48,6 +50,9 @@ func (k *Link) do(req *http.Request) (*http.Response, error) {
 			next.Header.Set("Authorization", "Bearer "+token)
 		}
 		resp, err := k.l.client.Do(next)
+		if err == nil && token != "" && resp.StatusCode < http.StatusBadRequest {
+			k.auth.Taken(token)
+		}
 		if err != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden || tries == most {
 			return resp, err
 		}

@@ -35,6 +35,8 @@ func (c *clerk) LoggedIn() bool {
 	return len(c.tokens) > 0
 }
 
+func (c *clerk) Taken(string) {}
+
 func (c *clerk) Refused(_ context.Context, token string, _ int, _ http.Header) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

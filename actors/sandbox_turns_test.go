@@ -1,0 +1,25 @@
+package actors
+
+import "testing"
+
+// One client does not get all places for scripts, and the one that has fewest goes
+// next.
+func TestScriptsTakeTurns(t *testing.T) {
+	s := &sandboxActor{settings: SandboxSettings{Concurrent: 4}, slots: map[uint64]*slot{}}
+	run := func(session uint64) *sandboxRun { return &sandboxRun{session: session} }
+	for n := range uint64(3) {
+		s.slots[n] = &slot{n: n, state: workerRunning, run: run(1)}
+	}
+	s.waiting = []*sandboxRun{run(1), run(1)}
+	if got := s.nextRun(); got != -1 {
+		t.Errorf("the fourth place is given to the client that has three: %d", got)
+	}
+	s.waiting = append(s.waiting, run(2))
+	if got := s.nextRun(); got != 2 {
+		t.Errorf("place %d goes next, want that of the other client", got)
+	}
+	s.slots[0].run, s.slots[1].run = run(2), run(2)
+	if got := s.nextRun(); got != 0 {
+		t.Errorf("place %d goes next, want the first of the client that has one script running", got)
+	}
+}
