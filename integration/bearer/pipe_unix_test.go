@@ -15,7 +15,7 @@ func TestPipeInPlaceOfTheTokens(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Clean(s.Path()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.List(); err == nil || !strings.Contains(err.Error(), "no file") {
+	if _, err := s.List(); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -18,10 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
-
-	"github.com/metamcp/metamcp/integration/atomicfile"
-	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 // FileName is the name of the file in the state folder.
@@ -208,76 +206,57 @@ func (s *Store) current() ([]Token, error) {
 
 // change reads, changes and writes the file; two changes at once wait for each
 // other.
-func (s *Store) change(ctx context.Context, f func(*content) error) (err error) {
-	if s.dir == "" {
-		return errors.New("there is no state folder, so nothing can be stored; set --state-dir")
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	lock := flock.New(s.Path()+".lock", flock.SetPermissions(0o600))
-	const patience, again = 10 * time.Second, 20 * time.Millisecond
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
-		return fmt.Errorf("the tokens are being changed by somebody else: %w", err)
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	c, err := s.read()
-	if err != nil {
-		return fmt.Errorf("nothing was changed: %w", err)
-	}
-	if err := f(c); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(s.Path(), append(text, '\n'), 0o600)
+func (s *Store) change(ctx context.Context, f func(*content) error) error {
+	return s.file().Change(ctx, func(text []byte) ([]byte, error) {
+		c, err := s.decode(text)
+		if err != nil {
+			return nil, fmt.Errorf("nothing was changed: %w", err)
+		}
+		if err := f(c); err != nil {
+			return nil, err
+		}
+		next, err := json.MarshalIndent(c, "", "  ")
+		return append(next, '\n'), err
+	})
 }
 
 // read returns the file's content; a missing one is empty.
 func (s *Store) read() (*content, error) {
-	c := &content{Version: version, Tokens: []Token{}}
-	if s.dir == "" {
-		return c, nil
-	}
-	bad := func(why string) (*content, error) {
-		return nil, fmt.Errorf("the tokens in %s cannot be used: %s", s.Path(), why)
-	}
-	f, err := regular.Open(s.Path(), os.O_RDONLY)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return c, nil
-	case errors.Is(err, regular.ErrNotRegular):
-		return bad("it is no file")
-	}
+	text, err := s.file().Read()
 	if err != nil {
-		return nil, fmt.Errorf("the tokens cannot be read: %w", err)
+		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the tokens cannot be read: %w", err)
-	case info.Size() > maxFile:
-		return bad(fmt.Sprintf("it has more than %d MiB", maxFile>>20))
+	return s.decode(text)
+}
+
+func (s *Store) file() *lockedfile.File {
+	f := &lockedfile.File{
+		What: "the tokens", Max: maxFile,
+		Exposed: "it may have been changed by them; look at metamcp token list after chmod 600",
 	}
-	if why := readableByOthers(info); why != "" {
-		return bad(why)
+	if s.dir != "" {
+		f.Path = s.Path()
 	}
-	dec := json.NewDecoder(f)
+	return f
+}
+
+// decode understands what the file has; nil: there is none.
+func (s *Store) decode(text []byte) (*content, error) {
+	c := &content{Version: version, Tokens: []Token{}}
+	if text == nil {
+		return c, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(c); err != nil {
-		return bad("it is damaged (" + err.Error() + "); move it away and make the tokens again")
+		return nil, s.file().Bad("it is damaged (" + err.Error() + "); move it away and make the tokens again")
 	}
 	if c.Version != version {
-		return bad(fmt.Sprintf("it is of version %d, and this metamcp knows %d", c.Version, version))
+		return nil, s.file().Bad(fmt.Sprintf("it is of version %d, and this metamcp knows %d", c.Version, version))
 	}
 	for _, t := range c.Tokens {
 		if sum, err := hex.DecodeString(t.Hash); CheckName(t.Name) != nil || err != nil || len(sum) != sha256.Size {
-			return bad("it is damaged; move it away and make the tokens again")
+			return nil, s.file().Bad("it is damaged; move it away and make the tokens again")
 		}
 	}
 	return c, nil

@@ -9,131 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/tailscale/hujson"
 
-	"github.com/metamcp/metamcp/integration/lazyregexp"
-	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/spelling"
-	"github.com/metamcp/metamcp/messages"
 )
-
-// NewServer is an entry for metamcp's own configuration. Strings go in as they
-// are, so that ${NAME} in them is filled in when the server starts.
-type NewServer struct {
-	Name        string
-	Command     string // "" for a remote server
-	Args        []string
-	Env         map[string]string
-	Cwd         string
-	URL         string
-	Type        string // of a remote server: "http" or "sse"
-	Headers     map[string]string
-	Description string
-	Tags        []string
-}
-
-// CheckServerName says what is wrong with a name for a new entry; nil: nothing
-// is. It is narrower than what a configuration may hold, so that every client,
-// shell and script can write it.
-func CheckServerName(name string) error {
-	if !entryName().MatchString(name) {
-		return fmt.Errorf("%q is no name for a server: use letters, digits, _ and -, at most 64", name)
-	}
-	return nil
-}
-
-// entry is the server as it is written.
-func (n *NewServer) entry() object {
-	var o object
-	set := func(name string, value any) { o = append(o, member{name, value}) }
-	if n.URL != "" {
-		set("type", n.Type)
-		set("url", n.URL)
-	} else {
-		set("command", n.Command)
-		if len(n.Args) > 0 {
-			set("args", n.Args)
-		}
-	}
-	if len(n.Env) > 0 {
-		set("env", stringsOf(n.Env))
-	}
-	if n.Cwd != "" {
-		set("cwd", n.Cwd)
-	}
-	if len(n.Headers) > 0 {
-		set("headers", stringsOf(n.Headers))
-	}
-	if n.Description != "" {
-		set("description", n.Description)
-	}
-	if len(n.Tags) > 0 {
-		set("tags", n.Tags)
-	}
-	return o
-}
-
-// PlainSecret is a value of an entry that looks like a secret and is written
-// out, where a reference should be.
-type PlainSecret struct {
-	Where string // "env", "header", "argument" or "url"
-	Name  string // of the variable or header; of an argument its number, from 1
-}
-
-// String names the place, and never the value.
-func (p PlainSecret) String() string {
-	switch p.Where {
-	case "env":
-		return "the value of the variable " + p.Name
-	case "header":
-		return "the value of the header " + p.Name
-	case "argument":
-		return "argument " + p.Name
-	}
-	return "a part of the url"
-}
-
-// filledIn finds what is filled in when the server starts, with the scheme of a
-// header before it.
-var filledIn = lazyregexp.New(`(?:(?i:bearer|basic|token)\s+)?\$\{[^}]*\}`)
-
-// PlainSecrets are the values that look like secrets, sorted by place. What a
-// ${NAME} stands for is none.
-func (n *NewServer) PlainSecrets() []PlainSecret {
-	var found []PlainSecret
-	for _, p := range []struct {
-		where string
-		pairs map[string]string
-	}{{"env", n.Env}, {"header", n.Headers}} {
-		for _, m := range stringsOf(p.pairs) {
-			value := filledIn().ReplaceAllString(m.value.(string), "")
-			secret := scrub.Secret(m.name, value)
-			if p.where == "header" {
-				secret = scrub.New([]*messages.ServerSpec{{Headers: map[string]string{m.name: value}}}).Text(value) != value
-			}
-			if secret && !harmless(m.name, value) {
-				found = append(found, PlainSecret{p.where, m.name})
-			}
-		}
-	}
-	words := append([]string{n.Command}, n.Args...)
-	for i := range words {
-		words[i] = filledIn().ReplaceAllString(words[i], "")
-	}
-	set := scrub.New([]*messages.ServerSpec{{Args: words}})
-	for i, w := range words {
-		if set.Text(w) != w {
-			found = append(found, PlainSecret{"argument", fmt.Sprint(i)})
-		}
-	}
-	if url := filledIn().ReplaceAllString(n.URL, ""); scrub.New([]*messages.ServerSpec{{URL: url}}).Text(url) != url {
-		found = append(found, PlainSecret{Where: "url"})
-	}
-	return found
-}
 
 // ownKeys are the members of a configuration that hold servers.
 var ownKeys = []string{"mcpServers", "servers"}
@@ -384,66 +265,10 @@ func (s *Setup) Exclusive(ctx context.Context, do func() error) (err error) {
 	if err := os.MkdirAll(s.Backups, 0o700); err != nil {
 		return fmt.Errorf("the folder of the backups cannot be made: %w", err)
 	}
-	lock := flock.New(filepath.Join(s.Backups, "edit.lock"), flock.SetPermissions(0o600))
-	const patience, again = 10 * time.Second, 20 * time.Millisecond
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
+	unlock, err := lockedfile.Lock(ctx, filepath.Join(s.Backups, "edit.lock"), lockedfile.Patience)
+	if err != nil {
 		return fmt.Errorf("the configuration is being changed by another metamcp, nothing was written: %w", err)
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, unlock()) }()
 	return do()
-}
-
-// editCommands are the commands that change single servers; each change can be
-// undone by itself.
-var editCommands = []string{"add", "remove", "enable", "disable"}
-
-// keptEdits is how many of their changes can be undone.
-const keptEdits = 50
-
-// UndoLast plans to put back what was there before the last change of a command
-// that changes single servers. No change means that there is none to undo.
-func (s *Setup) UndoLast(command string) ([]*Change, error) {
-	all, err := s.records()
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(all, func(r *record) bool { return r.Command == command })
-	if i < 0 {
-		return nil, nil
-	}
-	file := all[i].File
-	return []*Change{s.undoFile(command, file, slices.DeleteFunc(all, func(r *record) bool { return r.File != file }), 1)}, nil
-}
-
-// LastChange is when a command last changed a file that [Setup.UndoLast] would
-// put back; zero: there is none.
-func (s *Setup) LastChange(command string) (time.Time, error) {
-	all, err := s.records()
-	if err != nil {
-		return time.Time{}, err
-	}
-	if i := slices.IndexFunc(all, func(r *record) bool { return r.Command == command }); i >= 0 {
-		return all[i].Time, nil
-	}
-	return time.Time{}, nil
-}
-
-// prune forgets edits that are older than those that can be undone.
-func (s *Setup) prune() error {
-	all, err := s.records()
-	if err != nil {
-		return err
-	}
-	n := 0
-	var errs []error
-	for _, r := range all {
-		if slices.Contains(editCommands, r.Command) {
-			if n++; n > keptEdits {
-				errs = append(errs, s.forget(r))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -13,9 +13,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/gofrs/flock"
-
 	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/safename"
 )
 
@@ -28,7 +27,6 @@ const (
 	// lockPatience is how long others may hold the folder; they do for
 	// milliseconds.
 	lockPatience = 5 * time.Second
-	lockRetry    = 10 * time.Millisecond
 	// probePatience is how long a host's socket may take to accept.
 	probePatience = 2 * time.Second
 )
@@ -55,13 +53,11 @@ func (r registry) infoPath(name string) string {
 
 // lock holds the folder until release is called.
 func (r registry) lock(ctx context.Context) (release func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
-	defer cancel()
-	l := flock.New(filepath.Join(r.dir, ".lock"), flock.SetPermissions(0o600))
-	if _, err := l.TryLockContext(ctx, lockRetry); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", r.dir, errors.Join(err, l.Close()))
+	unlock, err := lockedfile.Lock(ctx, filepath.Join(r.dir, ".lock"), lockPatience)
+	if err != nil {
+		return nil, err
 	}
-	return func() { _ = l.Close() }, nil // closing unlocks; the system does it anyhow with the process
+	return func() { _ = unlock() }, nil // the system does it anyhow with the process
 }
 
 // checkName refuses names that would not read well in a table or a message.

@@ -69,12 +69,16 @@ func (r registry) holderPath(configs []string) string {
 	return strings.TrimSuffix(r.singlePath(configs), ".lock") + ".pid"
 }
 
-// holderPatience is how long who took the lock may take to say so.
-const holderPatience = time.Second
+// holderPatience is how long who took the lock may take to say so, and holderRetry
+// the time between two looks.
+const (
+	holderPatience = time.Second
+	holderRetry    = 10 * time.Millisecond
+)
 
 // awaitHolder is the process that has the lock; 0: unknown.
 func (r registry) awaitHolder(configs []string) int {
-	for deadline := time.Now().Add(holderPatience); ; time.Sleep(lockRetry) {
+	for deadline := time.Now().Add(holderPatience); ; time.Sleep(holderRetry) {
 		// The one before may have left its own number.
 		if pid := r.singleHolder(configs); pid != 0 && lives(pid) {
 			return pid

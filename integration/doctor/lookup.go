@@ -116,13 +116,8 @@ func interpreter(file string) (program string, viaEnv bool) {
 
 // readBounded reads a regular file of at most so many bytes.
 func readBounded(file string, most int64) ([]byte, error) {
-	f, err := regular.Open(file, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
+	text, _, err := regular.Read(file, most)
+	if errors.Is(err, regular.ErrTooLarge) {
 		err = fmt.Errorf("%s is larger than %d bytes", file, most)
 	}
 	return text, err

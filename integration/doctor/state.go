@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/audit"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 const (
@@ -101,7 +102,7 @@ func (p *Patient) modes(ctx context.Context, dir string) Result {
 	if err != nil {
 		return Result{Status: Skipped, Found: "there is no state folder"}
 	}
-	bits := openToOthers(info)
+	bits := regular.Others(info)
 	if bits == 0 {
 		return Result{Status: OK, Found: "only this user can enter it"}
 	}
@@ -139,7 +140,7 @@ func (p *Patient) hostsMode(dir string) Result {
 	if err != nil {
 		return Result{ID: r.ID, Status: Skipped, Found: "no host has run with this state folder yet"}
 	}
-	if openToOthers(info) == 0 {
+	if regular.Others(info) == 0 {
 		return r
 	}
 	if p.Fix && os.Chmod(dir, 0o700) == nil { //nolint:gosec // a folder needs x
@@ -168,7 +169,7 @@ func readableByOthers(ctx context.Context, dir string) (some []string, more int)
 		if err != nil {
 			return nil //nolint:nilerr // it has just been removed
 		}
-		bits := openToOthers(info)
+		bits := regular.Others(info)
 		if d.IsDir() {
 			if name := d.Name(); bits&0o011 == 0 || filepath.Dir(path) == dir && (name == "models" || name == "lib") {
 				return fs.SkipDir

@@ -41,9 +41,6 @@ func freeSpace(dir string) (uint64, error) {
 	return st.Bavail * uint64(st.Bsize), nil
 }
 
-// openToOthers are the bits of a mode that let others in.
-func openToOthers(info fs.FileInfo) fs.FileMode { return info.Mode().Perm() & 0o077 }
-
 // foreign reports whether a file belongs to another user.
 func foreign(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -47,10 +47,6 @@ func freeSpace(dir string) (uint64, error) {
 	return free, windows.GetDiskFreeSpaceEx(name, &free, nil, nil)
 }
 
-// openToOthers is nothing: modes say nothing here, and the user's profile is
-// private.
-func openToOthers(fs.FileInfo) fs.FileMode { return 0 }
-
 // foreign is not told by what is known here.
 func foreign(fs.FileInfo) bool { return false }
 

@@ -7,11 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/secrets"
@@ -149,14 +147,11 @@ func (s *shelf) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fail("the tokens cannot be stored: %v", err)
 	}
-	l := flock.New(filepath.Join(s.dir, lockFile), flock.SetPermissions(0o600))
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	const again = 20 * time.Millisecond
-	if held, err := l.TryLockContext(ctx, again); err != nil || !held {
+	release, err := lockedfile.Lock(ctx, filepath.Join(s.dir, lockFile), lockTime)
+	if err != nil {
 		return nil, &Error{Message: "another process is renewing the token and does not end", Cause: err}
 	}
-	return func() { _ = l.Close() }, nil
+	return func() { _ = release() }, nil
 }
 
 // note keeps what a refusal asked for, so that a login knows it. It is no
@@ -185,18 +180,13 @@ func (s *shelf) readChallenge() (challenge, bool) {
 	if s.dir == "" {
 		return challenge{}, false
 	}
-	f, err := regular.Open(filepath.Join(s.dir, challengeFile), os.O_RDONLY)
+	const most = 2 * (maxScope + maxURL) * 3
+	text, _, err := regular.Read(filepath.Join(s.dir, challengeFile), most)
 	if err != nil {
 		return challenge{}, false
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	const most = 2 * (maxScope + maxURL) * 3
-	info, err := f.Stat()
-	if err != nil || info.Size() > most {
-		return challenge{}, false
-	}
 	var n note
-	if json.NewDecoder(f).Decode(&n) != nil || n.URL != s.url {
+	if json.Unmarshal(text, &n) != nil || n.URL != s.url {
 		return challenge{}, false
 	}
 	n.Scopes = cleanScopes(n.Scopes)

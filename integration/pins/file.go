@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -113,26 +112,17 @@ type file struct {
 
 // readFile reads a server's file; nil without an error: there is none.
 func readFile(path, server string) (*file, error) {
-	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // nil is no file
+	// A link is no file of metamcp's.
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, regular.ErrNotRegular
 	}
-	if err != nil {
-		return nil, err
-	}
+	text, _, err := regular.Read(path, maxFile)
 	switch {
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
-	case info.Size() > maxFile:
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil //nolint:nilnil // nil is no file
+	case errors.Is(err, regular.ErrTooLarge):
 		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
-	}
-	in, err := regular.Open(path, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = in.Close() }()
-	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	var f file

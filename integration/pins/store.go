@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -296,14 +295,11 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock := flock.New(filepath.Join(s.dir, lockName), flock.SetPermissions(0o600))
-	const patience, again = 10 * time.Second, 10 * time.Millisecond
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
-		return nil, fmt.Errorf("%s is being changed by somebody else: %w", s.dir, err)
+	release, err := lockedfile.Lock(ctx, filepath.Join(s.dir, lockName), lockedfile.Patience)
+	if err != nil {
+		return nil, err
 	}
-	return func() { _ = lock.Close() }, nil // the kernel frees it at the latest with the program
+	return func() { _ = release() }, nil // the kernel frees it at the latest with the program
 }
 
 // Servers returns the servers of which something was accepted, by name.

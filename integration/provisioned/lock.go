@@ -13,9 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/safename"
 )
 
@@ -87,7 +86,7 @@ func (l *Lock) List() ([]Locked, error) {
 // Read returns the text of the file, nil where there is none. The error is a
 // *[BrokenError].
 func (l *Lock) Read() ([]byte, error) {
-	text, err := readPlain(l.Path())
+	text, err := lockedfile.ReadTrusted(l.Path(), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -95,26 +94,6 @@ func (l *Lock) Read() ([]byte, error) {
 		return nil, &BrokenError{l.Path(), err}
 	}
 	return text, nil
-}
-
-func readPlain(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		if _, linkErr := os.Lstat(path); linkErr == nil && errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("it is a link to nothing")
-		}
-		return nil, err
-	}
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no file")
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
-	}
-	if why := openToOthers(info); why != "" {
-		return nil, errors.New(why)
-	}
-	return os.ReadFile(path)
 }
 
 // edit changes the file while no other process does. change returns nil where
@@ -128,14 +107,11 @@ func (l *Lock) edit(ctx context.Context, change func(servers []Locked) ([]Locked
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
-	const patience, again = 10 * time.Second, 20 * time.Millisecond
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
-		return fmt.Errorf("the lock file %s is being changed by somebody else: %w", path, errors.Join(err, lock.Close()))
+	unlock, err := lockedfile.Lock(ctx, path+".lock", lockedfile.Patience)
+	if err != nil {
+		return fmt.Errorf("the lock file %s was not changed: %w", path, err)
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, unlock()) }()
 	servers, err := l.List()
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 // What was removed is kept, so that it can come back with what it wrote.
@@ -117,7 +118,7 @@ func (l *Lock) Removed() ([]Removed, error) {
 	var all []Removed
 	for _, e := range entries {
 		dir := filepath.Join(l.stateDir, removedDir, e.Name())
-		text, err := readPlain(filepath.Join(dir, removedRecord))
+		text, err := lockedfile.ReadTrusted(filepath.Join(dir, removedRecord), maxFile)
 		var r Removed
 		if err != nil || json.Unmarshal(text, &r) != nil {
 			continue

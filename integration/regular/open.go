@@ -1,4 +1,4 @@
-// Package regular opens regular files and nothing else. What stands in a folder
+// Package regular opens and reads regular files and nothing else. What stands in a folder
 // may have been put there by anybody: opening a pipe waits for its other end,
 // and opening some devices does something.
 package regular

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -58,5 +59,28 @@ func TestOpenTakesRegularFilesOnly(t *testing.T) {
 	}
 	if err := made.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestReadIsBounded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := errors.Join(os.WriteFile(path, []byte("text"), 0o600), os.Chmod(path, 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	text, info, err := regular.Read(path, 4)
+	if err != nil || string(text) != "text" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	if open := regular.Others(info); open != 0o040 {
+		t.Errorf("others may %o, want 40", open)
+	}
+	var failure *fs.PathError
+	if _, _, err := regular.Read(path, 3); !errors.Is(err, regular.ErrTooLarge) || !errors.As(err, &failure) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	// Its size is said to be 0.
+	if _, _, err := regular.Read("/proc/self/status", 3); runtime.GOOS == "linux" && !errors.Is(err, regular.ErrTooLarge) {
+		t.Errorf("more than its size says: %v", err)
 	}
 }

@@ -1,22 +1,18 @@
 package secrets
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-
-	"github.com/metamcp/metamcp/integration/atomicfile"
-	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 // FileName is the name of the file in the state folder.
@@ -195,87 +191,69 @@ var errUnchanged = errors.New("nothing to be done")
 
 // change reads, changes and writes the file; two changes at once wait for each
 // other.
-func (s *Store) change(ctx context.Context, f func(*content) error) (err error) {
-	if s.dir == "" {
-		return errors.New("there is no state folder, so nothing can be stored; set --state-dir")
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	lock := flock.New(s.Path()+".lock", flock.SetPermissions(0o600))
-	const patience, again = 10 * time.Second, 20 * time.Millisecond
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
-		return fmt.Errorf("the secrets are being changed by somebody else: %w", err)
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	c, err := s.read()
-	if err != nil {
-		return fmt.Errorf("nothing was changed: %w", err)
-	}
-	if err := f(c); err != nil {
-		if errors.Is(err, errUnchanged) {
-			return nil
+func (s *Store) change(ctx context.Context, f func(*content) error) error {
+	return s.file().Change(ctx, func(text []byte) ([]byte, error) {
+		c, err := s.decode(text)
+		if err != nil {
+			return nil, fmt.Errorf("nothing was changed: %w", err)
 		}
-		return err
-	}
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	if len(text) >= maxFile {
-		return fmt.Errorf("all secrets together have more than %d MiB", maxFile>>20)
-	}
-	return atomicfile.Write(s.Path(), append(text, '\n'), 0o600)
+		switch err := f(c); {
+		case errors.Is(err, errUnchanged):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		next, err := json.MarshalIndent(c, "", "  ")
+		return append(next, '\n'), err
+	})
 }
 
 // read returns the file's content; a missing one is empty.
 func (s *Store) read() (*content, error) {
+	text, err := s.file().Read()
+	if err != nil {
+		return nil, err
+	}
+	return s.decode(text)
+}
+
+func (s *Store) file() *lockedfile.File {
+	f := &lockedfile.File{
+		What: "the secrets", Max: maxFile,
+		Exposed: "whoever could has the secrets, so change them; then chmod 600 it",
+	}
+	if s.dir != "" {
+		f.Path = s.Path()
+	}
+	return f
+}
+
+// decode understands what the file has; nil: there is none.
+func (s *Store) decode(text []byte) (*content, error) {
 	c := &content{Version: version, Secrets: map[string]record{}}
-	if s.dir == "" {
+	if text == nil {
 		return c, nil
-	}
-	bad := func(why string) (*content, error) {
-		return nil, fmt.Errorf("the secrets in %s cannot be used: %s", s.Path(), why)
-	}
-	f, err := regular.Open(s.Path(), os.O_RDONLY)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return c, nil
-	case errors.Is(err, regular.ErrNotRegular):
-		return bad("it is no regular file")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the secrets cannot be read: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("the secrets cannot be read: %w", err)
-	}
-	if info.Size() > maxFile {
-		return bad(fmt.Sprintf("it has more than %d MiB", maxFile>>20))
-	}
-	if why := readableByOthers(info); why != "" {
-		return bad(why)
 	}
 	// What is wrong with the JSON is not repeated: a value may be in it.
-	dec := json.NewDecoder(f)
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(c); err != nil {
-		return bad("it is damaged; restore it, or move it away and store the secrets again")
+	if dec.Decode(c) != nil {
+		return nil, s.damaged()
 	}
 	if c.Version != version {
-		return bad(fmt.Sprintf("it is of version %d, and this metamcp knows %d", c.Version, version))
+		return nil, s.file().Bad(fmt.Sprintf("it is of version %d, and this metamcp knows %d", c.Version, version))
 	}
 	if c.Secrets == nil {
 		c.Secrets = map[string]record{}
 	}
 	for name, r := range c.Secrets {
 		if CheckName(name) != nil || r.Place != InFile && r.Place != InKeyring || r.Place == InFile && checkValue(r.Value) != nil {
-			return bad("it is damaged; restore it, or move it away and store the secrets again")
+			return nil, s.damaged()
 		}
 	}
 	return c, nil
+}
+
+func (s *Store) damaged() error {
+	return s.file().Bad("it is damaged; restore it, or move it away and store the secrets again")
 }

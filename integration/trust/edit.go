@@ -8,11 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 // Edit adds an entry to one of the lists of a trust file, or removes it;
@@ -28,16 +26,13 @@ func Edit(ctx context.Context, path string, which List, e Entry, remove bool) (c
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
 	}
-	lock := flock.New(path + ".lock")
-	const patience, again = 10 * time.Second, 20 * time.Millisecond
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if held, err := lock.TryLockContext(waiting, again); err != nil || !held {
-		return false, fmt.Errorf("the trust file is being changed by somebody else: %w", err)
+	unlock, err := lockedfile.Lock(ctx, path+".lock", lockedfile.Patience)
+	if err != nil {
+		return false, fmt.Errorf("the trust file was not changed: %w", err)
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, unlock()) }()
 
-	text, err := read(path)
+	text, err := lockedfile.ReadTrusted(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = []byte(newFile), nil
 	}

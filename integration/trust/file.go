@@ -15,6 +15,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/jsonc"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 // FileName is the name of the trust file in the state folder.
@@ -44,7 +45,7 @@ const newFile = `// Which MCP servers metamcp may install without asking a perso
 // cannot be used is a policy that trusts nothing, with the Problem. It is cheap
 // enough to be read for every decision, so that a change counts at once.
 func Load(path string) *Policy {
-	text, err := read(path)
+	text, err := lockedfile.ReadTrusted(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		p := Default()
 		p.File = path
@@ -68,26 +69,6 @@ func create(path string) error {
 		return err
 	}
 	return atomicfile.Write(path, []byte(newFile), 0o600)
-}
-
-func read(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		if _, linkErr := os.Lstat(path); linkErr == nil && errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("it is a link to nothing") // and no reason to make a new file
-		}
-		return nil, err
-	}
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no file")
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
-	}
-	if why := openToOthers(info); why != "" {
-		return nil, errors.New(why)
-	}
-	return os.ReadFile(path)
 }
 
 // document is a trust file that can be changed.

@@ -120,7 +120,7 @@ func TestBrokenFilesDenyAll(t *testing.T) {
 		})
 	}
 	t.Run("a folder", func(t *testing.T) {
-		if p := Load(t.TempDir()); !strings.Contains(p.Problem, "it is no file") {
+		if p := Load(t.TempDir()); !strings.Contains(p.Problem, "it is no regular file") {
 			t.Errorf("%+v", p)
 		}
 	})

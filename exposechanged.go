@@ -1,0 +1,104 @@
+package metamcp
+
+import (
+	"time"
+
+	"github.com/metamcp/metamcp/actors"
+)
+
+// changed marks lists of a server that may have changed. list "": all.
+func (l *childLists) changed(server string, list actors.ChildList) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for kind := range listKinds {
+		c := l.lists[listKey{server, listKind(kind)}]
+		ofPrompts := listKind(kind) == listPrompts
+		if c == nil || list == actors.PromptList && !ofPrompts || list == actors.ResourceList && ofPrompts {
+			continue
+		}
+		switch {
+		case c.reading != nil && list == "": // it is being read from the new child
+		case c.reading != nil:
+			c.again = true
+		case c.read:
+			c.stale = true
+		}
+	}
+}
+
+// renew reads lists that changed anew, each at its own pace, and returns the
+// notifications of those that are others now, and when the next one is due; 0:
+// none is.
+func (l *childLists) renew() (notices []string, next time.Duration) {
+	readings, next := l.beginDue(time.Now())
+	for _, done := range readings {
+		select {
+		case <-done:
+		case <-l.x.ctx.Done():
+			return nil, 0
+		}
+	}
+	return l.untold(), next
+}
+
+// beginDue begins to read the lists that changed and whose time has come. next is
+// when the first of the others is due; 0: none is.
+func (l *childLists) beginDue(now time.Time) (readings []<-chan struct{}, next time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, c := range l.lists {
+		if !c.stale || c.reading != nil {
+			continue
+		}
+		if wait := c.due.Sub(now); wait > 0 {
+			if next == 0 || wait < next {
+				next = wait
+			}
+			continue
+		}
+		if now.Sub(c.due) > 2*c.pause {
+			c.pause = 0
+		}
+		c.pause = min(max(2*c.pause, tellPause), lastPause)
+		c.due = now.Add(c.pause)
+		readings = append(readings, l.begin(key, c))
+	}
+	return readings, next
+}
+
+// untold are the notifications of the lists that are others than clients know,
+// which counts as told from then on.
+func (l *childLists) untold() (notices []string) {
+	var offering [len(listKinds)]string
+	for kind := range listKinds {
+		_, offering[kind] = l.offering(listKind(kind))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	others := map[string]bool{}
+	for key, c := range l.lists {
+		if c.told != c.print {
+			c.told = c.print
+			others[listKinds[key.kind].notice] = l.x.shows(key.kind)
+		}
+	}
+	for kind, m := range l.merged {
+		if m != nil && l.told[kind] != offering[kind] {
+			l.told[kind] = offering[kind]
+			others[listKinds[kind].notice] = l.x.shows(listKind(kind))
+		}
+	}
+	for method, shown := range others {
+		if shown {
+			notices = append(notices, method)
+		}
+	}
+	return notices
+}
+
+func (x *exposure) shows(kind listKind) bool {
+	if kind == listPrompts {
+		return x.prompts
+	}
+	return x.resources
+}

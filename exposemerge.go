@@ -1,0 +1,120 @@
+package metamcp
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	"github.com/metamcp/metamcp/index"
+)
+
+// mergedList is a list of all servers together. It never changes.
+type mergedList struct {
+	stamp   uint64
+	servers string // whose
+	named   *namedSet
+	// owners are the servers that have a key.
+	owners map[string][]string
+	// templates are matched against URIs that no list has.
+	templates []ownedTemplate
+}
+
+type ownedTemplate struct {
+	server string
+	match  *uritemplate.Template // nil: it is not understood
+}
+
+// all reads a list of all servers that have it, waiting until ctx ends.
+func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
+	l.x.meet(ctx, func(known *index.ServerEntry) bool { return known == nil || !known.Toolset.Offers.Known() })
+	parts, servers := l.offering(kind)
+	l.mu.Lock()
+	stamp := l.stamp // before anything is read: what changes meanwhile is merged the next time
+	l.forget()
+	l.mu.Unlock()
+	items := make([][]listItem, len(parts))
+	var readers sync.WaitGroup
+	for i, p := range parts {
+		readers.Go(func() { items[i] = l.get(ctx, p.server, p.hash, kind) })
+	}
+	readers.Wait()
+	merged := l.kept(kind)
+	if merged != nil && merged.stamp == stamp && merged.servers == servers {
+		return merged
+	}
+	merged = l.x.merge(kind, parts, items)
+	merged.stamp, merged.servers = stamp, servers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.merged[kind] == nil {
+		l.told[kind] = servers
+	}
+	l.merged[kind] = merged
+	return merged
+}
+
+// offer is a server that has a list.
+type offer struct{ server, hash string }
+
+// offering are the servers that have a list, by name, and a text that is the
+// same for the same ones.
+func (l *childLists) offering(kind listKind) (parts []offer, servers string) {
+	dir, cat := l.x.e.core.Directory(), l.x.e.core.Catalog()
+	for _, name := range dir.Names() {
+		entry, ok := dir.Lookup(name)
+		known := cat.Server(name)
+		if !ok || entry.Spec().Disabled || known == nil || !known.Toolset.Offers.Has(listKinds[kind].offer) {
+			continue
+		}
+		parts = append(parts, offer{name, entry.Spec().Hash})
+	}
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = p.server
+	}
+	return parts, strings.Join(names, "\x00")
+}
+
+// kept is what was merged last; nil: nothing.
+func (l *childLists) kept(kind listKind) *mergedList {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.merged[kind]
+}
+
+// merge puts the lists of servers together, by the names that clients see.
+func (x *exposure) merge(kind listKind, servers []offer, items [][]listItem) *mergedList {
+	m := &mergedList{owners: map[string][]string{}}
+	var things []thing
+	for i, list := range items {
+		for _, it := range list {
+			m.owners[it.key] = append(m.owners[it.key], servers[i].server)
+			things = append(things, thing{server: servers[i].server, name: it.key, raw: it.raw})
+			if kind == listTemplates {
+				t := ownedTemplate{server: servers[i].server}
+				if len(it.key) <= maxTemplate {
+					t.match, _ = uritemplate.New(it.key) // nil where it is none
+				}
+				m.templates = append(m.templates, t)
+			}
+		}
+	}
+	if kind == listPrompts {
+		m.named = x.names.name("prompt", things)
+		return m
+	}
+	m.named = &namedSet{key: listKinds[kind].key}
+	for _, t := range things {
+		as := t.name
+		if len(m.owners[t.name]) > 1 {
+			as = ownURI(t.server, t.name)
+		}
+		m.named.list = append(m.named.list, exposed{t, as})
+	}
+	slices.SortFunc(m.named.list, func(a, b exposed) int { return cmp.Compare(a.as, b.as) })
+	return m
+}

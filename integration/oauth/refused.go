@@ -1,0 +1,122 @@
+package oauth
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// loginNeeded says that a person has to do something.
+func (c *Client) loginNeeded(format string, args ...any) *Error {
+	e := fail(format, args...)
+	e.login = true
+	e.Advice = "Run `metamcp auth login " + shellWord(c.spec.Name) + "` in a shell, which opens a browser; then repeat the call. Repeating it before does not help."
+	return e
+}
+
+// shellWord writes a name so that a shell takes it as it is.
+func shellWord(word string) string {
+	if word != "" && strings.IndexFunc(word, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("_.,:@%/+-", r)
+	}) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Refused takes the answer to a request that was sent with token ("": without)
+// and refused with 401 or 403. It reports that there is another token now, with
+// which the request is to be sent again. The error says why there is none; with
+// neither the refusal has nothing to do with tokens.
+func (c *Client) Refused(ctx context.Context, token string, status int, header http.Header) (again bool, _ error) {
+	ch := readChallenge(header)
+	switch {
+	case status == http.StatusForbidden && ch.bearer && ch.code == "insufficient_scope":
+		return c.insufficient(ctx, token, ch)
+	case status != http.StatusUnauthorized, !ch.bearer && ch.other != "" && c.spec.OAuth == nil && token == "":
+		return false, nil // it wants something else
+	}
+	c.mu.Lock()
+	kept, err := c.now()
+	if err != nil {
+		c.mu.Unlock()
+		return false, err
+	}
+	l, useless := kept.Login, c.forced.useless(token)
+	c.mu.Unlock()
+	switch {
+	case l != nil && l.Access != "" && l.Access != token:
+		return true, nil // somebody else was faster
+	case !useless && (c.itself() || l != nil && l.Refresh != ""):
+		if err := c.renew(ctx, token, &ch); err != nil {
+			if needsLogin(err) {
+				c.note(ch, l)
+			}
+			return false, err
+		}
+		access, err := c.access()
+		if token != "" {
+			// If it is refused as well, renewing it once more is of no use.
+			c.mu.Lock()
+			c.forced = forced{access, time.Now()}
+			c.mu.Unlock()
+		}
+		return err == nil && access != "" && access != token, err
+	case c.itself():
+		e := fail("it refuses a token that its authorization server has just given")
+		e.Advice = "Ask whoever runs it: the client may lack a permission."
+		return false, e
+	}
+	c.note(ch, l)
+	if token == "" {
+		return false, c.loginNeeded("it wants a login (OAuth)")
+	}
+	return false, c.loginNeeded("it does not take its token any more, and a new login is needed")
+}
+
+// insufficient takes a refusal for the sake of scopes.
+func (c *Client) insufficient(ctx context.Context, token string, ch challenge) (again bool, _ error) {
+	c.mu.Lock()
+	kept, err := c.now()
+	if err != nil {
+		c.mu.Unlock()
+		return false, err
+	}
+	l := kept.Login
+	c.mu.Unlock()
+	wanted := strings.Join(ch.Scopes, " ")
+	switch {
+	case l != nil && l.Access != token:
+		return true, nil
+	case l != nil && within(ch.Scopes, l.Requested):
+		e := fail("it refuses this with the scopes %q, which were asked for at the login already (%q were granted)", wanted, strings.Join(l.Granted, " "))
+		e.Forbidden, e.Advice = true, "Whoever logged in may lack the permission for this. Other tools of the server can be used; repeating the call does not help."
+		return false, e
+	case c.itself():
+		if err := c.renew(ctx, token, &ch); err != nil {
+			return false, err
+		}
+		return true, nil
+	}
+	c.note(ch, l)
+	e := c.loginNeeded("it wants a login with further scopes for this: %q", wanted)
+	e.Forbidden = true
+	return false, e
+}
+
+// note keeps what a login has to ask for.
+func (c *Client) note(ch challenge, l *login) {
+	if l != nil {
+		ch.Scopes = union(l.Requested, ch.Scopes)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.shelf.readChallenge(); ok && old.Metadata == ch.Metadata && slices.Equal(old.Scopes, ch.Scopes) {
+		return
+	}
+	if err := c.shelf.writeChallenge(ch); err != nil {
+		c.m.o.Log.Warn("what a server asks of a login could not be kept", "server", c.spec.Name, "error", err)
+	}
+}

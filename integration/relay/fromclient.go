@@ -1,0 +1,224 @@
+package relay
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// readClient takes the client's lines.
+func (r *relay) readClient() {
+	lines := newLineReader(r.o.In)
+	for {
+		p, err := lines.next()
+		switch {
+		case err != nil:
+			r.endInput()
+			return
+		case p.last:
+			r.line(p.text)
+		default:
+			r.long(lines, p)
+		}
+	}
+}
+
+// endInput says that the client asks for nothing more.
+func (r *relay) endInput() {
+	r.mu.Lock()
+	r.eof = true
+	ending := r.settle()
+	r.mu.Unlock()
+	r.endWrites(ending)
+}
+
+// line takes a whole line of the client, whose bytes are the reader's.
+func (r *relay) line(line []byte) {
+	m := parse(line)
+	if m.answers != "" {
+		r.answer(m.answers, line)
+		return
+	}
+	if m.id == "" {
+		r.notification(&m, line)
+		return
+	}
+	req := &request{id: m.id, method: m.method, modern: m.modern}
+	r.mu.Lock()
+	r.remember(&m, line)
+	if m.repeatable() && r.kept+len(line) <= maxKept {
+		req.line = bytes.Clone(line)
+		r.kept += len(line)
+	}
+	l := r.cur
+	if l == nil {
+		answers := r.hold(req, bytes.Clone(line))
+		r.mu.Unlock()
+		r.write(answers)
+		return
+	}
+	if !r.register(req, l) {
+		r.mu.Unlock()
+		r.write([][]byte{failure(req, fmt.Sprintf("%d requests are in flight, which is the most", maxInFlight), "Wait for answers, and send it again.", true)})
+		return
+	}
+	r.mu.Unlock()
+	r.send(l, req, line)
+}
+
+// answer passes an answer of the client on to the host that asked. A host that
+// comes after it may have asked something else under the same id.
+func (r *relay) answer(id string, line []byte) {
+	r.mu.Lock()
+	var to *link
+	for l := range r.links {
+		if l.asked[id] && (to == nil || l.draining) {
+			to = l
+		}
+	}
+	if to != nil {
+		delete(to.asked, id)
+	}
+	r.mu.Unlock()
+	if to != nil {
+		r.send(to, nil, line)
+	}
+}
+
+// remember keeps what the next host has to be told. r.mu is held.
+func (r *relay) remember(m *message, line []byte) {
+	switch m.method {
+	case methodInitialize:
+		r.initialize, r.initialized = bytes.Clone(m.params), false
+	case methodSetLevel:
+		r.level = bytes.Clone(m.params)
+	case methodListen:
+		const most = 64
+		if len(r.listens) < most {
+			r.listens[m.id] = bytes.Clone(line)
+		}
+	}
+}
+
+// notification passes on what wants no answer.
+func (r *relay) notification(m *message, line []byte) {
+	r.mu.Lock()
+	l := r.cur
+	switch m.method {
+	case methodInitialized:
+		r.initialized = true
+	case methodCancelled:
+		req := r.table[m.cancels]
+		delete(r.listens, m.cancels)
+		if req != nil && req.link == nil {
+			r.unhold(req)
+			r.drop(req)
+			r.mu.Unlock()
+			return // it never reached a host
+		}
+		if req != nil {
+			l = req.link
+			r.drop(req)
+		}
+	}
+	if l == nil {
+		// It goes with the requests that wait, so that it comes in its turn. A
+		// cancellation for a host that was lost has nobody to hear it.
+		// What is said in a handshake is said again by the relay.
+		told := m.method == methodInitialized && !r.waitsFor(methodInitialize)
+		if m.method != methodCancelled && !told && len(r.held) < maxHeld && r.heldSize+len(line) <= maxHeldBytes {
+			r.held = append(r.held, waiting{bytes.Clone(line), nil})
+			r.heldSize += len(line)
+		}
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	r.send(l, nil, line)
+	r.mu.Lock()
+	ending := r.settle()
+	r.mu.Unlock()
+	r.endWrites(ending)
+}
+
+// long passes on a line that is too long to be taken as a whole.
+func (r *relay) long(lines *lineReader, p piece) {
+	r.mu.Lock()
+	l := r.cur
+	if l != nil {
+		l.inFlight++ // until it is known what this is
+	}
+	r.mu.Unlock()
+	var scan scanner
+	var failed error
+	for {
+		scan.feed(p.text)
+		if p.last {
+			break
+		}
+		if l != nil && failed == nil {
+			_, failed = l.conn.Write(p.text)
+		}
+		var err error
+		if p, err = lines.next(); err != nil {
+			return // not before the line has ended
+		}
+	}
+	method, id := string(scan.method), string(scan.id)
+	var req *request
+	if id != "" && method != "" && id != "null" {
+		req = &request{id: id, method: unquoted(method)}
+	}
+	r.mu.Lock()
+	if l != nil {
+		l.inFlight--
+		if method == "" {
+			delete(l.asked, id) // it was an answer
+		}
+	}
+	if l == nil || failed != nil || l.dead {
+		r.mu.Unlock()
+		if req != nil {
+			r.write([][]byte{failure(req, "the host was away when this request came, and it is too long to wait for one; it was not carried out", "Send it again.", true)})
+		}
+		if failed != nil {
+			r.lost(l)
+		}
+		return
+	}
+	if req != nil && !r.register(req, l) {
+		// What was sent of it cannot be taken back; its answer passes.
+		req = nil
+	}
+	r.mu.Unlock()
+	n, err := l.conn.Write(p.text)
+	r.sentLine(l, req, n, len(p.text), err, func() []byte { return nil })
+}
+
+func unquoted(raw string) string {
+	if len(raw) < 2 {
+		return raw
+	}
+	return raw[1 : len(raw)-1]
+}
+
+// write sends whole lines to the client.
+func (r *relay) write(lines [][]byte) {
+	if len(lines) == 0 {
+		return
+	}
+	r.out.Lock()
+	defer r.out.Unlock()
+	for _, line := range lines {
+		r.put(line)
+	}
+}
+
+// put writes to the client; r.out is held.
+func (r *relay) put(text []byte) {
+	if _, err := r.o.Out.Write(text); err != nil {
+		select {
+		case r.outErr <- fmt.Errorf("writing to the client: %w", err):
+		default:
+		}
+	}
+}

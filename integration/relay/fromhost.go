@@ -1,0 +1,107 @@
+package relay
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/metamcp/metamcp/integration/attach"
+)
+
+// readHost copies a host's lines to the client until the connection ends.
+func (r *relay) readHost(l *link) {
+	defer r.lost(l)
+	lines := newLineReader(l.conn)
+	for {
+		p, err := lines.next()
+		if err != nil {
+			return
+		}
+		if p.last {
+			r.hostLine(l, p.text)
+			continue
+		}
+		if !r.hostLong(l, lines, p) {
+			return
+		}
+	}
+}
+
+// hostLine takes a whole line of a host.
+func (r *relay) hostLine(l *link, line []byte) {
+	var scan scanner
+	scan.feed(line)
+	switch {
+	case scan.id == nil && unquoted(string(scan.method)) == attach.DrainingMethod:
+		r.draining(l)
+		return
+	case scan.id != nil && scan.method == nil && bytes.HasPrefix(scan.id, []byte(`"`+ownPrefix)):
+		select {
+		case l.handshake <- scan.id:
+		default:
+		}
+		return
+	}
+	if scan.id != nil && scan.method != nil && !r.asks(l, string(scan.id)) {
+		return
+	}
+	if !r.moved(l, &scan) {
+		r.write([][]byte{line})
+	}
+	r.answered(l, &scan)
+}
+
+// asks takes note of a request of a host for the client. Where too many wait, it
+// is refused in the client's name.
+func (r *relay) asks(l *link, id string) bool {
+	r.mu.Lock()
+	if len(l.asked) < maxAsked {
+		if l.asked == nil {
+			l.asked = map[string]bool{}
+		}
+		l.asked[id] = true
+		r.mu.Unlock()
+		return true
+	}
+	r.mu.Unlock()
+	r.send(l, nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"%d requests wait for the client"}}`+"\n", id, maxAsked))
+	return false
+}
+
+// moved tells whether a host answers a subscription that the next one has by
+// now.
+func (r *relay) moved(l *link, scan *scanner) bool {
+	if !l.drains.Load() || scan.id == nil || scan.method != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := string(scan.id)
+	defer delete(l.moved, id)
+	return l.moved[id]
+}
+
+// hostLong passes on a line that is too long to be taken as a whole. It returns
+// false where the host was lost meanwhile: the client sees a broken line then,
+// and the answer that its request gets.
+func (r *relay) hostLong(l *link, lines *lineReader, p piece) bool {
+	var scan scanner
+	r.out.Lock()
+	for {
+		scan.feed(p.text)
+		r.put(p.text)
+		if p.last {
+			r.out.Unlock()
+			if scan.depth != 0 {
+				return false // the end of the stream has made it a line
+			}
+			r.answered(l, &scan)
+			return true
+		}
+		var err error
+		if p, err = lines.next(); err != nil {
+			r.put([]byte("\n"))
+			r.out.Unlock()
+			return false
+		}
+	}
+}

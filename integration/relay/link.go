@@ -1,0 +1,173 @@
+package relay
+
+import (
+	"bytes"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/metamcp/metamcp/integration/attach"
+)
+
+// link is a connection with one host.
+type link struct {
+	conn     *attach.Conn
+	draining bool        // the host ends soon
+	drains   atomic.Bool // the same, for who does not hold relay.mu
+	dead     bool
+	ended    bool          // nothing more is written to it
+	whole    bool          // it cannot be closed in one direction
+	inFlight int           // requests that it has or is being sent, without subscriptions
+	gone     chan struct{} // closed when it is dead
+	// asked are the requests of the host that the client has not answered.
+	asked map[string]bool
+	// moved are the subscriptions that the next host has; nil: none.
+	moved map[string]bool
+	// handshake takes the answers to the relay's own requests.
+	handshake chan []byte
+}
+
+// open begins to read from a host; takes says that new requests go there.
+func (r *relay) open(conn *attach.Conn, takes bool) *link {
+	l := &link{conn: conn, handshake: make(chan []byte, 1), gone: make(chan struct{})}
+	r.mu.Lock()
+	r.links[l] = struct{}{}
+	if takes {
+		r.cur = l
+	}
+	if r.over {
+		_ = conn.Close() // nobody needs it any more
+	}
+	r.mu.Unlock()
+	go r.readHost(l)
+	return l
+}
+
+// settle looks what there is nothing more to do for: the links that are
+// returned get no more requests. It ends the relay when there is nothing at
+// all. r.mu is held.
+func (r *relay) settle() (ending []*link) {
+	for l := range r.links {
+		if l.ended || l.dead {
+			continue
+		}
+		if r.eof && len(r.held) == 0 && r.busy == 0 || l.draining && l.inFlight == 0 {
+			l.ended = true
+			ending = append(ending, l)
+			if r.cur == l {
+				r.cur = nil
+			}
+		}
+	}
+	if r.eof && len(r.links) == 0 && len(r.held) == 0 && r.busy == 0 && !r.over {
+		r.over = true
+		close(r.done)
+	}
+	return ending
+}
+
+// endWrites tells hosts that nothing more comes: they answer what they have,
+// and end the connection. Where the system cannot say so, the connection is
+// closed after the last answer.
+func (r *relay) endWrites(links []*link) {
+	for _, l := range links {
+		if l.conn.CloseWrite() {
+			continue
+		}
+		r.mu.Lock()
+		l.whole = true
+		idle := l.inFlight == 0
+		r.mu.Unlock()
+		if idle {
+			_ = l.conn.Close()
+		}
+	}
+}
+
+// written ends what began with busy, and looks whether that was the last thing
+// to do.
+func (r *relay) written() {
+	r.mu.Lock()
+	r.busy--
+	ending := r.settle()
+	r.mu.Unlock()
+	r.endWrites(ending)
+}
+
+// send writes a whole line to a host. Only one goroutine writes to a link.
+func (r *relay) send(l *link, req *request, line []byte) {
+	n, err := l.conn.Write(line)
+	r.sentLine(l, req, n, len(line), err, func() []byte { return bytes.Clone(line) })
+}
+
+// sentLine takes note of n bytes of a line of size that were written; whole
+// returns the line, or nil where it is not there any more.
+func (r *relay) sentLine(l *link, req *request, n, size int, err error, whole func() []byte) {
+	var answers [][]byte
+	r.mu.Lock()
+	if req != nil && r.table[req.id] == req && req.link == l {
+		// A host takes the last line without its line feed, too.
+		if n >= size-1 {
+			req.sent = true
+			if l.dead {
+				answers = r.lostRequest(req)
+			}
+		} else if text := whole(); text != nil {
+			answers = r.hold(req, text)
+		} else {
+			r.drop(req)
+			answers = [][]byte{failure(req, "the host ended while it was sent this request, which was not carried out", "Send it again.", true)}
+		}
+	}
+	r.busy++
+	broken := err != nil && !l.ended
+	r.mu.Unlock()
+	r.write(answers)
+	r.written()
+	if broken {
+		r.lost(l)
+	}
+}
+
+// lost takes note that a host's connection has ended.
+func (r *relay) lost(l *link) {
+	r.mu.Lock()
+	if l.dead {
+		r.mu.Unlock()
+		return
+	}
+	l.dead = true
+	close(l.gone)
+	delete(r.links, l)
+	if r.cur == l {
+		r.cur = nil
+	}
+	var answers [][]byte
+	for id := range l.asked {
+		answers = append(answers, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{"requestId":%s,"reason":"the host that asked has ended"}}`+"\n", methodCancelled, id))
+	}
+	for _, req := range r.table {
+		if req.link == l && req.sent {
+			answers = append(answers, r.lostRequest(req)...)
+		}
+	}
+	r.look()
+	r.busy++
+	r.mu.Unlock()
+	_ = l.conn.Close() // it has ended
+	r.write(answers)
+	r.written()
+}
+
+// draining takes note that a host ends soon.
+func (r *relay) draining(l *link) {
+	r.mu.Lock()
+	l.draining = true
+	l.drains.Store(true)
+	if r.cur == l {
+		r.cur = nil
+	}
+	r.look()
+	ending := r.settle()
+	r.mu.Unlock()
+	r.endWrites(ending)
+}

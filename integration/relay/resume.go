@@ -1,0 +1,98 @@
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// changed tells the client that the tools may be others. r.mu is held.
+func (r *relay) changed() (lines [][]byte) {
+	if r.initialized {
+		return [][]byte{[]byte(`{"jsonrpc":"2.0",` + toolsListChanged + "}\n")}
+	}
+	for id, line := range r.listens {
+		if bytes.Contains(line, []byte(`"toolsListChanged"`)) {
+			lines = append(lines, fmt.Appendf(nil, `{"jsonrpc":"2.0",%s,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`+"\n", toolsListChanged, id))
+		}
+	}
+	return lines
+}
+
+// ownPrefix begins the ids of the relay's own requests.
+const ownPrefix = "metamcp-relay/handshake-"
+
+// resume tells a new host of the session that the client has.
+func (r *relay) resume(l *link) error {
+	r.mu.Lock()
+	greeted := r.initialize != nil && !r.waitsFor(methodInitialize)
+	params, initialized, level := r.initialize, r.initialized, r.level
+	var listens [][]byte
+	for id, line := range r.listens {
+		if req := r.table[id]; req != nil && (req.link == nil && !r.isHeld(req) || req.link != nil && req.link.draining) {
+			if old := req.link; old != nil {
+				if old.moved == nil {
+					old.moved = map[string]bool{}
+				}
+				old.moved[id] = true
+			}
+			r.assign(req, l)
+			req.sent = true
+			listens = append(listens, line)
+		}
+	}
+	r.mu.Unlock()
+	if greeted {
+		if err := r.ask(l, methodInitialize, params); err != nil {
+			return err
+		}
+		if initialized {
+			if _, err := l.conn.Write([]byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}` + "\n")); err != nil {
+				return err
+			}
+		}
+		if level != nil {
+			if err := r.ask(l, methodSetLevel, level); err != nil {
+				return err
+			}
+		}
+	}
+	for _, line := range listens {
+		if _, err := l.conn.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask sends a request of the relay's own and waits for the answer.
+func (r *relay) ask(l *link, method string, params []byte) error {
+	r.mu.Lock()
+	r.number++
+	id := fmt.Sprintf(`"%s%d"`, ownPrefix, r.number)
+	r.mu.Unlock()
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, id, method)
+	if params != nil {
+		line = append(append(line, `,"params":`...), params...)
+	}
+	if _, err := l.conn.Write(append(line, "}\n"...)); err != nil {
+		return err
+	}
+	timer := time.NewTimer(handshakePatience)
+	defer timer.Stop()
+	for {
+		select {
+		case got := <-l.handshake:
+			if string(got) == id {
+				return nil
+			}
+		case <-timer.C:
+			return fmt.Errorf("the host did not answer %s within %v", method, handshakePatience)
+		case <-l.gone:
+			return errors.New("the host ended during the handshake")
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		}
+	}
+}
