@@ -21,6 +21,12 @@ type HostOptions struct {
 	Name string
 	// Manager is who keeps it running, such as "systemd"; "": nobody.
 	Manager string
+	// HTTP serves clients over HTTP as well, from when the host has its place, and
+	// is closed with it; where the host is not opened it stays as it is. nil: it
+	// serves none.
+	HTTP *front.Listener
+	// HTTPFlag is the address that the command line named for that; "": none.
+	HTTPFlag string
 	// Stop is called when somebody asks the host to end, in order or at once. It
 	// must not wait.
 	Stop func(now bool)
@@ -31,6 +37,7 @@ type HostOptions struct {
 type SharedHost struct {
 	e      *Engine
 	server *control.Server
+	http   *front.Listener // nil: none
 	ctx    context.Context // of all sessions
 	cancel context.CancelFunc
 
@@ -51,19 +58,26 @@ func (e *Engine) OpenHost(o HostOptions) (*SharedHost, error) {
 	if o.Name == "" {
 		o.Name = "main"
 	}
-	h := &SharedHost{e: e, idle: make(chan struct{})}
+	h := &SharedHost{e: e, http: o.HTTP, idle: make(chan struct{})}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	st := &e.Config().Settings
-	server, err := control.Serve(control.Options{
+	opts := control.Options{
 		StateDir: st.StateDir, Name: o.Name, Version: e.opts.Version, Started: e.started, Configs: e.Config().Files,
 		Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
 		Attach: h.serve, AttachNotes: attachNotes, AttachMode: st.Attach, Manager: o.Manager, Stop: o.Stop,
-	})
+	}
+	if o.HTTP != nil {
+		opts.HTTP, opts.HTTPFlag, opts.Socket = o.HTTP.URL(), o.HTTPFlag, o.HTTP.Socket()
+	}
+	server, err := control.Serve(opts)
 	if err != nil {
 		h.cancel()
 		return nil, err
 	}
 	h.server = server
+	if o.HTTP != nil {
+		o.HTTP.Start()
+	}
 	return h, nil
 }
 
@@ -135,6 +149,11 @@ func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 		}
 	}
 	h.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.endHTTP(ctx, patience)
+	}()
 	h.e.clients.Range(func(_, value any) bool {
 		if c := value.(client); c.attached {
 			_ = c.peer.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
@@ -153,6 +172,7 @@ func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 	case <-h.idle:
 	case <-ctx.Done():
 	}
+	<-ended // ctx bounds it
 	return err
 }
 

@@ -98,10 +98,11 @@ type Engine struct {
 	started time.Time
 	closing sync.Once
 	closed  chan struct{}
-	skills  *skills.Reader // set before the first call; nil: none are looked for
-	viewing sync.Mutex     // held by who begins to view, and by who ends that
-	viewers sync.WaitGroup // of the trace
-	clients sync.Map       // session → client
+	skills  *skills.Reader         // set before the first call; nil: none are looked for
+	viewing sync.Mutex             // held by who begins to view, and by who ends that
+	viewers sync.WaitGroup         // of the trace
+	clients sync.Map               // session → client
+	url     atomic.Pointer[string] // at which clients over HTTP are served; nil: none are
 	expose  *exposure
 	times   callTimes
 	procs   proctree.Sampler

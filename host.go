@@ -26,6 +26,9 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
 		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()},
 	}
+	if url := e.url.Load(); url != nil {
+		s.HTTP = *url
+	}
 	fds := limits.ReadDescriptors()
 	s.Descriptors, s.DescriptorLimit = fds.Open, fds.Limit
 	if !e.core.Closed() {

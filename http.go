@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,17 @@ import (
 // under http, until the listener is closed; that must be before the engine is.
 // addr is what [front.CheckHTTPAddr] takes. The error says what to do instead.
 func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, error) {
+	l, err := e.PrepareHTTP(ctx, addr, nil)
+	if err == nil {
+		l.Start()
+	}
+	return l, err
+}
+
+// PrepareHTTP is [Engine.ListenHTTP] for who serves later: nobody is served
+// before [front.Listener.Start]. inherited is a socket that listens already; nil:
+// a new one does. It stays open where PrepareHTTP fails.
+func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Listener) (*front.Listener, error) {
 	_, loopback, err := front.CheckHTTPAddr(addr)
 	if err != nil {
 		return nil, err
@@ -41,8 +53,8 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 		MaxSessions: st.HTTP.MaxSessions, MaxSessionsEach: st.HTTP.MaxSessionsEach, MaxRate: st.HTTP.MaxRate, MaxEach: st.HTTP.MaxConcurrent,
 		IdleTimeout: st.HTTP.IdleTimeout, KeepAlive: st.HTTP.KeepAlive, Log: e.log,
 	})
-	l, err := h.Listen(ctx, front.ListenOptions{
-		Addr: addr, TLSCert: st.HTTP.TLSCert, TLSKey: st.HTTP.TLSKey, ClientCA: st.HTTP.ClientCA, Proven: door.proven.Load(), Log: e.log,
+	l, err := h.Prepare(ctx, front.ListenOptions{
+		Addr: addr, Inherited: inherited, TLSCert: st.HTTP.TLSCert, TLSKey: st.HTTP.TLSKey, ClientCA: st.HTTP.ClientCA, Proven: door.proven.Load(), Log: e.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, h.Close(ctx))
@@ -51,9 +63,12 @@ func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, 
 		scrub.Prepare()
 		e.core.BeginSearch()
 	})
+	url := l.URL()
+	e.url.Store(&url)
 	go func() {
 		<-l.Done()
 		begin.Stop()
+		e.url.CompareAndSwap(&url, nil)
 	}()
 	return l, nil
 }

@@ -197,6 +197,7 @@ func (c *connection) newAsk(ctx *kernel.Context, p *pending, method string, para
 func (a *ask) hold(p *pending) {
 	if p.asking == 0 {
 		p.paused = time.Now()
+		p.tellStanding(true)
 	}
 	p.asking++
 	a.holds = append(a.holds, p)
@@ -331,6 +332,7 @@ func (c *connection) goOn(ctx *kernel.Context, p *pending) {
 	if p.asking--; p.asking > 0 {
 		return
 	}
+	p.tellStanding(false)
 	d := min(time.Since(p.paused), maxStood-p.stood)
 	p.stood += d
 	p.deadline, p.limit = p.deadline.Add(d), p.limit.Add(d)

@@ -103,11 +103,12 @@ func (a *runActor) refused(call *messages.Call) *messages.Error {
 }
 
 // onAnswer ends a call of the script.
-func (a *runActor) onAnswer(_ *kernel.Context, answer *messages.Answer) {
+func (a *runActor) onAnswer(ctx *kernel.Context, answer *messages.Answer) {
 	c := a.calls[answer.Call]
 	if c == nil {
 		return
 	}
+	a.onStands(ctx, &scriptStands{answer.Call, false}) // a call that has ended asks nothing
 	delete(a.calls, answer.Call)
 	a.e.observer.ended(messages.TraceReturn, c.call, c.started, answer, a.self.GetId())
 	if a.ended {

@@ -190,6 +190,9 @@ func (w *fakeWorker) Run(run uint64, s *messages.Script) error {
 	return nil
 }
 
+// Stand implements SandboxWorker; its scripts have no time of their own.
+func (w *fakeWorker) Stand(uint64, bool) {}
+
 // Reply implements SandboxWorker.
 func (w *fakeWorker) Reply(run uint64, r *messages.ScriptReply) {
 	w.mu.Lock()

@@ -44,6 +44,7 @@ type runActor struct {
 	asked   time.Time
 	started time.Time // zero: it has no worker
 	due     *kernel.Timer
+	stands  standing
 
 	calls   map[uint64]*scriptCall // that are out, by their id
 	asking  int                    // for anything else
@@ -119,6 +120,8 @@ func (a *runActor) Receive(ctx *kernel.Context, msg any) {
 		a.onEnded(ctx, m.outcome)
 	case *scriptAnswer:
 		a.onAnswer(ctx, m.Answer)
+	case *scriptStands:
+		a.onStands(ctx, m)
 	case *scriptFound:
 		a.asking--
 		a.reply(&messages.ScriptReply{ID: m.ask, Value: m.value, Err: scriptError(m.err)})
@@ -158,8 +161,7 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 	}
 	a.worker, a.ear = m.worker, m.ear
 	a.started = time.Now()
-	a.due.Stop()
-	a.due = ctx.After(limits.Wall+wallGrace, &runDue{})
+	a.startTime(ctx, limits.Wall+wallGrace)
 }
 
 // onSaid passes a line of the console on.

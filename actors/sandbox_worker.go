@@ -33,6 +33,8 @@ type SandboxEar interface {
 type SandboxWorker interface {
 	Run(run uint64, s *messages.Script) error
 	Reply(run uint64, r *messages.ScriptReply)
+	// Stand lets the script's time stand still while it waits, or go on.
+	Stand(run uint64, still bool)
 	// Kill ends the process at once; Gone follows. Twice does no harm.
 	Kill()
 	PID() int

@@ -5,12 +5,14 @@ import "time"
 // HostStatus is what a running host says of itself at one moment. It holds no
 // secrets: errors in it are scrubbed.
 type HostStatus struct {
-	Name     string       `json:"name"` // of the host, unique among those that run
-	PID      int          `json:"pid"`
-	Version  string       `json:"version"`
-	Started  time.Time    `json:"started"`
-	At       time.Time    `json:"at"` // when this was taken
-	Configs  []string     `json:"configs"`
+	Name    string    `json:"name"` // of the host, unique among those that run
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	At      time.Time `json:"at"` // when this was taken
+	Configs []string  `json:"configs"`
+	// HTTP is the URL at which it serves clients over HTTP; "": nowhere.
+	HTTP     string       `json:"http,omitempty"`
 	Draining bool         `json:"draining,omitempty"`
 	Pool     PoolStatus   `json:"pool"`
 	Servers  []HostServer `json:"servers"` // by name

@@ -64,6 +64,8 @@ func (c *common) ownHost() string {
 		return "--name"
 	case c.web != "":
 		return "--web"
+	case c.http != "":
+		return "--http"
 	case c.borrow:
 		return "--import"
 	}

@@ -40,6 +40,7 @@ Without a command it runs here until Ctrl-C; start runs it in the background.
 Exit status: 0 done, 1 it could not be done (status, stop: no host runs), 2 wrong usage.`,
 		Example: `  metamcp host start
   metamcp host status
+  metamcp host start --http :8090
   metamcp host restart
   metamcp host install`,
 		Args: args(cobra.NoArgs),
@@ -47,6 +48,7 @@ Exit status: 0 done, 1 it could not be done (status, stop: no host runs), 2 wron
 	}
 	cmd.PersistentFlags().StringVar(&c.name, "name", "", `what "metamcp status" and others call this host (default: main)`)
 	cmd.PersistentFlags().StringVar(&c.web, "web", "", "show the host in a browser: `address` such as :7777 or 127.0.0.1:7777; the link is in its log")
+	cmd.PersistentFlags().StringVar(&c.http, "http", "", "serve clients over HTTP too: `address` such as :8090 or 127.0.0.1:8090 (default: http.address of the configuration; none: not at all)")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "take the place of the host that runs, which ends when its calls are answered")
 	cmd.Flags().StringVar(&f.logFile, "log-file", "", "write the log to this `file`, which turns over when it is large")
 	cmd.AddCommand(newHostStart(c), newHostStop(c), newHostRestart(c), newHostStatus(c), newHostInstall(c), newHostUninstall(c))
@@ -110,8 +112,9 @@ func newHostRestart(c *common) *cobra.Command {
 		Use: "restart", Short: "Replace the host by a new one, also of a new version, without loss",
 		Long: `Start a new host, and let the one that runs end. The new one takes over when it
 is ready; if it cannot start, the old one goes on. Clients stay attached: calls in
-flight are answered by the old host, new ones go to the new. Where no host runs,
-one is started.`,
+flight are answered by the old host, new ones go to the new. So do those over HTTP,
+at the same address, unless --http names another. Where no host runs, one is
+started.`,
 		Example: `  metamcp host restart`,
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -126,6 +129,9 @@ one is started.`,
 					how = "systemctl --user restart " + systemdUnit
 				}
 				return fmt.Errorf("the host %s (pid %d) is kept by %s, which would start another one: use %s", oneLine(info.Name), info.PID, info.Manager, how)
+			}
+			if err := keepHTTP(cmd, info); err != nil {
+				return err
 			}
 			return c.startHost(cmd, cfg, info != nil)
 		},
@@ -181,6 +187,9 @@ func printHost(out io.Writer, info *control.HostInfo, st *messages.HostStatus, l
 		t.row("kept by", oneLine(info.Manager))
 	}
 	t.row("socket", oneLine(info.Socket))
+	if info.HTTP != "" {
+		t.row("http", oneLine(info.HTTP))
+	}
 	if _, err := os.Stat(log); err == nil {
 		t.row("log", oneLine(log))
 	}

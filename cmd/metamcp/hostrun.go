@@ -63,7 +63,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	if err != nil {
 		return err
 	}
-	h, err := openHost(parent, c, e, f.replace, asked)
+	h, err := c.openHost(parent, e, f.replace, asked)
 	if err != nil {
 		return errors.Join(err, closeWithin(parent, e.Close))
 	}
@@ -75,6 +75,11 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	page := c.openPage(e)
 	info := h.Info()
 	fmt.Fprintf(c.stderr, "metamcp: %s host %s (pid %d, metamcp %s) serves %s\n", time.Now().Format(time.RFC3339), info.Name, info.PID, info.Version, info.Socket)
+	if info.HTTP != "" {
+		fmt.Fprintln(c.stderr, "metamcp: MCP over HTTP at", info.HTTP)
+	}
+	leaving := make(chan struct{})
+	go watchHTTP(e, h.HTTP(), leaving)
 	notify(e, daemon.SdNotifyReady+"\nSTATUS=host "+info.Name)
 	go feedWatchdog(e, over) //nolint:gosec // G118: it lives as long as the host
 
@@ -83,6 +88,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	case end = <-asked:
 	case <-e.GaveUp():
 	}
+	close(leaving)
 	notify(e, daemon.SdNotifyStopping)
 	patience := e.Config().Settings.DrainTimeout
 	if end.now {
@@ -150,32 +156,56 @@ func closeWithin(parent context.Context, closing func(context.Context) error) er
 }
 
 // openHost takes the place of a host, from the one that has it where replace is
-// set. That one is asked only now that this one could be opened.
-func openHost(ctx context.Context, c *common, e *metamcp.Engine, replace bool, asked chan<- ending) (*metamcp.SharedHost, error) {
-	o := metamcp.HostOptions{Name: c.name, Manager: manager(), Stop: func(now bool) { ask(asked, now) }}
-	h, err := e.OpenHost(o)
-	deadline := time.Now().Add(handoverTime)
-	if replace && alreadyRuns(err) {
-		cfg := e.Config()
-		over, err := attach.Announce(cfg.Settings.StateDir, cfg.Files)
-		if err != nil {
-			return nil, err
-		}
-		defer over()
+// set. That one is asked only now that this one could be opened, with all that it
+// serves.
+func (c *common) openHost(ctx context.Context, e *metamcp.Engine, replace bool, asked chan<- ending) (*metamcp.SharedHost, error) {
+	cfg := e.Config()
+	web, err := newHostHTTP(c.http, cfg)
+	if err != nil {
+		return nil, err
 	}
-	for told := false; replace && alreadyRuns(err) && time.Now().Before(deadline); h, err = e.OpenHost(o) {
-		if !told {
-			cfg := e.Config()
-			if _, failed := stopHost(ctx, attach.Find(cfg.Settings.StateDir, cfg.Files), false); failed != nil {
-				return nil, fmt.Errorf("the host that runs did not make way: %w", failed)
+	if err := web.prepare(ctx, e, replace); err != nil {
+		if info := livingHost(cfg); !replace && info != nil { // which is why the address is in use
+			err = &metamcp.Error{
+				Code: control.CodeAlreadyRuns, Message: fmt.Sprintf("a host runs already for this configuration: %s (pid %d)", oneLine(info.Name), info.PID),
+				Hint: "metamcp host status shows it, metamcp host restart replaces it.",
 			}
-			told = true
-			continue
+		}
+		return nil, err
+	}
+	o := metamcp.HostOptions{Name: c.name, Manager: manager(), HTTP: web.l, HTTPFlag: web.flag, Stop: func(now bool) { ask(asked, now) }}
+	h, err := e.OpenHost(o)
+	if replace && alreadyRuns(err) {
+		h, err = takePlace(ctx, e, o, web)
+	}
+	if err != nil {
+		return nil, errors.Join(err, closeWithin(ctx, web.close))
+	}
+	return h, nil
+}
+
+// takePlace asks the host that runs to end, and takes its place.
+func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, web *hostHTTP) (*metamcp.SharedHost, error) {
+	cfg := e.Config()
+	deadline := time.Now().Add(handoverTime)
+	over, err := attach.Announce(cfg.Settings.StateDir, cfg.Files)
+	if err != nil {
+		return nil, err
+	}
+	defer over()
+	if _, err := stopHost(ctx, attach.Find(cfg.Settings.StateDir, cfg.Files), false); err != nil {
+		return nil, fmt.Errorf("the host that runs did not make way: %w", err)
+	}
+	web.reopen(ctx, e, deadline)
+	o.HTTP = web.l
+	for {
+		h, err := e.OpenHost(o)
+		if !alreadyRuns(err) || time.Now().After(deadline) {
+			return h, err
 		}
 		const pause = 10 * time.Millisecond
 		time.Sleep(pause)
 	}
-	return h, err
 }
 
 func alreadyRuns(err error) bool {

@@ -121,6 +121,7 @@ type common struct {
 	name      string // of the host
 	web       string // where its page is; "": nowhere
 	http      string // where clients come over HTTP; "": over stdio
+	stdio     bool   // over stdio as well
 	borrow    bool   // servers of the clients' files, for this run
 	guests    []config.Guest
 	logLevel  string

@@ -29,10 +29,12 @@ func newServe(c *common) *cobra.Command {
 		Use: "serve", Short: "Speak MCP over standard input and output (the default), or over HTTP", Args: args(cobra.NoArgs),
 		Long: `Speak MCP with one client over standard input and output, which is the default, or with
 many over Streamable HTTP. With --http nothing is read from standard input, and the host
-runs until it gets a signal. docs/HTTP.md says more.`,
+runs until it gets a signal; with --stdio beside it, it serves one client there too, and
+ends with it. docs/HTTP.md says more.`,
 		Example: `  metamcp serve
   metamcp serve --import
   metamcp serve --http :8090
+  metamcp serve --http :8090 --stdio
   metamcp serve --config ~/project/.mcp.json --web :7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return attachOrServe(cmd.Context(), c) },
 	}
@@ -44,6 +46,7 @@ func serveFlags(cmd *cobra.Command, c *common) {
 	cmd.Flags().StringVar(&c.name, "name", "", `what "metamcp status" and others call this host (default: after its pid)`)
 	cmd.Flags().StringVar(&c.web, "web", "", "show the host in a browser: `address` such as :7777 or 127.0.0.1:7777; the link is printed on stderr")
 	cmd.Flags().StringVar(&c.http, "http", "", "serve clients over HTTP instead: `address` such as :8090 or 127.0.0.1:8090; 0.0.0.0:8090 is for other machines and needs tokens")
+	cmd.Flags().BoolVar(&c.stdio, "stdio", false, "with --http: serve one client over standard input and output as well, and end with it")
 	cmd.Flags().BoolVar(&c.borrow, "import", false, "for this run, take in the servers of the LLM clients' files; those of the configuration win")
 }
 
@@ -87,7 +90,8 @@ func serve(parent context.Context, c *common) error {
 		if _, _, err := front.CheckHTTPAddr(c.http); err != nil {
 			return usageError{fmt.Errorf("--http: %w", err)}
 		}
-	} else if isTerminal(os.Stdin) {
+	}
+	if c.overStdio() && isTerminal(os.Stdin) {
 		fmt.Fprintf(c.stderr, terminalHint, c.entry())
 	}
 	over := make(chan struct{})
@@ -130,11 +134,7 @@ func serve(parent context.Context, c *common) error {
 	defer stop()
 	served := make(chan struct{})
 	go watch(e, signals, stop, served)
-	if c.http != "" {
-		err = c.serveHTTP(ctx, e)
-	} else {
-		err = e.ServeStdio(ctx, os.Stdin, out)
-	}
+	err = c.serveClients(ctx, e, out)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
 	defer cancel()
 	err = errors.Join(err, e.Close(ending))
@@ -151,23 +151,6 @@ func serve(parent context.Context, c *common) error {
 	default:
 	}
 	return err
-}
-
-// serveHTTP serves clients over HTTP until ctx is done, and drains what is in
-// flight.
-func (c *common) serveHTTP(ctx context.Context, e *metamcp.Engine) error {
-	l, err := e.ListenHTTP(ctx, c.http)
-	if err != nil {
-		return fmt.Errorf("--http: %w", err)
-	}
-	fmt.Fprintln(c.stderr, "metamcp: MCP over HTTP at", l.URL())
-	select {
-	case <-ctx.Done():
-	case <-l.Done():
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	return l.Close(ending)
 }
 
 // openPage serves the web page where it was asked for, and returns nil where

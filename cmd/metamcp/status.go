@@ -217,6 +217,9 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 	for _, c := range st.Configs {
 		head.row("config", oneLine(c))
 	}
+	if st.HTTP != "" {
+		head.row("http", oneLine(st.HTTP))
+	}
 	p := st.Pool
 	pool := fmt.Sprintf("%d of %d places, %d idle, %d of %d waiting, %d evicted", p.Used, p.Size, p.Idle, p.Waiters, p.MaxWaiters, p.Evictions)
 	if p.Reserve > 0 {

@@ -37,6 +37,11 @@ type HostInfo struct {
 	Attach string `json:"attach,omitempty"`
 	// Manager is who keeps a shared host running, such as "systemd"; "": nobody.
 	Manager string `json:"manager,omitempty"`
+	// HTTP is the URL at which a shared host serves clients over HTTP; "": nowhere.
+	HTTP string `json:"http,omitempty"`
+	// HTTPFlag is the address that its command line named for that; "": none, so
+	// that what there is comes from the configuration.
+	HTTPFlag string `json:"httpFlag,omitempty"`
 }
 
 // Read returns what is announced by a file of a folder of hosts. Anything that

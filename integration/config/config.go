@@ -175,6 +175,7 @@ type AuditSettings struct {
 
 // HTTPSettings shape the front over HTTP, where there is one.
 type HTTPSettings struct {
+	Addr                      string // of a shared host; "": none
 	Hosts, Origins            []string
 	TLSCert, TLSKey, ClientCA string // absolute paths; "": none
 	MaxBodyKB                 int

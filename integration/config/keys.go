@@ -133,8 +133,10 @@ var keyTable = []Key{
 	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,
 		Doc: "Scripts of mcp_execute that run at once, each in a process of its own; others wait for their turn.", ref: func(s *Settings) any { return &s.Execute.MaxConcurrent }},
 
+	{Path: "http.address", Flag: "http-address", Type: TypeString, Restart: true,
+		Doc: "Address at which metamcp host serves clients over HTTP too, such as :8090; its flag --http wins. A metamcp that a client starts serves nobody there.", ref: func(s *Settings) any { return &s.HTTP.Addr }},
 	{Path: "http.allowedHosts", Flag: "http-allowed-hosts", Type: TypeList, Restart: true,
-		Doc: "Names, beside addresses and localhost, by which clients may call a host of serve --http, such as that of a proxy before it.", ref: func(s *Settings) any { return &s.HTTP.Hosts }},
+		Doc: "Names, beside addresses and localhost, by which clients may call a host over HTTP, such as that of a proxy before it.", ref: func(s *Settings) any { return &s.HTTP.Hosts }},
 	{Path: "http.allowedOrigins", Flag: "http-allowed-origins", Type: TypeList, Restart: true,
 		Doc: "Origins of web pages that may talk to it, such as https://example.com; pages of all others are refused.", ref: func(s *Settings) any { return &s.HTTP.Origins }},
 	{Path: "http.tlsCert", Flag: "http-tls-cert", Type: TypePath, Restart: true,

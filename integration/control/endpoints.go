@@ -21,6 +21,7 @@ func (s *Server) routes() (mux *http.ServeMux, err error) {
 	mux.HandleFunc("GET /v1/trace", s.trace)
 	mux.HandleFunc("GET /v1/logs/{server}", s.logs)
 	mux.HandleFunc("GET "+attach.Endpoint, s.attached)
+	mux.HandleFunc("GET "+socketEndpoint, s.passSocket)
 	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "ok"}) })
 	mux.HandleFunc("GET /readyz", s.ready)

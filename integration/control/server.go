@@ -61,6 +61,10 @@ type Options struct {
 	AttachNotes func(hello attach.Hello) []string
 	// AttachMode and Manager are announced; see [HostInfo].
 	AttachMode, Manager string
+	// HTTP and HTTPFlag are announced, too. Socket is what listens there, which
+	// another host of the same user may ask for; nil: nothing.
+	HTTP, HTTPFlag string
+	Socket         net.Listener
 	// Stop lets the host end, in order or at once; it does not wait. nil: nobody
 	// may ask for that.
 	Stop func(now bool)
@@ -94,6 +98,7 @@ type Server struct {
 	withdrawn    atomic.Bool
 	withdrawOnce sync.Once
 	withdrawErr  error
+	passedOn     atomic.Bool // the socket for HTTP
 
 	closeOnce sync.Once
 	closeErr  error
@@ -156,6 +161,7 @@ func serve(o Options) (*Server, error) {
 	own := HostInfo{
 		PID: os.Getpid(), Started: o.Started.UTC().Round(0), Version: o.Version, Configs: append([]string{}, o.Configs...),
 		Shared: o.Attach != nil, Attach: o.AttachMode, Manager: o.Manager,
+		HTTP: o.HTTP, HTTPFlag: o.HTTPFlag,
 	}
 	if own.Shared {
 		if err = s.place.prepare(); err == nil {

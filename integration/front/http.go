@@ -141,8 +141,10 @@ type HTTP struct {
 	parked *Parked       // of modern clients
 	large  chan struct{} // places for large bodies
 	held   atomic.Int64  // bytes that sessions keep for clients that may come back
-	stop   chan struct{} // ends the sweeper
-	swept  chan struct{}
+	// leaving says that clients should open their next connection elsewhere.
+	leaving atomic.Bool
+	stop    chan struct{} // ends the sweeper
+	swept   chan struct{}
 
 	mu       sync.Mutex
 	sessions map[string]*httpSession // legacy ones by id
@@ -262,6 +264,9 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+	if h.leaving.Load() {
+		header.Set("Connection", "close")
+	}
 	if f := h.foreign(w, r); f != nil {
 		refuseHTTP(w, nil, f)
 		return

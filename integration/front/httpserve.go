@@ -13,6 +13,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -39,7 +41,10 @@ type ListenOptions struct {
 	// Proven says that every request must prove whom it comes from, in a way
 	// beside certificates.
 	Proven bool
-	Log    *slog.Logger
+	// Inherited listens already, for instance since another process passed it on;
+	// nil: a new socket does. It is closed with the [Listener].
+	Inherited net.Listener
+	Log       *slog.Logger
 
 	headerTime time.Duration // 0: 10 s
 }
@@ -67,11 +72,30 @@ func CheckHTTPAddr(addr string) (checked string, loopback bool, err error) {
 	return net.JoinHostPort(ip.String(), port), ip.Unmap().IsLoopback(), nil
 }
 
+// ServesAt tells whether a socket that listens is one for an address that
+// [CheckHTTPAddr] takes. Any port will do for port 0.
+func ServesAt(l net.Listener, addr string) bool {
+	checked, _, err := CheckHTTPAddr(addr)
+	if err != nil {
+		return false
+	}
+	wanted, err := netip.ParseAddrPort(checked)
+	if err != nil {
+		return false
+	}
+	has, err := netip.ParseAddrPort(l.Addr().String())
+	return err == nil && has.Addr().WithZone("") == wanted.Addr().WithZone("") && (wanted.Port() == 0 || has.Port() == wanted.Port())
+}
+
 // Listener serves an [HTTP] until it is closed.
 type Listener struct {
 	h      *HTTP
 	url    string
 	http   *http.Server
+	socket net.Listener
+	serve  func() error // returns when nothing more is accepted
+	begin  sync.Once
+	left   atomic.Bool // see Leave
 	served chan struct{}
 	failed error // once served is closed
 }
@@ -80,6 +104,16 @@ type Listener struct {
 // clients prove nothing; the error says what to do. h is closed with the
 // listener.
 func (h *HTTP) Listen(ctx context.Context, o ListenOptions) (*Listener, error) {
+	l, err := h.Prepare(ctx, o)
+	if err == nil {
+		l.Start()
+	}
+	return l, err
+}
+
+// Prepare is [HTTP.Listen] for who serves later: until [Listener.Start] clients
+// wait in the system's queue.
+func (h *HTTP) Prepare(ctx context.Context, o ListenOptions) (*Listener, error) {
 	addr, loopback, err := CheckHTTPAddr(o.Addr)
 	if err != nil {
 		return nil, err
@@ -95,32 +129,53 @@ func (h *HTTP) Listen(ctx context.Context, o ListenOptions) (*Listener, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s; choose another port, such as :8091, or :0 for any free one: %w", addr, err)
+	l := o.Inherited
+	if l == nil {
+		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); err != nil {
+			return nil, fmt.Errorf("cannot listen on %s; choose another port, such as :8091, or :0 for any free one: %w", addr, err)
+		}
 	}
 	scheme := "http"
-	s := &Listener{h: h, served: make(chan struct{})}
+	s := &Listener{h: h, socket: l, served: make(chan struct{})}
 	s.http = &http.Server{
 		Handler: h, ReadHeaderTimeout: orElse(o.headerTime, headerTime), ReadTimeout: orElse(o.headerTime, headerTime) + h.o.Patience, WriteTimeout: answerTime, IdleTimeout: betweenTime,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf,
 	}
 	limited := netutil.LimitListener(l, maxConns)
-	serve := func() error { return s.http.Serve(limited) }
+	s.serve = func() error { return s.http.Serve(limited) }
 	if conf != nil {
 		scheme = "https"
-		serve = func() error { return s.http.ServeTLS(limited, "", "") }
+		s.serve = func() error { return s.http.ServeTLS(limited, "", "") }
 	} else if !loopback {
 		o.Log.Warn("clients of other machines send their tokens unencrypted; set http.tlsCert and http.tlsKey, or put a proxy with TLS before it", "address", addr)
 	}
 	s.url = scheme + "://" + l.Addr().String() + Endpoint
-	go func() {
-		defer close(s.served)
-		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
-			s.failed = fmt.Errorf("the front over HTTP takes no more requests: %w", err)
-		}
-	}()
 	return s, nil
+}
+
+// Start begins to serve. Further calls do nothing.
+func (s *Listener) Start() {
+	s.begin.Do(func() {
+		go func() {
+			defer close(s.served)
+			if err := s.serve(); !errors.Is(err, http.ErrServerClosed) && !s.left.Load() {
+				s.failed = fmt.Errorf("the front over HTTP takes no more requests: %w", err)
+			}
+		}()
+	})
+}
+
+// Socket is what listens. Who passes it on to another process calls
+// [Listener.Leave] once that one serves.
+func (s *Listener) Socket() net.Listener { return s.socket }
+
+// Leave takes no more connections, and lets clients open their next one
+// elsewhere: requests on those that there are are still answered, and each of
+// these answers ends its connection. [Listener.Close] ends the rest.
+func (s *Listener) Leave() {
+	s.left.Store(true)
+	s.h.leaving.Store(true)
+	_ = s.socket.Close() // it is closed, or will be with the server
 }
 
 // tls returns the configuration of TLS; nil: none.
@@ -163,6 +218,10 @@ func (s *Listener) Done() <-chan struct{} { return s.served }
 // Close takes no new clients, lets what is in flight be answered as
 // [HTTP.Close] says, and ends all connections.
 func (s *Listener) Close(ctx context.Context) error {
+	s.begin.Do(func() { // it never served
+		_ = s.socket.Close()
+		close(s.served)
+	})
 	err := s.h.Close(ctx)
 	flushing, stop := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer stop()

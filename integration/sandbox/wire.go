@@ -7,15 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // Frame is what passes between a host and a worker, one JSON text each behind
 // four bytes of length: exactly one of the pointers is set, or Ready. A host
-// sends Script and Reply, a worker the others.
+// sends Script, Reply and Stand, a worker the others.
 type Frame struct {
 	Run     uint64   `json:"run,omitempty"`
 	Script  *Script  `json:"script,omitempty"`
 	Reply   *Reply   `json:"reply,omitempty"`
+	Stand   *Stand   `json:"stand,omitempty"`
 	Ready   *Status  `json:"ready,omitempty"`
 	Ask     *Ask     `json:"ask,omitempty"`
 	Line    *Line    `json:"line,omitempty"`
@@ -28,6 +30,15 @@ type Status struct {
 	Seccomp  string `json:"seccomp"`  // "on", or why not
 	Rlimits  string `json:"rlimits"`  // "on", or why not
 }
+
+// Stand lets the time of a script stand still while it waits, for [MaxStood] in
+// all, or go on. The time in which it works counts all the same.
+type Stand struct {
+	Still bool `json:"still"`
+}
+
+// MaxStood is for how long in all the time of a script may stand still.
+const MaxStood = time.Hour
 
 // MaxFrame is the largest frame that passes, in bytes.
 const MaxFrame = 128 << 20

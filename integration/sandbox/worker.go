@@ -120,6 +120,20 @@ func (w *Worker) Reply(run uint64, r *Reply) {
 	w.send(data)
 }
 
+// Stand lets the time of a run stand still while its script waits, or go on. A
+// run that has ended has no time.
+func (w *Worker) Stand(run uint64, still bool) {
+	data, err := EncodeFrame(&Frame{Run: run, Stand: &Stand{Still: still}})
+	if err != nil {
+		return // it has a handful of bytes
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.run == run && run != 0 {
+		w.send(data)
+	}
+}
+
 // Kill ends the process, whatever it does; Gone follows.
 func (w *Worker) Kill() {
 	w.mu.Lock()
@@ -137,7 +151,8 @@ func (w *Worker) kill() {
 
 // send writes a frame at once where the pipe takes it, which spares the wake-up
 // of a goroutine, and queues what it does not take. The queue is bounded by the
-// script and one reply for each ask.
+// script, one reply for each ask, and the changes of its time, which are as many
+// as the questions of its calls.
 func (w *Worker) send(data []byte) {
 	if !w.busy && len(w.queue) == 0 {
 		if data = data[tryWrite(w.stdin, data):]; len(data) == 0 {

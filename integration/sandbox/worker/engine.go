@@ -74,6 +74,8 @@ type engine struct {
 	outcome  *sandbox.Outcome
 	rejects  *rejections
 	overtime atomic.Bool // the wall time is used up
+	waiting  atomic.Bool // for something to happen; nothing of the script runs
+	still    atomic.Bool // the time in which it waits does not count
 
 	inbox inbox
 }
@@ -242,7 +244,9 @@ func (e *engine) loop() *sandbox.Failure {
 		if len(e.pending) == 0 {
 			return e.stuck()
 		}
+		e.waiting.Store(true)
 		<-e.inbox.woken
+		e.waiting.Store(false)
 		if e.overtime.Load() {
 			return e.timeout(nil)
 		}

@@ -85,8 +85,14 @@ func listen(r io.Reader, e *engine, stderr io.Writer) {
 			fmt.Fprintln(stderr, "metamcp sandbox:", err)
 			os.Exit(exitBroken)
 		}
-		if f.Reply != nil && f.Run == e.run {
+		if f.Run != e.run {
+			continue
+		}
+		if f.Reply != nil {
 			e.inbox.put(event{reply: f.Reply})
+		}
+		if f.Stand != nil {
+			e.still.Store(f.Stand.Still)
 		}
 	}
 }
@@ -176,6 +182,7 @@ func roomFor(l sandbox.Limits) int64 {
 func (w *watch) run() {
 	var again time.Time
 	var used time.Duration // of the processors when the time was over
+	var stood stopped
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for range tick.C {
@@ -185,7 +192,7 @@ func (w *watch) run() {
 		if f := w.e.flood.Load(); f != nil && time.Since(f.since) > grace*raceFactor {
 			w.end(f.failure)
 		}
-		over := time.Since(w.e.began) - w.e.limits.Wall
+		over := time.Since(w.e.began) - stood.look(w.e) - w.e.limits.Wall
 		if over < 0 {
 			continue
 		}
@@ -206,6 +213,22 @@ func (w *watch) run() {
 			w.end(f)
 		}
 	}
+}
+
+// stopped is for how long the time of a script stood still.
+type stopped struct {
+	total time.Duration
+	last  time.Time // when this was looked at
+}
+
+// look adds the time since the last look where it does not count, and returns all.
+func (s *stopped) look(e *engine) time.Duration {
+	now := time.Now()
+	if e.still.Load() && e.waiting.Load() && !s.last.IsZero() {
+		s.total = min(s.total+now.Sub(s.last), sandbox.MaxStood)
+	}
+	s.last = now
+	return s.total
 }
 
 // look returns the largest size that was seen.
