@@ -35,6 +35,9 @@ func (r *relay) hostLine(l *link, line []byte) {
 		r.draining(l)
 		return
 	case scan.id != nil && scan.method == nil && bytes.HasPrefix(scan.id, []byte(`"`+ownPrefix)):
+		if r.resubscribed(l, string(scan.id)) {
+			return
+		}
 		select {
 		case l.handshake <- scan.id:
 		default:
@@ -45,7 +48,13 @@ func (r *relay) hostLine(l *link, line []byte) {
 		return
 	}
 	if !r.moved(l, &scan) {
-		r.write([][]byte{line})
+		lines := [][]byte{line}
+		if scan.id == nil && unquoted(string(scan.method)) == methodListening {
+			if missed, told := r.toldBefore(line); told {
+				lines = missed
+			}
+		}
+		r.write(lines)
 	}
 	r.answered(l, &scan)
 }
@@ -65,19 +74,6 @@ func (r *relay) asks(l *link, id string) bool {
 	r.mu.Unlock()
 	r.send(l, nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"%d requests wait for the client"}}`+"\n", id, maxAsked))
 	return false
-}
-
-// moved tells whether a host answers a subscription that the next one has by
-// now.
-func (r *relay) moved(l *link, scan *scanner) bool {
-	if !l.drains.Load() || scan.id == nil || scan.method != nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	id := string(scan.id)
-	defer delete(l.moved, id)
-	return l.moved[id]
 }
 
 // hostLong passes on a line that is too long to be taken as a whole. It returns

@@ -71,7 +71,10 @@ func (r *relay) attempt() error {
 			return errors.New("the host ended again at once")
 		case len(r.held) == 0:
 			r.cur, r.search, r.reason = l, false, ""
-			changed := r.changed()
+			var changed [][]byte
+			if r.initialized {
+				changed = [][]byte{[]byte(`{"jsonrpc":"2.0","method":"` + methodTools + `"}` + "\n")}
+			}
 			ending := r.settle()
 			r.mu.Unlock()
 			r.write(changed)
