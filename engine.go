@@ -59,6 +59,11 @@ type Options struct {
 	Sandbox string
 	// NoWatchdog does without; children may outlive a program that is killed.
 	NoWatchdog bool
+	// ListsLater lets Open return before the tools of the servers are read from the
+	// cache, which takes a second for a hundred thousand. [Engine.ServeStdio] holds
+	// back what needs them; a program that uses the engine itself waits for them
+	// with Open.
+	ListsLater bool
 }
 
 // Engine is a running runtime.
@@ -102,6 +107,7 @@ type Engine struct {
 	viewing sync.Mutex             // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup         // of the trace
 	clients sync.Map               // session → client
+	lists   chan struct{}          // closed once the servers' tools are read from the cache; nil: they were, in Open
 	url     atomic.Pointer[string] // at which clients over HTTP are served; nil: none are
 	expose  *exposure
 	times   callTimes
@@ -194,7 +200,10 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	e.core.UseEmbedder(e.embedder(cfg))
 	servers := cfg.Servers
 	e.core.SetPins(pinMode(cfg))
-	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules}); err != nil {
+	if e.opts.ListsLater && !e.expose.any() { // what is exposed is listed from the first answer on
+		e.lists = make(chan struct{})
+	}
+	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules, Lists: e.lists}); err != nil {
 		return err
 	}
 	e.startTelemetry(&st)

@@ -124,11 +124,13 @@ func (x *exposure) instructions() string {
 // begin starts to tell clients of changes, where they are shown anything that
 // may change.
 func (x *exposure) begin() {
-	if !x.tools && !x.prompts && !x.resources {
-		return
+	if x.any() {
+		x.work.Go(x.watch)
 	}
-	x.work.Go(x.watch)
 }
+
+// any says whether clients are shown anything of the servers' own.
+func (x *exposure) any() bool { return x.tools || x.prompts || x.resources }
 
 // close ends what is under way.
 func (x *exposure) close() {

@@ -53,7 +53,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 			if cl.ready != nil {
 				cl.ready(p)
 			}
-		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log,
+		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log, Listed: e.lists,
 	})
 }
 

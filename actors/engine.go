@@ -249,10 +249,20 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 		e.sessionCalls.Store(int64(change.Settings.SessionCalls))
 		e.sys.Send(e.pool, &supervision.Configure{Settings: *change.Settings})
 	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return ctx.Err()
+	if change.Lists != nil {
+		e.sys.Go(func(ctx context.Context) {
+			defer close(change.Lists)
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+		}, func(any) {})
+	} else {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	// The pool takes its messages in order: once it answers, the servers are in
 	// the directory.
@@ -280,6 +290,9 @@ type Change struct {
 	Settings *supervision.PoolSettings
 	NewRules bool // Rules replace the present ones
 	Rules    *index.Rules
+	// Lists, where not nil, is closed once the lists of new servers are read from the
+	// cache, and Apply does not wait for that.
+	Lists chan struct{}
 }
 
 // PoolStats asks the pool for its numbers. It fails where ctx ends first, as it

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -130,22 +131,16 @@ func namedIn(path string) (server string, ok bool) {
 // decodeToolset reads the file of server. The definitions keep their bytes and
 // alias data.
 func decodeToolset(server string, data []byte) (*messages.Toolset, error) {
-	if !json.Valid(data) {
-		return nil, errors.New("schema.json is not valid JSON")
-	}
 	var head cacheHead
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("schema.json is not a schema cache file: %w", err)
+	var body cacheBody
+	if err := decodeLines(data, &head, &body); err != nil {
+		return nil, err
 	}
 	if head.Version != cacheVersion {
 		return nil, fmt.Errorf("schema.json has format version %d, and %d is understood", head.Version, cacheVersion)
 	}
 	if head.Server != server {
 		return nil, fmt.Errorf("schema.json belongs to the server %q", head.Server)
-	}
-	var body cacheBody
-	if err := json.Unmarshal(data, &body); err != nil {
-		return nil, fmt.Errorf("schema.json is not a schema cache file: %w", err)
 	}
 	tools, skipped, _, _, err := ParseTools(server, data)
 	if err != nil {
@@ -164,4 +159,28 @@ func decodeToolset(server string, data []byte) (*messages.Toolset, error) {
 		ServerVersion: body.ServerInfo.Version,
 		Offers:        body.Offers,
 	}, nil
+}
+
+// decodeLines reads what stands before the tools: the first two lines as this program
+// writes them, each for itself, since most of the file are the tools; else the whole.
+func decodeLines(data []byte, head *cacheHead, body *cacheBody) error {
+	first, rest, _ := bytes.Cut(data, []byte{'\n'})
+	second, third, _ := bytes.Cut(rest, []byte{'\n'})
+	if h, err := parseHead(first); err == nil && bytes.HasPrefix(third, []byte(`"tools":[`)) {
+		object := slices.Concat([]byte{'{'}, bytes.TrimSuffix(second, []byte{','}), []byte{'}'})
+		if json.Unmarshal(object, body) == nil {
+			*head = h
+			return nil
+		}
+		*body = cacheBody{}
+	}
+	if !json.Valid(data) {
+		return errors.New("schema.json is not valid JSON")
+	}
+	for _, into := range []any{head, body} {
+		if err := json.Unmarshal(data, into); err != nil {
+			return fmt.Errorf("schema.json is not a schema cache file: %w", err)
+		}
+	}
+	return nil
 }

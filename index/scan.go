@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf8"
 )
 
 // The functions of this file walk JSON that is known to be valid and slice it
@@ -144,6 +145,10 @@ func elements(b []byte, yield func(value []byte)) bool {
 func text(raw []byte) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
+	}
+	inside := raw[1 : len(raw)-1]
+	if bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
+		return string(inside), true
 	}
 	if json.Unmarshal(raw, &s) != nil {
 		return "", false

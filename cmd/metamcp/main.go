@@ -224,7 +224,9 @@ func (c *common) sources() config.Sources {
 	return config.Sources{Files: c.files, Environ: withoutManager(os.Environ()), Overlay: c.overlay, Guests: c.guests}
 }
 
-func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) {
+// open opens the engine; serving says that it stays, follows changes and has its
+// tools' lists as soon as they are read.
+func (c *common) open(ctx context.Context, serving bool) (*metamcp.Engine, error) {
 	log, err := c.logger()
 	if err != nil {
 		return nil, err
@@ -233,7 +235,7 @@ func (c *common) open(ctx context.Context, watch bool) (*metamcp.Engine, error) 
 	if c.server != "" {
 		log = slog.New(oneServer{c.server, log.Handler()})
 	}
-	return metamcp.Open(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: watch})
+	return metamcp.Open(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: serving, ListsLater: serving && c.http == ""})
 }
 
 func newVersion() *cobra.Command {

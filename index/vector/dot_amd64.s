@@ -1,48 +1,10 @@
 #include "textflag.h"
 
-// func dotAVX2(a, b *float32, n int) float32
-//
-// Four sums of eight numbers each, so that the next product need not wait for
-// the last.
-TEXT ·dotAVX2(SB), NOSPLIT, $0-28
-	MOVQ a+0(FP), SI
-	MOVQ b+8(FP), DI
-	MOVQ n+16(FP), CX
-	XORQ AX, AX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-step:
-	VMOVUPS (SI)(AX*4), Y4
-	VMOVUPS 32(SI)(AX*4), Y5
-	VMOVUPS 64(SI)(AX*4), Y6
-	VMOVUPS 96(SI)(AX*4), Y7
-	VFMADD231PS (DI)(AX*4), Y4, Y0
-	VFMADD231PS 32(DI)(AX*4), Y5, Y1
-	VFMADD231PS 64(DI)(AX*4), Y6, Y2
-	VFMADD231PS 96(DI)(AX*4), Y7, Y3
-	ADDQ $32, AX
-	CMPQ AX, CX
-	JLT  step
-
-	VADDPS Y1, Y0, Y0
-	VADDPS Y3, Y2, Y2
-	VADDPS Y2, Y0, Y0
-	VEXTRACTF128 $1, Y0, X1
-	VADDPS X1, X0, X0
-	VHADDPS X0, X0, X0
-	VHADDPS X0, X0, X0
-	VMOVSS X0, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func dotShortAVX2(a *int8, b *int16, n int) int32
+// func dotAVX2(a *int8, b *int16, n int) int32
 //
 // Numbers of a become 16 bits wide; products of two neighbours are added up as
-// 32 bits, which no sum of fewer than 2^17 of them overflows.
-TEXT ·dotShortAVX2(SB), NOSPLIT, $0-28
+// 32 bits, which the caller sees to that they suffice.
+TEXT ·dotAVX2(SB), NOSPLIT, $0-28
 	MOVQ a+0(FP), SI
 	MOVQ b+8(FP), DI
 	MOVQ n+16(FP), CX
@@ -50,7 +12,7 @@ TEXT ·dotShortAVX2(SB), NOSPLIT, $0-28
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 
-short:
+step:
 	VPMOVSXBW (SI)(AX*1), Y2
 	VPMOVSXBW 16(SI)(AX*1), Y3
 	VPMADDWD (DI)(AX*2), Y2, Y2
@@ -59,7 +21,7 @@ short:
 	VPADDD Y3, Y1, Y1
 	ADDQ $32, AX
 	CMPQ AX, CX
-	JLT  short
+	JLT  step
 
 	VPADDD Y1, Y0, Y0
 	VEXTRACTI128 $1, Y0, X1

@@ -2,12 +2,6 @@
 
 package vector
 
-// dot returns the dot product of two vectors of one length.
-func dot(a, b []float32) float32 { return dotGeneric(a, b) }
-
-// fast says that vectors in short steps are compared faster; they are not
-// without the assembly for it.
-const fast = false
-
-// dotShort is not called where fast is false.
-func dotShort([]int8, []int16) int32 { return 0 }
+// dot returns the dot product of two vectors of one length. The sum of the
+// products' magnitudes fits in 32 bits.
+func dot(a []int8, b []int16) int32 { return dotGeneric(a, b) }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
@@ -50,7 +49,7 @@ func TestCosinesOfEveryDimension(t *testing.T) {
 		out := [][]float32{make([]float32, 4), make([]float32, 4), make([]float32, 4)}
 		s.Cosines(out, queries)
 		for _, d := range []int{0, 2} {
-			if want := exact(rows[d], queries[0]); math.Abs(float64(out[0][d])-want) > 1e-5 {
+			if want := exact(rows[d], queries[0]); math.Abs(float64(out[0][d])-want) > most {
 				t.Errorf("dimension %d: %v, want %v", dim, out[0][d], want)
 			}
 		}
@@ -80,16 +79,21 @@ func TestCosinesOnTwoGoroutines(t *testing.T) {
 			}
 			continue
 		}
-		if want := exact(row, q); math.Abs(float64(out[0][i])-want) > 0.012 {
+		if want := exact(row, q); math.Abs(float64(out[0][i])-want) > usually {
 			t.Fatalf("row %d: %v, want %v", i, out[0][i], want)
 		}
 	}
 }
 
-// TestTheNearestAreExact asks large sets, whose cosines are first found
-// roughly: of random vectors, of vectors with one large number, of all the
-// same, and with rows that are no unit vectors.
-func TestTheNearestAreExact(t *testing.T) {
+// How much a cosine may be off: at most, and of vectors as models make them.
+const (
+	most    = 0.01
+	usually = 0.002
+)
+
+// TestCosinesAreNear asks large sets of random vectors, of vectors with one large
+// number, of all the same, and with rows that are no unit vectors.
+func TestCosinesAreNear(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	const n = 3000
 	for name, row := range map[string]func(i, dim int) []float32{
@@ -128,7 +132,6 @@ func TestTheNearestAreExact(t *testing.T) {
 			}
 			setOf(rows).Cosines(out, queries)
 			for i, q := range queries[:2] {
-				near := make([]float64, 0, n)
 				for d, v := range rows {
 					if _, isOdd := odd[d]; isOdd || v == nil {
 						if c := out[i][d]; c != None && (d != 40 || c != 0) && math.Abs(exact(v, q)) > 1.5 {
@@ -137,19 +140,12 @@ func TestTheNearestAreExact(t *testing.T) {
 						continue
 					}
 					want := exact(v, q)
-					near = append(near, want)
-					if got := float64(out[i][d]); math.Abs(got-want) > 0.012 {
+					allowed := most
+					if name == "random" && dim == 640 {
+						allowed = usually
+					}
+					if got := float64(out[i][d]); math.Abs(got-want) > allowed {
 						t.Fatalf("%s, %d numbers, query %d, row %d: %v, want %v", name, dim, i, d, got, want)
-					}
-				}
-				slices.Sort(near)
-				least := near[len(near)-nearest/2]
-				for d, v := range rows {
-					if _, isOdd := odd[d]; isOdd || v == nil {
-						continue
-					}
-					if want := exact(v, q); want >= least && math.Abs(float64(out[i][d])-want) > 1e-5 {
-						t.Fatalf("%s, %d numbers, query %d, row %d: %v, want exactly %v", name, dim, i, d, out[i][d], want)
 					}
 				}
 			}

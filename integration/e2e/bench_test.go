@@ -25,16 +25,30 @@ type benchHost struct {
 	took []time.Duration
 }
 
+// newBenchClient is the only client of a process over stdio.
+func newBenchClient(b *testing.B, p *testkit.Process) *benchHost {
+	b.Helper()
+	return &benchHost{p: p, out: bufio.NewReaderSize(p.Stdout(b), 1<<20)}
+}
+
 func (h *benchHost) round(b *testing.B, line string) time.Duration {
 	b.Helper()
 	begin := time.Now()
+	h.answer(b, line)
+	return time.Since(begin)
+}
+
+// answer sends a line and returns the next one, which lasts until the next call.
+func (h *benchHost) answer(b *testing.B, line string) []byte {
+	b.Helper()
 	if _, err := io.WriteString(h.p.Stdin(), line+"\n"); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := h.out.ReadSlice('\n'); err != nil {
+	answer, err := h.out.ReadSlice('\n')
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Since(begin)
+	return answer
 }
 
 // BenchmarkWhatIsSeenOfACall measures what trace and audit log cost a call of

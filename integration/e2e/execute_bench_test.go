@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"slices"
@@ -15,14 +14,7 @@ import (
 
 func newBenchHost(b *testing.B, entries servers) *benchHost {
 	b.Helper()
-	p := testkit.StartHost(b, testkit.Host{Servers: entries, Settings: map[string]any{"pool": map[string]any{"poolSize": 50}}})
-	h := &benchHost{p: p, out: bufio.NewReaderSize(p.Stdout(b), 1<<20)}
-	h.round(b, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
-	b.Cleanup(func() {
-		p.CloseStdin()
-		p.Wait(b, patience)
-	})
-	return h
+	return startBench(b, testkit.Host{Servers: entries, Settings: map[string]any{"pool": map[string]any{"poolSize": 50}}})
 }
 
 func scriptLine(code string) string {

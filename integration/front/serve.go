@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,10 @@ type Options struct {
 	Owner string
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
+	// Listed is closed once it is known which tools the servers have. Until then
+	// [Serve] takes the handshake, pings and tools/list, which does not show them, and
+	// nothing from the first other request on. Nil: it is known.
+	Listed <-chan struct{}
 
 	notifications int // that mcp-go may have on their way; 0: notificationBuffer
 }
@@ -174,8 +179,33 @@ func (c *connection) read(lines *lineReader) error {
 	defer c.noAnswers("the client's input has ended: it cannot answer")
 	for first := true; ; first = false {
 		line, err := lines.next()
+		c.untilListed(line)
 		if more, err := c.take(line, first, err, lines.limit); !more {
 			return err
+		}
+	}
+}
+
+// untilListed holds the reading up where a line needs what is not known yet.
+func (c *connection) untilListed(line []byte) {
+	if c.opts.Listed == nil {
+		return
+	}
+	select {
+	case <-c.opts.Listed:
+		c.opts.Listed = nil
+		return
+	default:
+	}
+	in, err := parseIncoming(bytes.TrimPrefix(line, bom))
+	switch {
+	case err != nil, !in.IsRequest():
+	default:
+		switch in.Method {
+		case "initialize", "server/discover", "ping", "tools/list":
+		default:
+			<-c.opts.Listed
+			c.opts.Listed = nil
 		}
 	}
 }

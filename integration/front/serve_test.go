@@ -274,3 +274,35 @@ func TestSlowReader(t *testing.T) {
 	}
 	s.endsClean()
 }
+
+// TestCallsWaitForTheLists: before it is known which tools there are, a client gets
+// its handshake, and its first call waits.
+func TestCallsWaitForTheLists(t *testing.T) {
+	listed := make(chan struct{})
+	engine := &fakeEngine{call: func(r Request) {
+		select {
+		case <-listed:
+		default:
+			t.Error("the call came before the lists")
+		}
+		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: echo(r)})
+	}}
+	s := start(t, Options{Engine: engine, Listed: listed})
+	s.send(
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`,
+		callLine(3, `{"server":"s","tool":"t"}`), `{"jsonrpc":"2.0","id":4,"method":"ping"}`,
+	)
+	for _, id := range []string{`"id":1,`, `"id":2,`} {
+		if got := s.recv(); !strings.Contains(got, id) {
+			t.Errorf("got %s, want the answer with %s", got, id)
+		}
+	}
+	close(listed)
+	for _, id := range []string{`"id":3,`, `"id":4,`} {
+		if got := s.recv(); !strings.Contains(got, id) {
+			t.Errorf("got %s, want the answer with %s", got, id)
+		}
+	}
+	s.endsClean()
+}

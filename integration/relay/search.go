@@ -9,10 +9,20 @@ import (
 
 // look looks for a host, where none takes requests. r.mu is held.
 func (r *relay) look() {
-	if r.search || r.cur != nil || r.over || r.eof && len(r.held) == 0 {
+	if r.search || r.over || len(r.held) == 0 && (r.eof || r.cur != nil) {
 		return
 	}
 	r.search = true
+	if l := r.cur; l != nil {
+		// What a host that has ended did not take came back after the next one was there.
+		r.cur = nil
+		go func() {
+			if r.serve(l) != nil {
+				r.find()
+			}
+		}()
+		return
+	}
 	go r.find()
 }
 
@@ -63,6 +73,11 @@ func (r *relay) attempt() error {
 		r.lost(l)
 		return err
 	}
+	return r.serve(l)
+}
+
+// serve sends what waits to a host and then lets it take requests.
+func (r *relay) serve(l *link) error {
 	for {
 		r.mu.Lock()
 		switch {
