@@ -95,7 +95,8 @@ func openErr(path string) (f *os.File, from int64, err error) {
 		if err != nil {
 			return nil, 0, errors.Join(err, f.Close())
 		}
-		if info.Size() < maxErr || rotate.File(path, info, 1) != nil {
+		turned := info.Size() >= maxErr && rotate.File(path, info, 1) == nil
+		if !turned {
 			return f, info.Size(), nil
 		}
 		_ = f.Close() // it was put aside

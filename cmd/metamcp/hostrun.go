@@ -194,7 +194,7 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 				continue
 			}
 			told[info.PID] = true
-			if _, err := stopHost(ctx, []control.HostInfo{info}, false); err != nil {
+			if err := stopHost(ctx, info, false); err != nil {
 				return nil, fmt.Errorf("the host that runs did not make way: %w", err)
 			}
 		}
@@ -214,21 +214,17 @@ func alreadyRuns(err error) bool {
 	return errors.As(err, &e) && e.Code == control.CodeAlreadyRuns
 }
 
-// stopHost asks the first living one of these hosts to end, and returns it. It
-// has let go of its place then, and ends by itself.
-func stopHost(ctx context.Context, hosts []control.HostInfo, now bool) (*control.HostInfo, error) {
-	var failed error
-	for _, info := range hosts {
-		client, err := control.Dial(info)
-		if err != nil {
-			if !attach.NobodyListens(err) {
-				failed = err
-			}
-			continue
-		}
-		return &info, askToStop(ctx, client, now)
+// stopHost asks a host to end, unless it has gone by itself. It has let go of its
+// place then, and ends by itself.
+func stopHost(ctx context.Context, info control.HostInfo, now bool) error {
+	client, err := control.Dial(info)
+	if attach.NobodyListens(err) {
+		return nil
 	}
-	return nil, failed
+	if err != nil {
+		return err
+	}
+	return askToStop(ctx, client, now)
 }
 
 func askToStop(ctx context.Context, client *control.Client, now bool) error {

@@ -69,7 +69,7 @@ func (p *hostPlace) stop(ctx context.Context, now, force bool) (info *control.Ho
 		how, err = forceEnd(ctx, info)
 		return info, how, err
 	}
-	if _, err := stopHost(ctx, []control.HostInfo{*info}, now); err != nil {
+	if err := stopHost(ctx, *info, now); err != nil {
 		return nil, "", hostError(err, *info)
 	}
 	return info, "", awaitEnd(ctx, info, p.drain+endTimeout)
