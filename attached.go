@@ -25,8 +25,10 @@ type HostOptions struct {
 	// is closed with it; where the host is not opened it stays as it is. nil: it
 	// serves none.
 	HTTP *front.Listener
-	// HTTPFlag is the address that the command line named for that; "": none.
-	HTTPFlag string
+	// Flags are those of the command line, and Log is the file of the log; both are
+	// announced, for who replaces the host or looks for its log.
+	Flags []string
+	Log   string
 	// Stop is called when somebody asks the host to end, in order or at once. It
 	// must not wait.
 	Stop func(now bool)
@@ -64,10 +66,10 @@ func (e *Engine) OpenHost(o HostOptions) (*SharedHost, error) {
 	opts := control.Options{
 		StateDir: st.StateDir, Name: o.Name, Version: e.opts.Version, Started: e.started, Configs: e.Config().Files,
 		Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
-		Attach: h.serve, AttachNotes: attachNotes, AttachMode: st.Attach, Manager: o.Manager, Stop: o.Stop,
+		Attach: h.serve, AttachNotes: attachNotes, AttachMode: st.Attach, Manager: o.Manager, Stop: o.Stop, Flags: o.Flags, LogFile: o.Log,
 	}
 	if o.HTTP != nil {
-		opts.HTTP, opts.HTTPFlag, opts.Socket = o.HTTP.URL(), o.HTTPFlag, o.HTTP.Socket()
+		opts.HTTP, opts.Socket = o.HTTP.URL(), o.HTTP.Socket()
 	}
 	server, err := control.Serve(opts)
 	if err != nil {

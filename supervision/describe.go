@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/metamcp/metamcp/messages"
@@ -242,6 +243,10 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 	switch {
 	case e.OutOfMemory:
 		return fmt.Sprintf("Server %q, or what runs beside it, needs more memory than there is: give the machine or container more, lower pool.poolSize, or bound the server with limits.memoryMB. It is started anew with the next call.", f.server), true
+	case e.Signal == "SIGXCPU":
+		return fmt.Sprintf("The process had used the processor time that limits.cpuSeconds of server %q gives it: raise that, or look why it computes so long. It is started anew with the next call; the same call would end the same way.", f.server), false
+	case noMemory().MatchString(f.text):
+		return fmt.Sprintf("The process got no more memory: raise limits.memoryMB of server %q, which bounds each of its processes, where its entry has that; else give the machine or container more. Until then it ends the same way.", f.server), false
 	case e.Signal != "":
 		return "Something outside ended the process (the system does so when memory runs out); it is started anew with the next call.", true
 	case e.Code == 127:
@@ -254,6 +259,12 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 	}
 	return "It said nothing on stderr. Run the command by hand and check its arguments and environment.", true
 }
+
+// noMemory matches what runtimes and the loader say where they get no memory, as
+// under limits.memoryMB.
+var noMemory = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)out of memory|cannot allocate memory|failed to map segment|std::bad_alloc|\bMemoryError\b|memory allocation of \d+ bytes failed|\bENOMEM\b`)
+})
 
 func httpStatus(status int) string {
 	if text := http.StatusText(status); text != "" {
@@ -292,6 +303,8 @@ func exitCause(e *messages.Exit) string {
 	switch {
 	case e.OutOfMemory:
 		return "the kernel killed the process because memory ran out (SIGKILL)"
+	case e.Signal == "SIGXCPU":
+		return "the process used up its processor time (SIGXCPU)"
 	case e.Signal != "":
 		return "the process was killed by " + e.Signal
 	case e.Code == 0:

@@ -44,6 +44,8 @@ var tellingPatterns = sync.OnceValue(func() []tellingPattern {
 		// Error: …, ModuleNotFoundError: …, java.lang.IllegalStateException: …
 		{sayingError, `^(?:Uncaught )?(?:[\w$]+\.)*[\w$]*(?:Error|Exception|Exit|Interrupt)(?: \[\w+\])?: \S`},
 		{sayingError, `^(?:(?i:error|fatal|fatal error)(?:\[\w+\])?: \S|panic: \S|thread '.*' panicked at|Error response from daemon)`},
+		// Go's, node's and the loader's, in front of a dump of stacks.
+		{sayingReason, `(?i)^(?:fatal error|runtime): .*(?:out of memory|cannot allocate memory)|^FATAL ERROR: .*out of memory|failed to map segment`},
 		{sayingError, `^docker: `},
 		{sayingError, `Because .+ was not found in the package registry`},
 	} {

@@ -17,7 +17,8 @@ import (
 
 // attachPatience is how long a client's metamcp waits for a host that is
 // announced and does not take it, such as one that is being replaced.
-const attachPatience = 15 * time.Second
+// What is tried before the program is set up is part of it.
+const attachPatience = 15*time.Second - attach.EarlyPatience
 
 // attachOrServe serves the client by way of the host that runs, or by itself.
 func attachOrServe(ctx context.Context, c *common) error {
@@ -40,10 +41,7 @@ func attachOrServe(ctx context.Context, c *common) error {
 	case err != nil:
 		return err
 	case first == nil && mode == "require":
-		return &metamcp.Error{
-			Code: messages.CodeHostAway, Message: "no host runs for this configuration, and attach is set to require",
-			Hint: "Start one with `metamcp host start`.",
-		}
+		return hostOf(cfg).none(", and attach is set to require")
 	case first == nil:
 		return serve(ctx, c)
 	}
@@ -88,12 +86,19 @@ func (c *common) attach(ctx context.Context, cfg *config.Config) (*attach.Conn, 
 	}
 	deadline := time.Now().Add(attachPatience)
 	for {
-		conn, err := attach.Connect(ctx, cfg.Settings.StateDir, cfg.Files, c.hello(false))
+		asking, cancel := context.WithDeadline(ctx, deadline)
+		conn, err := attach.Connect(asking, cfg.Settings.StateDir, cfg.Files, c.hello(false))
+		cancel()
 		if err == nil {
 			return conn, nil
 		}
 		var refused *attach.RefusedError
+		var hangs *attach.HangsError
 		switch {
+		case errors.As(err, &hangs):
+			return nil, &metamcp.Error{
+				Code: messages.CodeHostAway, Message: hangs.Error(), Hint: attach.HangsHint + " --attach=never starts servers of its own instead.", Cause: err,
+			}
 		case errors.Is(err, attach.ErrNoHost) && (!attach.Coming(cfg.Settings.StateDir, cfg.Files) || time.Now().After(deadline)):
 			return nil, nil
 		case errors.Is(err, attach.ErrNoHost): // in a moment

@@ -6,20 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -44,7 +45,10 @@ Exit status: 0 done, 1 it could not be done (status, stop: no host runs), 2 wron
   metamcp host restart
   metamcp host install`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runHost(cmd.Context(), c, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.words = hostFlagWords(cmd)
+			return runHost(cmd.Context(), c, f)
+		},
 	}
 	cmd.PersistentFlags().StringVar(&c.name, "name", "", `what "metamcp status" and others call this host (default: main)`)
 	cmd.PersistentFlags().StringVar(&c.web, "web", "", "show the host in a browser: `address` such as :7777 or 127.0.0.1:7777; the link is in its log")
@@ -66,45 +70,17 @@ func newHostStart(c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if info := livingHost(cfg); info != nil {
+			info, err := hostOf(cfg).living(cmd.Context())
+			if err != nil {
+				return hostError(err, control.HostInfo{})
+			}
+			if info != nil {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs already (pid %d)\n", oneLine(info.Name), info.PID)
 				return err
 			}
-			return c.startHost(cmd, cfg, false)
+			return c.startHost(cmd, cfg, nil)
 		},
 	}
-}
-
-func newHostStop(c *common) *cobra.Command {
-	now := false
-	cmd := &cobra.Command{
-		Use: "stop", Short: "End the host that runs for this configuration",
-		Long: `End the host. Calls in flight are answered first, for as long as drainTimeoutMs
-says; --now does not wait for them. Clients stay, and go on when a host runs again.`,
-		Example: `  metamcp host stop
-  metamcp host stop --now`,
-		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := c.hostConfig()
-			if err != nil {
-				return err
-			}
-			info, err := stopHost(cmd.Context(), attach.Find(cfg.Settings.StateDir, cfg.Files), now)
-			if err == nil && info == nil {
-				err = noSharedHost()
-			}
-			if err != nil {
-				return err
-			}
-			if err := awaitEnd(cmd.Context(), info, cfg.Settings.DrainTimeout); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the host %s (pid %d) has ended\n", oneLine(info.Name), info.PID)
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&now, "now", false, "do not wait for calls in flight")
-	return cmd
 }
 
 func newHostRestart(c *common) *cobra.Command {
@@ -113,8 +89,8 @@ func newHostRestart(c *common) *cobra.Command {
 		Long: `Start a new host, and let the one that runs end. The new one takes over when it
 is ready; if it cannot start, the old one goes on. Clients stay attached: calls in
 flight are answered by the old host, new ones go to the new. So do those over HTTP,
-at the same address, unless --http names another. Where no host runs, one is
-started.`,
+at the same address, unless --http names another. The new host gets the flags of the
+old one, save those that this command is given. Where no host runs, one is started.`,
 		Example: `  metamcp host restart`,
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -122,7 +98,10 @@ started.`,
 			if err != nil {
 				return err
 			}
-			info := livingHost(cfg)
+			info, err := hostOf(cfg).living(cmd.Context())
+			if err != nil {
+				return hostError(err, control.HostInfo{})
+			}
 			if info != nil && info.Manager != "" {
 				how := "launchctl kickstart -k gui/" + strconv.Itoa(os.Getuid()) + "/" + launchdLabel
 				if info.Manager == "systemd" {
@@ -130,10 +109,7 @@ started.`,
 				}
 				return fmt.Errorf("the host %s (pid %d) is kept by %s, which would start another one: use %s", oneLine(info.Name), info.PID, info.Manager, how)
 			}
-			if err := keepHTTP(cmd, info); err != nil {
-				return err
-			}
-			return c.startHost(cmd, cfg, info != nil)
+			return c.startHost(cmd, cfg, info)
 		},
 	}
 }
@@ -146,13 +122,16 @@ func newHostStatus(c *common) *cobra.Command {
   metamcp host status --json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := c.hostConfig()
+			p, err := c.hostPlace()
 			if err != nil {
 				return err
 			}
-			info := livingHost(cfg)
-			if info == nil {
-				return noSharedHost()
+			info, err := p.living(cmd.Context())
+			if err == nil && info == nil {
+				err = p.none("")
+			}
+			if err != nil {
+				return hostError(err, control.HostInfo{})
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askTime)
 			defer cancel()
@@ -160,14 +139,14 @@ func newHostStatus(c *common) *cobra.Command {
 			if err != nil {
 				return hostError(err, *info)
 			}
-			return printHost(cmd.OutOrStdout(), info, st, hostLog(cfg), asJSON)
+			return printHost(cmd.OutOrStdout(), info, st, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func printHost(out io.Writer, info *control.HostInfo, st *messages.HostStatus, log string, asJSON bool) error {
+func printHost(out io.Writer, info *control.HostInfo, st *messages.HostStatus, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(shown(out))
 		enc.SetIndent("", "  ")
@@ -175,8 +154,7 @@ func printHost(out io.Writer, info *control.HostInfo, st *messages.HostStatus, l
 			*control.HostInfo
 			Draining bool                    `json:"draining"`
 			Clients  []messages.ClientStatus `json:"clients"`
-			Log      string                  `json:"log"`
-		}{info, st.Draining, append([]messages.ClientStatus{}, st.Clients...), log})
+		}{info, st.Draining, append([]messages.ClientStatus{}, st.Clients...)})
 	}
 	t := table{width: terminalWidth(out)}
 	t.row("host", fmt.Sprintf("%s (pid %d, metamcp %s), up %s", oneLine(info.Name), info.PID, oneLine(info.Version), age(st.At.Sub(st.Started))))
@@ -190,12 +168,15 @@ func printHost(out io.Writer, info *control.HostInfo, st *messages.HostStatus, l
 	if info.HTTP != "" {
 		t.row("http", oneLine(info.HTTP))
 	}
-	if _, err := os.Stat(log); err == nil {
-		t.row("log", oneLine(log))
+	if info.Log != "" {
+		t.row("log", oneLine(info.Log))
+	}
+	if len(info.Flags) > 0 {
+		t.row("flags", oneLine(strings.Join(info.Flags, " ")))
 	}
 	t.row("clients", strconv.Itoa(len(st.Clients)))
 	for _, cl := range st.Clients {
-		name := strings.TrimSpace(cl.Name + " " + cl.Version)
+		name := cl.Name
 		if name == "" {
 			name = "a client that has not said its name"
 		}
@@ -203,36 +184,12 @@ func printHost(out io.Writer, info *control.HostInfo, st *messages.HostStatus, l
 		if cl.PID != 0 {
 			where = fmt.Sprintf("pid %d", cl.PID)
 		}
+		if cl.Version != "" {
+			where = "version " + oneLine(cl.Version) + ", " + where
+		}
 		t.row("", fmt.Sprintf("%s (%s), for %s", oneLine(name), where, age(st.At.Sub(cl.Since))))
 	}
 	return t.print(shown(out))
-}
-
-// hostConfig is the configuration that names the host.
-func (c *common) hostConfig() (*config.Config, error) {
-	cfg, err := config.Load(c.sources())
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Settings.StateDir == "" {
-		return nil, errors.New("a host needs a state folder, and none is known; name one with --state-dir")
-	}
-	return cfg, nil
-}
-
-// livingHost is the shared host that runs; nil: none does.
-func livingHost(cfg *config.Config) *control.HostInfo {
-	for _, info := range attach.Find(cfg.Settings.StateDir, cfg.Files) {
-		if client, err := control.Dial(info); err == nil {
-			client.Close()
-			return &info
-		}
-	}
-	return nil
-}
-
-func noSharedHost() error {
-	return &metamcp.Error{Code: messages.CodeHostAway, Message: "no host runs for this configuration", Hint: "Start one with `metamcp host start`."}
 }
 
 // hostLog is the log of a host in the background.
@@ -240,8 +197,13 @@ func hostLog(cfg *config.Config) string {
 	return filepath.Join(cfg.Settings.StateDir, "logs", "hosts", attach.Key(cfg.Files)+".log")
 }
 
-// startHost starts a host that outlives this process.
-func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, replace bool) error {
+// startHost starts a host that outlives this process, in the place of before where
+// that is not nil.
+func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, before *control.HostInfo) error {
+	kept, err := keepFlags(cmd, before)
+	if err != nil {
+		return err
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -250,18 +212,22 @@ func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, replace bool)
 	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return fmt.Errorf("the folder of the host's log: %w", err)
 	}
-	// What the Go runtime itself says, should it break, passes no logger.
-	stderr, err := os.OpenFile(strings.TrimSuffix(log, ".log")+".err", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	stderr, from, err := openErr(strings.TrimSuffix(log, ".log") + ".err")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stderr.Close() }() // the host has its own
+	logFrom := int64(0)
+	if st, err := os.Stat(log); err == nil {
+		logFrom = st.Size()
+	}
 	words := append([]string{"host", "--log-file", log}, c.hostArguments(cmd, cfg)...)
-	if replace {
+	if before != nil {
 		words = append(words, "--replace")
 	}
 	host := osexec.Command(program, words...) //nolint:noctx // it outlives this process, and is this program
 	host.Stderr, host.Stdout = stderr, stderr
+	host.Env = withoutManager(os.Environ())
 	detach(host)
 	if err := host.Start(); err != nil {
 		return fmt.Errorf("start the host: %w", err)
@@ -270,27 +236,20 @@ func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, replace bool)
 	go func() { ended <- host.Wait() }() // ends with the host, or with this process
 	info, err := awaitHost(cmd.Context(), cfg, host.Process.Pid, ended)
 	if err != nil {
-		if other := livingHost(cfg); other != nil && !replace {
+		if other, _ := hostOf(cfg).living(cmd.Context()); other != nil && before == nil {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs already (pid %d): it was started at the same time\n", oneLine(other.Name), other.PID)
 			return err
 		}
-		return fmt.Errorf("the host did not start: %w\n%s", err, lastLines(log, stderr.Name()))
+		if _, failed := stderr.WriteString("\n"); failed != nil {
+			err = fmt.Errorf("%w (nothing can be written to its log: %w)", err, failed)
+		}
+		return fmt.Errorf("the host did not start: %w\n%s", err, lastLines(map[string]int64{log: logFrom, stderr.Name(): from}))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs (pid %d); its log is %s\n", oneLine(info.Name), info.PID, log)
-	return err
-}
-
-// hostArguments are the flags that this command was given, for the host.
-func (c *common) hostArguments(cmd *cobra.Command, cfg *config.Config) (words []string) {
-	for _, f := range cfg.Files {
-		words = append(words, "--config", f)
+	if len(kept) > 0 {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "it has the flags of the host before:", oneLine(strings.Join(kept, " ")))
 	}
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "config" && f.Name != "dry-run" {
-			words = append(words, "--"+f.Name+"="+f.Value.String())
-		}
-	})
-	return words
+	return err
 }
 
 // awaitHost waits until a process serves as host.
@@ -323,36 +282,24 @@ func awaitHost(ctx context.Context, cfg *config.Config, pid int, ended <-chan er
 	}
 }
 
-// awaitEnd waits until a host that was asked to end has ended.
-func awaitEnd(ctx context.Context, info *control.HostInfo, drain time.Duration) error {
-	limit := drain + endTimeout
-	deadline := time.After(limit)
-	tick := time.NewTicker(startLook)
-	defer tick.Stop()
-	for alive(info.PID) {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			return fmt.Errorf("the host %s (pid %d) let go of its place and has not ended after %v", info.Name, info.PID, limit)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// lastLines are the ends of files, for who wants to know why a host ended.
-func lastLines(paths ...string) string {
+// lastLines are the ends of files, from an offset, for who wants to know why a host
+// ended.
+func lastLines(files map[string]int64) string {
 	const most = 2000
 	var text strings.Builder
-	for _, path := range paths {
-		f, err := os.Open(path)
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f, err := regular.Open(path, os.O_RDONLY)
 		if err != nil {
 			continue
 		}
-		if info, err := f.Stat(); err == nil && info.Size() > most {
-			_, _ = f.Seek(-most, io.SeekEnd) // the beginning is shown then
+		from := files[path]
+		if info, err := f.Stat(); err == nil {
+			if from > info.Size() {
+				from = 0 // it was turned over
+			}
+			from = max(from, info.Size()-most)
 		}
+		_, _ = f.Seek(from, io.SeekStart)              // the beginning is shown then
 		part, _ := io.ReadAll(io.LimitReader(f, most)) // what can be read is shown
 		_ = f.Close()
 		text.Write(part)

@@ -7,8 +7,15 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp/integration/control"
 )
 
 func TestUnits(t *testing.T) {
@@ -67,5 +74,117 @@ func TestUnits(t *testing.T) {
 	}
 	if _, err := makeUnit("plan9", "/", "", words); err == nil || !strings.Contains(err.Error(), "plan9") {
 		t.Errorf("another system: %v", err)
+	}
+}
+
+// What a host's flags are does not hang on the folder in which a command runs, and
+// the next host gets those that its own command line does not have.
+func TestFlagsOfTheHostBefore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := func(args ...string) *cobra.Command {
+		root := newRoot(io.Discard)
+		cmd, rest, err := root.Find(append([]string{"host", "restart"}, args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.ParseFlags(rest); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	first := hostFlagWords(flags("--config", "x.json", "--state-dir", "st", "--expose=tools,resources", "--name=n", "--trace=t.jsonl", "--audit-file", "/a/b"))
+	for _, want := range []string{"--state-dir=" + filepath.Join(here, "st"), "--expose=tools,resources", "--name=n", "--trace=" + filepath.Join(here, "t.jsonl"), "--audit-file=/a/b"} {
+		if !slices.Contains(first, want) {
+			t.Errorf("%q lacks %s", first, want)
+		}
+	}
+	if len(first) != 5 {
+		t.Errorf("the flags are %q", first)
+	}
+	cmd := flags("--name=other")
+	kept, err := keepFlags(cmd, &control.HostInfo{Flags: append(first, "--of-another-version=1")})
+	if err != nil || slices.Contains(kept, "--name=n") || len(kept) != 4 {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+	got := hostFlagWords(cmd)
+	if !slices.Contains(got, "--name=other") || !slices.Contains(got, "--expose=tools,resources") || len(got) != 5 {
+		t.Errorf("the next host gets %q", got)
+	}
+}
+
+// Two hosts have the log open during a restart: neither loses a line of the other,
+// and it is turned over once.
+func TestHostLogOfTwoHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "k.log")
+	one, err := openHostLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := openHostLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.limit, two.limit = 8, 8
+	say := func(w *hostLogFile, text string) {
+		t.Helper()
+		w.looked = time.Time{} // it is time to look
+		if _, err := io.WriteString(w, text+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(one, "one")
+	say(two, "two")
+	say(one, "three") // turns it over
+	say(two, "four")
+	for file, want := range map[string]string{path + ".1": "one\ntwo\n", path: "three\nfour\n"} {
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			t.Errorf("%s has %q, %v", filepath.Base(file), text, err)
+		}
+	}
+	if err := errors.Join(one.Close(), two.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A unit that says something else is replaced only where that was asked for, and
+// kept.
+func TestInstalledUnitIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sub", systemdUnit)
+	put := func(text string, replace bool, want, wrong string) {
+		t.Helper()
+		how, err := (&unit{path: path, text: text}).install(replace)
+		if !strings.Contains(how, want) || (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %q, %v", text, how, err)
+		}
+	}
+	put("a", false, "is written", "")
+	put("a", false, "is there already", "")
+	put("b", false, "", "--replace")
+	put("b", true, path+".bak", "")
+	for file, want := range map[string]string{path: "b", path + ".bak": "a"} {
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			t.Errorf("%s has %q, %v", file, text, err)
+		}
+	}
+}
+
+// Variables of systemd that something inherits do not make it a service.
+func TestManager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "/x")
+	t.Setenv("INVOCATION_ID", "1")
+	t.Setenv("SYSTEMD_EXEC_PID", "1")
+	if got := manager(); got != "" {
+		t.Errorf("of another process: %s", got)
+	}
+	t.Setenv("SYSTEMD_EXEC_PID", strconv.Itoa(os.Getpid()))
+	if got := manager(); got != "systemd" {
+		t.Errorf("of this process: %q", got)
+	}
+	if got := withoutManager([]string{"A=1", "NOTIFY_SOCKET=/x", "INVOCATION_ID=1"}); !slices.Equal(got, []string{"A=1"}) {
+		t.Errorf("the children get %q", got)
 	}
 }

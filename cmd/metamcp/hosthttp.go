@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/config"
@@ -21,7 +19,6 @@ const noHTTP = "none"
 
 // hostHTTP is how a host serves clients over HTTP beside those that attach.
 type hostHTTP struct {
-	flag string // --http; "": the configuration decides
 	addr string // "": not at all
 	l    *front.Listener
 	// held says that the host before has the address and does not pass it on, so
@@ -31,7 +28,7 @@ type hostHTTP struct {
 
 // newHostHTTP looks at the flag and the configuration.
 func newHostHTTP(flag string, cfg *config.Config) (*hostHTTP, error) {
-	w := &hostHTTP{flag: flag, addr: flag}
+	w := &hostHTTP{addr: flag}
 	name, wrong := "--http", func(err error) error { return usageError{err} }
 	switch flag {
 	case noHTTP:
@@ -143,14 +140,4 @@ func watchHTTP(e *metamcp.Engine, l *front.Listener, ending <-chan struct{}) {
 		e.Log().Error("clients over HTTP are not served any more", "url", l.URL())
 	case <-ending:
 	}
-}
-
-// keepHTTP lets a host that replaces another serve over HTTP where that one was
-// told to by its command line.
-func keepHTTP(cmd *cobra.Command, info *control.HostInfo) error {
-	f := cmd.Flags().Lookup("http")
-	if info == nil || info.HTTPFlag == "" || f.Changed {
-		return nil
-	}
-	return cmd.Flags().Set(f.Name, info.HTTPFlag)
 }

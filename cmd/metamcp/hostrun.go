@@ -6,24 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
-	"github.com/DeRuina/timberjack"
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/web"
-)
-
-// The log of a detached host turns over at logMegabytes; logFiles old ones are
-// kept.
-const (
-	logMegabytes = 10
-	logFiles     = 5
 )
 
 // handoverTime is how long the host before may take to let go of its place.
@@ -33,6 +24,7 @@ const handoverTime = 10 * time.Second
 type hostFlags struct {
 	replace bool
 	logFile string
+	words   []string // the other flags, for the host that comes after this one
 }
 
 // ending is what somebody asked for.
@@ -49,7 +41,10 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 		}
 	}
 	if f.logFile != "" {
-		file := &timberjack.Logger{Filename: f.logFile, MaxSize: logMegabytes, MaxBackups: logFiles, FileMode: 0o600}
+		file, err := openHostLog(f.logFile)
+		if err != nil {
+			return fmt.Errorf("--log-file: %w", err)
+		}
 		defer func() { _ = file.Close() }() // who logs can do nothing about it
 		c.stderr = file
 	}
@@ -63,16 +58,15 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	if err != nil {
 		return err
 	}
-	h, err := c.openHost(parent, e, f.replace, asked)
+	h, err := c.openHost(parent, e, f, asked)
 	if err != nil {
 		return errors.Join(err, closeWithin(parent, e.Close))
 	}
-	if addr, err := e.ServeMetrics(); err != nil {
-		e.Log().Error("the host goes on without", "error", err)
-	} else if addr != nil {
-		e.Log().Info("metrics are served", "url", "http://"+addr.String()+"/metrics")
+	wait := time.Duration(0)
+	if f.replace {
+		wait = e.Config().Settings.DrainTimeout + endTimeout
 	}
-	page := c.openPage(e)
+	pages := c.openPages(e, wait)
 	info := h.Info()
 	fmt.Fprintf(c.stderr, "metamcp: %s host %s (pid %d, metamcp %s) serves %s\n", time.Now().Format(time.RFC3339), info.Name, info.PID, info.Version, info.Socket)
 	if info.HTTP != "" {
@@ -89,6 +83,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	case <-e.GaveUp():
 	}
 	close(leaving)
+	pages.settle()
 	notify(e, daemon.SdNotifyStopping)
 	patience := e.Config().Settings.DrainTimeout
 	if end.now {
@@ -107,9 +102,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	err = errors.Join(err, e.Close(ctx))
 	close(drained)
 	err = errors.Join(err, h.Close(ctx))
-	if page != nil {
-		err = errors.Join(err, page.Close(ctx))
-	}
+	err = errors.Join(err, pages.close(ctx))
 	select {
 	case <-e.GaveUp():
 		err = errors.Join(err, errors.New("an actor that the host cannot do without failed again and again; see the log"))
@@ -160,14 +153,14 @@ func closeWithin(parent context.Context, closing func(context.Context) error) er
 // openHost takes the place of a host, from the one that has it where replace is
 // set. That one is asked only now that this one could be opened, with all that it
 // serves.
-func (c *common) openHost(ctx context.Context, e *metamcp.Engine, replace bool, asked chan<- ending) (*metamcp.SharedHost, error) {
+func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, asked chan<- ending) (*metamcp.SharedHost, error) {
 	cfg := e.Config()
 	web, err := newHostHTTP(c.http, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := web.prepare(ctx, e, replace); err != nil {
-		if info := livingHost(cfg); !replace && info != nil { // which is why the address is in use
+	if err := web.prepare(ctx, e, f.replace); err != nil {
+		if info, _ := hostOf(cfg).living(ctx); !f.replace && info != nil { // which is why the address is in use
 			err = &metamcp.Error{
 				Code: control.CodeAlreadyRuns, Message: fmt.Sprintf("a host runs already for this configuration: %s (pid %d)", oneLine(info.Name), info.PID),
 				Hint: "metamcp host status shows it, metamcp host restart replaces it.",
@@ -175,9 +168,9 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, replace bool, 
 		}
 		return nil, err
 	}
-	o := metamcp.HostOptions{Name: c.name, Manager: manager(), HTTP: web.l, HTTPFlag: web.flag, Stop: func(now bool) { ask(asked, now) }}
+	o := metamcp.HostOptions{Name: c.name, Manager: manager(), HTTP: web.l, Flags: f.words, Log: f.logFile, Stop: func(now bool) { ask(asked, now) }}
 	h, err := e.OpenHost(o)
-	if replace && alreadyRuns(err) {
+	if f.replace && alreadyRuns(err) {
 		h, err = takePlace(ctx, e, o, web)
 	}
 	if err != nil {
@@ -195,12 +188,20 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 		return nil, err
 	}
 	defer over()
-	if _, err := stopHost(ctx, attach.Find(cfg.Settings.StateDir, cfg.Files), false); err != nil {
-		return nil, fmt.Errorf("the host that runs did not make way: %w", err)
-	}
-	web.reopen(ctx, e, deadline)
-	o.HTTP = web.l
+	told := map[int]bool{}
 	for {
+		// More than one where a link to the configuration leads elsewhere by now.
+		for _, info := range attach.Find(cfg.Settings.StateDir, cfg.Files) {
+			if told[info.PID] {
+				continue
+			}
+			told[info.PID] = true
+			if err := stopHost(ctx, info, false); err != nil {
+				return nil, fmt.Errorf("the host that runs did not make way: %w", err)
+			}
+		}
+		web.reopen(ctx, e, deadline)
+		o.HTTP = web.l
 		h, err := e.OpenHost(o)
 		if !alreadyRuns(err) || time.Now().After(deadline) {
 			return h, err
@@ -215,21 +216,17 @@ func alreadyRuns(err error) bool {
 	return errors.As(err, &e) && e.Code == control.CodeAlreadyRuns
 }
 
-// stopHost asks the first living one of these hosts to end, and returns it. It
-// has let go of its place then, and ends by itself.
-func stopHost(ctx context.Context, hosts []control.HostInfo, now bool) (*control.HostInfo, error) {
-	var failed error
-	for _, info := range hosts {
-		client, err := control.Dial(info)
-		if err != nil {
-			if !attach.NobodyListens(err) {
-				failed = err
-			}
-			continue
-		}
-		return &info, askToStop(ctx, client, now)
+// stopHost asks a host to end, unless it has gone by itself. It has let go of its
+// place then, and ends by itself.
+func stopHost(ctx context.Context, info control.HostInfo, now bool) error {
+	client, err := control.Dial(info)
+	if attach.NobodyListens(err) {
+		return nil
 	}
-	return nil, failed
+	if err != nil {
+		return err
+	}
+	return askToStop(ctx, client, now)
 }
 
 func askToStop(ctx context.Context, client *control.Client, now bool) error {
@@ -243,17 +240,6 @@ func askToStop(ctx context.Context, client *control.Client, now bool) error {
 		return err
 	}
 	return answer.Body.Close()
-}
-
-// manager is who keeps this process running; "": nobody.
-func manager() string {
-	switch {
-	case os.Getenv("NOTIFY_SOCKET") != "", os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()):
-		return "systemd"
-	case os.Getenv("XPC_SERVICE_NAME") == launchdLabel:
-		return "launchd"
-	}
-	return ""
 }
 
 // notify tells systemd of the state, where it started this process.

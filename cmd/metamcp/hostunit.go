@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 const (
@@ -138,14 +139,42 @@ func (c *common) hostUnit(cmd *cobra.Command) (*unit, error) {
 	return makeUnit(runtime.GOOS, home, os.Getenv("XDG_CONFIG_HOME"), append(words, c.hostArguments(cmd, cfg)...))
 }
 
+// install writes the file and says what was done. Where there is another one it is
+// kept beside it, and replaced only where that was asked for.
+func (u *unit) install(replace bool) (how string, err error) {
+	const most = 1 << 20
+	before, _, err := regular.Read(u.path, most)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		how = "is written"
+	case err != nil:
+		return "", err
+	case string(before) == u.text:
+		return "is there already, as it would be written now", nil
+	case !replace:
+		return "", fmt.Errorf("%s is there and says something else: it is for another configuration or other flags, or was edited; --replace replaces it and keeps it as %s.bak", u.path, u.path)
+	default:
+		if err := atomicfile.Write(u.path+".bak", before, 0o644); err != nil {
+			return "", err
+		}
+		how = "is replaced, the one before is " + u.path + ".bak"
+	}
+	if err := os.MkdirAll(filepath.Dir(u.path), 0o755); err != nil { //nolint:gosec // as the manager's own tools make it
+		return "", err
+	}
+	return how, atomicfile.Write(u.path, []byte(u.text), 0o644)
+}
+
 func newHostInstall(c *common) *cobra.Command {
-	dry := false
+	dry, replace := false, false
 	cmd := &cobra.Command{
 		Use: "install", Short: "Let systemd or launchd start the host at login and keep it running",
 		Long: `Write a unit file for this user: for systemd on Linux, for launchd on macOS. It
 starts this program with the configuration and the flags that this command gets.
 Variables of this shell are not part of it: what servers need belongs into their
-entries, or into metamcp secrets.`,
+entries, or into metamcp secrets. There is one such file. One that says something
+else, for another configuration or edited by hand, is replaced with --replace only,
+and kept beside the new one.`,
 		Example: `  metamcp host install --dry-run
   metamcp host install --config ~/.metamcp/mcp.json`,
 		Args: args(cobra.NoArgs),
@@ -159,17 +188,16 @@ entries, or into metamcp secrets.`,
 				_, err := fmt.Fprintf(out, "# %s\n%s", u.path, u.text)
 				return err
 			}
-			if err := os.MkdirAll(filepath.Dir(u.path), 0o755); err != nil { //nolint:gosec // as the manager's own tools make it
+			how, err := u.install(replace)
+			if err != nil {
 				return err
 			}
-			if err := atomicfile.Write(u.path, []byte(u.text), 0o644); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(out, "%s is written; start it with:\n  %s\n", u.path, strings.Join(u.start, "\n  "))
+			_, err = fmt.Fprintf(out, "%s %s; start it with:\n  %s\n", u.path, how, strings.Join(u.start, "\n  "))
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the file instead of writing it")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace a file that says something else, which is kept as FILE.bak")
 	return cmd
 }
 

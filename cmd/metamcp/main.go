@@ -221,7 +221,7 @@ func (c *common) logger() (*slog.Logger, error) {
 }
 
 func (c *common) sources() config.Sources {
-	return config.Sources{Files: c.files, Overlay: c.overlay, Guests: c.guests}
+	return config.Sources{Files: c.files, Environ: withoutManager(os.Environ()), Overlay: c.overlay, Guests: c.guests}
 }
 
 // open opens the engine; serving says that it stays, follows changes and has its

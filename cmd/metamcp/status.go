@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/messages"
@@ -35,7 +37,8 @@ func newStatus(c *common) *cobra.Command {
 		Example: `  metamcp status
   metamcp status work --watch`,
 		Long: `Show a running host. HOST is its name or process id, as metamcp ps lists them; it
-may be left out where only one host runs with this state folder.`,
+may be left out where only one host runs with this state folder, or one of them is
+the one that clients of this configuration share.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -99,21 +102,32 @@ func (c *common) withoutFiles() *config.Config {
 	return cfg
 }
 
-// dialHost connects with a running host by name or process id.
+// dialHost connects with a running host by name or process id; where none is named
+// and several run, with the one that clients of this configuration share.
 func (c *common) dialHost(nameOrPID string) (*control.Client, error) {
 	dir, err := c.stateDir()
 	if err != nil {
 		return nil, err
 	}
 	info, err := control.Find(dir, nameOrPID)
-	if err != nil {
-		var e *control.Error
-		if errors.As(err, &e) && e.Code == control.CodeSeveralHosts {
+	var e *control.Error
+	if errors.As(err, &e) && e.Code == control.CodeSeveralHosts {
+		own := (&hostPlace{stateDir: dir, files: c.fileNames()}).announced()
+		if len(own) != 1 {
 			return nil, usageError{err}
 		}
+		info, err = own[0], nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	return control.Dial(info)
+}
+
+// fileNames are the files of this command's configuration.
+func (c *common) fileNames() []string {
+	files, _ := config.FilesOf(c.sources())
+	return files
 }
 
 // watchStatus shows a host until it is interrupted, which is the way to end
@@ -167,8 +181,9 @@ func showStatus(parent context.Context, out io.Writer, host *control.Client, asJ
 
 // hostError says which host was too slow.
 func hostError(err error, info control.HostInfo) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the host %s (pid %d) did not answer within %s; it may be stopped or overloaded", info.Name, info.PID, askTime)
+	hangs := &attach.HangsError{Host: info}
+	if errors.As(err, &hangs) || info.PID != 0 && errors.Is(err, context.DeadlineExceeded) {
+		return &metamcp.Error{Code: messages.CodeHostAway, Message: hangs.Error(), Hint: attach.HangsHint, Cause: err}
 	}
 	return err
 }

@@ -62,7 +62,7 @@ that is shared counts for each. Only Linux tells them. P50 and p99 are of the la
 }
 
 func (f *topFlags) run(ctx context.Context, c *common, out io.Writer, name string) error {
-	host, err := c.topHost(name)
+	host, err := c.dialHost(name)
 	if err != nil {
 		return err
 	}
@@ -86,19 +86,6 @@ func (f *topFlags) run(ctx context.Context, c *common, out io.Writer, name strin
 			return source.(*control.Client), nil //nolint:forcetypeassert // again makes nothing else
 		},
 	})
-}
-
-// topHost connects with a host: where none is named and several run, with the
-// one that clients of this configuration share.
-func (c *common) topHost(name string) (*control.Client, error) {
-	if name == "" {
-		if cfg, err := c.hostConfig(); err == nil {
-			if info := livingHost(cfg); info != nil {
-				return control.Dial(*info)
-			}
-		}
-	}
-	return c.dialHost(name)
 }
 
 // printOnce looks twice, for what is counted by the second.

@@ -35,6 +35,8 @@ const (
 	// answerPatience is how long a host may take to answer the greeting. It
 	// does so at once, unless it is stopped or the machine is busy.
 	answerPatience = 10 * time.Second
+	// EarlyPatience is how long a client's metamcp tries before all of it is set up.
+	EarlyPatience = 5 * time.Second
 )
 
 // CodeProtocol is of a host that speaks another [Protocol].
@@ -84,6 +86,17 @@ func (r *RefusedError) Incompatible() bool { return r.Code == CodeProtocol || r.
 
 // ErrNoHost says that no host runs.
 var ErrNoHost = errors.New("no host runs for this configuration")
+
+// HangsError is of a host that takes connections and does not answer.
+type HangsError struct{ Host HostInfo }
+
+// HangsHint is what to do about it.
+const HangsHint = "End it with `metamcp host stop --force`; clients that are attached go on with the next host."
+
+// Error implements error.
+func (h *HangsError) Error() string {
+	return fmt.Sprintf("the host %s (pid %d) takes connections and does not answer: it is stopped (SIGSTOP) or overloaded", h.Host.Name, h.Host.PID)
+}
 
 // Conn is an attached connection: after the greetings, lines of MCP.
 type Conn struct {
@@ -147,6 +160,9 @@ func Dial(ctx context.Context, host HostInfo, hello Hello) (*Conn, error) {
 	if err != nil {
 		stop()
 		_ = conn.Close() // nothing of the client was sent
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, &HangsError{host}
+		}
 		var refused *RefusedError
 		if errors.As(err, &refused) {
 			return nil, err

@@ -39,9 +39,11 @@ type HostInfo struct {
 	Manager string `json:"manager,omitempty"`
 	// HTTP is the URL at which a shared host serves clients over HTTP; "": nowhere.
 	HTTP string `json:"http,omitempty"`
-	// HTTPFlag is the address that its command line named for that; "": none, so
-	// that what there is comes from the configuration.
-	HTTPFlag string `json:"httpFlag,omitempty"`
+	// Flags are those that the command line of a shared host had, --name=value,
+	// without the configuration files: the next host gets them too.
+	Flags []string `json:"flags,omitempty"`
+	// Log is the file of its log; "": it logs to stderr.
+	Log string `json:"log,omitempty"`
 }
 
 // Read returns what is announced by a file of a folder of hosts. Anything that

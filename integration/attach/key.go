@@ -3,18 +3,33 @@ package attach
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // Key is a short name for configuration files, for the names of files of their
 // host.
-func Key(configs []string) string {
+func Key(configs []string) string { return keyOf(direct(configs)) }
+
+// Keys are those of all ways to the files that a host has: where they are, and as
+// they were named, should a link on the way lead elsewhere by tomorrow.
+func Keys(configs []string) []string {
+	keys := []string{Key(configs)}
+	if named := keyOf(configs); named != keys[0] {
+		keys = append(keys, named)
+	}
+	return keys
+}
+
+func keyOf(paths []string) string {
 	const enough = 8
-	sum := sha256.Sum256([]byte(strings.Join(direct(configs), "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(paths, "\x00")))
 	return hex.EncodeToString(sum[:enough])
 }
 
@@ -42,8 +57,8 @@ func comingPath(stateDir string, configs []string) string {
 // client that finds none meanwhile waits; over takes that back.
 func Announce(stateDir string, configs []string) (over func(), err error) {
 	path := comingPath(stateDir, configs)
-	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
-		return nil, err
+	if err := regular.Write(path, []byte(strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		return nil, fmt.Errorf("that a host comes cannot be announced: %w", err)
 	}
 	return func() { _ = os.Remove(path) }, nil // what stays is not believed for long
 }

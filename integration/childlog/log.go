@@ -26,9 +26,13 @@ type Log struct {
 	partial []byte // a line whose end has not come yet, at most maxLine and margin
 	cutting bool   // the rest of the current line is over the bound
 
-	mu     sync.Mutex
-	tail   [][]byte // a ring once it is full
-	next   int
+	mu   sync.Mutex
+	tail [][]byte // a ring once it is full
+	next int
+	// reason is the last line that says why a runtime gave up: a dump of stacks
+	// after it is longer than the ring. since counts the lines after it.
+	reason []byte
+	since  int
 	closed bool
 }
 
@@ -160,6 +164,9 @@ func (l *Log) remember(text []byte, cut bool) {
 		l.tail = append(l.tail, nil)
 		l.next = len(l.tail) - 1
 	}
+	if l.since++; givesUp(text) {
+		l.reason, l.since = append(l.reason[:0], text...), 0
+	}
 	slot := append(l.tail[l.next][:0], text...)
 	if cut {
 		slot = append(slot, cutMark...)
@@ -168,8 +175,19 @@ func (l *Log) remember(text []byte, cut bool) {
 	l.next = (l.next + 1) % tailLines
 }
 
+// givesUp tells whether a line says why a runtime ends its program.
+func givesUp(line []byte) bool {
+	for _, words := range []string{"fatal error: ", "FATAL ERROR: ", "panic: ", "out of memory", "Out of memory", "cannot allocate memory", "Cannot allocate memory"} {
+		if bytes.Contains(line, []byte(words)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Last returns the last lines, oldest first, at most 20 of at most 500 bytes
-// (and a mark where one was cut). It may be called at any time from any
+// (and a mark where one was cut). In front of them stands the line in which a
+// runtime said why it gave up, where that is further back. It may be called at any time from any
 // goroutine, also after Close.
 func (l *Log) Last() []string {
 	l.mu.Lock()
@@ -177,7 +195,10 @@ func (l *Log) Last() []string {
 	if len(l.tail) == 0 {
 		return nil
 	}
-	lines := make([]string, 0, len(l.tail))
+	lines := make([]string, 0, 1+len(l.tail))
+	if l.reason != nil && l.since >= tailLines {
+		lines = append(lines, string(l.reason))
+	}
 	first := 0
 	if len(l.tail) == tailLines {
 		first = l.next

@@ -38,6 +38,7 @@ type entry struct {
 	transport string         // as written, normalised; "" when absent
 	where     *hujson.Value  // the value of type or transportType
 	maxAt     *hujson.Value  // the value of maxTimeoutMs
+	healthAt  *hujson.Value  // the value of healthIntervalMs
 	oauthAt   *hujson.Value  // the value of oauth
 	alias     *time.Duration // Claude's timeout
 	roots     bool           // may be asked for
@@ -165,6 +166,7 @@ func (e *entry) member(name string, v *hujson.Value) {
 		}
 	case "healthIntervalMs":
 		e.millis(name, v, &s.HealthEvery)
+		e.healthAt = v
 	case "limits":
 		e.limits(v)
 	case "maxInFlight":
@@ -213,6 +215,9 @@ func (e *entry) complete(at *hujson.Value) {
 	}
 	if s.OAuth != nil && s.HasAuthorization() {
 		e.warn(e.oauthAt, "remove the one or the other", "the header Authorization is there too and is used in the place of oauth")
+	}
+	if s.HealthEvery > 0 && s.Lifecycle != messages.LifecycleKeepAlive {
+		e.warn(e.healthAt, `add "lifecycle": "keep-alive", or remove it`, "healthIntervalMs does nothing without the lifecycle keep-alive")
 	}
 	if e.alias != nil && !e.has("timeoutMs") {
 		s.Timeout = *e.alias

@@ -61,7 +61,7 @@ func TestBrokenEntries(t *testing.T) {
 		{"in flight", `{"command": "x", "maxInFlight": 0}`, "maxInFlight: 0 is not in the range from 1 to 65536", ""},
 		{"health", `{"command": "x", "healthIntervalMs": -1}`, "healthIntervalMs: -1 is not in the range", ""},
 		{"limits", `{"command": "x", "limits": 5}`, "limits: expected an object", ""},
-		{"limits name", `{"command": "x", "limits": {"memoryMb": 5}}`, "limits: memoryMb is not known", "did you mean memoryMB?"},
+		{"limits name", `{"command": "x", "limits": {"memoryMb": 5}}`, "limits.memoryMb is not known", "did you mean memoryMB?"},
 		{"limits range", `{"command": "x", "limits": {"memoryMB": 0}}`, "limits.memoryMB: 0 is not in the range", ""},
 		{"limits time", `{"command": "x", "limits": {"cpuSeconds": "1"}}`, "limits.cpuSeconds: expected a whole number", ""},
 		{"inheritEnv", `{"command": "x", "inheritEnv": "PATH"}`, "inheritEnv: expected a boolean or an array of names", ""},

@@ -168,7 +168,7 @@ func (e *entry) limits(v *hujson.Value) {
 				e.spec.Limits.CPUSeconds = int(n)
 			}
 		default:
-			e.bad(e.doc, &m.Name, suggestion(name, []string{"memoryMB", "cpuSeconds"}), "limits: %s is not known, so it would not be kept", shorten(name))
+			e.bad(e.doc, &m.Name, suggestion(name, []string{"memoryMB", "cpuSeconds"}), "limits.%s is not known; there are limits.memoryMB and limits.cpuSeconds. A limit that nobody enforces would deceive, so the entry is not used", shorten(name))
 		}
 	}
 }

@@ -82,6 +82,11 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err // its text would show an address that nobody knows
 		}
+		var timeout interface{ Timeout() bool }
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			hangs := &attach.HangsError{Host: c.info}
+			return nil, &Error{Code: CodeUnreachable, Message: hangs.Error(), Hint: attach.HangsHint, Cause: hangs}
+		}
 		return nil, c.unreachable(err)
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {

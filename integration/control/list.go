@@ -108,7 +108,7 @@ func Find(stateDir, nameOrPID string) (HostInfo, error) {
 	case len(hosts) == 0:
 		return HostInfo{}, &Error{
 			Code: CodeNoHost, Message: "no host runs with the state folder " + stateDir,
-			Hint: "a client starts one, or: metamcp serve; another folder is named with --state-dir",
+			Hint: "a client starts one of its own; one that clients share: metamcp host start; another folder is named with --state-dir",
 		}
 	case nameOrPID == "":
 		return HostInfo{}, &Error{

@@ -50,12 +50,25 @@ func privateDir(path string) error {
 	switch st, ok := info.Sys().(*syscall.Stat_t); {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a folder; remove it", path)
-	case !ok || int(st.Uid) != os.Geteuid() && os.Geteuid() != 0:
+	case !ok || int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to another user; remove it, or use another --state-dir", path)
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("%s is open to others (mode %o); use: chmod 700 %s", path, info.Mode().Perm(), path)
 	}
 	return nil
+}
+
+// openFolder says why others can change what is in a folder, "" where they cannot.
+func openFolder(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	const othersWrite = 0o022
+	if mode := info.Mode(); mode.Perm()&othersWrite != 0 && mode&fs.ModeSticky == 0 {
+		return fmt.Sprintf("other users of this machine can change what is in %s (mode %o); use: chmod 700 %s", path, mode.Perm(), path)
+	}
+	return ""
 }
 
 // listen makes the socket, which must not exist yet.

@@ -61,10 +61,11 @@ type Options struct {
 	AttachNotes func(hello attach.Hello) []string
 	// AttachMode and Manager are announced; see [HostInfo].
 	AttachMode, Manager string
-	// HTTP and HTTPFlag are announced, too. Socket is what listens there, which
+	// HTTP, Flags and LogFile are announced, too. Socket is what listens there, which
 	// another host of the same user may ask for; nil: nothing.
-	HTTP, HTTPFlag string
-	Socket         net.Listener
+	HTTP, LogFile string
+	Flags         []string
+	Socket        net.Listener
 	// Stop lets the host end, in order or at once; it does not wait. nil: nobody
 	// may ask for that.
 	Stop func(now bool)
@@ -161,7 +162,7 @@ func serve(o Options) (*Server, error) {
 	own := HostInfo{
 		PID: os.Getpid(), Started: o.Started.UTC().Round(0), Version: o.Version, Configs: append([]string{}, o.Configs...),
 		Shared: o.Attach != nil, Attach: o.AttachMode, Manager: o.Manager,
-		HTTP: o.HTTP, HTTPFlag: o.HTTPFlag,
+		HTTP: o.HTTP, Flags: o.Flags, Log: o.LogFile,
 	}
 	if own.Shared {
 		if err = s.place.prepare(); err == nil {
@@ -171,6 +172,9 @@ func serve(o Options) (*Server, error) {
 			cancel()
 			return nil, err
 		}
+	}
+	if why := openFolder(stateDir); why != "" {
+		o.Log.Warn("the state folder is not safe", "reason", why)
 	}
 	l, info, err := s.place.claim(ctx, o.Name, own)
 	if err != nil {

@@ -14,59 +14,77 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
-// single is the lock that one host has for a state folder and a configuration.
-// The system frees it with the process, so that a dead one is no obstacle.
+// single are the locks that one host has for a state folder and a configuration.
+// The system frees them with the process, so that a dead one is no obstacle.
 type single struct {
-	lock *flock.Flock // nil: not a shared host
-	once sync.Once
+	locks []*flock.Flock // nil: not a shared host
+	once  sync.Once
 }
 
-// claimSingle takes the lock, or says who has it.
+// claimSingle takes the locks, or says who has one.
 func (r registry) claimSingle(configs []string) (*single, error) {
-	path := r.singlePath(configs)
+	s := &single{}
+	for _, key := range attach.Keys(configs) {
+		if err := r.claimKey(s, key); err != nil {
+			s.release()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (r registry) claimKey(s *single, key string) error {
+	path := r.singlePath(key)
+	// The lock would wait for ever to open a pipe.
+	f, err := regular.Open(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return fmt.Errorf("the lock of the host: %w; move it away", err)
+	}
+	_ = f.Close() // it is opened again
 	l := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
 	ok, err := l.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return fmt.Errorf("lock %s: %w", path, err)
 	}
 	if !ok {
 		_ = l.Close() // it holds nothing
 		who := "another process"
-		if pid := r.awaitHolder(configs); pid != 0 {
+		if pid := r.awaitHolder(key); pid != 0 {
 			who = "the process " + strconv.Itoa(pid)
 		}
-		return nil, &Error{
+		return &Error{
 			Code: CodeAlreadyRuns, Message: "a host runs already for this state folder and configuration: " + who + " has " + path,
 			Hint: "metamcp host status shows it, metamcp host restart replaces it",
 		}
 	}
-	if err := os.WriteFile(r.holderPath(configs), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
-		_ = l.Close() // nothing else was done
-		return nil, err
+	s.locks = append(s.locks, l)
+	if err := regular.Write(r.holderPath(key), []byte(strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		return fmt.Errorf("who has the lock of the host cannot be written down: %w", err)
 	}
-	return &single{lock: l}, nil
+	return nil
 }
 
 func (s *single) release() {
 	s.once.Do(func() {
-		if s.lock != nil {
-			_ = s.lock.Close() // closing unlocks
+		for _, l := range s.locks {
+			_ = l.Close() // closing unlocks
 		}
 	})
 }
 
 // singlePath is the lock's file, which stays: who removes such a file may
 // remove the next one's.
-func (r registry) singlePath(configs []string) string {
-	return filepath.Join(r.dir, ".shared-"+attach.Key(configs)+".lock")
+func (r registry) singlePath(key string) string {
+	return filepath.Join(r.dir, ".shared-"+key+".lock")
 }
 
 // holderPath is the file with the process id of who has the lock: a file that
 // is locked cannot be read on every system.
-func (r registry) holderPath(configs []string) string {
-	return strings.TrimSuffix(r.singlePath(configs), ".lock") + ".pid"
+func (r registry) holderPath(key string) string {
+	return strings.TrimSuffix(r.singlePath(key), ".lock") + ".pid"
 }
 
 // holderPatience is how long who took the lock may take to say so, and holderRetry
@@ -77,10 +95,10 @@ const (
 )
 
 // awaitHolder is the process that has the lock; 0: unknown.
-func (r registry) awaitHolder(configs []string) int {
+func (r registry) awaitHolder(key string) int {
 	for deadline := time.Now().Add(holderPatience); ; time.Sleep(holderRetry) {
 		// The one before may have left its own number.
-		if pid := r.singleHolder(configs); pid != 0 && lives(pid) {
+		if pid := r.singleHolder(key); pid != 0 && lives(pid) {
 			return pid
 		}
 		if time.Now().After(deadline) {
@@ -100,8 +118,9 @@ func lives(pid int) bool {
 }
 
 // singleHolder is the process that says that it has the lock; 0: unknown.
-func (r registry) singleHolder(configs []string) int {
-	text, err := os.ReadFile(r.holderPath(configs))
+func (r registry) singleHolder(key string) int {
+	const most = 64
+	text, _, err := regular.Read(r.holderPath(key), most)
 	if err != nil {
 		return 0
 	}

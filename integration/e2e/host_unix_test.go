@@ -565,7 +565,7 @@ func TestHostCommands(t *testing.T) {
 		t.Errorf("after a restart the host is %d, before %d (%v)", after.PID, before.PID, err)
 	}
 	c.echoes("d0", "two")
-	say("e2e 1 (pid "+strconv.Itoa(c.p.PID), "host", "status")
+	say("e2e (version 1, pid "+strconv.Itoa(c.p.PID), "host", "status")
 	say("has ended", "host", "stop")
 	id := c.start("d0", "echo", `{"text":"three"}`)
 	say("the host main runs (pid ", "host", "start")
@@ -592,7 +592,8 @@ func TestHostNotifiesSystemd(t *testing.T) {
 	}
 	defer func() { _ = socket.Close() }()
 	h := testkit.StartCommand(t, testkit.Command{
-		Path: testkit.PlainBinary(t), Args: []string{"host", "--config", p.config()}, Dir: p.home,
+		// As systemd does, which knows the process before its program.
+		Path: "/bin/sh", Args: []string{"-c", `SYSTEMD_EXEC_PID=$$ exec "$0" "$@"`, testkit.PlainBinary(t), "host", "--config", p.config()}, Dir: p.home,
 		Env: append(p.env(), "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=300000"),
 	})
 	next := func() string {

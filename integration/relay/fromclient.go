@@ -91,6 +91,10 @@ func (r *relay) remember(m *message, line []byte) {
 		if len(r.listens) < most {
 			r.listens[m.id] = bytes.Clone(line)
 		}
+	case methodSubscribe:
+		r.subscribed.add(m.params)
+	case methodUnsubscribe:
+		r.subscribed.remove(m.params)
 	}
 }
 

@@ -35,6 +35,9 @@ func (r *relay) hostLine(l *link, line []byte) {
 		r.draining(l)
 		return
 	case scan.id != nil && scan.method == nil && bytes.HasPrefix(scan.id, []byte(`"`+ownPrefix)):
+		if r.resubscribed(l, string(scan.id)) {
+			return
+		}
 		select {
 		case l.handshake <- scan.id:
 		default:
@@ -48,7 +51,13 @@ func (r *relay) hostLine(l *link, line []byte) {
 		r.takenBack(l, line)
 	}
 	if !r.moved(l, &scan) {
-		r.write([][]byte{line})
+		lines := [][]byte{line}
+		if scan.id == nil && unquoted(string(scan.method)) == methodListening {
+			if missed, told := r.toldBefore(line); told {
+				lines = missed
+			}
+		}
+		r.write(lines)
 	}
 	r.answered(l, &scan)
 }
@@ -99,19 +108,6 @@ func (r *relay) takenBack(l *link, line []byte) {
 	r.mu.Lock()
 	delete(l.asked, m.cancels)
 	r.mu.Unlock()
-}
-
-// moved tells whether a host answers a subscription that the next one has by
-// now.
-func (r *relay) moved(l *link, scan *scanner) bool {
-	if !l.drains.Load() || scan.id == nil || scan.method != nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	id := string(scan.id)
-	defer delete(l.moved, id)
-	return l.moved[id]
 }
 
 // hostLong passes on a line that is too long to be taken as a whole. It returns

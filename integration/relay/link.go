@@ -22,7 +22,10 @@ type link struct {
 	asked map[string]bool
 	// moved are the subscriptions that the next host has; nil: none.
 	moved map[string]bool
-	// handshake takes the answers to the relay's own requests.
+	// repeated are the URIs of subscriptions by the ids of the relay's own requests
+	// for them, which the host has not answered yet.
+	repeated map[string]string
+	// handshake takes the answers to the relay's other requests.
 	handshake chan []byte
 }
 

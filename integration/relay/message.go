@@ -70,17 +70,24 @@ const (
 	methodInitialized = "notifications/initialized"
 	methodSetLevel    = "logging/setLevel"
 	methodListen      = "subscriptions/listen"
+	methodSubscribe   = "resources/subscribe"
+	methodUnsubscribe = "resources/unsubscribe"
 	methodCancelled   = "notifications/cancelled"
 	methodCall        = "tools/call"
 	toolDiscover      = "mcp_discover"
-	toolsListChanged  = `"method":"notifications/tools/list_changed"`
+	methodListening   = "notifications/subscriptions/acknowledged"
+	methodUpdated     = "notifications/resources/updated"
+	methodTools       = "notifications/tools/list_changed"
+	methodResources   = "notifications/resources/list_changed"
+	methodPrompts     = "notifications/prompts/list_changed"
+	keySubscription   = "io.modelcontextprotocol/subscriptionId"
 )
 
 // repeatable tells whether a request may be sent to a second host: it changes
 // nothing, or only the client's own session.
 func (m *message) repeatable() bool {
 	switch m.method {
-	case methodInitialize, methodSetLevel, methodListen, "server/discover", "ping", "tools/list",
+	case methodInitialize, methodSetLevel, methodListen, methodSubscribe, methodUnsubscribe, "server/discover", "ping", "tools/list",
 		"prompts/list", "resources/list", "resources/templates/list", "resources/read", "completion/complete":
 		return true
 	case methodCall:

@@ -75,7 +75,8 @@ type relay struct {
 	initialized bool
 	level       []byte            // params of the last logging/setLevel
 	listens     map[string][]byte // lines of subscriptions, by id
-	number      int               // of the relay's own requests
+	subscribed  resources
+	number      int // of the relay's own requests
 }
 
 // Run copies until the client's input ends and what it asked for is answered,

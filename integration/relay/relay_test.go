@@ -547,22 +547,32 @@ func TestHostThatDoesNotRead(t *testing.T) {
 func TestSubscriptionsAreResumed(t *testing.T) {
 	all := newHosts(t)
 	s, h := begin(t, all, soon)
-	listen := `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`
+	listen := `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a://b"]}}}`
+	ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"l"},"n":%d}}`
+	missed := func() { // and no second acknowledgement
+		t.Helper()
+		s.wants(`"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}}`)
+		s.wants(`"method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"l"},"uri":"a://b"}`)
+	}
 	s.sends(listen)
 	h.wants(listen)
+	h.says(fmt.Sprintf(ack, 1))
+	s.wants(`"n":1`)
 	h.says(drainingLine)
 	next := all.next()
 	next.wants(listen)
-	s.wants(`"io.modelcontextprotocol/subscriptionId":"l"`)
 	h.ended()
 	h.says(`{"jsonrpc":"2.0","id":"l","result":{}}`) // of no interest: the next one has it
 	_ = h.conn.Close()
+	next.says(fmt.Sprintf(ack, 2))
+	missed()
 	all.run(false)
 	_ = next.conn.Close()
 	all.run(true)
 	third := all.next()
 	third.wants(listen)
-	s.wants(`"io.modelcontextprotocol/subscriptionId":"l"`)
+	third.says(fmt.Sprintf(ack, 3))
+	missed()
 	third.says(`{"jsonrpc":"2.0","id":"l","result":{"over":true}}`)
 	s.wants(`"over":true`)
 	_ = s.in.Close()
@@ -587,6 +597,66 @@ func question(id, pad string) string {
 
 func reply(id, text string) string {
 	return `{"jsonrpc":"2.0","id":"` + id + `","result":{"text":"` + text + `"}}`
+}
+
+// A host that ends soon may end a subscription before there is a next host: the
+// client does not see it.
+func TestDrainingHostEndsASubscription(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	listen := `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`
+	s.sends(listen)
+	h.wants(listen)
+	all.run(false)
+	h.says(drainingLine)
+	h.says(`{"jsonrpc":"2.0","id":7,"result":{"over":1}}`)
+	h.ended()
+	_ = h.conn.Close()
+	all.run(true)
+	next := all.next()
+	next.wants(listen)
+	next.says(`{"jsonrpc":"2.0","id":7,"result":{"over":2}}`)
+	s.wants(`"over":2`)
+	_ = s.in.Close()
+	next.ended()
+	_ = next.conn.Close()
+	s.over()
+}
+
+// Resources that a client with a handshake has subscribed to are the next host's
+// as well, those that it has given up are not.
+func TestResourcesAreSubscribedAgain(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	both := func(line string) {
+		t.Helper()
+		s.sends(line)
+		h.wants(line)
+	}
+	both(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`)
+	h.answers(0, `{}`)
+	s.wants(`"id":0`)
+	both(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for i, line := range []string{`subscribe","params":{"uri":"a://1"}`, `subscribe","params":{"uri":"a://2","_meta":{}}`, `unsubscribe","params":{"uri":"a://1"}`} {
+		both(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/%s}`, i+1, line))
+		h.answers(i+1, `{}`)
+		s.wants(fmt.Sprintf(`"id":%d`, i+1))
+	}
+	all.run(false)
+	_ = h.conn.Close()
+	all.run(true)
+	next := all.next()
+	next.wants(`{"jsonrpc":"2.0","id":"metamcp-relay/handshake-2","method":"initialize","params":{}}`)
+	next.says(`{"jsonrpc":"2.0","id":"metamcp-relay/handshake-2","result":{}}`)
+	next.wants(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	next.wants(`{"jsonrpc":"2.0","id":"metamcp-relay/handshake-1","method":"resources/subscribe","params":{"uri":"a://2","_meta":{}}}`)
+	s.wants(`"method":"notifications/tools/list_changed"`)
+	next.says(`{"jsonrpc":"2.0","id":"metamcp-relay/handshake-1","result":{}}`)
+	s.wants(`"method":"notifications/resources/updated","params":{"uri":"a://2"}`)
+	_ = s.in.Close()
+	next.ended()
+	_ = next.conn.Close()
+	s.over()
 }
 
 // What a host asks the client is answered to that host, also while it drains,

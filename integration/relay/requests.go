@@ -12,6 +12,7 @@ type request struct {
 	link    *link // that has it; nil: it waits
 	sent    bool  // the host may have seen the whole line
 	repeats int
+	told    bool        // of a subscription: the client knows that it is in force
 	timer   *time.Timer // while it waits
 }
 

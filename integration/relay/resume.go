@@ -1,24 +1,10 @@
 package relay
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"time"
 )
-
-// changed tells the client that the tools may be others. r.mu is held.
-func (r *relay) changed() (lines [][]byte) {
-	if r.initialized {
-		return [][]byte{[]byte(`{"jsonrpc":"2.0",` + toolsListChanged + "}\n")}
-	}
-	for id, line := range r.listens {
-		if bytes.Contains(line, []byte(`"toolsListChanged"`)) {
-			lines = append(lines, fmt.Appendf(nil, `{"jsonrpc":"2.0",%s,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`+"\n", toolsListChanged, id))
-		}
-	}
-	return lines
-}
 
 // ownPrefix begins the ids of the relay's own requests.
 const ownPrefix = "metamcp-relay/handshake-"
@@ -28,7 +14,10 @@ func (r *relay) resume(l *link) error {
 	r.mu.Lock()
 	greeted := r.initialize != nil && !r.waitsFor(methodInitialize)
 	params, initialized, level := r.initialize, r.initialized, r.level
-	var listens [][]byte
+	var listens, resources [][]byte
+	if greeted {
+		resources = r.resubscribe(l)
+	}
 	for id, line := range r.listens {
 		if req := r.table[id]; req != nil && (req.link == nil && !r.isHeld(req) || req.link != nil && req.link.draining) {
 			if old := req.link; old != nil {
@@ -58,7 +47,8 @@ func (r *relay) resume(l *link) error {
 			}
 		}
 	}
-	for _, line := range listens {
+	// Nobody waits for the answers, which take as long as a server's start.
+	for _, line := range append(listens, resources...) {
 		if _, err := l.conn.Write(line); err != nil {
 			return err
 		}
@@ -66,17 +56,23 @@ func (r *relay) resume(l *link) error {
 	return nil
 }
 
-// ask sends a request of the relay's own and waits for the answer.
-func (r *relay) ask(l *link, method string, params []byte) error {
-	r.mu.Lock()
+// own is the next request of the relay's own. r.mu is held.
+func (r *relay) own(method string, params []byte) (id string, line []byte) {
 	r.number++
-	id := fmt.Sprintf(`"%s%d"`, ownPrefix, r.number)
-	r.mu.Unlock()
-	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, id, method)
+	id = fmt.Sprintf(`"%s%d"`, ownPrefix, r.number)
+	line = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, id, method)
 	if params != nil {
 		line = append(append(line, `,"params":`...), params...)
 	}
-	if _, err := l.conn.Write(append(line, "}\n"...)); err != nil {
+	return id, append(line, "}\n"...)
+}
+
+// ask sends a request of the relay's own and waits for the answer.
+func (r *relay) ask(l *link, method string, params []byte) error {
+	r.mu.Lock()
+	id, line := r.own(method, params)
+	r.mu.Unlock()
+	if _, err := l.conn.Write(line); err != nil {
 		return err
 	}
 	timer := time.NewTimer(handshakePatience)

@@ -86,7 +86,10 @@ func (r *relay) serve(l *link) error {
 			return errors.New("the host ended again at once")
 		case len(r.held) == 0:
 			r.cur, r.search, r.reason = l, false, ""
-			changed := r.changed()
+			var changed [][]byte
+			if r.initialized {
+				changed = [][]byte{[]byte(`{"jsonrpc":"2.0","method":"` + methodTools + `"}` + "\n")}
+			}
 			ending := r.settle()
 			r.mu.Unlock()
 			r.write(changed)

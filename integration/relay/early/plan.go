@@ -168,7 +168,9 @@ func (p *plan) attach() (code int, taken bool) {
 			return 0, false
 		}
 	}
-	first, err := attach.Connect(context.Background(), p.stateDir, p.configs, p.hello(false))
+	ctx, cancel := context.WithTimeout(context.Background(), attach.EarlyPatience)
+	defer cancel()
+	first, err := attach.Connect(ctx, p.stateDir, p.configs, p.hello(false))
 	if err != nil {
 		return 0, false
 	}

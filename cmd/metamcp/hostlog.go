@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/integration/rotate"
+)
+
+// The log of a detached host turns over at logBytes; logFiles old ones are kept.
+const (
+	logBytes = 10 << 20
+	logFiles = 5
+	// logLook is how often a host looks whether another one turned its log over.
+	logLook = time.Second
+)
+
+// hostLogFile is the log of a host in the background. During a restart two hosts
+// have it open: both append, and one of them turns it over.
+type hostLogFile struct {
+	path  string
+	limit int64
+
+	mu     sync.Mutex
+	f      *os.File // nil: the last attempt to open it failed
+	looked time.Time
+}
+
+func openHostLog(path string) (*hostLogFile, error) {
+	w := &hostLogFile{path: path, limit: logBytes}
+	return w, w.open()
+}
+
+func (w *hostLogFile) open() (err error) {
+	w.f, err = regular.Open(w.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+	return err
+}
+
+// Write implements io.Writer.
+func (w *hostLogFile) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); w.f == nil || now.Sub(w.looked) >= logLook {
+		w.looked = now
+		if err := w.see(); err != nil {
+			return 0, err
+		}
+	}
+	return w.f.Write(text)
+}
+
+// see goes on in a new file where this one is large, or was put aside.
+func (w *hostLogFile) see() error {
+	if w.f == nil {
+		return w.open()
+	}
+	info, err := w.f.Stat()
+	if err == nil && rotate.Is(w.path, info) && info.Size() < w.limit {
+		return nil
+	}
+	_ = w.f.Close() // all was written
+	w.f = nil
+	if err == nil {
+		// Where it cannot be turned over it grows, which is better than no log.
+		_ = rotate.File(w.path, info, logFiles)
+	}
+	return w.open()
+}
+
+// Close ends the log.
+func (w *hostLogFile) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.f == nil {
+		return nil
+	}
+	return w.f.Close()
+}
+
+// maxErr is the size from which what the Go runtime said begins anew.
+const maxErr = 1 << 20
+
+// openErr opens the file for what the Go runtime itself says, should it break, which
+// passes no logger. Another host may be writing to it; from is where this one's begins.
+func openErr(path string) (f *os.File, from int64, err error) {
+	for {
+		f, err = regular.Open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+		if err != nil {
+			return nil, 0, err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return nil, 0, errors.Join(err, f.Close())
+		}
+		turned := info.Size() >= maxErr && rotate.File(path, info, 1) == nil
+		if !turned {
+			return f, info.Size(), nil
+		}
+		_ = f.Close() // it was put aside
+	}
+}

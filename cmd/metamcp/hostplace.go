@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// hostPlace is where the shared host of a configuration is looked for. It is known
+// without what the configuration says, which may be broken or gone by now.
+type hostPlace struct {
+	stateDir string
+	files    []string
+	// candidates are the files that would count if they were there, where none was
+	// named and there is none.
+	candidates []string
+	drain      time.Duration
+}
+
+// hostPlace is where this command's host is.
+func (c *common) hostPlace() (*hostPlace, error) {
+	cfg, err := config.Load(c.sources())
+	if err != nil {
+		rest := c.withoutFiles()
+		if rest == nil {
+			return nil, err // flags or variables are wrong
+		}
+		cfg = rest
+		var broken *metamcp.Error
+		if errors.As(err, &broken) {
+			err = errors.New(broken.Message)
+		}
+		fmt.Fprintf(c.stderr, "metamcp: %v; looking for its host in %s all the same\n", err, cfg.Settings.StateDir)
+	}
+	if cfg.Settings.StateDir == "" {
+		return nil, errNoStateDir
+	}
+	p := hostOf(cfg)
+	p.files, p.candidates = config.FilesOf(c.sources())
+	return p, nil
+}
+
+var errNoStateDir = errors.New("a host needs a state folder, and none is known; name one with --state-dir")
+
+// hostConfig is the configuration that names the host.
+func (c *common) hostConfig() (*config.Config, error) {
+	cfg, err := config.Load(c.sources())
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Settings.StateDir == "" {
+		return nil, errNoStateDir
+	}
+	return cfg, nil
+}
+
+func hostOf(cfg *config.Config) *hostPlace {
+	return &hostPlace{stateDir: cfg.Settings.StateDir, files: cfg.Files, drain: cfg.Settings.DrainTimeout}
+}
+
+// announced are the hosts that say that they are of this place.
+func (p *hostPlace) announced() []control.HostInfo {
+	found := attach.Find(p.stateDir, p.files)
+	for _, c := range p.candidates {
+		if _, err := os.Stat(c); len(p.files) == 0 && errors.Is(err, fs.ErrNotExist) {
+			found = append(found, attach.Find(p.stateDir, []string{c})...)
+		}
+	}
+	return found
+}
+
+// living is the host that runs; nil: none does. The error is of one that is there
+// and does not answer.
+func (p *hostPlace) living(ctx context.Context) (*control.HostInfo, error) {
+	var hangs error
+	for _, info := range p.announced() {
+		switch there, err := control.Answers(ctx, info); {
+		case err != nil:
+			hangs = err
+		case there:
+			return &info, nil
+		}
+	}
+	return nil, hangs
+}
+
+// none says that no host runs here, and which do in the same folder.
+func (p *hostPlace) none(more string) error {
+	files := p.files
+	if len(files) == 0 {
+		files = p.candidates
+	}
+	text := "no host runs for this configuration (" + oneLine(strings.Join(files, ", ")) + ") with the state folder " + oneLine(p.stateDir) + more
+	hint := "Start one with `metamcp host start`."
+	if hosts, err := control.Hosts(p.stateDir); err == nil && len(hosts) > 0 {
+		const most = 10
+		var others []string
+		for i, h := range hosts {
+			if i == most {
+				others = append(others, fmt.Sprintf("and %d more", len(hosts)-most))
+				break
+			}
+			kind := "of one client"
+			if h.Shared {
+				kind = "shared"
+			}
+			others = append(others, fmt.Sprintf("%s (pid %d, %s, configuration %s)", oneLine(h.Name), h.PID, kind, oneLine(strings.Join(h.Configs, ", "))))
+		}
+		text += "; there run: " + strings.Join(others, "; ")
+		hint = "Name its configuration with --config, or start one for this one with `metamcp host start`."
+	}
+	return &metamcp.Error{Code: messages.CodeHostAway, Message: text, Hint: hint}
+}

@@ -1,0 +1,31 @@
+package supervision
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// What a limit of the entry ends is told by that limit's name, and a repetition is
+// not recommended.
+func TestEndsByLimits(t *testing.T) {
+	for _, tt := range []struct {
+		exit       messages.Exit
+		key, cause string
+	}{
+		{messages.Exit{Code: -1, Signal: "SIGXCPU"}, "limits.cpuSeconds", "used up its processor time"},
+		{messages.Exit{Code: 2, Stderr: []string{"fatal error: runtime: cannot allocate memory", "goroutine 1 [running]:", "\truntime/proc.go:363 +0x2b"}}, "limits.memoryMB", "cannot allocate memory"},
+		{messages.Exit{Code: 127, Stderr: []string{"sh: error while loading shared libraries: libc.so.6: failed to map segment from shared object"}}, "limits.memoryMB", "failed to map segment"},
+		{messages.Exit{Code: -1, Signal: "SIGABRT", Stderr: []string{"FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory", " 1: 0xb7 node::Abort()"}}, "limits.memoryMB", "out of memory"},
+	} {
+		e := Describe("s", messages.Evidence{Err: errors.New("EOF"), Exit: &tt.exit})
+		if e.Retryable || !strings.Contains(e.Hint, tt.key) || !strings.Contains(e.Message, tt.cause) {
+			t.Errorf("%+v: %s; %s (retryable %v)", tt.exit, e.Message, e.Hint, e.Retryable)
+		}
+	}
+	if e := Describe("s", messages.Evidence{Err: errors.New("EOF"), Exit: &messages.Exit{Code: 127, Stderr: []string{"sh: 1: nope: not found"}}}); !strings.Contains(e.Hint, "did not find the command") {
+		t.Errorf("a command that is not there: %s", e.Hint)
+	}
+}
