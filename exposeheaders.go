@@ -27,7 +27,7 @@ func (x *exposure) checkHeaders(name string, params []byte, lookup func(header s
 		return nil
 	}
 	tool := mcp.Tool{Name: name, RawInputSchema: jsonrpc.Get(definition, "inputSchema")}
-	if mcp.ValidateParamHeaderAnnotations(&tool) != nil {
+	if sound := mcp.ValidateParamHeaderAnnotations(&tool) == nil; !sound {
 		return nil // clients leave such a tool out, or do not heed what is wrong
 	}
 	return mcp.ValidateParamHeadersLookup(lookup, &tool, params)

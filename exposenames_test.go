@@ -42,7 +42,8 @@ func TestExposedNames(t *testing.T) {
 			t.Fatalf("%d names for %d things: %v", len(set.owners), len(things), set.owners)
 		}
 		for as, o := range set.owners {
-			if own := n.plain && as == o.name; n.ours[as] || !properName.MatchString(as) && !(own && strictName.MatchString(as)) {
+			foreign := !n.plain || as != o.name || !strictName.MatchString(as)
+			if n.ours[as] || !properName.MatchString(as) && foreign {
 				t.Errorf("%q is called %q", o, as)
 			}
 		}

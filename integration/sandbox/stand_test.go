@@ -10,6 +10,7 @@ import (
 // While the host says so the time of a script that waits stands still; that of one
 // that works does not.
 func TestTimeStandsStill(t *testing.T) {
+	t.Parallel()
 	const wall = time.Second
 	answered := func(h **host) func(a *sandbox.Ask) *sandbox.Reply {
 		return func(a *sandbox.Ask) *sandbox.Reply {
