@@ -186,6 +186,7 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	if len(known.Entries) == 0 {
 		a.Notes = append(a.Notes, "The server lists no tools.")
 	}
+	a.Notes = append(a.Notes, e.awayNotes(slices.Values([]string{ask.Server}))...)
 	return a, nil
 }
 
@@ -212,6 +213,7 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 	whole.Definition, whole.Marks = definition, marks(t.review, hidden)
 	whole.Signature, _ = signature(t.listed)
 	a.Notes = append(a.Notes, markNotes(func(yield func(Marks) bool) { yield(whole.Marks) })...)
+	a.Notes = append(a.Notes, e.awayNotes(slices.Values([]string{ask.Server}))...)
 	return a, nil
 }
 
@@ -233,6 +235,13 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	a.Notes = append(a.Notes, markNotes(func(yield func(Marks) bool) {
 		for i := range a.Matches {
 			if !yield(a.Matches[i].Marks) {
+				return
+			}
+		}
+	})...)
+	a.Notes = append(a.Notes, e.awayNotes(func(yield func(string) bool) {
+		for i := range a.Matches {
+			if !yield(a.Matches[i].Server) {
 				return
 			}
 		}

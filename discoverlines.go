@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/pins"
@@ -193,6 +194,23 @@ func matchLines(budget *index.Budget, matches []Match, schemas int, signatures b
 		lines = append(lines, l)
 	}
 	return lines, 0
+}
+
+// awayNotes say which of the servers take no calls for now, each once.
+func (e *Engine) awayNotes(servers iter.Seq[string]) (notes []string) {
+	seen := map[string]bool{}
+	for name := range servers {
+		why, until := e.away(name)
+		if why == nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		notes = append(notes, "Do not call "+name+" in the next "+max(time.Until(until), time.Second).Round(time.Second).String()+": "+why.Message)
+		if len(notes) == namedTools {
+			break
+		}
+	}
+	return notes
 }
 
 // heldNotes says of which servers tools are held back, that a query would have

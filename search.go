@@ -93,12 +93,50 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 	if note != "" {
 		res.Notes = append(res.Notes, note)
 	}
-	for _, m := range found {
+	for _, m := range e.awayLast(found) {
 		t := describeTool(m.Entry)
 		t.InputSchema = m.Entry.Tool.InputSchema
 		res.Matches = append(res.Matches, Match{Tool: t, Score: m.Score, Connected: m.Connected})
 	}
 	return res, nil
+}
+
+// awayLast puts tools of servers that take no calls for now behind those of others
+// that fit at least half as well.
+func (e *Engine) awayLast(found []index.Match) []index.Match {
+	weights := map[*index.Entry]float64{}
+	away := false
+	for i, m := range found {
+		w := m.Score - float64(i)*1e-9 // the order is that of the ranking otherwise
+		if i > 0 {
+			w = min(w, weights[found[i-1].Entry]) // of which a tool that is named, or connected, comes before better ones
+		}
+		weights[m.Entry] = w
+	}
+	for _, m := range found {
+		if why, _ := e.away(m.Entry.Tool.Server); why != nil {
+			weights[m.Entry] /= 2
+			away = true
+		}
+	}
+	if away {
+		slices.SortStableFunc(found, func(a, b index.Match) int { return cmp.Compare(weights[b.Entry], weights[a.Entry]) })
+	}
+	return found
+}
+
+// away says why a server takes no calls for now, and until when: it is in
+// quarantine, or its circuit is open. Nil: it takes them.
+func (e *Engine) away(server string) (why *Error, until time.Time) {
+	entry, ok := e.core.Directory().Lookup(server)
+	if !ok {
+		return nil, until
+	}
+	s := entry.Status()
+	if s.LastError == nil || !s.RetryAt.After(time.Now()) {
+		return nil, until
+	}
+	return s.LastError, s.RetryAt
 }
 
 // meet contacts the servers that nothing is known of. Where others have

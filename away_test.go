@@ -1,0 +1,68 @@
+package metamcp_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+var (
+	errNotTold   = errors.New("the quarantine is not told")
+	errConnected = errors.New("a server is connected")
+)
+
+// A server in quarantine is found all the same, behind those that take calls, and
+// every way to look at it says that it takes none.
+func TestQuarantineIsTold(t *testing.T) {
+	t.Parallel()
+	e := open(t, map[string][]string{"alpha": nil, "beta": nil}, map[string]any{
+		"pool": map[string]any{"flapRestarts": 2, "cooldownMs": 600_000, "idleTimeoutMs": 100},
+	})
+	for range 2 {
+		// It answers between two deaths, so that its circuit stays closed otherwise.
+		testkit.Eventually(t, time.Minute, func() error {
+			_, err := e.Execute(t.Context(), "alpha", "echo", []byte(`{"text":"x"}`), metamcp.ExecuteOptions{})
+			return err
+		})
+		if _, err := e.Execute(t.Context(), "alpha", "crash", nil, metamcp.ExecuteOptions{}); err == nil {
+			t.Fatal("a server that crashes has answered")
+		}
+	}
+	tells := func(ask metamcp.DiscoverRequest) (a *metamcp.DiscoverAnswer) {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() (err error) { // its death is told to the breaker
+			a, err = e.Discover(t.Context(), ask)
+			if err == nil && !slices.ContainsFunc(a.Notes, func(note string) bool {
+				return strings.HasPrefix(note, "Do not call alpha in the next ") && strings.Contains(note, "in quarantine")
+			}) {
+				err = errNotTold
+			}
+			return err
+		})
+		return a
+	}
+	tells(metamcp.DiscoverRequest{Server: "alpha"})
+	tells(metamcp.DiscoverRequest{Server: "alpha", Tool: "echo"})
+	tells(metamcp.DiscoverRequest{Query: "echo"})
+	testkit.Eventually(t, time.Minute, func() error { // a connected one would stand first by that
+		if slices.ContainsFunc(e.ListServers(), func(s metamcp.Server) bool { return s.Connected }) {
+			return errConnected
+		}
+		return nil
+	})
+	a := tells(metamcp.DiscoverRequest{Query: "echo"})
+	first := map[string]int{}
+	for i, m := range slices.Backward(a.Matches) {
+		if m.Tool == "echo" {
+			first[m.Server] = i
+		}
+	}
+	if len(first) != 2 || first["beta"] > first["alpha"] {
+		t.Errorf("of the two echo stand at %v", first)
+	}
+}
