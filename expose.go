@@ -211,7 +211,7 @@ func (x *exposure) toolSet() *toolSet {
 			all = append(all, thing{server: t.Tool.Server, name: t.Tool.Name, raw: t.Tool.Raw, closed: !t.Enabled})
 		}
 	}
-	set := &toolSet{of: cat, named: x.names.name("tool", all)}
+	set := &toolSet{of: cat, named: x.names.name(kindTool, all)}
 	x.set.Store(set)
 	return set
 }

@@ -15,6 +15,10 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// kindTool is what tools are called in names and logs. Clients are strict about their
+// names alone.
+const kindTool = "tool"
+
 // maxExposedName is the longest name that all clients take.
 const maxExposedName = 64
 
@@ -44,14 +48,18 @@ type namedSet struct {
 
 // name gives names. With the server's in front, a name is SERVER__NAME with all
 // but letters, digits, _ and - replaced and at most 64 bytes long; without, it is
-// the server's own (see ownName) where no other server has it and none of ours is called so,
+// the server's own (that of a tool as ownName has it) where no other server has it and none of ours is called so,
 // and otherwise the one with the server's. Where two would still be the same,
 // each of them ends in a hash of server and name. So a name never passes from one
 // server's to another's: it goes when a second one comes.
 func (n *naming) name(kind string, things []thing) *namedSet {
 	count := map[string]int{}
 	want := func(t thing) string {
-		if as := ownName(t.server, t.name); n.plain && as != "" && !n.ours[as] {
+		as := t.name
+		if kind == kindTool {
+			as = ownName(t.server, t.name)
+		}
+		if n.plain && as != "" && !n.ours[as] {
 			return as
 		}
 		return prefixed(t.server, t.name)

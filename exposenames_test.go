@@ -75,6 +75,9 @@ func TestOwnNames(t *testing.T) {
 			t.Errorf("%q is called %v, want %q", name, set.owners, want)
 		}
 	}
+	if set := n.name("prompt", []thing{{server: "s", name: "any name <ü>"}}); set.owners["any name <ü>"] != (owner{"s", "any name <ü>"}) {
+		t.Errorf("a prompt is called %v", set.owners)
+	}
 	set := n.name("tool", []thing{{server: "s", name: long, raw: json.RawMessage(`{}`)}, {server: "s", name: "a b", raw: json.RawMessage(`{}`)}, {server: "s", name: "a_b", raw: json.RawMessage(`{}`)}})
 	if len(set.owners) != 3 {
 		t.Errorf("three tools are called %v", set.owners)

@@ -42,7 +42,7 @@ func TestBreakerOpensAndRefuses(t *testing.T) {
 	}
 	starts := r.f.started("a")
 	err := r.wantCode(r.do("a", "do", doArgs{}), messages.CodeCircuitOpen)
-	if err.Class != messages.ClassOffline || err.RetryAfter <= 0 || err.Retryable {
+	if err.Class != messages.ClassOffline || err.RetryAfter <= 0 || !err.Retryable {
 		t.Errorf("refusal %+v", err)
 	}
 	if !strings.Contains(err.Hint, "60 min") || !strings.Contains(err.Hint, "Do not call") {

@@ -20,7 +20,14 @@ func checkPattern(text string) error {
 
 // checkHost takes what stands in the Host header of a request, without its port.
 func checkHost(text string) error {
-	if text == "" || strings.ContainsAny(text, "/\\@?# \t,") {
+	host := text
+	if h, _, err := net.SplitHostPort(text); err == nil {
+		host = h
+	}
+	switch {
+	case strings.Contains(text, "*"):
+		return fmt.Errorf("%s is a pattern, and names are compared whole; write each name, such as mcp.example.com", quote(text))
+	case host == "", strings.ContainsAny(text, "/\\@?# \t,"), strings.Contains(host, ":") && net.ParseIP(strings.Trim(host, "[]")) == nil:
 		return fmt.Errorf("%s is no name of a host; write it without http:// and a path, such as mcp.example.com", quote(text))
 	}
 	return nil
@@ -29,7 +36,10 @@ func checkHost(text string) error {
 // checkOrigin takes what browsers send as Origin.
 func checkOrigin(text string) error {
 	scheme, host, ok := strings.Cut(strings.TrimSuffix(text, "/"), "://")
-	if text != "null" && (!ok || scheme == "" || host == "" || strings.ContainsAny(host, "/\\@?# \t,")) {
+	switch {
+	case strings.Contains(text, "*"):
+		return fmt.Errorf("%s is a pattern, and origins are compared whole; write each origin, such as https://example.com", quote(text))
+	case text != "null" && (!ok || scheme == "" || host == "" || strings.ContainsAny(host, "/\\@?# \t,")):
 		return fmt.Errorf("%s is no origin; write scheme and host, such as https://example.com", quote(text))
 	}
 	return nil

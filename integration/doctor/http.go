@@ -118,28 +118,9 @@ func (p *Patient) httpTokens(st *config.HTTPSettings) Result {
 	return Result{Status: Skipped, Found: "there are no tokens"}
 }
 
-// httpNames looks at the hosts and origins that are allowed.
+// httpNames tells the hosts and origins that are allowed. A wrong one is a problem
+// of the configuration.
 func httpNames(st *config.HTTPSettings) []Result {
-	var results []Result
-	wrong := func(setting, value, why, fix string) {
-		results = append(results, Result{
-			Subject: setting, Status: Fail, Found: fmt.Sprintf("%q %s, so it allows nothing", value, why),
-			Why: "Requests that this was meant for are answered with 403.", Fix: fix,
-		})
-	}
-	for _, name := range st.Hosts {
-		if why := wrongHost(name); why != "" {
-			wrong("http.allowedHosts", name, why, "Write the name alone as clients have it in their URL, such as mcp.example.com, or with its port.")
-		}
-	}
-	for _, origin := range st.Origins {
-		if why := wrongOrigin(origin); why != "" {
-			wrong("http.allowedOrigins", origin, why, "Write scheme and host, and the port where it is not the scheme's own, such as https://example.com.")
-		}
-	}
-	if results != nil {
-		return results
-	}
 	found := "clients call a host by its addresses and localhost"
 	if len(st.Hosts) > 0 {
 		found += ", and as " + strings.Join(st.Hosts, ", ")
@@ -151,41 +132,6 @@ func httpNames(st *config.HTTPSettings) []Result {
 		return []Result{{Status: Skipped, Found: "no names and no origins are allowed beside the own ones"}}
 	}
 	return []Result{{Status: OK, Found: found}}
-}
-
-// wrongHost says why a name is none that a request can have; "": it is one.
-func wrongHost(name string) string {
-	host := name
-	if h, _, err := net.SplitHostPort(name); err == nil {
-		host = h
-	}
-	switch {
-	case host == "":
-		return "is empty"
-	case strings.Contains(name, "://"):
-		return "is a URL and no name"
-	case strings.Contains(name, "*"):
-		return "is a pattern, and names are compared whole"
-	case strings.ContainsAny(host, "/?#@ \t") || strings.Contains(host, ":") && net.ParseIP(strings.Trim(host, "[]")) == nil:
-		return "is no name of a host"
-	}
-	return ""
-}
-
-// wrongOrigin is wrongHost for what browsers call the origin of a page.
-func wrongOrigin(origin string) string {
-	u, err := url.Parse(strings.TrimSuffix(origin, "/"))
-	switch {
-	case origin == "":
-		return "is empty"
-	case strings.Contains(origin, "*"):
-		return "is a pattern, and origins are compared whole"
-	case err != nil || u.Scheme == "" || u.Host == "":
-		return "has no scheme with a host"
-	case u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "has more than scheme, host and port"
-	}
-	return ""
 }
 
 // privateFile says what is wrong with the modes of a file that holds a key.

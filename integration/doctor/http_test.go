@@ -72,12 +72,6 @@ func TestNamesOfHTTP(t *testing.T) {
 	expect(t, httpResults(t, dir, object{}), want{"http.names", "", doctor.Skipped, "no names", ""})
 	expect(t, httpResults(t, dir, object{"allowedHosts": []string{"mcp.example.com", "proxy:8443"}, "allowedOrigins": []string{"https://example.com", "http://localhost:3000/"}}),
 		want{"http.names", "", doctor.OK, "and as mcp.example.com", ""})
-	for _, name := range []string{"https://example.com", "*.example.com", "example.com/mcp", "a b", ":8090"} {
-		expect(t, httpResults(t, dir, object{"allowedHosts": []string{name}}), want{"http.names", "http.allowedHosts", doctor.Fail, "allows nothing", "such as mcp.example.com"})
-	}
-	for _, origin := range []string{"*", "example.com", "https://example.com/app", "https://*.example.com"} {
-		expect(t, httpResults(t, dir, object{"allowedOrigins": []string{origin}}), want{"http.names", "http.allowedOrigins", doctor.Fail, "allows nothing", "https://example.com"})
-	}
 }
 
 // keyPair writes a certificate for localhost and its key.

@@ -81,7 +81,7 @@ func httpCertificate(st *config.HTTPSettings) Result {
 		if h, _, err := net.SplitHostPort(name); err == nil {
 			name = h
 		}
-		if wrongHost(name) == "" && leaf.VerifyHostname(name) != nil {
+		if leaf.VerifyHostname(name) != nil {
 			r.Status, r.Found, r.Fix = Warn, fmt.Sprintf("%s is not for the name %s, which http.allowedHosts has", st.TLSCert, name), "Have the certificate made for that name too, or take the name out."
 			return r
 		}

@@ -205,7 +205,7 @@ func TestRemoteServersThatRefuse(t *testing.T) {
 	}, nil)
 	for name, want := range map[string][]string{
 		"auth": {"auth", "401"}, "busy": {"http", "503", "try later"}, "page": {"text/html"},
-		"internal": {"169.254.169.254", "put the new address into the url"}, "nowhere": {"offline", "refused"}, "no-name": {"offline", "no-such-host.invalid"},
+		"internal": {"169.254.169.254", "put that into its url"}, "nowhere": {"offline", "refused"}, "no-name": {"offline", "no-such-host.invalid"},
 	} {
 		result, failure := h.ask("tools/call", callParams(name, "x", `{}`))
 		got := string(result) + string(failure)

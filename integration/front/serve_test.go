@@ -310,8 +310,9 @@ func TestCallsWaitForTheLists(t *testing.T) {
 // A client keeps the name with which it came: settings say what clients of a name may
 // do.
 func TestNameOfAClientStays(t *testing.T) {
-	var peer *Peer
-	s := start(t, Options{MCP: newMCP(nil), Engine: &fakeEngine{}, Ready: func(p *Peer) { peer = p }})
+	peers := make(chan *Peer, 1)
+	s := start(t, Options{MCP: newMCP(nil), Engine: &fakeEngine{}, Ready: func(p *Peer) { peers <- p }})
+	peer := <-peers
 	for i, name := range []string{"first", "second"} {
 		s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%q,"version":"1"}}}`, i, name))
 		if got := s.recv(); !strings.Contains(got, `"serverInfo"`) {

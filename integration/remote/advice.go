@@ -47,8 +47,12 @@ func (k *Link) credentialAdvice(status int) string {
 	case len(names) > 0:
 		return fmt.Sprintf("Correct the token or key in \"headers\" (%s) of server %q: it is wrong, has expired or was removed.", list, k.spec.Name) + useless
 	}
+	old := ""
+	if k.auth != nil {
+		old = fmt.Sprintf(" If it has logins and does not announce them, as servers of 2025-03-26 may: metamcp auth login %s.", k.spec.Name)
+	}
 	return fmt.Sprintf("Put what it wants into \"headers\" of server %q in the configuration, such as {\"Authorization\": \"Bearer ${secret:TOKEN}\"} or {\"X-Api-Key\": \"${secret:KEY}\"}; "+
-		"metamcp secrets set keeps the value.", k.spec.Name) + useless
+		"metamcp secrets set keeps the value.", k.spec.Name) + old + useless
 }
 
 // wantsTLS says whether an answer is what servers of HTTPS say to plain HTTP.

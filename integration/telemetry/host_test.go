@@ -316,13 +316,21 @@ func check(t *testing.T, f families, echoes float64) {
 	}
 }
 
-func TestWrongMetricsAddressIsNoReasonToFail(t *testing.T) {
-	r := startHost(t, nil, "--metrics", "nonsense")
+// An address that somebody else has is no reason to fail.
+func TestMetricsAddressThatIsTaken(t *testing.T) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	taken := l.Addr().String()
+	r := startHost(t, nil, "--metrics", taken)
 	if answer := r.call(t, "echo", `{"text":"hello"}`, ""); !strings.Contains(answer, "hello") {
 		t.Errorf("a call: %s", answer)
 	}
 	r.stop(t)
-	if !r.Stderr.Contains("nonsense") {
+	if !r.Stderr.Contains(taken) {
 		t.Errorf("the log does not name the address:\n%s", r.Stderr)
 	}
 }
