@@ -2,8 +2,6 @@ package scrub
 
 import (
 	"bytes"
-	"slices"
-	"strings"
 )
 
 // strongNames are what the name of a value ends with, without its separators
@@ -97,89 +95,6 @@ var strongEnds = func() (ends [256]bool) {
 	}
 	return ends
 }()
-
-// isSecretValue says whether a value that stands under a strong name is a
-// secret, and no label, no example and no reference to where it is.
-func isSecretValue(v []byte) bool {
-	const (
-		least, most = 6, 8 << 10
-		sentence    = 32 // bytes from which words that are joined are none
-		word        = 20
-	)
-	if scheme, rest, ok := bytes.Cut(v, []byte(" ")); ok && onlyLetters(scheme) {
-		v = rest // Bearer, token
-	}
-	if len(v) < least || len(v) > most || isPlace(string(v)) || isPlaceholder(v) {
-		return false
-	}
-	letters, digits, others, mixed := 0, 0, 0, false
-	for i, c := range v {
-		switch {
-		case c <= ' ' || c == 0x7f:
-			return false
-		case c >= '0' && c <= '9':
-			digits++
-		case isAlnum(c):
-			letters++
-			mixed = mixed || i > 0 && c < 'a' != (v[i-1] < 'a') && isAlnum(v[i-1]) && i > 1
-		case c == '-' || c == '_' || c == '.':
-		default:
-			others++
-		}
-	}
-	switch {
-	case digits > 0 || others > 0:
-		return letters+digits+others >= least
-	case letters == len(v):
-		return mixed || len(v) >= word
-	}
-	return len(v) >= sentence
-}
-
-// isExample says whether what looks like a password in an address, or behind the
-// word Basic, is one that documentation writes. Results of tools hold a lot of
-// that.
-func isExample(mark string, v []byte) bool {
-	const shortest = 4
-	switch mark {
-	case marker(kindPassword):
-		switch strings.ToLower(string(v)) {
-		case "password", "passwd", "pass", "passw0rd", "mypassword", "mypass", "secret", "xxxxx", "example", "changeme", "postgres", "guest":
-			return true
-		}
-		return len(v) < shortest || isPlaceholder(v)
-	case marker(kindAuthorization):
-		return string(v) == "QWxhZGRpbjpvcGVuIHNlc2FtZQ==" // of RFC 7617
-	}
-	return false
-}
-
-func withoutExamples(spans []span, text []byte) []span {
-	return slices.DeleteFunc(spans, func(sp span) bool { return isExample(sp.marker, text[sp.start:sp.end]) })
-}
-
-func onlyLetters(b []byte) bool {
-	for _, c := range b {
-		if !isAlnum(c) || c >= '0' && c <= '9' {
-			return false
-		}
-	}
-	return len(b) > 0
-}
-
-// isPlaceholder takes what stands for a value: ${NAME}, <token>, ****, xxxx,
-// your-key, [REDACTED].
-func isPlaceholder(v []byte) bool {
-	if bytes.IndexByte([]byte("$<{[%*("), v[0]) >= 0 || hasPrefixFold(v, "your") || hasPrefixFold(v, "example") || hasPrefixFold(v, "process.env") || hasPrefixFold(v, "os.") {
-		return true
-	}
-	for _, c := range v {
-		if fold(c) != fold(v[0]) {
-			return bytes.Contains(v, []byte("****")) || bytes.Contains(v, []byte("...")) || bytes.Contains(v, []byte("…"))
-		}
-	}
-	return true // one character
-}
 
 // named finds a value in a text that is JSON, under a quoted name that ends
 // with a keyword; start and end are those of the keyword.
@@ -309,43 +224,6 @@ func nameBefore(b []byte) []byte {
 		start--
 	}
 	return b[start:end]
-}
-
-// isHash takes hashes as hexadecimal digits, with or without their method, and
-// what is said in base64 behind a method.
-func isHash(b []byte) bool {
-	for _, method := range []string{"sha1-", "sha256-", "sha384-", "sha512-", "sha256:", "sha512:", "h1:", "md5-"} {
-		if bytes.HasPrefix(b, []byte(method)) {
-			return true
-		}
-	}
-	for _, c := range b {
-		if !isHexDigit(c) {
-			return false
-		}
-	}
-	return true
-}
-
-func isHexDigit(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
-
-func isUUID(b []byte) bool {
-	const length = 36
-	if len(b) != length {
-		return false
-	}
-	for i, c := range b {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if c != '-' {
-				return false
-			}
-		} else if !isHexDigit(c) {
-			return false
-		}
-	}
-	return true
 }
 
 // isName takes what is made of words and numbers with separators between:

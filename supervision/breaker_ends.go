@@ -1,0 +1,99 @@
+package supervision
+
+import (
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+func (b *breakerActor) onEvict(ctx *kernel.Context, m *messages.Evict) {
+	for _, in := range b.idle {
+		if in.lease == m.Lease {
+			b.close(ctx, in, "evicted: "+m.Reason, nil)
+			return
+		}
+	}
+	ctx.Send(b.pool, &messages.EvictRefused{Lease: m.Lease})
+}
+
+// close ends an instance for good. err is for the calls that it holds; with
+// nil those that were not written come back and go elsewhere.
+func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, err *messages.Error) {
+	if in.phase == phaseClosing {
+		return
+	}
+	if in.phase == phaseWaiting && in.ticket != 0 {
+		ctx.Send(b.pool, &messages.Withdraw{Ticket: in.ticket})
+	}
+	b.unstack(in)
+	in.phase = phaseClosing
+	if in.lease != 0 {
+		ctx.Send(b.pool, &messages.Ending{Lease: in.lease})
+	}
+	ctx.Send(in.pid, &messages.Close{Reason: reason, Err: err})
+	b.cataloged = b.cataloged && b.others(in)
+	b.publish()
+}
+
+func (b *breakerActor) unstack(in *instance) {
+	for i := len(b.idle) - 1; i >= 0; i-- {
+		if b.idle[i] == in {
+			b.idle = append(b.idle[:i], b.idle[i+1:]...)
+			return
+		}
+	}
+}
+
+func (b *breakerActor) onClosed(ctx *kernel.Context, n uint64) {
+	in := b.instances[n]
+	if in == nil {
+		return
+	}
+	b.unstack(in)
+	b.releaseProbe(in)
+	delete(b.instances, n)
+	// What was sent to it before comes back before it stops.
+	ctx.Finish(in.pid)
+	if in.lease != 0 {
+		ctx.Send(b.pool, &messages.Release{Lease: in.lease})
+	}
+	b.flushHeld(ctx)
+	b.serveContacts(ctx)
+	b.publish()
+	b.leftIfEmpty(ctx)
+}
+
+// onTerminated cleans up after a connection that ended without saying so: it
+// panicked, was stopped by this supervisor, and has killed its own tree.
+func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
+	for n, in := range b.instances {
+		if in.pid.Id == m.Who.Id {
+			now := time.Now()
+			err := &messages.Error{
+				Code: messages.CodeConnection, Server: b.spec.Name, Class: messages.ClassOther, Retryable: true,
+				Message: "the connection to the server broke inside metamcp", Hint: "Please report this with the log of the host.",
+			}
+			b.policy.OnFailure(now, messages.ClassOther, err, 0)
+			b.policy.OnDeath(now, 0)
+			b.publish()
+			b.answerContacts(err)
+			b.onClosed(ctx, n)
+			return
+		}
+	}
+}
+
+// onStopping answers those who would otherwise wait for ever.
+func (b *breakerActor) onStopping() {
+	err := b.leaving
+	if err == nil {
+		err = ShuttingDown(b.spec.Name)
+		b.leaving = err // messages still come until the children have stopped
+	}
+	for _, call := range b.held {
+		b.refuse(call, err)
+	}
+	b.held = nil
+	b.answerContacts(err)
+}
