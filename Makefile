@@ -56,9 +56,9 @@ SOAK_HOURS ?= 1
 SOAK_DIR ?= $(CURDIR)/bin
 
 .PHONY: soak
-soak: ## load a host with faults for SOAK_HOURS hours; soak.csv and soak.svg go to SOAK_DIR
+soak: ## load a host with faults for SOAK_HOURS hours or SOAK_CALLS calls; soak.csv and soak.svg go to SOAK_DIR
 	@mkdir -p '$(SOAK_DIR)'
-	SOAK_HOURS='$(SOAK_HOURS)' SOAK_DIR='$(SOAK_DIR)' $(GO) test ./integration/soak -run TestSoak -count=1 -v -timeout 0
+	SOAK_HOURS='$(SOAK_HOURS)' SOAK_CALLS='$(SOAK_CALLS)' SOAK_CLIENTS='$(SOAK_CLIENTS)' SOAK_DIR='$(SOAK_DIR)' $(GO) test ./integration/soak -run TestSoak -count=1 -v -timeout 0
 
 # Cheap failures first. Everything that CI runs is here, and nothing more. npm waits
 # for the network while vet computes.

@@ -259,6 +259,7 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 	defer timer.Stop()
 	look := time.NewTicker(lookForReader)
 	defer look.Stop()
+	when := fmt.Sprintf("within %v after the input ended", timeout)
 	for waiting := true; waiting; {
 		select {
 		case <-idle:
@@ -269,7 +270,7 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 				c.stopWork()
 			}
 		case <-failed:
-			waiting = false
+			when, waiting = "when the client could not be written to any more", false
 		case <-timer.C:
 			waiting = false
 		}
@@ -279,12 +280,12 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 	select {
 	case <-idle:
 	case <-timer.C:
-		return fmt.Errorf("%d requests were not answered within %v after the input ended, and some of their handlers still run", cut, timeout)
+		return fmt.Errorf("%d requests were not answered %s, and some of their handlers still run", cut, when)
 	}
 	if cut == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d requests were not answered within %v after the input ended", cut, timeout)
+	return fmt.Errorf("%d requests were not answered %s", cut, when)
 }
 
 // stopStreams ends the requests that would never end by themselves.

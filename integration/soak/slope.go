@@ -13,7 +13,9 @@ type Sample struct {
 	PrivateMB   float64 // resident memory that no other process shares
 	Processes   float64
 	StoreMB     float64 // the index on disk
+	LogsMB      float64 // the logs and the audit log on disk
 	Calls       float64 // since the start
+	Spawns      float64 // of servers, since the start
 	P50, P99    float64 // milliseconds, of the calls since the last sample
 }
 
@@ -36,7 +38,9 @@ var All = []Series{
 	{Name: "private MB", Of: func(s *Sample) float64 { return s.PrivateMB }, Growth: 0.25, Slack: 16},
 	{Name: "processes", Of: func(s *Sample) float64 { return s.Processes }, Growth: 0.25, Slack: 4},
 	{Name: "store MB", Of: func(s *Sample) float64 { return s.StoreMB }, Growth: 0.5, Slack: 32},
+	{Name: "logs MB", Of: func(s *Sample) float64 { return s.LogsMB }}, // up to their bounds
 	{Name: "calls", Of: func(s *Sample) float64 { return s.Calls }},
+	{Name: "spawns", Of: func(s *Sample) float64 { return s.Spawns }},
 	{Name: "p50 ms", Of: func(s *Sample) float64 { return s.P50 }, Growth: 0.5, Slack: 2},
 	{Name: "p99 ms", Of: func(s *Sample) float64 { return s.P99 }, Growth: 1, Slack: 100},
 }

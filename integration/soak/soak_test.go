@@ -1,3 +1,5 @@
+//go:build unix
+
 package soak_test
 
 import (
@@ -5,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,28 +21,36 @@ import (
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
+// briefCommand makes this test binary a small MCP server.
+const briefCommand = "brief-server"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == briefCommand {
+		briefServer(os.Stdin, os.Stdout)
+		os.Exit(0)
+	}
+	os.Exit(testkit.Main(m))
+}
 
 const (
 	// shortRun is how long an ordinary test run lasts: it shows that the load and the
 	// looks work, and tells nothing of slopes.
 	shortRun = 5 * time.Second
-	workers  = 8 // of the client, each with one call at a time
+	patience = 2 * time.Minute
+	places   = 13 // fewer than there are connections, so that some are evicted all the time
 )
 
-// TestSoak puts a mixed load with faults on a host for SOAK_HOURS hours. It writes
-// soak.csv and soak.svg to SOAK_DIR and fails where something grew.
+// TestSoak puts a mixed load with faults on a host for SOAK_HOURS hours, or until
+// SOAK_CALLS calls were made. It writes soak.csv and soak.svg to SOAK_DIR and fails
+// where something grew.
 func TestSoak(t *testing.T) {
+	short := os.Getenv("SOAK_HOURS") == ""
 	lasts := shortRun
-	if text := os.Getenv("SOAK_HOURS"); text != "" {
-		hours, err := strconv.ParseFloat(text, 64)
-		if err != nil || hours <= 0 {
-			t.Fatalf("SOAK_HOURS is %q; write a number of hours, such as 0.25", text)
-		}
-		lasts = time.Duration(hours * float64(time.Hour))
+	if !short {
+		lasts = time.Duration(number(t, "SOAK_HOURS", 1) * float64(time.Hour))
 	}
-	s := newStand(t)
-	samples := s.run(lasts)
+	s := newStand(t, load(short), uint64(number(t, "SOAK_CALLS", 1e18)))
+	samples := s.run(lasts, int(number(t, "SOAK_CLIENTS", 4)))
 	dir := os.Getenv("SOAK_DIR")
 	if dir == "" {
 		dir = t.TempDir()
@@ -49,11 +58,12 @@ func TestSoak(t *testing.T) {
 	s.write(filepath.Join(dir, "soak.csv"), func(f *os.File) error { return soak.WriteCSV(f, samples) })
 	s.write(filepath.Join(dir, "soak.svg"), func(f *os.File) error { return soak.WriteSVG(f, samples) })
 	last := samples[len(samples)-1]
-	t.Logf("%d samples, %.0f calls, at the end %+v", len(samples), last.Calls, last)
-	if s.well == 0 || s.ill > s.well/10 {
-		t.Errorf("of calls to servers that do no wrong %d were answered and %d failed, the last with %.500s", s.well, s.ill, s.said)
+	t.Logf("%d samples, %d clients; answers of calls to servers that do no wrong: %d well, %d with an error; at the end %+v",
+		len(samples), s.came.Load(), s.well.Load(), s.ill.Load(), last)
+	if well, ill := s.well.Load(), s.ill.Load(); well == 0 || ill > well/1000 {
+		t.Errorf("of calls to servers that do no wrong %d were answered and %d failed, the last with %.500s", well, ill, s.lastIll())
 	}
-	if lasts == shortRun {
+	if short {
 		return // a host that has just started grows, as it should
 	}
 	for _, g := range soak.Steady(samples) {
@@ -61,54 +71,95 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// stand is a host with its client.
-type stand struct {
-	t       *testing.T
-	host    *testkit.Process
-	lines   *testkit.Lines
-	servers map[string]map[string]any
-
-	mu    sync.Mutex
-	calls int
-	well  int       // of those to servers that do no wrong, answered with a result
-	ill   int       // and with an error
-	said  string    // by the last of these
-	took  []float64 // milliseconds, since the last sample
+// number is what an environment variable says, or what is meant without it.
+func number(t *testing.T, name string, otherwise float64) float64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n <= 0 {
+		t.Fatalf("%s is %q; write a number above 0, such as 0.25 hours, 1e6 calls, 4 clients", name, text)
+	}
+	return n
 }
 
-func newStand(t *testing.T) *stand {
+// stand is a host that clients share.
+type stand struct {
+	t       *testing.T
+	home    string
+	mark    string // of the servers
+	host    *testkit.Process
+	servers map[string]map[string]any
+	tally
+}
+
+func newStand(t *testing.T, mix []kind, most uint64) *stand {
 	t.Helper()
-	s := &stand{t: t, servers: map[string]map[string]any{}}
-	for i := range 6 {
+	home, err := os.MkdirTemp("", "soak") //nolint:usetesting // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	s := &stand{t: t, home: home, mark: testkit.NewMark(), servers: map[string]map[string]any{}, tally: tally{mix: mix, most: most}}
+	for i := range wells {
 		s.servers["well"+strconv.Itoa(i)] = testkit.DemoServer(t)
 	}
 	s.servers["crashing"] = testkit.DemoServer(t)
 	s.servers["slow"] = testkit.DemoServer(t, "--start-delay", "300ms")
 	s.servers["flooding"] = testkit.DemoServer(t, "--stderr-lines", "200", "--garbage")
-	brief := testkit.DemoServer(t)
-	brief["lifecycle"] = "ephemeral"
-	s.servers["brief"] = brief
-	s.host = testkit.StartHost(t, testkit.Host{Path: testkit.PlainBinary(t), Servers: s.servers, Settings: s.settings(6)})
-	s.lines = s.host.Lines(t)
-	s.lines.Handshake()
-	s.host.AwaitControl(t)
+	brief := func(key, value string) map[string]any {
+		return map[string]any{"command": os.Args[0], "args": []string{briefCommand}, key: value}
+	}
+	s.servers["brief"] = brief("lifecycle", "ephemeral")
+	s.servers["own"] = brief("scope", "session")
+	for i := range rares {
+		s.servers["rare"+strconv.Itoa(i)] = brief("scope", "shared")
+	}
+	s.configure(places)
+	s.host = s.metamcp("host")
+	testkit.Eventually(t, patience, func() error {
+		_, err := s.dial()
+		return err
+	})
+	t.Cleanup(func() { testkit.KillMarked(t, s.mark) })
 	return s
 }
 
-// settings have fewer places than there are servers, so that connections are evicted
-// all the time; a server that crashes goes on being started.
-func (s *stand) settings(places int) map[string]any {
-	return map[string]any{"pool": map[string]any{"poolSize": places, "flapRestarts": 0, "cooldownMs": 500}}
+// configure writes the configuration. A server that crashes goes on being started.
+func (s *stand) configure(places int) {
+	testkit.WriteConfig(s.t, s.config(), s.mark, s.servers,
+		map[string]any{"pool": map[string]any{"poolSize": places, "flapRestarts": 0, "cooldownMs": 500}})
+}
+
+func (s *stand) config() string   { return filepath.Join(s.home, "mcp.json") }
+func (s *stand) stateDir() string { return filepath.Join(s.home, ".metamcp") }
+
+func (s *stand) metamcp(words ...string) *testkit.Process {
+	return testkit.StartCommand(s.t, testkit.Command{
+		Path: testkit.PlainBinary(s.t), Args: append(words, "--config", s.config()),
+		Env: []string{"HOME=" + s.home, "USERPROFILE=" + s.home}, Dir: s.home,
+	})
+}
+
+func (s *stand) dial() (*control.Client, error) {
+	info, err := control.Find(s.stateDir(), "")
+	if err != nil {
+		return nil, err
+	}
+	return control.Dial(info)
 }
 
 // run puts the load on for some time and looks at the host once a minute, or sixty
 // times where that is less than an hour.
-func (s *stand) run(lasts time.Duration) []soak.Sample {
+func (s *stand) run(lasts time.Duration, clients int) []soak.Sample {
 	ctx, cancel := context.WithTimeout(s.t.Context(), lasts)
 	defer cancel()
+	s.enough = cancel
 	var all sync.WaitGroup
-	for i := range workers {
-		all.Go(func() { s.work(ctx, i) })
+	for i := range clients {
+		all.Go(func() { s.keepClient(ctx, i, max(lasts/30, 2*time.Second)) })
 	}
 	all.Go(func() { s.reload(ctx, max(lasts/20, time.Second)) })
 	const looks = 60
@@ -127,64 +178,6 @@ func (s *stand) run(lasts time.Duration) []soak.Sample {
 	return append(samples, s.look(began))
 }
 
-// work makes calls of all kinds, one at a time.
-func (s *stand) work(ctx context.Context, worker int) {
-	random := rand.New(rand.NewPCG(1, uint64(worker))) // the same load each time
-	for n := 0; ctx.Err() == nil; n++ {
-		id := strconv.Quote(fmt.Sprintf("%d/%d", worker, n))
-		var args string
-		tool := "mcp_call"
-		call := func(server, tool, args string) string {
-			return fmt.Sprintf(`{"server":%q,"tool":%q,"args":%s}`, server, tool, args)
-		}
-		well := "well" + strconv.Itoa(random.IntN(6))
-		cancel, timed := false, false
-		switch kind := random.IntN(100); {
-		case kind < 70:
-			args, timed = call(well, "echo", `{"text":"hello"}`), true
-		case kind < 76:
-			args = call(well, "big", `{"bytes":100000}`)
-		case kind < 80:
-			args = call("crashing", "crash", `{}`)
-		case kind < 84:
-			args = call("slow", "echo", `{"text":"late"}`)
-		case kind < 88:
-			args = call("flooding", "echo", `{"text":"loud"}`)
-		case kind < 91:
-			args = call("brief", "echo", `{"text":"short"}`)
-		case kind < 94:
-			tool, args = "mcp_discover", `{"query":"add two numbers"}`
-		case kind < 96:
-			tool, args = "mcp_execute", fmt.Sprintf(`{"code":"return await mcp.call('%s', 'add', {a: 1, b: 2})"}`, well)
-		default:
-			args, cancel = call(well, "slow", `{"ms":60000}`), true
-		}
-		began := time.Now()
-		s.lines.Send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`))
-		if cancel {
-			s.lines.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`))
-			continue // a request that is cancelled is not answered
-		}
-		const patience = 2 * time.Minute
-		answer, err := s.lines.Match(patience, func(m testkit.Line) bool { return m.Method == "" && string(m.ID) == id })
-		if err != nil {
-			s.t.Errorf("%s %s: %v", tool, args, err)
-			return
-		}
-		s.mu.Lock()
-		s.calls++
-		if timed {
-			s.took = append(s.took, float64(time.Since(began).Microseconds())/1000)
-			if text := string(answer); strings.Contains(text, `"isError":true`) || strings.Contains(text, `"error":`) {
-				s.ill, s.said = s.ill+1, text
-			} else {
-				s.well++
-			}
-		}
-		s.mu.Unlock()
-	}
-}
-
 // reload changes the configuration again and again.
 func (s *stand) reload(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
@@ -199,22 +192,18 @@ func (s *stand) reload(ctx context.Context, every time.Duration) {
 			} else {
 				delete(s.servers, "guest")
 			}
-			testkit.WriteConfig(s.t, s.host.ConfigFile(), s.host.Mark, s.servers, s.settings(5+n%3))
+			s.configure(places - 1 + n%3)
 		}
 	}
 }
 
-// look asks the host, the system and the client.
+// look asks the host, the system and the clients.
 func (s *stand) look(began time.Time) soak.Sample {
 	s.t.Helper()
 	out := soak.Sample{Seconds: time.Since(began).Seconds()}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	info, err := control.Find(s.host.StateDir(), "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	host, err := control.Dial(info)
+	host, err := s.dial()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -230,39 +219,59 @@ func (s *stand) look(began time.Time) soak.Sample {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	for scan := bufio.NewScanner(resp.Body); scan.Scan(); {
-		if n, ok := strings.CutPrefix(scan.Text(), "go_goroutines "); ok {
-			out.Goroutines, _ = strconv.ParseFloat(n, 64)
+		name, value, _ := strings.Cut(scan.Text(), " ")
+		n, _ := strconv.ParseFloat(value, 64)
+		switch name, _, _ = strings.Cut(name, "{"); name {
+		case "go_goroutines":
+			out.Goroutines = n
+		case "metamcp_server_spawns_total":
+			out.Spawns += n
 		}
 	}
-	if procs, err := testkit.Marked(s.host.Mark); err == nil {
+	if procs, err := testkit.Marked(s.mark); err == nil {
 		out.Processes = float64(len(testkit.Live(procs)))
 	}
-	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.host.PID)); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "RssAnon:" {
-				kb, _ := strconv.ParseFloat(fields[1], 64)
-				out.PrivateMB = kb / 1024
-			}
+	out.PrivateMB = s.private()
+	out.StoreMB, out.LogsMB = s.onDisk()
+	out.Calls = float64(s.calls.Load())
+	out.P50, out.P99 = s.latency()
+	return out
+}
+
+// private is the host's resident memory that no file stands behind.
+func (s *stand) private() float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.host.PID))
+	if err != nil {
+		return 0 // only Linux tells
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "RssAnon:" {
+			kb, _ := strconv.ParseFloat(fields[1], 64)
+			return kb / 1024
 		}
 	}
-	_ = filepath.WalkDir(s.host.StateDir(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.Contains(path, "logs") || filepath.Ext(path) == ".jsonl" {
+	return 0
+}
+
+// onDisk is how many megabytes the index takes, and the logs.
+func (s *stand) onDisk() (store, logs float64) {
+	_ = filepath.WalkDir(s.stateDir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
 			return nil //nolint:nilerr // files come and go while the host works
 		}
-		if info, err := d.Info(); err == nil && info.Size() < 1<<30 { // badger maps sparse files of more
-			out.StoreMB += float64(info.Size()) / (1 << 20)
+		info, err := d.Info()
+		if err != nil || info.Size() >= 1<<30 { // badger maps sparse files of more
+			return nil //nolint:nilerr // see above
+		}
+		mb := float64(info.Size()) / (1 << 20)
+		if strings.Contains(path, "log") || strings.Contains(path, ".jsonl") {
+			logs += mb
+		} else {
+			store += mb
 		}
 		return nil
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out.Calls = float64(s.calls)
-	if n := len(s.took); n > 0 {
-		slices.Sort(s.took)
-		out.P50, out.P99 = s.took[n/2], s.took[n*99/100]
-		s.took = s.took[:0]
-	}
-	return out
+	return store, logs
 }
 
 func (s *stand) write(path string, fill func(f *os.File) error) {
@@ -277,4 +286,17 @@ func (s *stand) write(path string, fill func(f *os.File) error) {
 	if err := f.Close(); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// latency is what the calls since the last sample took, in milliseconds.
+func (t *tally) latency() (p50, p99 float64) {
+	t.mu.Lock()
+	took := t.took
+	t.took = nil
+	t.mu.Unlock()
+	if len(took) == 0 {
+		return 0, 0
+	}
+	slices.Sort(took)
+	return float64(took[len(took)/2]), float64(took[len(took)*99/100])
 }
