@@ -26,8 +26,15 @@ type traceOutput struct {
 // for: "stderr", or the path of a JSONL file.
 func (e *Engine) startTrace(st *config.Settings) error {
 	e.core.Trace().ShowPayloads(st.TracePayloads)
-	e.core.Trace().Broke = func(err error) {
+	e.core.Trace().Broke = func(err error, resumes bool) {
+		if resumes {
+			e.log.Error("nothing more is traced until the file can be written again, which is tried every few seconds", "error", err)
+			return
+		}
 		e.log.Error("the trace ends here; a restart of metamcp begins another", "error", err)
+	}
+	e.core.Trace().Resumed = func(after time.Duration) {
+		e.log.Info("the trace goes on", "after", after)
 	}
 	filter, err := tracelog.ParseFilter(st.TraceFilter)
 	if err != nil {

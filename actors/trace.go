@@ -28,13 +28,23 @@ type RecordWriter interface {
 	Flush() error
 }
 
+// Resumer is a [RecordWriter] that can begin anew after it has failed, such as a
+// file on a disk that was full. What the failure has cost is lost.
+type Resumer interface{ Resume() error }
+
+// resumeEvery is how long a watcher waits before it tries its [Resumer] again.
+const resumeEvery = 5 * time.Second
+
 // Trace shows every message between actors, and every event, to those who
 // watch. While nobody does, it is not installed and costs nothing. Its methods
 // are safe for any goroutine.
 type Trace struct {
-	// Broke is told, once for each watcher, that its writer failed and that it
-	// gets nothing more; nil: nobody is. It is set before anyone attaches.
-	Broke func(err error)
+	// Broke is told that a watcher's writer failed and gets nothing more, or, if
+	// it is a [Resumer], nothing until it can go on. Resumed is told that it goes on.
+	// Both may be nil; they are set before anyone attaches, and called from any
+	// goroutine.
+	Broke   func(err error, resumes bool)
+	Resumed func(after time.Duration)
 
 	sys *kernel.System
 	// scrub returns a text without secrets.
@@ -43,6 +53,7 @@ type Trace struct {
 	// payloads says that requests and answers carry what they are about.
 	payloads atomic.Bool
 	dropped  atomic.Uint64 // records, over all watchers
+	retry    time.Duration // resumeEvery, or less for a test
 	spare    sync.Pool     // of *messages.TraceRecord: a call makes a dozen
 
 	mu       sync.Mutex // held by who changes watchers
@@ -56,7 +67,7 @@ func newTrace(sys *kernel.System, scrub func([]byte) []byte, scrubJSON func(json
 	if scrubJSON == nil {
 		scrubJSON = func(raw json.RawMessage) json.RawMessage { return raw }
 	}
-	return &Trace{sys: sys, scrub: scrub, scrubJSON: scrubJSON, spare: sync.Pool{New: func() any { return new(messages.TraceRecord) }}}
+	return &Trace{sys: sys, scrub: scrub, scrubJSON: scrubJSON, retry: resumeEvery, spare: sync.Pool{New: func() any { return new(messages.TraceRecord) }}}
 }
 
 // Dropped is how many records found no room at a watcher, since the start.
@@ -94,7 +105,7 @@ func (t *Trace) Attach(w RecordWriter, wants func(*messages.TraceRecord) bool) *
 		t: t, w: w, wants: wants, full: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go n.run()
-	t.change(func(list []*Watcher) []*Watcher { return append(list, n) })
+	n.attach()
 	return n
 }
 
@@ -118,18 +129,30 @@ func (t *Trace) change(f func([]*Watcher) []*Watcher) {
 // writer failed.
 func (w *Watcher) Done() <-chan struct{} { return w.done }
 
-// Close ends the watching, writes what is buffered and returns the first error
-// of the writer. Where that is not over when ctx ends it says so; the goroutine
+// Close ends the watching, writes what is buffered and returns the error that
+// keeps the writer from its work. Where that is not over when ctx ends it says so; the goroutine
 // is left behind and ends with the write that hangs. It is called once.
 func (w *Watcher) Close(ctx context.Context) error {
-	w.detach()
 	close(w.stop)
+	w.detach()
 	select {
 	case <-w.done:
 		return w.err
 	case <-ctx.Done():
 		return fmt.Errorf("the end of the trace was not written, since nobody takes it: %w", ctx.Err())
 	}
+}
+
+// attach puts the watcher among those that get records, unless it was closed.
+func (w *Watcher) attach() {
+	w.t.change(func(list []*Watcher) []*Watcher {
+		select {
+		case <-w.stop:
+			return list
+		default:
+			return append(list, w)
+		}
+	})
 }
 
 func (w *Watcher) detach() {
@@ -154,16 +177,50 @@ func (w *Watcher) run() {
 		batch, dropped = w.take(batch)
 		w.flush(batch, dropped)
 		if w.err != nil && !ended {
-			// A full disk ends the trace, not the host; nor shall actors go
-			// on to make records for nobody.
-			w.detach()
-			if told := w.t.Broke; told != nil {
-				told(w.err)
-			}
-			<-w.stop
-			return
+			ended = !w.recover()
 		}
 	}
+}
+
+// recover waits until the writer can go on, and reports whether it does: false
+// once the watcher is closed. A full disk interrupts the trace, not the host; nor
+// shall actors go on to make records for nobody.
+func (w *Watcher) recover() bool {
+	w.detach()
+	writer, resumes := w.w.(Resumer)
+	if told := w.t.Broke; told != nil {
+		told(w.err, resumes)
+	}
+	if !resumes {
+		<-w.stop
+		return false
+	}
+	began, why := time.Now(), w.err
+	retry := time.NewTicker(w.t.retry)
+	defer retry.Stop()
+	for w.err != nil {
+		select {
+		case <-w.stop:
+			return false
+		case <-retry.C:
+		}
+		if err := writer.Resume(); err != nil {
+			continue
+		}
+		_, dropped := w.take(nil) // what came while it broke is out of order by now
+		took := time.Since(began).Round(time.Millisecond)
+		w.err = nil
+		w.flush(nil, dropped)
+		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Detail: fmt.Sprintf("nothing was recorded for %v: %v", took, why)})
+		if w.sync(); w.err != nil {
+			continue
+		}
+		w.attach()
+		if told := w.t.Resumed; told != nil {
+			told(took)
+		}
+	}
+	return true
 }
 
 // put leaves a record for the goroutine.
@@ -205,6 +262,11 @@ func (w *Watcher) flush(batch []messages.TraceRecord, dropped uint64) {
 	if dropped > 0 {
 		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Count: dropped, Detail: fmt.Sprint(dropped, " records found no room")})
 	}
+	w.sync()
+}
+
+// sync writes what the writer has in a buffer.
+func (w *Watcher) sync() {
 	if err := w.w.Flush(); err != nil && w.err == nil {
 		w.err = fmt.Errorf("write the trace: %w", err)
 	}

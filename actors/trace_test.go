@@ -220,6 +220,69 @@ func TestATraceThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// disk is a shelf that is full until there is room.
+type disk struct {
+	shelfOfRecords
+	tried chan struct{} // gets one for each try while it is full
+}
+
+func (d *disk) Resume() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		select {
+		case d.tried <- struct{}{}:
+		default:
+		}
+	}
+	return d.err
+}
+
+// TestATraceGoesOn has a full disk that gets room: nothing is made for it
+// meanwhile, and what is missing is said.
+func TestATraceGoesOn(t *testing.T) {
+	sys := kernel.New(slog.New(slog.DiscardHandler))
+	trace := newTrace(sys, nil, nil)
+	trace.retry = time.Millisecond
+	broke, resumed := make(chan bool, 1), make(chan time.Duration, 1)
+	trace.Broke = func(_ error, resumes bool) { broke <- resumes }
+	trace.Resumed = func(after time.Duration) { resumed <- after }
+	full := &disk{shelfOfRecords{err: errors.New("no space left")}, make(chan struct{}, 1)}
+	watcher := trace.Attach(full, nil)
+	trace.Event(&kernel.Event{Actor: "a", Kind: "lost"})
+	if resumes := receive(t, broke); !resumes {
+		t.Error("the trace is said to have ended")
+	}
+	receive(t, full.tried)
+	receive(t, full.tried)
+	if trace.watched() {
+		t.Error("records are made for a disk that is full")
+	}
+	full.mu.Lock()
+	full.err, full.records = nil, nil
+	full.mu.Unlock()
+	receive(t, resumed)
+	trace.Event(&kernel.Event{Actor: "a", Kind: "seen"})
+	if err := closeWatcher(t, watcher); err != nil {
+		t.Error(err)
+	}
+	got := full.all()
+	if len(got) != 2 || got[0].Kind != messages.TraceDropped || !strings.Contains(got[0].Detail, "no space left") || got[1].Kind != "seen" {
+		t.Errorf("the records are %+v", got)
+	}
+}
+
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(soon):
+		t.Fatal("what is waited for does not come")
+		panic("not reached")
+	}
+}
+
 // sink takes records and drops them.
 type sink struct{}
 

@@ -120,6 +120,16 @@ func (w *File) Flush() error {
 	return w.json.Flush()
 }
 
+// Resume opens the file again after an error, such as that of a full disk, with a
+// new start record. What was buffered is lost. It may be called until it succeeds.
+func (w *File) Resume() error {
+	_ = w.f.Close() // what it has to say was said
+	if err := w.begin(true); err != nil {
+		return err
+	}
+	return w.json.Flush()
+}
+
 // Close writes what is buffered and closes the file.
 func (w *File) Close() error { return errors.Join(w.json.Flush(), w.f.Close()) }
 
