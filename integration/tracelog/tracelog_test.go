@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -243,37 +241,6 @@ func TestFileGoesOnAfterACut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(read(t, path), " "); got != "whole broken start next" {
-		t.Errorf("the file holds %s", got)
-	}
-}
-
-// TestFileResumes has a disk that is full for a while.
-func TestFileResumes(t *testing.T) {
-	const full = "/dev/full"
-	if _, err := os.Stat(full); err != nil {
-		t.Skip("this system has no file that is always full:", err)
-	}
-	path, to := filepath.Join(t.TempDir(), "trace.jsonl"), full
-	f, err := OpenFile(path, "me", 0, func(string) (*os.File, error) { return openAppend(to) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, try := range []func() error{f.Flush, f.Resume, f.Resume} {
-		if err := try(); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("a full disk says %v", err)
-		}
-	}
-	to = path
-	if err := f.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.WriteRecord(&messages.TraceRecord{Kind: "next"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(read(t, path), " "); got != "start next" {
 		t.Errorf("the file holds %s", got)
 	}
 }
