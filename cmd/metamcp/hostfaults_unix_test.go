@@ -107,28 +107,47 @@ func wantText(t *testing.T, l *testkit.Lines, id int, text string) {
 	}
 }
 
-// poisonable are servers whose lists make the index warn.
-const poisonLine = "a server listed tools that cannot be used"
-
-func poisonable(t *testing.T, n int) map[string]map[string]any {
+// demoServers are so many servers, d0 and so on.
+func demoServers(t *testing.T, n int, flags ...string) map[string]map[string]any {
 	servers := map[string]map[string]any{}
 	for i := range n {
-		servers[fmt.Sprint("d", i)] = testkit.DemoServer(t, "--odd-tools")
+		servers[fmt.Sprint("d", i)] = testkit.DemoServer(t, flags...)
 	}
 	return servers
 }
 
+// poisonable is how many servers there are whose lists the index warns of: each makes
+// it fail once, which is more often than a host bears.
+const poisonable = 8
+
+// newPoisonable is a host that a file makes fail.
+func newPoisonable(t *testing.T) *faultyHost {
+	t.Helper()
+	h := newFaultyHost(t, demoServers(t, poisonable, "--odd-tools"), nil)
+	h.faults = faults{Poison: filepath.Join(h.home, "poison"), Line: "a server listed tools that cannot be used"}
+	return h
+}
+
+// echoAll calls servers, from id on.
+func echoAll(t *testing.T, l *testkit.Lines, servers, id int, text string) {
+	t.Helper()
+	for i := range servers {
+		askFor(l, id+i, fmt.Sprint("d", i), "echo", fmt.Sprintf(`{"text":%q}`, text))
+		wantText(t, l, id+i, text)
+	}
+}
+
 // poison makes the index of a host fail with each list that it is given, and has
 // every server announce a new one.
-func (h *faultyHost) poison(l *testkit.Lines, servers int) {
+func (h *faultyHost) poison(l *testkit.Lines) {
 	h.t.Helper()
 	if err := os.WriteFile(h.faults.Poison, nil, 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	for i := range servers {
+	for i := range poisonable {
 		askFor(l, 1000+i, fmt.Sprint("d", i), "add_tool", `{"name":"more"}`)
 	}
-	for i := range servers {
+	for i := range poisonable {
 		l.Response(fmt.Sprint(1000 + i))
 	}
 }
@@ -136,18 +155,13 @@ func (h *faultyHost) poison(l *testkit.Lines, servers int) {
 // A host in which an actor fails again and again starts the host that takes over from
 // it. Clients see a pause: each call has its answer, also one that is in flight.
 func TestDamagedHostPassesOn(t *testing.T) {
-	const servers = 8
-	h := newFaultyHost(t, poisonable(t, servers), nil)
-	h.faults = faults{Poison: filepath.Join(h.home, "poison"), Line: poisonLine}
+	h := newPoisonable(t)
 	damaged := h.program("host", "--log-level", "info")
 	h.serves(damaged)
 	one, two := h.client(), h.client()
-	for i := range servers {
-		askFor(one, i, fmt.Sprint("d", i), "echo", `{"text":"before"}`)
-		wantText(t, one, i, "before")
-	}
+	echoAll(t, one, poisonable, 0, "before")
 	askFor(one, 100, "d0", "slow", `{"ms":4000}`)
-	h.poison(two, servers)
+	h.poison(two)
 	for i, next := 0, 0; next == 0 || next == damaged.PID; i++ {
 		askFor(two, i, "d1", "echo", `{"text":"all the time"}`)
 		wantText(t, two, i, "all the time")
@@ -190,17 +204,12 @@ func TestDamagedHostPassesOn(t *testing.T) {
 // Hosts that find themselves damaged one after the other end with that: no other one
 // is started, and who keeps them running hears of it by the status.
 func TestDamagedHostsAreBounded(t *testing.T) {
-	const servers = 8
-	h := newFaultyHost(t, poisonable(t, servers), nil)
-	h.faults = faults{Poison: filepath.Join(h.home, "poison"), Line: poisonLine}
+	h := newPoisonable(t)
 	damaged := h.program("host", "--recovered", fmt.Sprint(mostRecoveries))
 	h.serves(damaged)
 	l := h.client()
-	for i := range servers {
-		askFor(l, i, fmt.Sprint("d", i), "echo", `{"text":"before"}`)
-		wantText(t, l, i, "before")
-	}
-	h.poison(l, servers)
+	echoAll(t, l, poisonable, 0, "before")
+	h.poison(l)
 	if code := damaged.Wait(t, faultPatience); code != exitFailed || !damaged.Stderr.Contains("no other one is started, since that did not help before") {
 		t.Errorf("it ended with status %d", code)
 	}
@@ -211,17 +220,12 @@ func TestDamagedHostsAreBounded(t *testing.T) {
 
 // Without a host a damaged metamcp says so and ends with an error.
 func TestDamagedWithoutHost(t *testing.T) {
-	const servers = 8
-	h := newFaultyHost(t, poisonable(t, servers), nil)
-	h.faults = faults{Poison: filepath.Join(h.home, "poison"), Line: poisonLine}
+	h := newPoisonable(t)
 	alone := h.program("--attach=never")
 	l := alone.Lines(t)
 	l.Handshake()
-	for i := range servers {
-		askFor(l, i, fmt.Sprint("d", i), "echo", `{"text":"before"}`)
-		wantText(t, l, i, "before")
-	}
-	h.poison(l, servers)
+	echoAll(t, l, poisonable, 0, "before")
+	h.poison(l)
 	if code := alone.Wait(t, faultPatience); code != exitFailed || !alone.Stderr.Contains("failed again and again") {
 		t.Errorf("it ended with status %d", code)
 	}
@@ -231,11 +235,7 @@ func TestDamagedWithoutHost(t *testing.T) {
 // what works goes on, and what was ended is back with the next call.
 func TestMemoryPressureOfAHost(t *testing.T) {
 	const servers = 6
-	all := map[string]map[string]any{}
-	for i := range servers {
-		all[fmt.Sprint("d", i)] = testkit.DemoServer(t)
-	}
-	h := newFaultyHost(t, all, nil)
+	h := newFaultyHost(t, demoServers(t, servers), nil)
 	h.faults.Memory = limits.Memory{Groups: filepath.Join(h.home, "cgroup"), Proc: filepath.Join(h.home, "proc")}
 	pressure := filepath.Join(h.faults.Memory.Proc, "pressure", "memory")
 	if err := os.MkdirAll(filepath.Dir(pressure), 0o700); err != nil {
@@ -254,10 +254,7 @@ func TestMemoryPressureOfAHost(t *testing.T) {
 	host := h.program("host")
 	h.serves(host)
 	one, two := h.client(), h.client()
-	for i := range servers {
-		askFor(two, i, fmt.Sprint("d", i), "echo", `{"text":"before"}`)
-		wantText(t, two, i, "before")
-	}
+	echoAll(t, two, servers, 0, "before")
 	askFor(one, 100, "d0", "slow", `{"ms":600000}`)
 	living := func(want int) {
 		t.Helper()
@@ -278,10 +275,7 @@ func TestMemoryPressureOfAHost(t *testing.T) {
 	if host.Stderr.Contains("a server was lost") {
 		t.Error("what was ended on purpose is said to be lost")
 	}
-	for i := range servers {
-		askFor(two, 200+i, fmt.Sprint("d", i), "echo", `{"text":"after"}`)
-		wantText(t, two, 200+i, "after")
-	}
+	echoAll(t, two, servers, 200, "after")
 	host.Signal(t, syscall.SIGTERM)
 	host.Wait(t, faultPatience)
 }
