@@ -3,9 +3,8 @@ package supervision
 import (
 	"time"
 
-	"github.com/metamcp/metamcp/supervision/kernel"
-
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // What a host's log says of a server's life, for who looks later: a person at the

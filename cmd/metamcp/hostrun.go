@@ -34,10 +34,9 @@ type hostFlags struct {
 type ending struct{ now bool }
 
 // runHost is the host that clients attach to. It ends at a signal, when it is
-// asked to over its socket, or when the runtime gives up, and then starts the host
-// that takes over from it: clients hear of it and
-// look for the next host, calls in flight are answered, all children end. A
-// second signal skips the waiting.
+// asked to over its socket, or when the runtime gives up, and then another host
+// takes over from it. Clients hear of it and look for the next host, calls in
+// flight are answered, all children end. A second signal skips the waiting.
 func runHost(parent context.Context, c *common, f *hostFlags) error {
 	f.began = time.Now()
 	if c.web != "" {
