@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/limits"
 	"github.com/metamcp/metamcp/integration/oauth"
 	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/proctree"
@@ -63,6 +64,12 @@ type Options struct {
 	// back what needs them; a program that uses the engine itself waits for them
 	// with Open.
 	ListsLater bool
+	// Brief says that the engine lives for one command, which tells itself what a
+	// server did: the log does not say it again.
+	Brief bool
+	// Memory says where the engine reads how short memory is; the zero value: where
+	// the kernel of this machine tells. Its Percent does not count, the setting does.
+	Memory limits.Memory
 }
 
 // Engine is a running runtime.
@@ -180,9 +187,10 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		Scrub:          func(err *Error) *Error { return e.secrets.Load().Error(err) },
 		CallEnded:      e.callEnded,
 		CatalogChanged: e.expose.catalogChanged, ListChanged: e.expose.listChanged,
-		ScrubText:  func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
-		ScrubJSON:  func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
-		ScrubFrame: e.scrubFrame,
+		ScrubText:    func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
+		ScrubJSON:    func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
+		ScrubFrame:   e.scrubFrame,
+		WarnOfServer: e.warnOfServer(),
 		GaveUp: func(reason any) {
 			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
 			close(e.gaveUp)
@@ -250,6 +258,14 @@ func (e *Engine) endLeftovers(stateDir string) {
 	}
 }
 
+// warnOfServer is how the log hears of servers that end unexpectedly.
+func (e *Engine) warnOfServer() func(msg string, args ...any) {
+	if e.opts.Brief {
+		return nil
+	}
+	return e.log.Warn
+}
+
 // Log is where the engine logs.
 func (e *Engine) Log() *slog.Logger { return e.log }
 
@@ -257,7 +273,8 @@ func (e *Engine) Log() *slog.Logger { return e.log }
 func (e *Engine) Config() *config.Config { return e.config.Load() }
 
 // GaveUp is closed when an actor that the runtime cannot do without failed
-// again and again. The program should then call Close and end.
+// again and again. The program should then call Close and end; until then the
+// engine goes on as well as it can.
 func (e *Engine) GaveUp() <-chan struct{} { return e.gaveUp }
 
 // Reload reads the configuration again and takes over what differs. A broken

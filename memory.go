@@ -8,7 +8,11 @@ import (
 // watchMemory ends idle children while memory is short, before the kernel ends
 // anything. Close ends the looks.
 func (e *Engine) watchMemory(st *config.Settings) {
-	m := limits.MemoryOf(st.Pool.MemoryPercent)
+	m := e.opts.Memory
+	if m.Groups == "" && m.Proc == "" {
+		m = limits.MemoryOf(0)
+	}
+	m.Percent = st.Pool.MemoryPercent
 	if m.Percent <= 0 {
 		return
 	}

@@ -99,6 +99,7 @@ func (c *connection) fail(ctx *kernel.Context, ev messages.Evidence) {
 	}
 	started := c.ready
 	ev.Remote = ev.Remote || c.spec.URL != ""
+	ev.Starting, ev.Limits = !started, c.spec.Limits
 	ctx.Send(c.parent, &messages.ConnectionFailed{
 		Instance: c.instance, Evidence: ev, Started: started, Returned: c.takeCalls(),
 	})

@@ -64,13 +64,17 @@ type Options struct {
 	// CallEnded is told of every call; nil: nobody is. It runs on the goroutine
 	// that answers and must not block.
 	CallEnded func(r *CallReport)
+	// WarnOfServer writes to the log that a server ended unexpectedly, or is set
+	// aside for a while; nil: nobody reads it. It must not block.
+	WarnOfServer func(msg string, args ...any)
 	// CatalogChanged hears that there is a newer catalog, ListChanged that a
 	// server says so of its list of prompts or resources, or, with no list, that
 	// another child of it runs; nil: nobody does. They do not block.
 	CatalogChanged func()
 	ListChanged    func(server string, list ChildList)
 	// GaveUp is called, once, when an actor that the host cannot do without
-	// failed again and again; the host should end.
+	// failed again and again; the host should end. Until then the actors go on
+	// as well as they can.
 	GaveUp func(reason any)
 }
 
@@ -107,6 +111,7 @@ type Engine struct {
 	unsent    sync.Map      // call id → *unsent
 	closed    atomic.Bool
 	draining  atomic.Bool
+	stopped   atomic.Bool  // the actors have, since they failed again and again
 	sessions  atomic.Int64 // that are open
 	open      sync.Map     // their numbers
 	// sessionCalls is how many calls of one client may be in flight; 0: any number.
@@ -138,6 +143,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	}
 	ready := make(chan error, 1)
 	root := &rootActor{
+		gaveUp:     opts.GaveUp,
 		sweepEvery: opts.CatalogSweep,
 		strategy:   supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume }),
 		produceIndex: index.NewActor(&index.ActorDeps{
@@ -151,6 +157,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		producePool: supervision.NewPoolActor(&supervision.PoolDeps{Directory: e.dir, Breakers: &supervision.BreakerDeps{
 			Random: rand.Float64,
 			Scrub:  opts.Scrub,
+			Warn:   opts.WarnOfServer,
 			Era:    e.era,
 			Open: func(session uint64) bool {
 				_, open := e.open.Load(session)
@@ -172,10 +179,11 @@ func NewEngine(opts Options) (*Engine, error) {
 		},
 	}
 	var err error
-	e.root, e.rootDone, err = e.sys.SpawnRoot("metamcp", func() kernel.Actor { return root }, opts.GaveUp,
-		kernel.Supervise(func(child string, reason any) kernel.Directive {
-			return kernel.Directive(root.strategy.Decide(child, reason, time.Now()))
-		}))
+	everythingStops := func(reason any) {
+		e.stopped.Store(true)
+		root.giveUp(reason)
+	}
+	e.root, e.rootDone, err = e.sys.SpawnRoot("metamcp", func() kernel.Actor { return root }, everythingStops, kernel.Supervise(root.decide))
 	if err != nil {
 		return nil, err
 	}

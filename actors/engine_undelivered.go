@@ -41,7 +41,7 @@ func (e *Engine) undelivered(msg any) {
 }
 
 func (e *Engine) gone(server string) *messages.Error {
-	if e.closed.Load() {
+	if e.closed.Load() || e.stopped.Load() {
 		return supervision.ShuttingDown(server)
 	}
 	return &messages.Error{

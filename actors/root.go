@@ -10,8 +10,10 @@ import (
 )
 
 // rootActor is the parent of all others. It resumes pool, index, sandbox and
-// provisioner after a panic, since their state is worth more than one message, and gives up where
-// one of them fails again and again: the host then ends in order.
+// provisioner after a panic, since their state is worth more than one message. Where
+// one of them fails again and again it gives up: it says so, and goes on as well as it
+// can, so that the host can let calls end and hand over what it has. Only when one
+// fails again and again after that does everything stop.
 type rootActor struct {
 	produceIndex       func() kernel.Actor
 	producePool        func() kernel.Actor
@@ -20,6 +22,8 @@ type rootActor struct {
 	produceNotices     func() kernel.Actor
 	spawned            func(s spawned, err error)
 	strategy           supervision.Strategy
+	gaveUp             func(reason any) // called once; nil: nobody hears it
+	damaged            bool
 	sessions           uint64
 	sweepEvery         time.Duration
 	sweep              *kernel.Timer
@@ -64,6 +68,27 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 		ctx.Send(r.index, &index.Sweep{})
 		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
 	}
+}
+
+// decide is what becomes of a child that panicked.
+func (r *rootActor) decide(child string, reason any) kernel.Directive {
+	d := r.strategy.Decide(child, reason, time.Now())
+	if d == supervision.Escalate && r.giveUp(reason) {
+		d = supervision.Resume
+	}
+	return kernel.Directive(d)
+}
+
+// giveUp tells once that the host is damaged, and whether this was the time.
+func (r *rootActor) giveUp(reason any) bool {
+	if r.damaged {
+		return false
+	}
+	r.damaged = true
+	if r.gaveUp != nil {
+		r.gaveUp(reason)
+	}
+	return true
 }
 
 func (r *rootActor) spawn(ctx *kernel.Context) (s spawned, err error) {

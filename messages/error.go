@@ -80,6 +80,8 @@ type Evidence struct {
 	RetryAfter time.Duration // from a Retry-After header
 	Text       string        // anything else: an error message of the child, last lines of stderr
 	Remote     bool          // the server is behind a URL: there is no process of ours
+	Starting   bool          // the handshake was not over
+	Limits     Limits        // of the server's processes
 	// NotRun says of one request that the server did not carry it out: it refused
 	// it, or did not get it.
 	NotRun bool

@@ -36,6 +36,8 @@ type BreakerDeps struct {
 	Open func(session uint64) bool
 	// Scrub returns an error without the secrets of the configuration.
 	Scrub func(err *messages.Error) *messages.Error
+	// Warn writes to the host's log what becomes of servers; nil: nobody reads it.
+	Warn func(msg string, args ...any)
 }
 
 // breakerActor guards one server. It outlives the server's connections: it
@@ -63,6 +65,7 @@ type breakerActor struct {
 	probeMark uint64        // instance that carries the half-open probe
 	probeCall uint64        // call that is the probe; 0: a contact
 	counted   time.Time     // when a failed request was last counted
+	aside     bool          // the log was told of a quarantine, and not yet of its end
 
 	leaving  *messages.Error // set once the server is removed or the host ends
 	deadline time.Time       // of leaving

@@ -231,6 +231,7 @@ func (b *breakerActor) publish() {
 		s.RetryAt = now.Add(d)
 	}
 	b.entry.status.Store(s)
+	b.tellReturn(now)
 }
 
 // lastIsAuth reports whether the server refused our credentials last, which

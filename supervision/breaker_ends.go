@@ -75,7 +75,8 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 				Message: "the connection to the server broke inside metamcp", Hint: "Please report this with the log of the host.",
 			}
 			b.policy.OnFailure(now, messages.ClassOther, err, 0)
-			b.policy.OnDeath(now, 0)
+			b.tellDeath(true, err)
+			b.died(ctx, now, 0)
 			b.publish()
 			b.answerContacts(err)
 			b.onClosed(ctx, n)

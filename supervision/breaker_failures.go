@@ -36,7 +36,8 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 		if m.Started {
 			lived = now.Sub(in.ready)
 		}
-		b.policy.OnDeath(now, lived)
+		b.tellDeath(m.Started, err)
+		b.died(ctx, now, lived)
 	}
 	b.cataloged = b.cataloged && b.others(in)
 	b.entry.active.Store(b.anyBusy())
@@ -52,12 +53,17 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 func (b *breakerActor) count(ctx *kernel.Context, now time.Time, err *messages.Error, retryAfter time.Duration) {
 	before := b.policy.State(now)
 	b.policy.OnFailure(now, err.Class, err, retryAfter)
+	b.opened(ctx, now, before, err.Message)
+}
+
+// opened tells of a breaker that was in another state before.
+func (b *breakerActor) opened(ctx *kernel.Context, now time.Time, before BreakerState, why string) {
 	after := b.policy.State(now)
 	if after == before {
 		return
 	}
 	b.entry.tally.moved(before, after)
-	ctx.Event("breaker", before.String()+" → "+after.String()+": "+err.Message, 0)
+	ctx.Event("breaker", before.String()+" → "+after.String()+": "+why, 0)
 	if until, ok := b.policy.OpenUntil(now); ok {
 		ctx.After(until.Sub(now), &statusStale{})
 	}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/metamcp/metamcp/messages"
@@ -41,6 +40,7 @@ func Describe(server string, ev messages.Evidence) *messages.Error {
 	}
 	f := finding{server: server, class: class, ev: ev, text: evidenceText(ev)}
 	hint, retryable := f.advice()
+	hint = f.memoryAdvice() + hint
 	return &messages.Error{
 		Code:       messages.CodeConnection,
 		Message:    fmt.Sprintf("server %q %s: %s", server, f.verdict(), oneLine(f.cause(), maxCause)),
@@ -259,12 +259,6 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 	}
 	return "It said nothing on stderr. Run the command by hand and check its arguments and environment.", true
 }
-
-// noMemory matches what runtimes and the loader say where they get no memory, as
-// under limits.memoryMB.
-var noMemory = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)out of memory|cannot allocate memory|failed to map segment|std::bad_alloc|\bMemoryError\b|memory allocation of \d+ bytes failed|\bENOMEM\b`)
-})
 
 func httpStatus(status int) string {
 	if text := http.StatusText(status); text != "" {

@@ -25,6 +25,27 @@ func TestEndsByLimits(t *testing.T) {
 			t.Errorf("%+v: %s; %s (retryable %v)", tt.exit, e.Message, e.Hint, e.Retryable)
 		}
 	}
+	limits := messages.Limits{MemoryMB: 40}
+	for _, tt := range []struct {
+		name  string
+		ev    messages.Evidence
+		first bool
+	}{
+		{"hangs at its start", messages.Evidence{Timeout: true, Text: "no handshake", Starting: true, Limits: limits}, true},
+		{"breaks down at its start", messages.Evidence{EOF: true, Exit: &messages.Exit{Code: -1, Signal: "SIGABRT", Stderr: []string{"Assertion failed: uv_thread_create"}}, Starting: true, Limits: limits}, true},
+		{"ends at its start", messages.Evidence{EOF: true, Exit: &messages.Exit{Code: 1}, Starting: true, Limits: limits}, true},
+		{"breaks down later", messages.Evidence{EOF: true, Exit: &messages.Exit{Code: -1, Signal: "SIGSEGV"}, Limits: limits}, true},
+		{"ends later", messages.Evidence{EOF: true, Exit: &messages.Exit{Code: 1}, Limits: limits}, false},
+		{"is late with an answer", messages.Evidence{Timeout: true, Limits: limits}, false},
+		{"lacks a key", messages.Evidence{EOF: true, Exit: &messages.Exit{Code: 1, Stderr: []string{"API_KEY is not set"}}, Starting: true, Limits: limits}, false},
+		{"is not found by its shell", messages.Evidence{EOF: true, Exit: &messages.Exit{Code: 127}, Starting: true, Limits: limits}, false},
+		{"hangs without a limit", messages.Evidence{Timeout: true, Starting: true}, false},
+	} {
+		e := Describe("s", tt.ev)
+		if got := strings.HasPrefix(e.Hint, `limits.memoryMB of server "s" may be too small (40): raise that first. `); got != tt.first {
+			t.Errorf("a server that %s: %s", tt.name, e.Hint)
+		}
+	}
 	if e := Describe("s", messages.Evidence{Err: errors.New("EOF"), Exit: &messages.Exit{Code: 127, Stderr: []string{"sh: 1: nope: not found"}}}); !strings.Contains(e.Hint, "did not find the command") {
 		t.Errorf("a command that is not there: %s", e.Hint)
 	}

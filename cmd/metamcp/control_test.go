@@ -266,6 +266,19 @@ func TestColoursKeepColumnsAligned(t *testing.T) {
 	}
 }
 
+func TestStatusShowsDescriptors(t *testing.T) {
+	h := newFakeHost("")
+	h.status.Descriptors, h.status.DescriptorLimit = 31, 256
+	var known, unknown bytes.Buffer
+	if err := printStatus(&known, &h.status, time.Now(), look{}); err != nil || !strings.Contains(known.String(), "31 of 256 open") {
+		t.Errorf("%v in\n%s", err, &known)
+	}
+	h.status.DescriptorLimit = 0 // the system does not tell
+	if err := printStatus(&unknown, &h.status, time.Now(), look{}); err != nil || strings.Contains(unknown.String(), "descriptors") {
+		t.Errorf("%v in\n%s", err, &unknown)
+	}
+}
+
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m1s", 90 * time.Minute: "1h30m", 49 * time.Hour: "2d1h",

@@ -54,6 +54,8 @@ Exit status: 0 done, 1 it could not be done (status, stop: no host runs), 2 wron
 	cmd.PersistentFlags().StringVar(&c.web, "web", "", "show the host in a browser: `address` such as :7777 or 127.0.0.1:7777; the link is in its log")
 	cmd.PersistentFlags().StringVar(&c.http, "http", "", "serve clients over HTTP too: `address` such as :8090 or 127.0.0.1:8090 (default: http.address of the configuration; none: not at all)")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "take the place of the host that runs, which ends when its calls are answered")
+	cmd.Flags().IntVar(&f.recovered, "recovered", 0, "how many hosts before this one, in a row, found themselves damaged")
+	_ = cmd.Flags().MarkHidden("recovered") // it is there; hosts alone give it
 	cmd.Flags().StringVar(&f.logFile, "log-file", "", "write the log to this `file`, which turns over when it is large")
 	cmd.AddCommand(newHostStart(c), newHostStop(c), newHostRestart(c), newHostStatus(c), newHostInstall(c), newHostUninstall(c))
 	return cmd
@@ -204,52 +206,62 @@ func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, before *contr
 	if err != nil {
 		return err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	log := hostLog(cfg)
-	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
-		return fmt.Errorf("the folder of the host's log: %w", err)
-	}
-	stderr, from, err := openErr(strings.TrimSuffix(log, ".log") + ".err")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stderr.Close() }() // the host has its own
-	logFrom := int64(0)
-	if st, err := os.Stat(log); err == nil {
-		logFrom = st.Size()
-	}
 	words := append([]string{"host", "--log-file", log}, c.hostArguments(cmd, cfg)...)
 	if before != nil {
 		words = append(words, "--replace")
 	}
-	host := osexec.Command(program, words...) //nolint:noctx // it outlives this process, and is this program
-	host.Stderr, host.Stdout = stderr, stderr
-	host.Env = withoutManager(os.Environ())
-	detach(host)
-	if err := host.Start(); err != nil {
-		return fmt.Errorf("start the host: %w", err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- host.Wait() }() // ends with the host, or with this process
-	info, err := awaitHost(cmd.Context(), cfg, host.Process.Pid, ended)
+	info, err := spawnHost(cmd.Context(), cfg, log, words)
 	if err != nil {
 		if other, _ := hostOf(cfg).living(cmd.Context()); other != nil && before == nil {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs already (pid %d): it was started at the same time\n", oneLine(other.Name), other.PID)
 			return err
 		}
-		if _, failed := stderr.WriteString("\n"); failed != nil {
-			err = fmt.Errorf("%w (nothing can be written to its log: %w)", err, failed)
-		}
-		return fmt.Errorf("the host did not start: %w\n%s", err, lastLines(map[string]int64{log: logFrom, stderr.Name(): from}))
+		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs (pid %d); its log is %s\n", oneLine(info.Name), info.PID, log)
 	if len(kept) > 0 {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), "it has the flags of the host before:", oneLine(strings.Join(kept, " ")))
 	}
 	return err
+}
+
+// spawnHost starts a host in the background and waits until it serves. The error
+// says what its log and the Go runtime said.
+func spawnHost(ctx context.Context, cfg *config.Config, log string, words []string) (*control.HostInfo, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+		return nil, fmt.Errorf("the folder of the host's log: %w", err)
+	}
+	stderr, from, err := openErr(strings.TrimSuffix(log, ".log") + ".err")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stderr.Close() }() // the host has its own
+	logFrom := int64(0)
+	if st, err := os.Stat(log); err == nil {
+		logFrom = st.Size()
+	}
+	host := osexec.Command(program, words...) //nolint:noctx // it outlives this process, and is this program
+	host.Stderr, host.Stdout = stderr, stderr
+	host.Env = withoutManager(os.Environ())
+	detach(host)
+	if err := host.Start(); err != nil {
+		return nil, fmt.Errorf("start the host: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- host.Wait() }() // ends with the host, or with this process
+	info, err := awaitHost(ctx, cfg, host.Process.Pid, ended)
+	if err != nil {
+		if _, failed := stderr.WriteString("\n"); failed != nil {
+			err = fmt.Errorf("%w (nothing can be written to its log: %w)", err, failed)
+		}
+		return nil, fmt.Errorf("the host did not start: %w\n%s", err, lastLines(map[string]int64{log: logFrom, stderr.Name(): from}))
+	}
+	return info, nil
 }
 
 // awaitHost waits until a process serves as host.

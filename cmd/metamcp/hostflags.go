@@ -13,7 +13,7 @@ import (
 
 // notForHosts are flags of the host's commands that are not the host's own.
 var notForHosts = map[string]bool{
-	"config": true, "dry-run": true, "replace": true, "log-file": true, "now": true, "force": true, "json": true, "help": true,
+	"config": true, "dry-run": true, "replace": true, "log-file": true, "recovered": true, "now": true, "force": true, "json": true, "help": true,
 }
 
 // hostFlagWords are the flags that a command was given for its host, as --name=value.
@@ -59,11 +59,16 @@ func absoluteValue(kind config.KeyType, value string) string {
 }
 
 // hostArguments are the words for the host of this command.
-func (c *common) hostArguments(cmd *cobra.Command, cfg *config.Config) (words []string) {
+func (c *common) hostArguments(cmd *cobra.Command, cfg *config.Config) []string {
+	return hostWords(cfg, hostFlagWords(cmd))
+}
+
+// hostWords are the words for the host of a configuration with these flags.
+func hostWords(cfg *config.Config, flags []string) (words []string) {
 	for _, f := range cfg.Files {
 		words = append(words, "--config", f)
 	}
-	return append(words, hostFlagWords(cmd)...)
+	return append(words, flags...)
 }
 
 // keepFlags gives this command the flags of the host that it replaces, unless it has

@@ -25,16 +25,20 @@ type hostFlags struct {
 	replace bool
 	logFile string
 	words   []string // the other flags, for the host that comes after this one
+	// recovered counts the hosts before, in a row, that found themselves damaged.
+	recovered int
+	began     time.Time
 }
 
 // ending is what somebody asked for.
 type ending struct{ now bool }
 
 // runHost is the host that clients attach to. It ends at a signal, when it is
-// asked to over its socket, or when the runtime gives up: clients hear of it and
-// look for the next host, calls in flight are answered, all children end. A
-// second signal skips the waiting.
+// asked to over its socket, or when the runtime gives up, and then another host
+// takes over from it. Clients hear of it and look for the next host, calls in
+// flight are answered, all children end. A second signal skips the waiting.
 func runHost(parent context.Context, c *common, f *hostFlags) error {
+	f.began = time.Now()
 	if c.web != "" {
 		if _, err := web.CheckAddr(c.web); err != nil {
 			return usageError{fmt.Errorf("--web: %w", err)}
@@ -81,6 +85,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	select {
 	case end = <-asked:
 	case <-e.GaveUp():
+		end = c.passOn(parent, e, f, asked)
 	}
 	close(leaving)
 	pages.settle()
@@ -105,7 +110,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	err = errors.Join(err, pages.close(ctx))
 	select {
 	case <-e.GaveUp():
-		err = errors.Join(err, errors.New("an actor that the host cannot do without failed again and again; see the log"))
+		err = errors.Join(err, errDamaged)
 	default:
 	}
 	fmt.Fprintf(c.stderr, "metamcp: %s host %s (pid %d) has ended\n", time.Now().Format(time.RFC3339), info.Name, info.PID)

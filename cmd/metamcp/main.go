@@ -129,10 +129,12 @@ type common struct {
 	overlay   *config.Overlay
 	stderr    io.Writer // never blocks
 	server    string    // the only one that the command is about; "": all
+	change    []func(o *metamcp.Options)
 }
 
-func newRoot(stderr io.Writer) *cobra.Command {
-	c := &common{stderr: stderr}
+// newRoot is the program. change has the last word on how engines are made.
+func newRoot(stderr io.Writer, change ...func(o *metamcp.Options)) *cobra.Command {
+	c := &common{stderr: stderr, change: change}
 	root := &cobra.Command{
 		Use:   "metamcp",
 		Short: "One MCP server in front of very many",
@@ -235,7 +237,11 @@ func (c *common) open(ctx context.Context, serving bool) (*metamcp.Engine, error
 	if c.server != "" {
 		log = slog.New(oneServer{c.server, log.Handler()})
 	}
-	return metamcp.Open(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: serving, ListsLater: serving && c.http == ""})
+	o := metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: serving, Brief: !serving, ListsLater: serving && c.http == ""}
+	for _, change := range c.change {
+		change(&o)
+	}
+	return metamcp.Open(ctx, o)
 }
 
 func newVersion() *cobra.Command {

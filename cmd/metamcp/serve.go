@@ -147,7 +147,7 @@ func serve(parent context.Context, c *common) error {
 	close(served)
 	select {
 	case <-e.GaveUp():
-		err = errors.Join(err, errors.New("an actor that the host cannot do without failed again and again; see the log"))
+		err = errors.Join(err, errDamaged)
 	default:
 	}
 	return err

@@ -254,6 +254,9 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 		head.row("installing", strings.Join(names, ", "))
 	}
 	head.row("sessions", strconv.Itoa(st.Sessions))
+	if st.DescriptorLimit > 0 {
+		head.row("descriptors", fmt.Sprintf("%d of %d open", st.Descriptors, st.DescriptorLimit))
+	}
 	for i := range st.Servers {
 		if s := &st.Servers[i]; s.Provisioned != "" {
 			head.row("provisioned", oneLine(s.Name)+" from "+oneLine(s.Provisioned))

@@ -229,13 +229,30 @@ func (t *Timer) Stop() {
 	}
 }
 
-// After sends msg to pid once d has passed.
+// A timer that goes off later than it should by late tells that this process, or the
+// machine, stood still. What others did meanwhile waits in pipes: it is read first,
+// for as long as catchUp, or a child that had answered would be taken for silent.
+const (
+	late    = time.Second
+	catchUp = 500 * time.Millisecond
+)
+
+// After sends msg to pid once d has passed. Where this process was stopped meanwhile
+// it comes a moment later still, after what had come for actors before.
 func (s *System) After(d time.Duration, pid *PID, msg any) *Timer {
 	t := &Timer{}
-	t.t = time.AfterFunc(d, func() {
+	due := time.Now().Add(d)
+	send := func() {
 		if !t.over.Swap(true) {
 			s.Send(pid, msg)
 		}
+	}
+	t.t = time.AfterFunc(d, func() {
+		if time.Since(due) > late {
+			time.AfterFunc(catchUp, send) // Stop sets over
+			return
+		}
+		send()
 	})
 	return t
 }

@@ -1,0 +1,60 @@
+package actors
+
+import (
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// breakPool makes the pool panic, as a bug would.
+func (r *rig) breakPool(times int) {
+	nowhere := make(chan supervision.PoolReport)
+	close(nowhere)
+	for range times {
+		r.e.sys.Send(r.e.pool, &supervision.InspectPool{Reply: nowhere})
+	}
+	r.stats() // it has come to all of them
+}
+
+// An actor that fails again and again is told once, and what works goes on: the host
+// has to let calls end and hand over what it has. Should it fail as often once more,
+// everything stops and every caller has an answer.
+func TestRootGivesUpAndGoesOn(t *testing.T) {
+	told := make(chan any, 2)
+	r := newRigWith(t, nil, func(o *Options) { o.GaveUp = func(reason any) { told <- reason } })
+	r.add("x", nil, nil)
+	r.ok("x")
+	busy := r.start("x", "do", doArgs{Do: "silent"})
+	r.got("x", methodToolsCall, 2)
+	r.breakPool(supervision.DefaultFailureLimit)
+	select {
+	case reason := <-told:
+		t.Fatalf("it gives up too early: %v", reason)
+	default:
+	}
+	r.breakPool(1)
+	<-told
+	r.ok("x")
+	if busy.answered() {
+		t.Error("a call in flight was ended")
+	}
+	r.add("y", nil, nil)
+	r.ok("y")
+
+	nowhere := make(chan supervision.PoolReport)
+	close(nowhere)
+	for range supervision.DefaultFailureLimit + 1 {
+		r.e.sys.Send(r.e.pool, &supervision.InspectPool{Reply: nowhere})
+	}
+	if a := r.wait(busy); a.Err == nil {
+		t.Errorf("answered %s", a.Result)
+	}
+	<-r.e.rootDone
+	r.wantCode(r.do("x", "do", doArgs{}), messages.CodeShuttingDown)
+	select {
+	case reason := <-told:
+		t.Errorf("it gives up twice: %v", reason)
+	default:
+	}
+}
