@@ -125,12 +125,16 @@ func linkError(err error) error {
 	return err
 }
 
+// askedLater are the names of messages.Members, in their order.
+var askedLater = jsonrpc.Names{"uri", "taskId", "requestState"}
+
 // parseFrame takes a child's line apart.
 func parseFrame(line []byte, f *messages.Frame) error {
-	m, err := jsonrpc.Parse(line)
+	m, has, err := jsonrpc.ParseNaming(line, &askedLater)
 	if err != nil {
 		return err
 	}
 	f.ID, f.Method, f.Params, f.Result, f.Error = m.ID, m.Method, m.Params, m.Result, m.Error
+	f.Has = messages.MembersRead | messages.Members(has)*messages.MemberURI
 	return nil
 }

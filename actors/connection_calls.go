@@ -196,7 +196,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	ctx.Correlate(p.call.Trace)
-	a := &messages.Answer{More: f.More, Redacted: f.Redacted}
+	a := &messages.Answer{More: f.More, Redacted: f.Redacted, Has: f.Has}
 	if c.hs.era == messages.EraModern && needsInput(f.Result) {
 		if !c.onInputNeeded(ctx, p, f) {
 			return

@@ -41,25 +41,23 @@ func needsInput(result json.RawMessage) bool {
 	return json.Unmarshal(result, &r) == nil && r.Type == "input_required"
 }
 
-var stateMember = []byte(`"requestState"`)
-
 // requestState is the state that a result gives to the caller to bring back; nil:
 // it gives none.
-func requestState(result json.RawMessage) json.RawMessage {
-	if !bytes.Contains(result, stateMember) || !needsInput(result) {
+func requestState(f *messages.Frame) json.RawMessage {
+	if !f.Has.May(messages.MemberRequestState) || !needsInput(f.Result) {
 		return nil
 	}
 	var r struct {
 		State json.RawMessage `json:"requestState"`
 	}
-	_ = json.Unmarshal(result, &r) // what is none is nil
+	_ = json.Unmarshal(f.Result, &r) // what is none is nil
 	return r.State
 }
 
 // keepState puts the state back into a result that secrets were taken out of: the
 // child must get it as it was, and nobody else reads it.
 func keepState(f *messages.Frame, state json.RawMessage) {
-	if state == nil || bytes.Equal(requestState(f.Result), state) {
+	if state == nil || bytes.Equal(requestState(f), state) {
 		return
 	}
 	members := map[string]json.RawMessage{}

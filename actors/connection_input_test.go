@@ -13,17 +13,17 @@ import (
 func TestStateOutlivesTheScrubber(t *testing.T) {
 	const state = `"eyJ secret\u0041"`
 	f := &messages.Frame{Result: json.RawMessage(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":` + state + `,"x":"secret"}`)}
-	kept := requestState(f.Result)
+	kept := requestState(f)
 	f.Result = json.RawMessage(strings.ReplaceAll(string(f.Result), "secret", "[REDACTED]"))
 	keepState(f, kept)
-	if got := requestState(f.Result); string(got) != state {
+	if got := requestState(f); string(got) != state {
 		t.Errorf("the state is %s", got)
 	}
 	if !strings.Contains(string(f.Result), `"x":"[REDACTED]"`) {
 		t.Errorf("the rest is %s", f.Result)
 	}
 	for _, other := range []string{`{"requestState":"a"}`, `{"resultType":"complete","requestState":"a"}`, `{"content":[{"text":"\"resultType\":\"input_required\",\"requestState\""}]}`, `[]`, ``} {
-		if got := requestState(json.RawMessage(other)); got != nil {
+		if got := requestState(&messages.Frame{Result: json.RawMessage(other)}); got != nil {
 			t.Errorf("%s has the state %s", other, got)
 		}
 	}

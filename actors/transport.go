@@ -131,7 +131,7 @@ type (
 func (e *earOf) Frame(f *messages.Frame) {
 	f.Instance = e.run
 	if scrub := e.c.deps.scrub; scrub != nil && isForCaller(f) {
-		state := requestState(f.Result)
+		state := requestState(f)
 		scrub(e.server, f)
 		keepState(f, state)
 	}

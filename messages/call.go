@@ -149,6 +149,8 @@ type Answer struct {
 	// More says that further answers of the same child follow at once; see
 	// [Frame]. A port that can flush is told when the last one was lost.
 	More bool
+	// Has is that of the [Frame] which Result came with.
+	Has Members
 	// Server and Instance say who answered.
 	Server   string
 	Instance uint64
@@ -181,10 +183,28 @@ type Frame struct {
 	Related json.RawMessage
 	// Redacted is that of the [Answer] which the frame becomes.
 	Redacted map[string]int
+	// Has says which members it has, at any depth. Nothing that is done to the
+	// frame later adds any of them.
+	Has Members
 	// More says that another message was read together with this one, so that
 	// what this one causes may be held back until the last of them.
 	More bool
 }
+
+// Members are names of members that somebody asks for later, so that a large
+// result need not be searched for them again.
+type Members uint8
+
+// The names. Without MembersRead nobody looked, and all of them may be there.
+const (
+	MembersRead Members = 1 << iota
+	MemberURI
+	MemberTaskID
+	MemberRequestState
+)
+
+// May says whether any of the members may be there.
+func (m Members) May(any Members) bool { return m&MembersRead == 0 || m&any != 0 }
 
 // Correlation is the client request that a message belongs to, for the trace.
 func (m Meta) Correlation() uint64 { return m.Trace }

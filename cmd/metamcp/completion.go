@@ -100,7 +100,9 @@ func addCompletions(root *cobra.Command, c *common) {
 				return gallery.Categories(), cobra.ShellCompDirectiveNoFileComp
 			},
 		} {
-			if cmd.LocalNonPersistentFlags().Lookup(name) != nil {
+			// LocalNonPersistentFlags would put all flags of all commands together, which
+			// takes each start milliseconds.
+			if cmd.Flags().Lookup(name) != nil {
 				// It fails only where the flag has one already.
 				_ = cmd.RegisterFlagCompletionFunc(name, complete)
 			}

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	cmap "github.com/orcaman/concurrent-map"
 )
 
 // How far the heap of a host may grow between two collections, in percent of
@@ -17,6 +19,17 @@ const (
 	largeHeap        = 48 << 20
 	heapLook         = 2 * time.Second
 )
+
+// lightStart keeps down what every start costs, and is called before anything else.
+func lightStart() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(smallHeapPercent) // half the collections
+	}
+	// protoactor has the actors in 1024 maps. Each would be 32 maps itself, which
+	// takes milliseconds and megabytes, and nobody else in this program uses the
+	// library. It must not change once there is a map.
+	cmap.SHARD_COUNT = 1
+}
 
 // heapPercent is the percentage for so many bytes that live.
 func heapPercent(live uint64) int {

@@ -43,6 +43,7 @@ func main() {
 }
 
 func run() int {
+	lightStart()
 	// Clients that start a host often read nothing of its stderr: a full pipe
 	// must hold up neither the host nor its end.
 	const enough = time.Second

@@ -3,6 +3,7 @@ package rank
 import (
 	"hash/maphash"
 	"strings"
+	"sync"
 )
 
 const (
@@ -58,18 +59,21 @@ var things = kin(
 	"job task",
 )
 
-func kin(groups ...string) map[uint64][]uint64 {
-	m := map[uint64][]uint64{}
-	for _, group := range groups {
-		words := strings.Fields(group)
-		for _, a := range words {
-			for _, b := range words {
-				if a != b {
-					h := maphash.String(seed, stem(a))
-					m[h] = append(m[h], maphash.String(seed, stem(b)))
+// kin makes the map with the first search: a start has no time for it.
+func kin(groups ...string) func() map[uint64][]uint64 {
+	return sync.OnceValue(func() map[uint64][]uint64 {
+		m := map[uint64][]uint64{}
+		for _, group := range groups {
+			words := strings.Fields(group)
+			for _, a := range words {
+				for _, b := range words {
+					if a != b {
+						h := maphash.String(seed, stem(a))
+						m[h] = append(m[h], maphash.String(seed, stem(b)))
+					}
 				}
 			}
 		}
-	}
-	return m
+		return m
+	})
 }

@@ -73,7 +73,7 @@ func (n *need) analyze(ix *Index, text string) {
 		switch {
 		case n.add(id, w), t.joined, together:
 		case n.split(ix, l, t.word, w): // keyvault meets "key vault"
-		case n.addKin(ix, things[t.hash], w*standIn):
+		case n.addKin(ix, things()[t.hash], w*standIn):
 			n.asked += w * (1 - standIn) * ix.most
 		default:
 			found := false
@@ -85,8 +85,8 @@ func (n *need) analyze(ix *Index, text string) {
 				n.asked -= w * ix.most
 			}
 		}
-		n.addKin(ix, verbs[t.hash], w*kinship)
-		n.addKin(ix, things[t.hash], w*kinship)
+		n.addKin(ix, verbs()[t.hash], w*kinship)
+		n.addKin(ix, things()[t.hash], w*kinship)
 	}
 	for _, t := range n.terms {
 		n.mass += t.weight * ix.idf[t.id]

@@ -10,6 +10,8 @@ import (
 	"hash"
 	"strings"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 )
 
 // Version is the version of the lines' format.
@@ -82,7 +84,7 @@ type encoder struct {
 	mac   hash.Hash
 
 	buf  bytes.Buffer
-	args bytes.Buffer
+	args []byte // room for arguments without white space
 	json *json.Encoder
 }
 
@@ -136,17 +138,13 @@ func (e *encoder) arguments(r *Record, args json.RawMessage) {
 			return
 		}
 	}
-	e.args.Reset()
-	text := []byte(args)
-	if json.Compact(&e.args, args) == nil {
-		text = e.args.Bytes()
-	}
+	text := jsonrpc.Compact(e.args, args)
 	e.mac.Reset()
 	_, _ = e.mac.Write(text) // a hash takes everything
 	r.ArgsHash = hex.EncodeToString(e.mac.Sum(nil))
 	const keep = 1 << 20
-	if e.args.Cap() > keep {
-		e.args = bytes.Buffer{}
+	if len(text) < len(args) && cap(text) <= keep {
+		e.args = text // a copy, whose room the next arguments take
 	}
 }
 

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 
@@ -156,15 +155,9 @@ func AppendFailure(dst, id []byte, e *messages.Error, era messages.Era) []byte {
 	return append(append(dst, errorText(e)...), "}}"...)
 }
 
-// What makes a result worth a second look: it may name a resource or a task.
-var (
-	uriKey  = []byte(`"uri"`)
-	taskKey = []byte(`"taskId"`)
-)
-
 // carried tells of a result that may name what is asked for later.
 func (c *connection) carried(a *messages.Answer) {
-	if c.opts.Passed == nil || a.Server == "" || !bytes.Contains(a.Result, uriKey) && !bytes.Contains(a.Result, taskKey) {
+	if c.opts.Passed == nil || a.Server == "" || a.Result == nil || !a.Has.May(messages.MemberURI|messages.MemberTaskID) {
 		return
 	}
 	c.opts.Passed.Carried(a.Server, a.Result)

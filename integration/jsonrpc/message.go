@@ -54,7 +54,29 @@ const maxSlots = 32
 // error and for a method name that is not one of the protocol's own.
 func Parse(line []byte) (Message, error) {
 	var slots [messageSlots]span
-	return parse(line, plainMessage, slots[:])
+	m, _, err := parse(line, plainMessage, slots[:], nil)
+	return m, err
+}
+
+// Names are up to eight names of members that [ParseNaming] looks for.
+type Names [8]string
+
+// of is the bit of name, as it is written in the text; 0: it is none of them.
+func (n *Names) of(name []byte) uint8 {
+	for i := range n {
+		if string(name) == n[i] && len(name) > 0 {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// ParseNaming is [Parse], and in the same pass it finds out which of names are those
+// of members at any depth: bit i of seen stands for names[i]. Names that are
+// written with escapes are not seen.
+func ParseNaming(line []byte, names *Names) (m Message, seen uint8, err error) {
+	var slots [messageSlots]span
+	return parse(line, plainMessage, slots[:], names)
 }
 
 // ParamsShape is the list of members that are wanted of a message's params, for
@@ -77,7 +99,7 @@ func ParseShape(line []byte, shape ParamsShape, out [][]byte) (Message, error) {
 		slots = make([]span, shape.sh.slots)
 	}
 	slots = slots[:shape.sh.slots]
-	m, err := parse(line, shape.sh, slots)
+	m, _, err := parse(line, shape.sh, slots, nil)
 	for i, v := range slots[messageSlots:] {
 		if i == len(out) {
 			break
@@ -87,43 +109,42 @@ func ParseShape(line []byte, shape ParamsShape, out [][]byte) (Message, error) {
 	return m, err
 }
 
-func parse(line []byte, sh *shape, slots []span) (Message, error) {
-	s := scanner{b: line, out: slots}
+func parse(line []byte, sh *shape, slots []span, look *Names) (m Message, seen uint8, err error) {
+	s := scanner{b: line, out: slots, look: look}
 	if s.text(sh) < 0 {
 		clear(slots)
-		return Message{}, s.err()
+		return m, 0, s.err()
 	}
-	var m Message
 	switch line[s.space(0)] {
 	case '{':
 	case '[':
-		return m, errBatch
+		return m, s.seen, errBatch
 	default:
-		return m, errNotObject
+		return m, s.seen, errNotObject
 	}
 	if id := slots[slotID].of(line); id != nil {
 		if c := id[0]; c != '"' && c != 'n' && c != '-' && c-'0' >= 10 {
-			return m, errID
+			return m, s.seen, errID
 		}
 		m.ID = id
 	}
 	if s.odd.key.end != 0 {
-		return m, s.odd.error(line)
+		return m, s.seen, s.odd.error(line)
 	}
 	if !isString(slots[slotVersion].of(line), "2.0") {
-		return m, errVersion
+		return m, s.seen, errVersion
 	}
 	if raw := slots[slotMethod].of(line); raw != nil {
 		if raw[0] != '"' || len(raw) == 2 {
-			return m, errMethod
+			return m, s.seen, errMethod
 		}
 		m.Method = intern(raw)
 	}
 	m.Params, m.Result, m.Error = slots[slotParams].of(line), slots[slotResult].of(line), slots[slotError].of(line)
 	if m.Method == "" && m.Result == nil && m.Error == nil {
-		return m, errEmpty
+		return m, s.seen, errEmpty
 	}
-	return m, nil
+	return m, s.seen, nil
 }
 
 // isString says whether raw is a JSON string that reads want.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -109,6 +110,28 @@ func TestParseShape(t *testing.T) {
 	}
 }
 
+var named = Names{"uri", "taskId"}
+
+// isMember finds a name that is one of a member of a valid text: quotes within
+// strings have a backslash before them.
+var isMember = map[string]*regexp.Regexp{
+	"uri": regexp.MustCompile(`[^\\]"uri"[ \t\r\n]*:`), "taskId": regexp.MustCompile(`[^\\]"taskId"[ \t\r\n]*:`),
+}
+
+func TestParseNaming(t *testing.T) {
+	for line, want := range map[string]uint8{
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:                                                         0,
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"resource":{"uri":"a"}}]}}`:                     1,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":{"taskId" : 1},"b":"uri"}}`:                             2,
+		`{"jsonrpc":"2.0","id":1,"method":"x","params":{"uri":{"taskId":[]}}}`:                         3,
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"{\"uri\":1,\"taskId\":2}"},"taskId"]}}`: 0,
+	} {
+		if _, seen, err := ParseNaming([]byte(line), &named); err != nil || seen != want {
+			t.Errorf("%s: %d, %v, want %d", line, seen, err, want)
+		}
+	}
+}
+
 func TestNoAllocations(t *testing.T) {
 	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments":{"server":"s","args":{"a":[1,2,3]},"tool":"t"}}}`)
 	if n := testing.AllocsPerRun(100, func() {
@@ -132,11 +155,17 @@ func FuzzParse(f *testing.F) {
 		m, err := Parse(line)
 		var out [7][]byte
 		m2, err2 := ParseShape(line, callShape, out[:])
-		if (err == nil) != (err2 == nil) || show(m) != show(m2) {
-			t.Fatalf("Parse and ParseShape differ on %q", line)
+		m3, seen, err3 := ParseNaming(line, &named)
+		if (err == nil) != (err2 == nil) || show(m) != show(m2) || (err == nil) != (err3 == nil) || show(m) != show(m3) {
+			t.Fatalf("Parse, ParseShape and ParseNaming differ on %q", line)
 		}
 		if err != nil {
 			return
+		}
+		for i, name := range named[:len(isMember)] {
+			if got, want := seen>>i&1 != 0, isMember[name].Match(line); got != want {
+				t.Fatalf("ParseNaming finds %s in %q: %v", name, line, got)
+			}
 		}
 		// A map keeps the last of several members, with exact names.
 		var want map[string]json.RawMessage

@@ -61,6 +61,8 @@ type scanner struct {
 	what fault
 	out  []span // captures of the shape; nil without one
 	odd  oddity // of strict shapes
+	look *Names // names that are looked for at any depth; nil: none
+	seen uint8  // those of look that there are
 }
 
 // A span is where a captured value lies in the text; end 0 says that there is
@@ -152,6 +154,9 @@ func (s *scanner) object(i, depth int, sh *shape) int {
 		k := i + 1
 		if i = s.str(k); i < 0 {
 			return -1
+		}
+		if s.look != nil {
+			s.seen |= s.look.of(s.b[k : i-1])
 		}
 		var m *member
 		if sh != nil {
@@ -323,7 +328,9 @@ func (s *scanner) str(i int) int {
 			}
 			return i + 1
 		case '\\':
-			if i = s.escape(i); i < 0 {
+			if i+1 < len(b) && simple[b[i+1]] {
+				i += 2
+			} else if i = s.escape(i); i < 0 {
 				return -1
 			}
 		default:

@@ -36,9 +36,10 @@ func Signs(definition json.RawMessage) []string {
 	if hidden {
 		signs = append(signs, SignHidden)
 	}
-	found := signWords.in(text)
+	all := signWords()
+	found := all.in(text)
 	for i := range signRules {
-		if r := &signRules[i]; !slices.Contains(signs, r.sign) && signWords.mayMatch(i, &found) && r.re().MatchString(text) {
+		if r := &signRules[i]; !slices.Contains(signs, r.sign) && all.mayMatch(i, &found) && r.re().MatchString(text) {
 			signs = append(signs, r.sign)
 		}
 	}

@@ -1,5 +1,7 @@
 package pins
 
+import "sync"
+
 // maxWords is how many words there can be in all rules.
 const maxWords = 512
 
@@ -35,8 +37,8 @@ func slot(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * spread >> (32 - tableBits)
 }
 
-// signWords are the words of all rules.
-var signWords = newWords(signRules)
+// signWords are the words of all rules, made with the first text.
+var signWords = sync.OnceValue(func() *words { return newWords(signRules) })
 
 func newWords(rules []signRule) *words {
 	w := &words{masks: make([][]wordBits, len(rules))}

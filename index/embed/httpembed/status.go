@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
@@ -22,10 +23,15 @@ func (e *sizeError) Error() string { return e.failure.Error() }
 func (e *sizeError) Unwrap() error { return e.failure }
 
 var (
-	aboutSize  = regexp.MustCompile(`(?i)too (long|large|many|big)|exceed|maximum|longer than|larger than|context (length|window|size)|input length|batch size|per (submitted )?batch|max allowed|at most`)
-	aboutModel = regexp.MustCompile(`(?i)model\b.{0,100}?\b(not (found|supported|exist|available|loaded)|does not exist|unknown|unsupported|invalid)|(unknown|unsupported|invalid|no such) model|no models? (is )?loaded|model_not_found`)
-	aboutQuota = regexp.MustCompile(`(?i)insufficient_quota|exceeded your current quota|billing_hard_limit`)
+	aboutSize  = lazily(`(?i)too (long|large|many|big)|exceed|maximum|longer than|larger than|context (length|window|size)|input length|batch size|per (submitted )?batch|max allowed|at most`)
+	aboutModel = lazily(`(?i)model\b.{0,100}?\b(not (found|supported|exist|available|loaded)|does not exist|unknown|unsupported|invalid)|(unknown|unsupported|invalid|no such) model|no models? (is )?loaded|model_not_found`)
+	aboutQuota = lazily(`(?i)insufficient_quota|exceeded your current quota|billing_hard_limit`)
 )
+
+// lazily compiles an expression with its first use: a start has no time for it.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // quotaPause is how long a service is left alone whose quota is used up.
 const quotaPause = time.Hour
@@ -47,7 +53,7 @@ func (c *Client) statusError(res *http.Response, body []byte) error {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		said = "" // it may quote parts of the key
 		return say(embed.Unauthorized, "refused the key", c.cfg.KeyHint)
-	case code == http.StatusPaymentRequired, code == http.StatusTooManyRequests && aboutQuota.Match(body):
+	case code == http.StatusPaymentRequired, code == http.StatusTooManyRequests && aboutQuota().Match(body):
 		e := say(embed.RateLimited, "says that its quota is used up", "Check plan and billing of the account.")
 		e.RetryAfter = quotaPause
 		return e
@@ -55,10 +61,10 @@ func (c *Client) statusError(res *http.Response, body []byte) error {
 		e := say(embed.RateLimited, "got too many requests", "")
 		e.RetryAfter = retryAfter(res.Header, time.Now())
 		return e
-	case (code < 500 || code == http.StatusInternalServerError) && aboutModel.Match(body):
+	case (code < 500 || code == http.StatusInternalServerError) && aboutModel().Match(body):
 		return say(embed.Misconfigured, "does not have the model", c.cfg.ModelHint)
 	case code == http.StatusRequestEntityTooLarge,
-		(code == http.StatusBadRequest || code == http.StatusUnprocessableEntity || code == http.StatusInternalServerError) && aboutSize.Match(body):
+		(code == http.StatusBadRequest || code == http.StatusUnprocessableEntity || code == http.StatusInternalServerError) && aboutSize().Match(body):
 		return &sizeError{say(embed.Misconfigured, "found the texts too long or too many", "")}
 	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
 		return say(embed.Misconfigured, "has no such API or model", c.cfg.URLHint+" "+c.cfg.ModelHint)
@@ -135,8 +141,8 @@ func resetTime(text string, now time.Time) time.Duration {
 }
 
 var (
-	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
-	tags  = regexp.MustCompile(`(?s)<(script|style).*?</(script|style)>|<[^>]*>`)
+	title = lazily(`(?is)<title[^>]*>(.*?)</title>`)
+	tags  = lazily(`(?s)<(script|style).*?</(script|style)>|<[^>]*>`)
 )
 
 // explain finds what a body says for people: the message of an error, the title
@@ -158,11 +164,11 @@ func explain(body []byte) string {
 		}
 	}
 	text := string(body)
-	if found := title.FindStringSubmatch(text); found != nil {
+	if found := title().FindStringSubmatch(text); found != nil {
 		return html.UnescapeString(found[1])
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), "<") {
-		text = html.UnescapeString(tags.ReplaceAllString(text, " "))
+		text = html.UnescapeString(tags().ReplaceAllString(text, " "))
 	}
 	return text
 }
