@@ -21,6 +21,10 @@ const (
 	// spareAfter is how long a script may run before the next worker is started:
 	// a start takes a processor for a while, and most scripts are over sooner.
 	spareAfter = 250 * time.Millisecond
+	// answerFirst is how long after the last script the next worker is started
+	// where nobody waits for one: the answer is on its way, and shares the
+	// processors with a start.
+	answerFirst = 5 * time.Millisecond
 	// maxFailedStarts is how many workers in a row may fail to start before
 	// those who wait for one are told.
 	maxFailedStarts = 3
@@ -310,10 +314,15 @@ func (s *sandboxActor) assign(ctx *kernel.Context, r *sandboxRun, w *slot) {
 	r.tries++
 	w.ear.run.Store(&earRun{r.id, r.pid})
 	s.begun = true
+	s.spareIn(ctx, spareAfter)
+	ctx.Send(r.pid, &runBegin{w.w, w.ear, s.kept.ids(r.session)})
+}
+
+// spareIn has the next worker started after d and not before.
+func (s *sandboxActor) spareIn(ctx *kernel.Context, d time.Duration) {
 	s.spareGen++
 	s.spare.Stop()
-	s.spare = ctx.After(spareAfter, &spareDue{s.spareGen})
-	ctx.Send(r.pid, &runBegin{w.w, w.ear, s.kept.ids(r.session)})
+	s.spare = ctx.After(d, &spareDue{s.spareGen})
 }
 
 // onReturned finds another worker for a script whose own was lost before it
@@ -352,8 +361,8 @@ func (s *sandboxActor) onOver(ctx *kernel.Context, m *runOver) {
 	if m.finished {
 		s.failedStarts = 0
 	}
-	if len(s.runs) == 0 {
-		s.begun = false
+	if len(s.runs) == 0 && s.begun {
+		s.spareIn(ctx, answerFirst)
 	}
 	if w := r.slot; w != nil {
 		w.run = nil

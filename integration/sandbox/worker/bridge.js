@@ -3,7 +3,7 @@
 // script does to its globals changes nothing here. Results are made with object
 // literals and captured functions only: literals define their members, where an
 // assignment would meet a setter on a polluted prototype.
-(function (hostAsk, hostSleep, hostSay, hostSettled, hostDone, hostFail) {
+(function (hostAsk, hostSleep, hostKeep, hostSay, hostSettled, hostDone, hostFail) {
   "use strict";
   const G = globalThis;
   const apply = Reflect.apply;
@@ -319,30 +319,23 @@
 
   // ---- what a script asks for ----------------------------------------------
 
-  const waiting = new M(); // id: what settles the promise
-  // Members of its own, which are faster than what uncurry makes, and as safe.
-  waiting.get = M.prototype.get; waiting.set = M.prototype.set; waiting.delete = M.prototype.delete;
   const failed = new WeakMap(); // error: the call error it was made of
   const failedRead = uncurry(WeakMap.prototype.get), failedWrite = uncurry(WeakMap.prototype.set);
   let limits = { budget: 0, maxSleep: 0 };
   let config = { servers: [], results: [] };
 
-  // begin is the promise of something that the host was asked for. The site is an
-  // error made where the author's code called, with as few frames above it as
-  // can be: later there is none of the author's on the stack, and each frame is
-  // dear.
-  const begin = (id, site) => {
-    if (typeof id === "string") { // over a bound
-      const f = parse(id);
-      return rejected(fault(RErr, f.code, f.message, f.hint));
-    }
-    return new P((resolve, reject) => { waiting.set(id, { resolve, reject, site }); });
+  // begun is the promise of something that the host was asked for, or one that
+  // was rejected since it is over a bound.
+  const begun = (p) => {
+    if (typeof p !== "string") return p;
+    const f = parse(p);
+    return rejected(fault(RErr, f.code, f.message, f.hint));
   };
   const rejected = (e) => new P((_, reject) => reject(e));
   const ordinary = freeze({ timeoutMs: 0, raw: false });
   const CALL = 1, DISCOVER = 2, RESULT = 3; // as AskKind in Go
-  const ask = (kind, server, tool, args, opts, site) =>
-    begin(opts === ordinary ? hostAsk(kind, server, tool, args) : hostAsk(kind, server, tool, args, opts.timeoutMs, opts.raw), site);
+  const ask = (kind, server, tool, args, opts) =>
+    begun(opts === ordinary ? hostAsk(kind, server, tool, args) : hostAsk(kind, server, tool, args, opts.timeoutMs, opts.raw));
 
   const options = (o) => {
     if (o === undefined || o === null) return ordinary;
@@ -374,11 +367,11 @@
   };
 
   // flat tells whether args is; undefined: nobody has looked.
-  const invoke = (server, tool, args, opts, site, flat) => {
+  const invoke = (server, tool, args, opts, flat) => {
     try {
       if (typeof tool !== "string" || tool === "") throw fault(TErr, "VALIDATION_ERROR", `the name of a tool of ${quote(server)} must be a string, not ${inspect(tool, 100)}`, `write servers[${quote(server)}].call("tool", {…})`);
       const o = options(opts);
-      return ask(CALL, server, wellFormed(tool), objectText(args, () => `the arguments of ${name(server)}.${name(tool)}`, flat), o, site);
+      return ask(CALL, server, wellFormed(tool), objectText(args, () => `the arguments of ${name(server)}.${name(tool)}`, flat), o);
     } catch (e) {
       return rejected(e);
     }
@@ -429,16 +422,19 @@
       const real = mapGet(known, key) ?? key;
       const sent = wellFormed(real);
       return made[key] = freeze((args, opts) => {
-        if (opts !== undefined || sent === "") return invoke(s.name, real, args, opts, new Err(""));
+        if (opts !== undefined || sent === "") return invoke(s.name, real, args, opts);
         try { // the short way, which most calls can go
-          if (isFlat(args)) return begin(hostAsk(CALL, s.name, sent, quote(args)), new Err(""));
+          if (isFlat(args)) {
+            const p = hostAsk(CALL, s.name, sent, quote(args));
+            return typeof p === "string" ? begun(p) : p;
+          }
         } catch (e) {
           return rejected(e);
         }
-        return invoke(s.name, real, args, opts, new Err(""), false);
+        return invoke(s.name, real, args, opts, false);
       });
     };
-    const call = made.call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts, new Err("")));
+    const call = made.call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts));
     return new Prox(target, {
       __proto__: null,
       get(_, key) {
@@ -520,7 +516,7 @@
         }
         let p = mapGet(made, key);
         if (p === undefined) {
-          p = ask(RESULT, "", "", `{"id":${quote(key)}}`, ordinary, new Err(""));
+          p = ask(RESULT, "", "", `{"id":${quote(key)}}`, ordinary);
           mapSet(made, key, p);
         }
         return p;
@@ -550,7 +546,7 @@
       } else {
         throw fault(TErr, "VALIDATION_ERROR", `discover needs a query, not ${inspect(query, 100)}`, 'write await discover("read files")');
       }
-      return ask(DISCOVER, "", "", objectText(o, () => "the arguments of discover"), ordinary, new Err(""));
+      return ask(DISCOVER, "", "", objectText(o, () => "the arguments of discover"), ordinary);
     } catch (e) {
       return rejected(e);
     }
@@ -561,7 +557,7 @@
     if (!(n >= 0) || n > limits.maxSleep) {
       return rejected(fault(RErr, "VALIDATION_ERROR", `sleep(${inspect(ms, 100)}): the time must be 0 to ${limits.maxSleep} milliseconds`, "sleep several times for longer waits"));
     }
-    return begin(hostSleep(n), new Err(""));
+    return begun(hostSleep(n));
   };
 
   // ---- what there is not ---------------------------------------------------
@@ -691,38 +687,31 @@
     hostDone(t === undefined ? "" : t);
   };
 
-  const settle = (id, ok, t) => {
-    const w = waiting.get(id);
-    if (w === undefined) return;
-    waiting.delete(id);
-    if (!ok) {
-      const c = parse(t);
-      const e = cleaned(w.site);
-      define(e, "message", { __proto__: null, value: c.message, writable: true, configurable: true, enumerable: false });
-      const ks = ["code", "server", "tool", "class", "retryable", "hint", "retryAfterMs", "details"];
-      for (let i = 0; i < ks.length; i++) {
-        if (c[ks[i]] !== undefined) define(e, ks[i], { __proto__: null, value: c[ks[i]], writable: true, configurable: true, enumerable: true });
-      }
-      failedWrite(failed, e, t);
-      w.reject(e);
+  // lost rejects the promise of a call: with the host's error t, or, where the
+  // answer is no JSON, with what the engine says of it. The stack is that of the
+  // moment of the call: now there is none of the author's.
+  const lost = (reject, stack, t, unread) => {
+    const e = new Err("");
+    define(e, "stack", { __proto__: null, value: stack, writable: true, configurable: true, enumerable: false });
+    cleaned(e);
+    if (typeof t !== "string") {
+      define(e, "message", { __proto__: null, value: `the answer cannot be read: ${text(() => unread.message)}`, writable: true, configurable: true, enumerable: false });
+      define(e, "code", { __proto__: null, value: "SANDBOX_ERROR", writable: true, configurable: true, enumerable: true });
+      reject(e);
       return;
     }
-    let v;
-    try {
-      v = t === "" ? undefined : parse(t);
-    } catch (e) {
-      cleaned(w.site);
-      define(w.site, "message", { __proto__: null, value: `the answer cannot be read: ${text(() => e.message)}`, writable: true, configurable: true, enumerable: false });
-      define(w.site, "code", { __proto__: null, value: "SANDBOX_ERROR", writable: true, configurable: true, enumerable: true });
-      w.reject(w.site);
-      return;
+    const c = parse(t);
+    define(e, "message", { __proto__: null, value: c.message, writable: true, configurable: true, enumerable: false });
+    const ks = ["code", "server", "tool", "class", "retryable", "hint", "retryAfterMs", "details"];
+    for (let i = 0; i < ks.length; i++) {
+      if (c[ks[i]] !== undefined) define(e, ks[i], { __proto__: null, value: c[ks[i]], writable: true, configurable: true, enumerable: true });
     }
-    w.resolve(v);
+    failedWrite(failed, e, t);
+    reject(e);
   };
+  hostKeep(lost, Err);
 
-  // With numbers it settles what was asked for, which it is called for most.
-  return (op, a, b) => {
-    if (typeof op === "number") return settle(op, a, b);
+  return (op, a) => {
     switch (op) {
       case "configure": return configure(a);
       case "end": end(a); return;

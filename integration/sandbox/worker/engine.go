@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lib "modernc.org/libquickjs"
 	"modernc.org/quickjs"
 
 	"github.com/metamcp/metamcp/integration/sandbox"
@@ -45,6 +47,9 @@ const (
 // one goroutine, but for those of inbox and post.
 type engine struct {
 	vm     *quickjs.VM
+	native *native
+	sites  sites
+	lost   lib.TJSValue // of the bridge: rejects the promise of a call
 	bridge quickjs.Value
 	post   func(*sandbox.Frame) error
 
@@ -87,6 +92,9 @@ func computes(turn uint64) bool { return turn%2 == 0 }
 
 // pending is something that will settle a promise.
 type pending struct {
+	resolve, reject lib.TJSValue
+	stack           lib.TJSValue // of the script where it asked, as a string
+
 	ask   *sandbox.Ask // nil: a sleep
 	timer *time.Timer
 	due   time.Time // of a sleep
@@ -136,34 +144,53 @@ func newEngine(post func(*sandbox.Frame) error) (*engine, error) {
 		return nil, fmt.Errorf("start the JavaScript engine: %w", err)
 	}
 	e := &engine{vm: vm, post: post, pending: make(map[uint64]*pending), inbox: inbox{woken: make(chan struct{}, 1)}}
+	if e.native, err = newNative(vm); err != nil {
+		return nil, err
+	}
+	e.sites = sites{n: e.native, stacks: make(map[site]lib.TJSValue)}
 	vm.SetMemoryLimit(defaultHeap)
 	vm.SetModuleLoader(func(_ *quickjs.VM, name string) (string, error) {
 		return "", fmt.Errorf("import(%q): there are no modules in this sandbox; use servers, discover, sleep and standard ECMAScript", name)
 	}, nil)
-	hosts := []struct {
-		name string
-		f    quickjs.HostFunc
-	}{
-		{"ask", e.hostAsk}, {"sleep", e.hostSleep}, {"say", e.hostSay}, {"settled", e.hostSettled}, {"done", e.hostDone}, {"fail", e.hostFail},
-	}
-	var names, deletes []string
-	for _, h := range hosts {
-		name := "__metamcp_" + h.name
-		if err := vm.RegisterHostFunc(name, h.f); err != nil {
-			return nil, fmt.Errorf("register %s: %w", name, err)
-		}
-		names = append(names, name)
-		deletes = append(deletes, "delete globalThis."+name)
+	names, err := e.defineHosts()
+	if err != nil {
+		return nil, err
 	}
 	text := strings.Repeat("\n", bridgeLine) + strings.TrimSpace(bridgeSource) + "(" + strings.Join(names, ",") + ")"
 	if e.bridge, err = vm.EvalValue(text, quickjs.EvalGlobal); err != nil {
 		return nil, fmt.Errorf("evaluate the bridge: %w", err)
 	}
-	if _, err := vm.Eval(strings.Join(deletes, ";"), quickjs.EvalGlobal); err != nil {
+	if _, err := vm.Eval("delete globalThis."+strings.Join(names, ";delete globalThis."), quickjs.EvalGlobal); err != nil {
 		return nil, fmt.Errorf("hide the bridge: %w", err)
 	}
-	e.rejects = watchRejections(vm)
+	e.rejects = watchRejections(vm, e.native)
 	return e, nil
+}
+
+// defineHosts makes what the bridge calls global functions, and returns their
+// names in the order in which it takes them.
+func (e *engine) defineHosts() ([]string, error) {
+	const prefix = "__metamcp_"
+	var names []string
+	for _, h := range []struct {
+		name string
+		f    nativeFunc
+	}{{"ask", e.hostAsk}, {"sleep", e.hostSleep}, {"keep", e.hostKeep}} {
+		if err := e.native.define(prefix+h.name, h.f); err != nil {
+			return nil, fmt.Errorf("register %s: %w", h.name, err)
+		}
+		names = append(names, prefix+h.name)
+	}
+	for _, h := range []struct {
+		name string
+		f    quickjs.HostFunc
+	}{{"say", e.hostSay}, {"settled", e.hostSettled}, {"done", e.hostDone}, {"fail", e.hostFail}} {
+		if err := e.vm.RegisterHostFunc(prefix+h.name, h.f); err != nil {
+			return nil, fmt.Errorf("register %s: %w", h.name, err)
+		}
+		names = append(names, prefix+h.name)
+	}
+	return names, nil
 }
 
 // startConfig is what the bridge must know of a script.
@@ -317,44 +344,77 @@ func (e *engine) jobs() *sandbox.Failure {
 	return nil
 }
 
+// settle settles the promise that an event is about.
 func (e *engine) settle(ev event) *sandbox.Failure {
-	var err error
+	id := ev.slept
+	if ev.reply != nil {
+		id = ev.reply.ID
+	}
+	p := e.pending[id]
+	if p == nil || (p.ask == nil) != (ev.reply == nil) {
+		return nil
+	}
+	delete(e.pending, id)
+	defer e.release(p)
+	done := false
 	switch {
-	case ev.reply != nil:
-		p := e.pending[ev.reply.ID]
-		if p == nil || p.ask == nil {
-			return nil
-		}
-		delete(e.pending, ev.reply.ID)
-		e.asking--
-		switch {
-		case ev.reply.Err != nil:
-			text, merr := json.Marshal(ev.reply.Err)
-			if merr != nil {
-				return internalFailure(merr)
-			}
-			err = e.call(float64(ev.reply.ID), false, string(text))
-		default:
-			err = e.call(float64(ev.reply.ID), true, string(ev.reply.Value))
-		}
-		if ferr := e.flush(); ferr != nil {
-			return internalFailure(ferr)
-		}
-	default:
-		if e.pending[ev.slept] == nil {
-			return nil
-		}
-		delete(e.pending, ev.slept)
+	case ev.reply == nil:
 		e.sleeps--
-		err = e.call(float64(ev.slept), true, "")
+		done = e.native.call(p.resolve)
+	case ev.reply.Err != nil:
+		e.asking--
+		text, err := json.Marshal(ev.reply.Err)
+		if err != nil {
+			return internalFailure(err)
+		}
+		done = e.reject(p, text)
+	default:
+		e.asking--
+		done = e.resolve(p, ev.reply.Value)
 	}
-	if e.overtime.Load() {
-		return e.timeout(err)
+	if err := e.flush(); err != nil {
+		return internalFailure(err)
 	}
-	if err != nil {
-		return e.failureOf(err)
+	switch {
+	case e.overtime.Load():
+		return e.timeout(nil)
+	case !done: // nothing else keeps a promise from being settled
+		return memoryFailure(e.heapText())
 	}
 	return nil
+}
+
+// resolve gives a call its value; false: there was no memory for that.
+func (e *engine) resolve(p *pending, value []byte) bool {
+	if len(value) == 0 {
+		return e.native.call(p.resolve)
+	}
+	v := e.native.parse(bytes.ToValidUTF8(value, []byte("\ufffd")))
+	if !e.native.failed() {
+		defer e.native.free(v)
+		return e.native.call(p.resolve, v)
+	}
+	unread := lib.XJS_GetException(e.native.tls, e.native.context)
+	defer e.native.free(unread)
+	return e.native.call(e.lost, p.reject, p.stack, lib.XNewInt32(e.native.tls, e.native.context, 0), unread)
+}
+
+// reject gives a call its error, as JSON; false: there was no memory for that.
+func (e *engine) reject(p *pending, text []byte) bool {
+	t := e.native.string(text)
+	if e.native.failed() {
+		e.native.drop()
+		return false
+	}
+	defer e.native.free(t)
+	return e.native.call(e.lost, p.reject, p.stack, t)
+}
+
+// release lets go of what was held for a promise.
+func (e *engine) release(p *pending) {
+	for _, v := range []lib.TJSValue{p.resolve, p.reject, p.stack} {
+		e.native.free(v)
+	}
 }
 
 // flush sends asks while there are places.

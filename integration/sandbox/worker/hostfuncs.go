@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	lib "modernc.org/libquickjs"
 	"modernc.org/quickjs"
 
 	"github.com/metamcp/metamcp/integration/sandbox"
@@ -25,50 +26,116 @@ type refusal struct {
 	Hint    string `json:"hint"`
 }
 
-func refuse(code, message, hint string) (any, error) {
+// refused is a refusal as text.
+func (e *engine) refused(code, message, hint string) lib.TJSValue {
 	text, err := json.Marshal(refusal{code, message, hint})
-	return string(text), err
+	if err != nil { // it has texts alone
+		text = []byte("{}")
+	}
+	return e.native.string(text)
+}
+
+// thrownOn returns the exception that is pending to JavaScript.
+func (e *engine) thrownOn() lib.TJSValue {
+	n := e.native
+	return lib.XJS_Throw(n.tls, n.context, lib.XJS_GetException(n.tls, n.context))
+}
+
+// askOf reads the arguments of hostAsk; false: an exception is pending.
+func (e *engine) askOf(args []lib.TJSValue) (a *sandbox.Ask, ok bool) {
+	a = &sandbox.Ask{}
+	var kind, timeout float64
+	var text string
+	if kind, ok = e.native.number(args[0]); !ok {
+		return nil, false
+	}
+	if a.Server, ok = e.native.text(args[1]); !ok {
+		return nil, false
+	}
+	if a.Tool, ok = e.native.text(args[2]); !ok {
+		return nil, false
+	}
+	if text, ok = e.native.text(args[3]); !ok {
+		return nil, false
+	}
+	if len(args) > 5 {
+		if timeout, ok = e.native.number(args[4]); !ok {
+			return nil, false
+		}
+		a.Raw = lib.XJS_ToBool(e.native.tls, e.native.context, args[5]) != 0
+	}
+	a.Kind, a.Args, a.TimeoutMs = sandbox.AskKind(kind), json.RawMessage(wellFormed(text)), int64(timeout)
+	return a, true
 }
 
 // hostAsk is called with kind, server, tool, args, timeoutMs and raw, and
-// returns an id, or a refusal as text; the last two may be missing.
-func (e *engine) hostAsk(args []any) (any, error) {
-	text := wellFormed(stringAt(args, 3))
-	a := &sandbox.Ask{
-		Kind: sandbox.AskKind(numberAt(args, 0)), Server: stringAt(args, 1), Tool: stringAt(args, 2), Args: json.RawMessage(text),
-		TimeoutMs: int64(numberAt(args, 4)),
-	}
-	if len(args) > 5 {
-		a.Raw, _ = args[5].(bool)
+// returns a promise, or a refusal as text; the last two may be missing.
+func (e *engine) hostAsk(argc int32, argv uintptr) lib.TJSValue {
+	a, ok := e.askOf(values(argv, int(argc)))
+	if !ok {
+		return e.thrownOn()
 	}
 	if e.asks >= e.limits.Calls {
-		return refuse(codeCallLimit, fmt.Sprintf("this script has made %d calls, which is the limit", e.limits.Calls),
+		return e.refused(codeCallLimit, fmt.Sprintf("this script has made %d calls, which is the limit", e.limits.Calls),
 			"do more with each call, or split the work over several scripts")
 	}
-	if size := int64(len(text)); size > e.limits.OutputBytes || e.queued+size > e.limits.OutputBytes {
-		return refuse(codeCallLimit, fmt.Sprintf("the arguments of calls that wait are over %s", bytesText(e.limits.OutputBytes)),
+	if size := int64(len(a.Args)); size > e.limits.OutputBytes || e.queued+size > e.limits.OutputBytes {
+		return e.refused(codeCallLimit, fmt.Sprintf("the arguments of calls that wait are over %s", bytesText(e.limits.OutputBytes)),
 			"await calls before you make more of them, or send less")
 	}
-	e.nextID++
-	a.ID = e.nextID
+	stack, ok := e.sites.here()
+	if !ok {
+		return e.thrownOn()
+	}
+	p := &pending{ask: a, stack: stack}
+	promise, id, ok := e.promised(p)
+	if !ok {
+		e.native.free(stack)
+		return e.thrownOn()
+	}
+	a.ID = id
 	e.asks++
-	e.pending[a.ID] = &pending{ask: a}
 	e.queue = append(e.queue, a)
-	e.queued += int64(len(text))
-	return float64(a.ID), nil
+	e.queued += int64(len(a.Args))
+	return promise
 }
 
-// hostSleep is called with milliseconds and returns an id, or a refusal.
-func (e *engine) hostSleep(args []any) (any, error) {
+// promised is the promise of p and its number; false: an exception is pending.
+func (e *engine) promised(p *pending) (promise lib.TJSValue, id uint64, ok bool) {
+	if promise, p.resolve, p.reject, ok = e.native.promise(); !ok {
+		return promise, 0, false
+	}
+	e.nextID++
+	e.pending[e.nextID] = p
+	return promise, e.nextID, true
+}
+
+// hostKeep is called once, with a function of the bridge and the constructor of
+// errors.
+func (e *engine) hostKeep(argc int32, argv uintptr) lib.TJSValue {
+	args := values(argv, int(argc))
+	e.lost, e.sites.error = e.native.dup(args[0]), e.native.dup(args[1])
+	return lib.XNewInt32(e.native.tls, e.native.context, 0)
+}
+
+// hostSleep is called with milliseconds and returns a promise, or a refusal.
+func (e *engine) hostSleep(argc int32, argv uintptr) lib.TJSValue {
 	if e.sleeps >= e.limits.Timers {
-		return refuse(codeCallLimit, fmt.Sprintf("%d sleeps are under way, which is the limit", e.limits.Timers), "await a sleep before you start more")
+		return e.refused(codeCallLimit, fmt.Sprintf("%d sleeps are under way, which is the limit", e.limits.Timers), "await a sleep before you start more")
+	}
+	ms, ok := e.native.number(values(argv, int(argc))[0])
+	if !ok {
+		return e.thrownOn()
+	}
+	p := &pending{stack: lib.XNewInt32(e.native.tls, e.native.context, 0)} // it cannot fail
+	promise, id, ok := e.promised(p)
+	if !ok {
+		return e.thrownOn()
 	}
 	e.sleeps++
-	e.nextID++
-	id := e.nextID
-	d := time.Duration(numberAt(args, 0) * float64(time.Millisecond))
-	e.pending[id] = &pending{due: time.Now().Add(d), timer: time.AfterFunc(d, func() { e.inbox.put(event{slept: id}) })}
-	return float64(id), nil
+	d := time.Duration(ms * float64(time.Millisecond))
+	p.due, p.timer = time.Now().Add(d), time.AfterFunc(d, func() { e.inbox.put(event{slept: id}) })
+	return promise
 }
 
 // hostSay is called with a level and a text.
@@ -170,21 +237,4 @@ func stringAt(args []any, i int) string {
 	}
 	s, _ := args[i].(string)
 	return s
-}
-
-func numberAt(args []any, i int) float64 {
-	if i >= len(args) {
-		return 0
-	}
-	switch n := args[i].(type) {
-	case int:
-		return float64(n)
-	case int32:
-		return float64(n)
-	case int64:
-		return float64(n)
-	case float64:
-		return n
-	}
-	return 0
 }

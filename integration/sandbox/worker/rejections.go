@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"reflect"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -14,8 +13,7 @@ const maxRejections = 1000
 
 // rejections are the promises that were rejected and that nobody has a handler
 // for. The engine tells of them through a hook which its Go package does not
-// offer, so it is set in the library below. Should the Go package change its
-// layout, the hook is not found and no rejection is told of; a test notices.
+// offer, so it is set in the library below.
 type rejections struct {
 	vm      *quickjs.VM
 	tls     *libc.TLS
@@ -25,27 +23,12 @@ type rejections struct {
 	hook    func(*libc.TLS, uintptr, lib.TJSValue, lib.TJSValue, int32, uintptr)
 }
 
-func watchRejections(vm *quickjs.VM) *rejections {
-	r := &rejections{vm: vm, reasons: make(map[lib.TJSValue]lib.TJSValue)}
-	state := reflect.ValueOf(vm).Elem().FieldByName("state")
-	if !state.IsValid() {
-		return r
-	}
-	context, runtime := state.FieldByName("cContext"), state.FieldByName("runtime")
-	if context.Kind() != reflect.Uintptr || runtime.Kind() != reflect.Pointer || runtime.IsNil() {
-		return r
-	}
-	handle, tls := runtime.Elem().FieldByName("cRuntime"), runtime.Elem().FieldByName("tls")
-	if handle.Kind() != reflect.Uintptr || tls.Type() != reflect.TypeFor[*libc.TLS]() {
-		return r
-	}
-	r.context = uintptr(context.Uint())
-	r.tls = (*libc.TLS)(tls.UnsafePointer())
+func watchRejections(vm *quickjs.VM, n *native) *rejections {
+	r := &rejections{vm: vm, tls: n.tls, context: n.context, reasons: make(map[lib.TJSValue]lib.TJSValue)}
 	r.hook = r.told
-	// A Go function is given to the translated library as the pointer that its
-	// func value is. It stays alive with r.
+	// As the functions of native.define.
 	hook := *(*uintptr)(unsafe.Pointer(&r.hook)) //nolint:gosec // see above
-	lib.XJS_SetHostPromiseRejectionTracker(r.tls, uintptr(handle.Uint()), hook, 0)
+	lib.XJS_SetHostPromiseRejectionTracker(n.tls, n.runtime, hook, 0)
 	return r
 }
 

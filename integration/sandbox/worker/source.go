@@ -27,8 +27,10 @@ const (
 type source struct {
 	code  string
 	lines []string
-	// mapping leads from what esbuild has made to what it was given; nil: the
-	// engine was given the author's own text.
+	// stripped is true where the engine was given what esbuild has made.
+	stripped bool
+	// mapping leads from that to what esbuild was given. Only who asks for a
+	// place needs it, so it is made then; nil: not yet, or it cannot be made.
 	mapping *sourcemap.Consumer
 }
 
@@ -64,7 +66,13 @@ type position struct{ line, column int }
 // author turns a place in the compiled text into one in the author's. It
 // returns line 0 for what is not the author's: the bridge, or the wrapper.
 func (s *source) author(line, column int) position {
-	if s.mapping != nil {
+	if s.stripped {
+		if s.mapping == nil {
+			s.mapping, _ = sourcemap.Parse("", transform(s.code, api.LoaderTS, api.SourceMapExternal).Map)
+		}
+		if s.mapping == nil {
+			return position{}
+		}
 		_, _, l, c, ok := s.mapping.Source(line, column-1)
 		if !ok {
 			return position{}
@@ -192,18 +200,14 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 	if lang == sandbox.JavaScript {
 		loader = api.LoaderJS // for its better message
 	}
-	made := transform(s.code, loader)
+	made := transform(s.code, loader, api.SourceMapNone)
 	if len(made.Errors) > 0 {
 		return quickjs.Value{}, s.parseFailure(made.Errors[0])
 	}
 	if lang == sandbox.JavaScript {
 		return quickjs.Value{}, s.engineFailure(first)
 	}
-	mapping, err := sourcemap.Parse("", made.Map)
-	if err != nil {
-		return quickjs.Value{}, internalFailure(err)
-	}
-	s.mapping = mapping
+	s.stripped = true
 	main, err := e.vm.EvalValue(strings.TrimRight(string(made.Code), "; \n"), quickjs.EvalGlobal)
 	switch {
 	case err == nil:
@@ -214,10 +218,11 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 	return quickjs.Value{}, e.failureOf(err)
 }
 
-// transform has esbuild take the types off a script.
-func transform(code string, loader api.Loader) api.TransformResult {
+// transform has esbuild take the types off a script. A map is made only where
+// it is asked for; the text is the same.
+func transform(code string, loader api.Loader, sourceMap api.SourceMap) api.TransformResult {
 	return api.Transform(before+code+after, api.TransformOptions{
-		Loader: loader, Target: api.ES2023, Sourcemap: api.SourceMapExternal, Sourcefile: "script",
+		Loader: loader, Target: api.ES2023, Sourcemap: sourceMap, Sourcefile: "script",
 		SourcesContent: api.SourcesContentExclude, Charset: api.CharsetUTF8, LogLevel: api.LogLevelSilent,
 		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true}}`,
 	})

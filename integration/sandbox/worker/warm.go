@@ -25,5 +25,5 @@ func warmUp() {
 	}
 	_, _ = json.Marshal(startConfig{Servers: script.Servers, Results: script.Results})
 	_, _ = sandbox.EncodeFrame(&sandbox.Frame{Run: 1, Outcome: &sandbox.Outcome{Value: json.RawMessage("1")}})
-	_, _ = sourcemap.Parse("", transform(script.Code, api.LoaderTS).Map)
+	_, _ = sourcemap.Parse("", transform(script.Code, api.LoaderTS, api.SourceMapExternal).Map)
 }
