@@ -32,6 +32,10 @@ type Catalog struct {
 	// searchable is made of the pages when somebody searches first.
 	searchable sync.Once
 	space      *space
+
+	// held is looked for in the pages when somebody asks first.
+	holding sync.Once
+	held    []*ServerEntry
 }
 
 // Labels are what is said of a server beside its listing: by the
@@ -185,6 +189,22 @@ func (c *Catalog) All() iter.Seq[*ServerEntry] {
 			}
 		}
 	}
+}
+
+// Held returns the servers with tools that are held back, by name. They are looked
+// for once, since hardly any catalog has one and every search asks.
+func (c *Catalog) Held() []*ServerEntry {
+	if c == nil {
+		return nil
+	}
+	c.holding.Do(func() {
+		for s := range c.All() {
+			if s.holds() {
+				c.held = append(c.held, s)
+			}
+		}
+	})
+	return c.held
 }
 
 // Servers is the number of servers.

@@ -50,6 +50,19 @@ type ServerEntry struct {
 // accepted of the server; nil where nobody compared.
 func (s *ServerEntry) Review() *messages.Review { return s.labels.Review }
 
+// holds reports whether any of its tools is held back.
+func (s *ServerEntry) holds() bool {
+	if s.labels.Review == nil {
+		return false
+	}
+	for _, r := range s.labels.Review.Tools {
+		if r.Held {
+			return true
+		}
+	}
+	return false
+}
+
 // Tool returns the entry with exactly this name, or nil.
 func (s *ServerEntry) Tool(name string) *Entry { return s.byName[name] }
 
