@@ -271,7 +271,7 @@ func keepVectors(st *store.Store, c *Catalog, back *background, model string) er
 		if len(values) == 0 {
 			return
 		}
-		if _, hash := p.embeddable(); !seen[hash] {
+		if hash := p.key(); !seen[hash] {
 			seen[hash] = true
 			hashes = append(hashes, hash)
 			vectors = append(vectors, store.Vector{Hash: hash, Values: values})
@@ -329,8 +329,7 @@ func (s *sweeping) needed() func(hash [32]byte) bool {
 	hashes := make(map[[32]byte]struct{}, s.catalog.Tools())
 	for server := range s.catalog.All() {
 		for _, e := range server.Entries {
-			_, hash := e.passage.embeddable()
-			hashes[hash] = struct{}{}
+			hashes[e.passage.key()] = struct{}{}
 		}
 	}
 	s.background.keys(hashes)
