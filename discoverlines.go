@@ -218,17 +218,14 @@ func (e *Engine) awayNotes(servers iter.Seq[string]) (notes []string) {
 func (e *Engine) heldNotes(only string) []string {
 	var names []string
 	tools := 0
-	for s := range e.core.Catalog().All() {
-		if only != "" && s.Toolset.Server != only || s.Review() == nil {
+	for _, s := range e.core.Catalog().Held() {
+		if only != "" && s.Toolset.Server != only {
 			continue
 		}
-		held := 0
 		for _, r := range s.Review().Tools {
-			held += one(r.Held)
+			tools += one(r.Held)
 		}
-		if tools += held; held > 0 {
-			names = append(names, s.Toolset.Server)
-		}
+		names = append(names, s.Toolset.Server)
 	}
 	if tools == 0 {
 		return nil

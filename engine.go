@@ -99,7 +99,8 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
-	searches  turns                // of scripts
+	searches  turns // of scripts
+	unmet     atomic.Pointer[unmet]
 	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
 	audit     *auditor             // nil: none

@@ -5,9 +5,11 @@ import (
 	"context"
 	"slices"
 	"time"
+	"weak"
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // laterContact is how long a search waits for servers that were never seen
@@ -82,13 +84,8 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 	if opts.turns != nil {
 		ranker = inTurn{ranker, ctx, opts.turns}
 	}
-	dir := e.core.Directory()
 	found, note := e.core.Search(ctx, ranker, index.Query{
-		Text: query, Server: opts.Server, Limit: opts.Limit,
-		Connected: func(server string) bool {
-			entry, ok := dir.Lookup(server)
-			return ok && entry.Status().Connected
-		},
+		Text: query, Server: opts.Server, Limit: opts.Limit, Connected: connectedOf(e.core.Directory()),
 	})
 	if note != "" {
 		res.Notes = append(res.Notes, note)
@@ -99,6 +96,18 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 		res.Matches = append(res.Matches, Match{Tool: t, Score: m.Score, Connected: m.Connected})
 	}
 	return res, nil
+}
+
+// connectedOf tells which servers have a connection; nil: none has, so that nobody
+// has to ask of thousands.
+func connectedOf(dir *supervision.Directory) func(server string) bool {
+	if dir.Connected() == 0 {
+		return nil
+	}
+	return func(server string) bool {
+		entry, ok := dir.Lookup(server)
+		return ok && entry.Status().Connected
+	}
 }
 
 // awayLast puts tools of servers that take no calls for now behind those of others
@@ -144,23 +153,21 @@ func (e *Engine) away(server string) (why *Error, until time.Time) {
 // once is patient with the one server that it asks for.
 func (e *Engine) meet(ctx context.Context, only string, patient bool, res *SearchResult) {
 	cat := e.core.Catalog()
-	var unseen []string
-	var download time.Duration // how long the slowest may take to be downloaded and started
-	for _, name := range e.core.Directory().Names() {
-		if only != "" && name != only || cat.Server(name) != nil {
-			continue
+	unseen := e.unmetServers(cat)
+	if only != "" {
+		if _, among := slices.BinarySearch(unseen, only); !among {
+			return
 		}
-		entry, ok := e.core.Directory().Lookup(name)
-		if !ok || entry.Spec().Disabled {
-			continue
-		}
-		unseen = append(unseen, name)
-		if entry.Spec().RunsPackage() {
-			download = max(download, entry.Spec().StartupTimeout)
-		}
+		unseen = []string{only}
 	}
 	if len(unseen) == 0 {
 		return
+	}
+	var download time.Duration // how long the slowest may take to be downloaded and started
+	for _, name := range unseen {
+		if entry, ok := e.core.Directory().Lookup(name); ok && entry.Spec().RunsPackage() {
+			download = max(download, entry.Spec().StartupTimeout)
+		}
 	}
 	wait := e.Config().Settings.DiscoverTimeout
 	switch {
@@ -204,6 +211,32 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 		}
 	}
 	slices.Sort(res.Pending)
+}
+
+// unmet are the servers of one version of the directory of which one catalog knows
+// nothing. The catalog is not held alive.
+type unmet struct {
+	catalog weak.Pointer[index.Catalog]
+	version uint64
+	servers []string // sorted
+}
+
+// unmetServers are the servers that are used and that the catalog does not know, by
+// name. With thousands of servers that takes longer to find out than all else of a
+// search does, so it is found out once for each catalog.
+func (e *Engine) unmetServers(cat *index.Catalog) []string {
+	dir := e.core.Directory()
+	now := &unmet{catalog: weak.Make(cat), version: dir.Version()}
+	if last := e.unmet.Load(); last != nil && last.version == now.version && last.catalog == now.catalog {
+		return last.servers
+	}
+	for _, name := range dir.Names() {
+		if entry, ok := dir.Lookup(name); ok && cat.Server(name) == nil && !entry.Spec().Disabled {
+			now.servers = append(now.servers, name)
+		}
+	}
+	e.unmet.Store(now)
+	return now.servers
 }
 
 // patience is how long to wait for one server: for a program that asks once at

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -80,13 +79,14 @@ type indexActor struct {
 	shelf shelf
 	embed embeddingWork
 	pins  pinning
+	twins twins
 }
 
 // NewActor returns the producer of the index actor.
 func NewActor(deps *ActorDeps) func() kernel.Actor {
 	deps.View.background = newBackground()
 	return func() kernel.Actor {
-		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, pins: newPinning(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
+		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, pins: newPinning(), twins: newTwins(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
 	}
 }
 
@@ -180,7 +180,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	if ts.Skipped > 0 {
 		a.deps.Warn("a server listed tools that cannot be used", "server", m.Server, "skipped", ts.Skipped)
 	}
-	a.judge(ctx, &judging{ts: ts, instance: m.Instance, verdict: m.Verdict})
+	a.judge(ctx, &judging{ts: ts, like: a.twins.share(a.deps.View.Load(), ts), instance: m.Instance, verdict: m.Verdict})
 }
 
 // publish makes a listing what its server has, and tells its breaker.
@@ -192,7 +192,7 @@ func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.R
 		return
 	}
 	old := a.deps.View.Load().Server(server)
-	a.deps.View.store(a.deps.View.Load().With(j.ts, labels(spec, review)))
+	a.deps.View.store(a.deps.View.Load().with(j.ts, labels(spec, review), j.like))
 	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict})
 	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts)) {
 		a.saves[server] = j.ts
@@ -215,16 +215,8 @@ func labels(spec *messages.ServerSpec, review *messages.Review) Labels {
 // sameListing reports whether two listings of a server would be the same on
 // disk, so that an unchanged one costs no write.
 func sameListing(x, y *messages.Toolset) bool {
-	if len(x.Tools) != len(y.Tools) || x.Era != y.Era || x.SpecHash != y.SpecHash || x.Version != y.Version ||
-		x.ServerVersion != y.ServerVersion || x.Instructions != y.Instructions || x.Offers != y.Offers {
-		return false
-	}
-	for i := range x.Tools {
-		if !bytes.Equal(x.Tools[i].Raw, y.Tools[i].Raw) {
-			return false
-		}
-	}
-	return true
+	return sameTools(x, y) && x.Era == y.Era && x.SpecHash == y.SpecHash && x.Version == y.Version &&
+		x.ServerVersion == y.ServerVersion && x.Instructions == y.Instructions && x.Offers == y.Offers
 }
 
 func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
@@ -252,6 +244,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 		}
 	}
 	a.specs = specs
+	a.twins.forget(func(server string) bool { return specs[server] != nil })
 	a.deps.View.store(cat)
 	pinned := a.deps.Keeper != nil && a.pins.mode != messages.PinsOff
 	if a.deps.Cache == nil && !pinned || len(fresh) == 0 {
@@ -289,7 +282,8 @@ func (a *indexActor) onLoaded(m *loaded) {
 			continue // of another command, or older than what a child said
 		}
 		ts.Live = false
-		cat = cat.With(ts, labels(spec, a.review(ts)))
+		like := a.twins.share(cat, ts)
+		cat = cat.with(ts, labels(spec, a.review(ts)), like)
 	}
 	a.deps.View.store(cat)
 	closeIfAny(m.done)

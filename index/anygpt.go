@@ -40,7 +40,7 @@ func (AnyGPT) Search(c *Catalog, q Query) []Match {
 			if !entry.Enabled {
 				continue
 			}
-			score := anygptScore(entry, e.descriptions.at(i), query, words)
+			score := anygptScore(entry, e.read().descriptions.at(i), query, words)
 			if score == 0 {
 				continue
 			}

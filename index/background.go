@@ -102,7 +102,6 @@ func (b *background) of(model string) *vector.Set {
 // keys adds the hashes that the vectors are kept under.
 func (b *background) keys(hashes map[[sha256.Size]byte]struct{}) {
 	for _, p := range b.passages {
-		_, hash := p.embeddable()
-		hashes[hash] = struct{}{}
+		hashes[p.key()] = struct{}{}
 	}
 }

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -206,13 +205,22 @@ func readBounded(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	var b bytes.Buffer
-	b.Grow(int(info.Size()) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(f, maxCacheFile+1)); err != nil {
+	// The tools live in what is returned, so it has no room to spare: that of
+	// thousands of servers would be megabytes.
+	data := make([]byte, info.Size()+1)
+	n, err := io.ReadFull(f, data)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return data[:n], nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	if b.Len() > maxCacheFile {
+	rest, err := io.ReadAll(io.LimitReader(f, maxCacheFile)) // it was replaced by a longer one
+	if err != nil {
+		return nil, err
+	}
+	if data = append(data, rest...); len(data) > maxCacheFile {
 		return nil, errors.New("schema.json is over 64 MiB")
 	}
-	return b.Bytes(), nil
+	return data, nil
 }

@@ -32,6 +32,10 @@ type Catalog struct {
 	// searchable is made of the pages when somebody searches first.
 	searchable sync.Once
 	space      *space
+
+	// held is looked for in the pages when somebody asks first.
+	holding sync.Once
+	held    []*ServerEntry
 }
 
 // Labels are what is said of a server beside its listing: by the
@@ -55,12 +59,18 @@ func (l Labels) same(other Labels) bool {
 // whatever it had. Entries of tools whose definition did not change keep their
 // validator and their vector. ts and labels must not change afterwards.
 func (c *Catalog) With(ts *messages.Toolset, labels Labels) *Catalog {
+	return c.with(ts, labels, nil)
+}
+
+// with is With; like, which may be nil, is a server whose tools are the same: what is
+// worked out of their definitions is held once for both.
+func (c *Catalog) with(ts *messages.Toolset, labels Labels, like *ServerEntry) *Catalog {
 	page, at, found := c.locate(ts.Server)
 	var old *ServerEntry
 	if found {
 		old = c.pages[page][at]
 	}
-	fresh := newServerEntry(ts, labels, c.ruleset(), old)
+	fresh := newServerEntry(ts, labels, c.ruleset(), old, like)
 	next := &Catalog{servers: c.Servers(), tools: c.Tools() + len(fresh.Entries), rules: c.ruleset()}
 	if found {
 		next.tools -= len(old.Entries)
@@ -120,7 +130,7 @@ func (c *Catalog) Ruled(rules *Rules) *Catalog {
 	for _, page := range c.pages {
 		fresh := make([]*ServerEntry, 0, len(page))
 		for _, s := range page {
-			fresh = append(fresh, newServerEntry(s.Toolset, s.labels, rules, s))
+			fresh = append(fresh, newServerEntry(s.Toolset, s.labels, rules, s, nil))
 		}
 		next.pages = append(next.pages, fresh)
 	}
@@ -185,6 +195,22 @@ func (c *Catalog) All() iter.Seq[*ServerEntry] {
 			}
 		}
 	}
+}
+
+// Held returns the servers with tools that are held back, by name. They are looked
+// for once, since hardly any catalog has one and every search asks.
+func (c *Catalog) Held() []*ServerEntry {
+	if c == nil {
+		return nil
+	}
+	c.holding.Do(func() {
+		for s := range c.All() {
+			if s.holds() {
+				c.held = append(c.held, s)
+			}
+		}
+	})
+	return c.held
 }
 
 // Servers is the number of servers.

@@ -131,8 +131,9 @@ func (s *search) server(e *ServerEntry) {
 	clear(s.points)
 	clear(s.exact)
 	found := false
+	texts := e.read()
 	for _, word := range s.words {
-		e.names.each(word, func(i int) {
+		texts.names.each(word, func(i int) {
 			found = true
 			if e.Entries[i].lowerName == word {
 				s.points[i] += pointsExactName
@@ -141,13 +142,13 @@ func (s *search) server(e *ServerEntry) {
 			}
 			s.points[i] += pointsNameHas
 		})
-		e.descriptions.each(word, func(i int) {
+		texts.descriptions.each(word, func(i int) {
 			found = true
 			s.points[i] += pointsDescription
 		})
 	}
 	if strings.Contains(s.whole, " ") {
-		e.names.each(s.whole, func(i int) {
+		texts.names.each(s.whole, func(i int) {
 			if e.Entries[i].lowerName == s.whole {
 				found = true
 				s.points[i] = pointsExactName * len(s.words)

@@ -54,7 +54,7 @@ type (
 	}
 	vectorOf struct {
 		passage *passage
-		row     *vector.Row
+		vector  *embedding
 	}
 	embedAgain struct{ embedder *sharedEmbedder }
 	embedPaced struct{} // servers may have earned new tokens
@@ -208,12 +208,12 @@ func (s *embedded) embed(ctx context.Context, pending iter.Seq[*passage], st *st
 	same := make(map[[sha256.Size]byte][]*passage)
 	var hashes [][sha256.Size]byte
 	for p := range pending {
-		text, hash := p.embeddable()
+		hash := p.key()
 		if same[hash] == nil {
 			if len(s.texts) == max(1, s.embedder.Batch()) {
 				continue
 			}
-			s.texts, hashes = append(s.texts, text), append(hashes, hash)
+			s.texts, hashes = append(s.texts, p.embeddable()), append(hashes, hash)
 		}
 		same[hash] = append(same[hash], p)
 	}
@@ -228,9 +228,7 @@ func (s *embedded) embed(ctx context.Context, pending iter.Seq[*passage], st *st
 	}
 	var keep []store.Vector
 	for i, v := range vectors {
-		for _, p := range same[hashes[i]] {
-			s.vectors = append(s.vectors, vectorOf{p, vector.NewRow(v)})
-		}
+		s.take(same[hashes[i]], v)
 		if len(v) > 0 {
 			keep = append(keep, store.Vector{Hash: hashes[i], Values: v})
 		}
@@ -263,25 +261,37 @@ func inTurn(waiting [][]*passage) iter.Seq2[*passage, int] {
 // find looks in the store for vectors that were not looked for yet, and
 // reports whether it found any.
 func (s *embedded) find(waiting [][]*passage, st *store.Store) bool {
-	var sought []*passage
+	same := make(map[[sha256.Size]byte][]*passage)
 	var hashes [][sha256.Size]byte
 	for _, p := range slices.Concat(waiting...) {
 		if p.sought == s.embedder.model {
 			continue
 		}
 		p.sought = s.embedder.model
-		_, hash := p.embeddable()
-		sought, hashes = append(sought, p), append(hashes, hash)
+		hash := p.key()
+		if same[hash] == nil {
+			hashes = append(hashes, hash)
+		}
+		same[hash] = append(same[hash], p)
 	}
-	if len(sought) == 0 {
+	if len(hashes) == 0 {
 		return false
 	}
 	found, err := st.Vectors(s.embedder.model, hashes, func(i int, v []float32) {
-		s.vectors = append(s.vectors, vectorOf{sought[i], vector.NewRow(append([]float32(nil), v...))})
+		s.take(same[hashes[i]], v)
 	})
 	s.storeErr = err
 	s.fromStore = found > 0
 	return found > 0
+}
+
+// take makes v, of which nothing is kept, the vector of passages that say the same.
+// It is held once for all of them.
+func (s *embedded) take(same []*passage, v []float32) {
+	e := &embedding{s.embedder.model, vector.NewRow(v)}
+	for _, p := range same {
+		s.vectors = append(s.vectors, vectorOf{p, e})
+	}
 }
 
 func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
@@ -299,7 +309,7 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 		return
 	}
 	for _, v := range m.vectors {
-		v.passage.vector.Store(&embedding{m.embedder.model, v.row})
+		v.passage.vector.Store(v.vector)
 	}
 	if m.background && m.err == nil {
 		a.embed.failures = 0

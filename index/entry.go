@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -40,59 +41,105 @@ type ServerEntry struct {
 	Entries []*Entry
 
 	labels Labels
-	byName map[string]*Entry
-	// Lower-case names and descriptions of all entries, each ended by a zero
-	// byte: one scan finds a word in all of them.
-	names, descriptions haystack
+	byName []*Entry // sorted by name
+
+	// texts are made when a ranking that reads them searches first.
+	reading sync.Once
+	texts   texts
 }
+
+// texts are lower-case names and descriptions of all entries, each ended by a zero
+// byte: one scan finds a word in all of them.
+type texts struct{ names, descriptions haystack }
 
 // Review is what was found when the listing was compared with what had been
 // accepted of the server; nil where nobody compared.
 func (s *ServerEntry) Review() *messages.Review { return s.labels.Review }
 
-// Tool returns the entry with exactly this name, or nil.
-func (s *ServerEntry) Tool(name string) *Entry { return s.byName[name] }
-
-// newServerEntry builds the entry of a toolset; old, which may be nil, lends
-// what did not change.
-func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old *ServerEntry) *ServerEntry {
-	s := &ServerEntry{
-		Toolset: ts,
-		labels:  labels,
-		Entries: make([]*Entry, 0, len(ts.Tools)),
-		byName:  make(map[string]*Entry, len(ts.Tools)),
+// holds reports whether any of its tools is held back.
+func (s *ServerEntry) holds() bool {
+	if s.labels.Review == nil {
+		return false
 	}
+	for _, r := range s.labels.Review.Tools {
+		if r.Held {
+			return true
+		}
+	}
+	return false
+}
+
+// Tool returns the entry with exactly this name, or nil.
+func (s *ServerEntry) Tool(name string) *Entry {
+	if s == nil {
+		return nil
+	}
+	at, found := slices.BinarySearchFunc(s.byName, name, func(e *Entry, name string) int {
+		return strings.Compare(e.Tool.Name, name)
+	})
+	if !found {
+		return nil
+	}
+	return s.byName[at]
+}
+
+// newServerEntry builds the entry of a toolset; old and like, which may be nil, lend
+// what is the same: the server's own entry, and one of a server that lists the same.
+func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old, like *ServerEntry) *ServerEntry {
+	s := &ServerEntry{Toolset: ts, labels: labels, Entries: make([]*Entry, 0, len(ts.Tools))}
 	about := shorten(labels.Description, maxSearchText)
-	var names, descriptions haystackBuilder
+	seen := make(map[string]bool, len(ts.Tools))
 	for _, t := range ts.Tools {
-		if t == nil || s.byName[t.Name] != nil {
+		if t == nil || seen[t.Name] {
 			continue
 		}
+		seen[t.Name] = true
 		e := &Entry{Tool: t}
 		e.Enabled, e.Tags = rules.Decide(ts.Server, t.Name, labels.Tags)
 		if e.Review = labels.Review.Of(t.Name); e.Review != nil && e.Review.Held || labels.Disabled {
 			e.Enabled = false
 		}
 		e.passage = &passage{tool: t, about: about, tags: e.Tags}
-		if old != nil {
-			if before := old.byName[t.Name]; before != nil && bytes.Equal(before.Tool.InputSchema, t.InputSchema) &&
-				(before.Tool.InputSchema == nil) == (t.InputSchema == nil) {
-				e.Validator, e.lowerName = before.Validator, before.lowerName
-				if before.passage.says(e.passage) {
-					e.passage = before.passage
-				}
+		if before := old.Tool(t.Name); e.judgedAs(before) && before.passage.says(e.passage) {
+			e.passage = before.passage
+		}
+		if e.Validator == nil {
+			if before := like.Tool(t.Name); e.judgedAs(before) {
+				e.passage.embeddedAs(before.passage)
 			}
 		}
 		if e.Validator == nil {
 			e.Validator, e.lowerName = NewValidator(t.InputSchema), strings.ToLower(t.Name)
 		}
 		s.Entries = append(s.Entries, e)
-		s.byName[t.Name] = e
-		names.add(e.lowerName)
-		descriptions.add(strings.ToLower(shorten(t.Description, maxSearchText)))
 	}
-	s.names, s.descriptions = names.done(), descriptions.done()
+	s.byName = slices.Clone(s.Entries)
+	slices.SortFunc(s.byName, func(a, b *Entry) int { return strings.Compare(a.Tool.Name, b.Tool.Name) })
 	return s
+}
+
+// judgedAs takes the validator of a tool with the same name, if its schema is the
+// same too, and reports whether it did.
+func (e *Entry) judgedAs(before *Entry) bool {
+	if before == nil || !bytes.Equal(before.Tool.InputSchema, e.Tool.InputSchema) ||
+		(before.Tool.InputSchema == nil) != (e.Tool.InputSchema == nil) {
+		return false
+	}
+	e.Validator, e.lowerName = before.Validator, before.lowerName
+	return true
+}
+
+// read returns the texts of all entries.
+func (s *ServerEntry) read() *texts {
+	s.reading.Do(func() {
+		var names, descriptions haystackBuilder
+		for _, e := range s.Entries {
+			names.add(e.lowerName)
+			descriptions.add(strings.ToLower(shorten(e.Tool.Description, maxSearchText)))
+		}
+		s.texts = texts{names.done(), descriptions.done()}
+	})
+	return &s.texts
 }
 
 // A haystack is many texts in one string.

@@ -19,15 +19,17 @@ func (Hybrid) Search(c *Catalog, q Query) []Match {
 		}
 	}
 	if q.Connected != nil {
-		known := make(map[int32]bool)
+		const no, yes = 1, 2
+		known := make([]uint8, len(s.servers)) // 0: not asked yet
 		ask.Connected = func(doc int) bool {
 			server := s.of[doc]
-			connected, asked := known[server]
-			if !asked {
-				connected = q.Connected(s.servers[server].Toolset.Server)
-				known[server] = connected
+			if known[server] == 0 {
+				known[server] = no
+				if q.Connected(s.servers[server].Toolset.Server) {
+					known[server] = yes
+				}
 			}
-			return connected
+			return known[server] == yes
 		}
 	}
 	if q.Meaning != nil {

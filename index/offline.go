@@ -25,7 +25,7 @@ func Offline(ctx context.Context, c *Catalog, e embed.Embedder, progress func(do
 			return nil, step.err
 		}
 		for _, v := range step.vectors {
-			v.passage.vector.Store(&embedding{shared.model, v.row})
+			v.passage.vector.Store(v.vector)
 		}
 		if step.background {
 			continue

@@ -22,8 +22,7 @@ type passage struct {
 	terms    *rank.Terms
 
 	hashing sync.Once
-	text    string
-	hash    [sha256.Size]byte
+	hash    [sha256.Size]byte // of the text that is embedded
 
 	// vector is set by the index actor and read by anyone.
 	vector atomic.Pointer[embedding]
@@ -55,14 +54,21 @@ func (p *passage) analysed() *rank.Terms {
 	return p.terms
 }
 
-// embeddable returns the text that is embedded, and the hash that its vector
-// is kept under.
-func (p *passage) embeddable() (text string, hash [sha256.Size]byte) {
-	p.hashing.Do(func() {
-		p.text = rank.Passage(p.doc())
-		p.hash = sha256.Sum256([]byte(p.text))
-	})
-	return p.text, p.hash
+// embeddable returns the text that is embedded. It is made anew each time, since a tool
+// is embedded once.
+func (p *passage) embeddable() string { return rank.Passage(p.doc()) }
+
+// key returns the hash that the vector is kept under.
+func (p *passage) key() [sha256.Size]byte {
+	p.hashing.Do(func() { p.hash = sha256.Sum256([]byte(p.embeddable())) })
+	return p.hash
+}
+
+// embeddedAs takes over the vector of a tool with the same definition.
+func (p *passage) embeddedAs(o *passage) {
+	if p.tool.Title == o.tool.Title && p.tool.Description == o.tool.Description && p.tool.Name == o.tool.Name {
+		p.vector.Store(o.vector.Load())
+	}
 }
 
 // of returns the passage's vector by a model, or nil.

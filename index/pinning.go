@@ -37,6 +37,7 @@ type (
 	// judging is a listing that is not published yet.
 	judging struct {
 		ts       *messages.Toolset
+		like     *ServerEntry // lists the same; nil: no other does
 		instance uint64
 		verdict  uint64
 	}

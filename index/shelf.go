@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,6 +25,8 @@ type (
 		store *store.Store
 		err   error
 		sets  []*messages.Toolset // of servers that the cache did not know
+		// kept are listings of the catalog that the store has as they are, by server.
+		kept map[string]*messages.Toolset
 	}
 	openAgain struct{}
 	keepAgain struct{}
@@ -77,13 +80,19 @@ func openShelf(deps *ActorDeps, known map[string]string) *opened {
 	if err != nil {
 		return &opened{err: err}
 	}
-	o := &opened{store: st}
+	o := &opened{store: st, kept: map[string]*messages.Toolset{}}
 	if why := st.Rebuilt(); why != "" {
 		deps.Warn("the index store was damaged and is made anew; tools are embedded again", "why", why)
 	}
 	cat := deps.View.Load()
 	err = st.Listings(func(server string, raw []byte) error {
-		if known[server] == "" || cat.Server(server) != nil {
+		if known[server] == "" {
+			return nil
+		}
+		if s := cat.Server(server); s != nil {
+			if now, err := encodeToolset(s.Toolset); err == nil && bytes.Equal(now, raw) {
+				o.kept[server] = s.Toolset
+			}
 			return nil
 		}
 		if ts, err := decodeToolset(server, raw); err == nil && ts.SpecHash == known[server] {
@@ -107,7 +116,9 @@ func (a *indexActor) onOpened(ctx *kernel.Context, m *opened) {
 		a.onLoaded(&loaded{sets: m.sets})
 		// What came before the store did is kept too.
 		for s := range a.deps.View.Load().All() {
-			a.saves[s.Toolset.Server] = s.Toolset
+			if ts := s.Toolset; m.kept[ts.Server] != ts {
+				a.saves[ts.Server] = ts
+			}
 		}
 		a.keepVectors = true
 		a.work(ctx)
@@ -271,7 +282,7 @@ func keepVectors(st *store.Store, c *Catalog, back *background, model string) er
 		if len(values) == 0 {
 			return
 		}
-		if _, hash := p.embeddable(); !seen[hash] {
+		if hash := p.key(); !seen[hash] {
 			seen[hash] = true
 			hashes = append(hashes, hash)
 			vectors = append(vectors, store.Vector{Hash: hash, Values: values})
@@ -329,8 +340,7 @@ func (s *sweeping) needed() func(hash [32]byte) bool {
 	hashes := make(map[[32]byte]struct{}, s.catalog.Tools())
 	for server := range s.catalog.All() {
 		for _, e := range server.Entries {
-			_, hash := e.passage.embeddable()
-			hashes[hash] = struct{}{}
+			hashes[e.passage.key()] = struct{}{}
 		}
 	}
 	s.background.keys(hashes)

@@ -230,7 +230,7 @@ func (b *breakerActor) publish() {
 	} else if d := b.policy.StartDelay(now); d > 0 && !s.Connected {
 		s.RetryAt = now.Add(d)
 	}
-	b.entry.status.Store(s)
+	b.entry.tell(s)
 	b.tellReturn(now)
 }
 

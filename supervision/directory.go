@@ -3,6 +3,7 @@ package supervision
 import (
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/metamcp/metamcp/messages"
@@ -13,7 +14,16 @@ import (
 // where their breakers live. The pool actor alone changes it, by replacing the
 // whole snapshot.
 type Directory struct {
-	snapshot atomic.Pointer[map[string]*Entry]
+	snapshot  atomic.Pointer[known]
+	version   atomic.Uint64
+	connected atomic.Int64
+}
+
+// known is one snapshot. It never changes.
+type known struct {
+	servers map[string]*Entry
+	sorting sync.Once
+	names   []string // sorted when they are asked for first
 }
 
 // Entry is one server in the directory. Its fields are safe to read from any
@@ -25,6 +35,8 @@ type Entry struct {
 	live    atomic.Pointer[[]live]
 	active  atomic.Bool
 	tally   Tally
+	// connected counts the servers with a connection; it is the directory's.
+	connected *atomic.Int64
 }
 
 // Spec is the server's present configuration.
@@ -41,37 +53,64 @@ func (e *Entry) Status() messages.Status {
 
 // Lookup finds a server by its exact name.
 func (d *Directory) Lookup(name string) (*Entry, bool) {
-	m := d.snapshot.Load()
-	if m == nil {
+	k := d.snapshot.Load()
+	if k == nil {
 		return nil, false
 	}
-	e, ok := (*m)[name]
+	e, ok := k.servers[name]
 	return e, ok
 }
 
-// Names returns all servers' names, sorted.
+// Names returns all servers' names, sorted. Whoever asks gets the same list and
+// must not change it.
 func (d *Directory) Names() []string {
-	m := d.snapshot.Load()
-	if m == nil {
+	k := d.snapshot.Load()
+	if k == nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(*m))
+	k.sorting.Do(func() { k.names = slices.Sorted(maps.Keys(k.servers)) })
+	return k.names
 }
+
+// Version is another one after each change of the servers or of what is configured
+// of them, for those who keep what they worked out of that.
+func (d *Directory) Version() uint64 { return d.version.Load() }
+
+// Connected is how many servers have a connection.
+func (d *Directory) Connected() int { return int(d.connected.Load()) }
 
 // Each calls do with every server, in no order.
 func (d *Directory) Each(do func(e *Entry)) {
-	if m := d.snapshot.Load(); m != nil {
-		for _, e := range *m {
+	if k := d.snapshot.Load(); k != nil {
+		for _, e := range k.servers {
 			do(e)
 		}
 	}
 }
 
 func (d *Directory) replace(change func(m map[string]*Entry)) {
-	next := map[string]*Entry{}
-	if m := d.snapshot.Load(); m != nil {
-		next = maps.Clone(*m)
+	next := &known{servers: map[string]*Entry{}}
+	if k := d.snapshot.Load(); k != nil {
+		next.servers = maps.Clone(k.servers)
 	}
-	change(next)
-	d.snapshot.Store(&next)
+	change(next.servers)
+	d.snapshot.Store(next)
+	d.version.Add(1)
+}
+
+// respec gives a server another configuration.
+func (d *Directory) respec(e *Entry, spec *messages.ServerSpec) {
+	e.spec.Store(spec)
+	d.version.Add(1)
+}
+
+// tell says how a server does.
+func (e *Entry) tell(s *messages.Status) {
+	if old := e.status.Swap(s); e.connected != nil && old.Connected != s.Connected {
+		if s.Connected {
+			e.connected.Add(1)
+		} else {
+			e.connected.Add(-1)
+		}
+	}
 }

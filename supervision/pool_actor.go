@@ -227,7 +227,7 @@ func (p *poolActor) spawn(ctx *kernel.Context, specs []*messages.ServerSpec) {
 	entries := make(map[string]*Entry, len(specs))
 	for _, spec := range specs {
 		p.last++
-		e := &Entry{}
+		e := &Entry{connected: &p.deps.Directory.connected}
 		e.spec.Store(spec)
 		e.status.Store(&messages.Status{})
 		name := "breaker/" + url.PathEscape(spec.Name) + "~" + strconv.FormatUint(p.last, 10)
@@ -274,7 +274,7 @@ func (p *poolActor) change(ctx *kernel.Context, m *ChangeServer) {
 		p.spawn(ctx, []*messages.ServerSpec{m.Spec})
 		return
 	}
-	e.spec.Store(m.Spec)
+	p.deps.Directory.respec(e, m.Spec)
 	ctx.Send(e.Breaker, &messages.Respec{Spec: m.Spec, Restart: m.Restart})
 }
 
