@@ -30,7 +30,7 @@ func (f finding) memoryAdvice() string {
 	switch {
 	case f.class == messages.ClassAuth || f.notStarted():
 		return ""
-	case e == nil && !(f.ev.Starting && f.ev.Timeout):
+	case e == nil && (!f.ev.Starting || !f.ev.Timeout):
 		return ""
 	case e != nil && !f.ev.Starting && !slices.Contains(brokenDown, e.Signal):
 		return ""

@@ -62,7 +62,7 @@ func (h *faultyHost) program(words ...string) *testkit.Process {
 
 // shell runs a command of metamcp to its end, without faults.
 func (h *faultyHost) shell(words ...string) ([]byte, error) {
-	cmd := osexec.Command(testkit.PlainBinary(h.t), append(words, "--config", h.config())...) //nolint:noctx // it ends by itself
+	cmd := osexec.Command(testkit.PlainBinary(h.t), append(words, "--config", h.config())...)
 	cmd.Env, cmd.Dir = append(os.Environ(), "HOME="+h.home), h.home
 	return cmd.Output()
 }

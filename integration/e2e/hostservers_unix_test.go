@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -180,26 +179,6 @@ func TestQuarantineOfAHost(t *testing.T) {
 	awaitLog(t, h, "a server is back from quarantine", "server=d0")
 	for i, c := range clients {
 		c.echoes("d0", fmt.Sprint("back ", i))
-	}
-}
-
-// A limit that is too small for a server's start is named first, whether the server
-// hangs or breaks down.
-func TestLimitTooSmallForAStart(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("limits are kept on Linux alone")
-	}
-	limit := map[string]any{"memoryMB": 8}
-	hangs := map[string]any{"command": "/bin/sh", "args": []string{"-c", "while :; do read line; done"}, "startupTimeoutMs": 300}
-	breaks := map[string]any{"command": "/bin/sh", "args": []string{"-c", "kill -ABRT $$"}}
-	c := host(t, servers{"hangs": with(hangs, "limits", limit), "breaks": with(breaks, "limits", limit), "free": hangs}, nil)
-	for _, server := range []string{"hangs", "breaks"} {
-		if r := c.refuse(server, "x", "{}", string(messages.CodeConnection)); !strings.HasPrefix(r.Hint, "limits.memoryMB of server ") || !strings.Contains(r.Hint, "raise that first") {
-			t.Errorf("%s: %s", server, r)
-		}
-	}
-	if r := c.refuse("free", "x", "{}", string(messages.CodeConnection)); strings.Contains(r.Hint, "limits.memoryMB") {
-		t.Errorf("without a limit: %s", r)
 	}
 }
 
