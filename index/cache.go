@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/metamcp/metamcp/messages"
@@ -219,7 +220,7 @@ func readBounded(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data = append(data, rest...); len(data) > maxCacheFile {
+	if data = slices.Concat(data, rest); len(data) > maxCacheFile {
 		return nil, errors.New("schema.json is over 64 MiB")
 	}
 	return data, nil

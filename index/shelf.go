@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index/store"
+	"github.com/metamcp/metamcp/index/vector"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
@@ -274,18 +275,17 @@ func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
 // keepVectors stores the vectors that tools got before the store was opened. One
 // that it has already stays: what is held in memory is rounded.
 func keepVectors(st *store.Store, c *Catalog, back *background, model string) error {
-	var vectors []store.Vector
+	var rows []*vector.Row
 	var hashes [][32]byte
 	seen := map[[32]byte]bool{}
 	keep := func(p *passage) {
-		values := p.of(model).Vector()
-		if len(values) == 0 {
+		row := p.of(model)
+		if row.Dim() == 0 {
 			return
 		}
 		if hash := p.key(); !seen[hash] {
 			seen[hash] = true
-			hashes = append(hashes, hash)
-			vectors = append(vectors, store.Vector{Hash: hash, Values: values})
+			hashes, rows = append(hashes, hash), append(rows, row)
 		}
 	}
 	for server := range c.All() {
@@ -301,9 +301,9 @@ func keepVectors(st *store.Store, c *Catalog, back *background, model string) er
 		return err
 	}
 	var missing []store.Vector
-	for i, v := range vectors {
+	for i, row := range rows {
 		if !there[i] {
-			missing = append(missing, v)
+			missing = append(missing, store.Vector{Hash: hashes[i], Values: row.Vector()})
 		}
 	}
 	if len(missing) == 0 {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"unsafe"
 
 	"github.com/metamcp/metamcp/index/vector"
 	"github.com/metamcp/metamcp/messages"
@@ -43,7 +42,7 @@ func TestServersThatListTheSameShareIt(t *testing.T) {
 		t.Error("a server that lists something else has a twin")
 	}
 	x, y := cat.Tool("x", "b"), cat.Tool("y", "b")
-	if unsafe.SliceData(x.Tool.Raw) != unsafe.SliceData(y.Tool.Raw) || unsafe.SliceData(x.Tool.InputSchema) != unsafe.SliceData(y.Tool.InputSchema) {
+	if &x.Tool.Raw[0] != &y.Tool.Raw[0] || &x.Tool.InputSchema[0] != &y.Tool.InputSchema[0] {
 		t.Error("the definition is there twice")
 	}
 	if x.Validator != y.Validator || y.passage.vector.Load() != row {

@@ -106,7 +106,7 @@ func (d *Directory) respec(e *Entry, spec *messages.ServerSpec) {
 
 // tell says how a server does.
 func (e *Entry) tell(s *messages.Status) {
-	if old := e.status.Swap(s); e.connected != nil && old.Connected != s.Connected {
+	if old := e.status.Swap(s); old.Connected != s.Connected {
 		if s.Connected {
 			e.connected.Add(1)
 		} else {

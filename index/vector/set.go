@@ -51,7 +51,7 @@ func largest(v []float32) (most float64) {
 
 // Vector returns the numbers of the row; nil where there are none.
 func (r *Row) Vector() []float32 {
-	if r.dim() == 0 {
+	if r.Dim() == 0 {
 		return nil
 	}
 	v := make([]float32, len(r.short))
@@ -61,7 +61,8 @@ func (r *Row) Vector() []float32 {
 	return v
 }
 
-func (r *Row) dim() int {
+// Dim returns how many numbers the row has; 0 for a nil row.
+func (r *Row) Dim() int {
 	if r == nil {
 		return 0
 	}
@@ -83,7 +84,7 @@ type Set struct {
 func NewSet(rows []*Row) *Set {
 	s := &Set{rows: rows}
 	for _, r := range rows {
-		n := r.dim()
+		n := r.Dim()
 		if n == 0 {
 			continue
 		}
@@ -186,7 +187,7 @@ const maxDim = 1 << 16
 func (s *Set) cosines(out [][]float32, queries []asked, from, to int) {
 	for d := from; d < to; d++ {
 		row := s.rows[d]
-		dim := row.dim()
+		dim := row.Dim()
 		for i := range queries {
 			q := &queries[i]
 			if dim == 0 || dim != s.dim || len(q.short) != dim {
