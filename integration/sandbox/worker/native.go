@@ -25,7 +25,7 @@ type native struct {
 }
 
 const (
-	valueSize = unsafe.Sizeof(lib.TJSValue{})
+	valueSize = unsafe.Sizeof(*(*lib.TJSValue)(nil))
 	maxArgs   = 5
 )
 
@@ -97,8 +97,13 @@ func at[T any](p uintptr) *T {
 	return *(**T)(unsafe.Pointer(&p)) //nolint:gosec // see above
 }
 
+// list are n of them.
+func list[T any](p uintptr, n int) []T {
+	return unsafe.Slice(at[T](p), n) //nolint:gosec // as in at
+}
+
 // values are n values that lie at p.
-func values(p uintptr, n int) []lib.TJSValue { return unsafe.Slice(at[lib.TJSValue](p), n) }
+func values(p uintptr, n int) []lib.TJSValue { return list[lib.TJSValue](p, n) }
 
 // text is a value as a string; false: an exception is pending.
 func (n *native) text(v lib.TJSValue) (string, bool) {
@@ -110,7 +115,7 @@ func (n *native) text(v lib.TJSValue) (string, bool) {
 		return "", false
 	}
 	defer lib.XJS_FreeCString(n.tls, n.context, p)
-	return string(unsafe.Slice(at[byte](p), *at[libc.Tsize_t](length))), true
+	return string(list[byte](p, int(*at[libc.Tsize_t](length)))), true
 }
 
 // number is a value as a number; false: an exception is pending.
@@ -142,7 +147,7 @@ func (n *native) parse(text []byte) lib.TJSValue {
 // parser looks for.
 func (n *native) bytes(text []byte) uintptr {
 	p := libc.Xmalloc(n.tls, libc.Tsize_t(len(text)+1))
-	to := unsafe.Slice(at[byte](p), len(text)+1)
+	to := list[byte](p, len(text)+1)
 	copy(to, text)
 	to[len(text)] = 0
 	return p
