@@ -371,11 +371,20 @@ func BenchmarkAppend(b *testing.B) {
 
 func BenchmarkLine(b *testing.B) {
 	enc := newEncoder(&Options{PID: 1}, make([]byte, keyBytes))
-	e := call(1)
 	prev := strings.Repeat("0", 64)
-	var buf []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		buf, _, _ = enc.line(buf[:0], &e, 5, prev)
+	for _, size := range []int{13, 10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
+			e := call(1)
+			if size > len(e.Args) {
+				text := strings.Repeat("The \"quick\" brown fox.\n", size/24)
+				e.Args, _ = json.Marshal(map[string]string{"text": text}) // a string always marshals
+			}
+			var buf []byte
+			b.SetBytes(int64(len(e.Args)))
+			b.ReportAllocs()
+			for b.Loop() {
+				buf, _, _ = enc.line(buf[:0], &e, 5, prev)
+			}
+		})
 	}
 }

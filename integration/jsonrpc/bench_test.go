@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -83,4 +84,19 @@ func BenchmarkEncodingJSONUnmarshal(b *testing.B) {
 
 func BenchmarkGet(b *testing.B) {
 	run(b, func(line []byte) error { _ = Get(line, "id"); return nil })
+}
+
+func BenchmarkParseNaming(b *testing.B) {
+	names := Names{"uri", "taskId", "requestState"}
+	run(b, func(line []byte) error { _, _, err := ParseNaming(line, &names); return err })
+}
+
+func BenchmarkCompact(b *testing.B) {
+	var buf []byte
+	run(b, func(line []byte) error { _ = Compact(buf, line); return nil })
+}
+
+func BenchmarkEncodingJSONCompact(b *testing.B) {
+	var buf bytes.Buffer
+	run(b, func(line []byte) error { buf.Reset(); return json.Compact(&buf, line) })
 }

@@ -22,28 +22,36 @@ var scans = sync.Pool{New: func() any { return &scan{open: make([]part, len(allR
 
 // at takes the keywords whose rarest part is at i, where key stands.
 func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32, plain *part) ([]span, *scan) {
-	words := r.words[r.at[filterPlace(key)]]
+	n := r.at[filterPlace(key)]
+	if !r.near[n].fit(b, i) {
+		return spans, s
+	}
+	words := r.words[n]
 	for j := range words {
 		w := &words[j]
-		start := i - w.rare
-		if start < 0 || !hasPrefixFold(b[start:], w.text) {
+		if start := i - w.rare; start >= 0 && hasPrefixFold(b[start:], w.text) {
+			spans, s = s.word(spans, b, r, w, start, plain)
+		}
+	}
+	return spans, s
+}
+
+// word takes one keyword, which begins at start.
+func (s *scan) word(spans []span, b []byte, r *rules, w *keyword, start int, plain *part) ([]span, *scan) {
+	for _, n := range w.rules {
+		if r.list[n].outline == nil {
+			if found, ok := named(b, start, start+len(w.text)); ok {
+				spans = append(spans, found)
+			} else if found, ok := password(b, w.text, start+len(w.text)); ok {
+				spans = append(spans, found)
+			}
 			continue
 		}
-		for _, n := range w.rules {
-			if r.list[n].outline == nil {
-				if found, ok := named(b, start, start+len(w.text)); ok {
-					spans = append(spans, found)
-				} else if found, ok := password(b, w.text, start+len(w.text)); ok {
-					spans = append(spans, found)
-				}
-				continue
+		if lo, hi, ok := r.list[n].place(b, start, start+len(w.text), plain); ok {
+			if s == nil {
+				s = scans.Get().(*scan)
 			}
-			if lo, hi, ok := r.list[n].place(b, start, start+len(w.text), plain); ok {
-				if s == nil {
-					s = scans.Get().(*scan)
-				}
-				spans = s.add(spans, b, r, n, lo, hi)
-			}
+			spans = s.add(spans, b, r, n, lo, hi)
 		}
 	}
 	return spans, s

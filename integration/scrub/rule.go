@@ -89,6 +89,7 @@ type rules struct {
 	// at is the place in words, by filterPlace of a key; there stand the
 	// keywords of all keys with the same place, and at 0 none.
 	at      [1 << filterBits]uint16
+	near    []neighbours // of the keywords in words, by the same place
 	allowed func() allowlist
 }
 
@@ -97,6 +98,30 @@ type keyword struct {
 	text  string
 	rare  int // where its rarest part begins
 	rules []uint16
+}
+
+// neighbours are the bytes that may stand right before and right behind the rarest
+// part of some keywords: bits by their last five, which ignores case. Of ordinary
+// texts that have the part, most have another byte there.
+type neighbours struct{ before, behind uint32 }
+
+const anyByte = 1<<32 - 1
+
+func (n *neighbours) add(w *keyword) {
+	before, behind := uint32(anyByte), uint32(anyByte)
+	if w.rare > 0 {
+		before = 1 << (w.text[w.rare-1] & 31)
+	}
+	if end := w.rare + keyLength; end < len(w.text) {
+		behind = 1 << (w.text[end] & 31)
+	}
+	n.before, n.behind = n.before|before, n.behind|behind
+}
+
+// fit says whether one of the keywords may have its rarest part at i.
+func (n *neighbours) fit(b []byte, i int) bool {
+	end := i + keyLength
+	return (i == 0 || n.before>>(b[i-1]&31)&1 != 0) && (end >= len(b) || n.behind>>(b[end]&31)&1 != 0)
 }
 
 // rarest returns where those three bytes of a word begin that are the rarest
@@ -181,7 +206,7 @@ var allRules = sync.OnceValue(readRules)
 func readRules() *rules {
 	var file ruleFile
 	_ = json.Unmarshal(rulesJSON, &file) // it is a part of the program, and tested
-	r := &rules{words: make([][]keyword, 1), allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
+	r := &rules{words: make([][]keyword, 1), near: make([]neighbours, 1), allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
 	byWord := map[string][]uint16{}
 	for _, src := range apart(file.Rules) {
 		if ownRule[src.ID] {
@@ -210,9 +235,11 @@ func readRules() *rules {
 		place := &r.at[filterPlace(key)]
 		if *place == 0 {
 			*place = uint16(len(r.words))
-			r.words = append(r.words, nil)
+			r.words, r.near = append(r.words, nil), append(r.near, neighbours{})
 		}
-		r.words[*place] = append(r.words[*place], keyword{w, rare, list})
+		word := keyword{w, rare, list}
+		r.words[*place] = append(r.words[*place], word)
+		r.near[*place].add(&word)
 	}
 	return r
 }
