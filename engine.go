@@ -92,7 +92,7 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
-	searches  turns                // of scripts
+	searches  *turns               // of clients and scripts
 	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
 	audit     *auditor             // nil: none
@@ -106,6 +106,7 @@ type Engine struct {
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → client
+	unread  front.Unread   // what waits for them
 	lists   chan struct{}  // closed once the servers' tools are read from the cache; nil: they were, in Open
 	askers  sync.Map       // session → *asker
 	cures   *cures

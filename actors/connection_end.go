@@ -121,6 +121,7 @@ func (c *connection) takeCalls() []messages.ReturnedCall {
 	c.handled += uint64(len(out))
 	clear(c.inflight)
 	c.shares.clear()
+	c.weights.clear()
 	c.waiters = nil
 	return out
 }
