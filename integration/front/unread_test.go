@@ -20,13 +20,16 @@ func TestFullClientIsNotRead(t *testing.T) {
 	const all, size = 200, 1 << 20
 	result := json.RawMessage(`{"text":"` + strings.Repeat("x", size) + `"}`)
 	var begun, got, most atomic.Int64
-	peers, told := make(chan *Peer, 1), make(chan struct{}, all)
+	var peer *Peer // set before the first line is read
+	wasFull, told := make(chan struct{}, all), make(chan struct{}, all)
 	engine := &fakeEngine{call: func(r Request) {
 		most.Store(max(most.Load(), begun.Add(1)-got.Load())) // the reader alone calls it
 		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: result})
+		if peer.Full() {
+			wasFull <- struct{}{}
+		}
 	}}
-	s := start(t, Options{Engine: engine, Ready: func(p *Peer) { peers <- p }, Room: func() { told <- struct{}{} }})
-	peer := <-peers
+	s := start(t, Options{Engine: engine, Ready: func(p *Peer) { peer = p }, Room: func() { told <- struct{}{} }})
 	go func() {
 		for i := range all {
 			if _, err := fmt.Fprintf(s.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"a","tool":"t"}}}`+"\n", i); err != nil {
@@ -35,11 +38,10 @@ func TestFullClientIsNotRead(t *testing.T) {
 		}
 		_ = s.in.Close()
 	}()
-	for deadline := time.Now().Add(patience); !peer.Full(); {
-		if time.Now().After(deadline) {
-			t.Fatal("a client that reads nothing is never full")
-		}
-		time.Sleep(time.Millisecond)
+	select {
+	case <-wasFull:
+	case <-time.After(patience):
+		t.Fatal("a client that reads nothing is never full")
 	}
 	for i := range all {
 		line, err := s.lines.ReadBytes('\n')
