@@ -35,6 +35,8 @@ type DiscoverRequest struct {
 	Detail string `json:"detail,omitempty"` // "brief" or "full"
 	// Settle is as in [SearchOptions].
 	Settle time.Duration `json:"-"`
+
+	session uint64 // of the client that asks, which takes turns with others; 0: it begins at once
 }
 
 // DiscoverAnswer is what mcp_discover says. One of Servers, Tools, Tool and
@@ -69,8 +71,30 @@ func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAn
 	case ask.Server != "":
 		return e.discoverServer(ctx, ask)
 	default:
-		return e.discoverAll(ctx, ask), nil
+		return e.discoverAll(ctx, ask)
 	}
+}
+
+// discoverInTurn is Discover for a client, which shares the processors with others.
+func (e *Engine) discoverInTurn(ctx context.Context, session uint64, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	left, refused := e.searches.join(session)
+	if refused != nil {
+		return nil, refused
+	}
+	defer left()
+	ask.session = session
+	return e.Discover(ctx, ask)
+}
+
+// turn waits for the turn of who asks to have an answer put together, which done ends.
+func (e *Engine) turn(ctx context.Context, ask *DiscoverRequest) (done func(), err error) {
+	if ask.session == 0 {
+		return func() {}, nil
+	}
+	if done, err = e.searches.enter(ctx, ask.session); err != nil {
+		return nil, asError(err)
+	}
+	return done, nil
 }
 
 // answerFrame is what an answer costs beside its lists, in tokens: the keys of
@@ -81,7 +105,12 @@ func (e *Engine) budget() *index.Budget {
 	return index.NewBudget(e.Config().Settings.Search.BudgetTokens - answerFrame)
 }
 
-func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) *DiscoverAnswer {
+func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	done, err := e.turn(ctx, &ask)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	servers := e.ListServers()
 	// What needs attention comes first, so that a cut list does not hide it.
 	slices.SortStableFunc(servers, func(a, b Server) int {
@@ -121,7 +150,7 @@ func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) *Discover
 		a.Notes = append(a.Notes, "No server is configured. The user can add some to .mcp.json under mcpServers.")
 	}
 	e.listSkills(ctx, a, budget)
-	return a
+	return a, nil
 }
 
 func rank(s Server) int {
@@ -137,12 +166,17 @@ func rank(s Server) int {
 }
 
 func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
+	patient, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
-	known, err := e.known(ctx, ask.Server)
+	known, err := e.known(patient, ask.Server)
 	if err != nil {
 		return nil, err
 	}
+	done, err := e.turn(ctx, &ask)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	a := &DiscoverAnswer{Server: ask.Server}
 	var open, held []*index.Entry
 	for _, t := range known.Entries {
@@ -191,12 +225,17 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 }
 
 func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
+	patient, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
-	t, err := e.ToolDetails(ctx, ask.Server, ask.Tool)
+	t, err := e.ToolDetails(patient, ask.Server, ask.Tool)
 	if err != nil {
 		return nil, err
 	}
+	done, err := e.turn(ctx, &ask)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	whole := &ToolWhole{Enabled: t.Enabled, Tags: t.Tags}
 	a := &DiscoverAnswer{Server: ask.Server, Tool: whole}
 	if t.Held {
@@ -218,10 +257,19 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 }
 
 func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	found, err := e.Search(ctx, ask.Query, SearchOptions{Server: ask.Server, Limit: ask.Limit, Settle: ask.Settle})
+	opts := SearchOptions{Server: ask.Server, Limit: ask.Limit, Settle: ask.Settle, session: ask.session}
+	if ask.session != 0 {
+		opts.turns = e.searches
+	}
+	found, err := e.Search(ctx, ask.Query, opts)
 	if err != nil {
 		return nil, err
 	}
+	done, err := e.turn(ctx, &ask)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	a := &DiscoverAnswer{Server: ask.Server, Pending: found.Pending, Notes: found.Notes}
 	schemas := schemasShown
 	if ask.Detail == "full" {

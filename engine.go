@@ -99,7 +99,7 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
-	searches  turns // of scripts
+	searches  *turns // of clients and scripts
 	unmet     atomic.Pointer[unmet]
 	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
@@ -114,6 +114,7 @@ type Engine struct {
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → client
+	unread  front.Unread   // what waits for them
 	lists   chan struct{}  // closed once the servers' tools are read from the cache; nil: they were, in Open
 	askers  sync.Map       // session → *asker
 	cures   *cures

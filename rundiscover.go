@@ -6,11 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 
-	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -60,16 +58,21 @@ func readSearch(args json.RawMessage) (ask scriptSearch, refused *Error) {
 // discoverForScript is discover(query) of a script that may reach these
 // servers; nil: all. It gives what mcp_discover finds, as an array of matches,
 // each with its schema: there is no budget of tokens between two programs.
-func (e *Engine) discoverForScript(ctx context.Context, args json.RawMessage, only []string) (json.RawMessage, *Error) {
+func (e *Engine) discoverForScript(ctx context.Context, session uint64, args json.RawMessage, only []string) (json.RawMessage, *Error) {
 	ask, refused := readSearch(args)
 	if refused != nil {
 		return nil, refused
 	}
-	matches, err := e.matchesForScript(ctx, ask, only)
+	left, refused := e.searches.join(session)
+	if refused != nil {
+		return nil, refused
+	}
+	defer left()
+	matches, err := e.matchesForScript(ctx, session, ask, only)
 	if err != nil {
 		return nil, asError(err)
 	}
-	done, err := e.searches.enter(ctx)
+	done, err := e.searches.enter(ctx, session)
 	if err != nil {
 		return nil, asError(err)
 	}
@@ -85,7 +88,7 @@ func (e *Engine) discoverForScript(ctx context.Context, args json.RawMessage, on
 	return raw, nil
 }
 
-func (e *Engine) matchesForScript(ctx context.Context, ask scriptSearch, only []string) ([]Match, error) {
+func (e *Engine) matchesForScript(ctx context.Context, session uint64, ask scriptSearch, only []string) ([]Match, error) {
 	switch {
 	case ask.Server != "":
 		if err := e.core.Unreachable(ask.Server, only); err != nil {
@@ -99,7 +102,7 @@ func (e *Engine) matchesForScript(ctx context.Context, ask scriptSearch, only []
 	// the others is started.
 	var all []Match
 	for _, server := range only {
-		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches})
+		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches, session: session})
 		if err != nil {
 			return nil, err
 		}
@@ -112,43 +115,4 @@ func (e *Engine) matchesForScript(ctx context.Context, ask scriptSearch, only []
 		ask.Limit = e.Config().Settings.Search.Limit
 	}
 	return all[:min(len(all), ask.Limit)], nil
-}
-
-// turns bounds how many of something are under way at once. Who waits for its
-// turn does so in the order in which it came.
-type turns chan struct{}
-
-// searchTurns is for the searches of all scripts together. A script can ask for
-// them faster than they are done, and they take a processor each: half of the
-// processors is left for calls and for clients.
-func searchTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
-
-// enter waits for a turn, which done ends, or for the end of ctx.
-func (t turns) enter(ctx context.Context) (done func(), err error) {
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// inTurn is a ranking of which no more searches run at once than there are
-// turns. What waits before a search, for servers or for the vector of the
-// query, holds no turn.
-type inTurn struct {
-	index.Ranker
-	ctx   context.Context //nolint:containedctx // of the one search that it is made for
-	turns turns
-}
-
-// Search implements index.Ranker. It finds nothing where the context ends
-// first; nobody waits for it then.
-func (r inTurn) Search(c *index.Catalog, q index.Query) []index.Match {
-	done, err := r.turns.enter(r.ctx)
-	if err != nil {
-		return nil
-	}
-	defer done()
-	return r.Ranker.Search(c, q)
 }

@@ -29,7 +29,7 @@ func (r slowRanking) Search(*index.Catalog, index.Query) []index.Match {
 // holds none and gets none.
 func TestSearchesInTurn(t *testing.T) {
 	const all = 20
-	shared := make(turns, 2)
+	shared := newTurns(2)
 	slow := slowRanking{now: new(atomic.Int64), most: new(atomic.Int64), begun: make(chan struct{}, all), end: make(chan struct{})}
 	gaveUp, cancel := context.WithCancel(t.Context())
 	var found, none atomic.Int64
@@ -40,7 +40,7 @@ func TestSearchesInTurn(t *testing.T) {
 			ctx = gaveUp
 		}
 		searches.Go(func() {
-			if len(inTurn{slow, ctx, shared}.Search(nil, index.Query{})) == 1 {
+			if len(inTurn{slow, ctx, shared, uint64(i % 3)}.Search(nil, index.Query{})) == 1 {
 				found.Add(1)
 			} else {
 				none.Add(1)

@@ -31,7 +31,8 @@ type SearchOptions struct {
 	Settle time.Duration
 
 	ranking string // "": the configured one
-	turns   turns  // bound the search among others; nil: it begins at once
+	turns   *turns // bound the search among others; nil: it begins at once
+	session uint64 // whose turn it takes
 }
 
 // Match is a tool that fits a query.
@@ -82,7 +83,7 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 		return nil, &Error{Code: messages.CodeConfiguration, Message: "search.ranking: " + err.Error(), Cause: err}
 	}
 	if opts.turns != nil {
-		ranker = inTurn{ranker, ctx, opts.turns}
+		ranker = inTurn{ranker, ctx, opts.turns, opts.session}
 	}
 	found, note := e.core.Search(ctx, ranker, index.Query{
 		Text: query, Server: opts.Server, Limit: opts.Limit, Connected: connectedOf(e.core.Directory()),

@@ -51,11 +51,13 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
 		Ready: func(p *front.Peer) {
 			cl.peer, cl.passed = p, passed
+			session.HoldWhile(p.Full)
 			e.clients.Store(session.ID(), cl)
 			if cl.ready != nil {
 				cl.ready(p)
 			}
 		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
+		Unread: &e.unread, Room: session.Room,
 	})
 }
 

@@ -90,7 +90,11 @@ func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*
 	if failure != nil {
 		return errorResult(failure), nil
 	}
-	answer, err := e.Discover(ctx, ask)
+	var session uint64
+	if caller := front.CallerFromContext(ctx); caller != nil {
+		session = caller.Session()
+	}
+	answer, err := e.discoverInTurn(ctx, session, ask)
 	if err != nil {
 		return errorResult(asError(err)), nil
 	}

@@ -58,10 +58,11 @@ type connection struct {
 	gate     gate
 	watch    watching
 	shares   shares
+	weights  weights
 	asks     asks
 	asker    *atomic.Bool         // this server asks clients; shared by all that is started of it
 	turning  bool                 // those that wait for their turn are being served
-	verdicts uint64               // that calls waited for, ever
+	verdicts uint64               // on listings, ever
 	holding  []messages.FlushPort // ports that may hold an answer back
 	nextID   uint64
 	handled  uint64 // calls that left this connection, answered or handed back
@@ -93,9 +94,11 @@ type connectionDeps struct {
 	index    *kernel.PID
 	notices  *kernel.PID
 	// holding says that calls have to wait for the verdict on what a child
-	// lists; vet is the verdict on one call, nil: it may go.
+	// lists; vet is the verdict on one call, nil: it may go, and accepted what was
+	// accepted of a server's tools, nil: that is not known.
 	holding  func() bool
 	vet      func(call *messages.Call) *messages.Error
+	accepted func(server string) messages.Accepted
 	starts   chan struct{}                          // bounds concurrent starts
 	askers   sync.Map                               // by the hash of their entries: servers that ask, *atomic.Bool
 	asked    *atomic.Uint64                         // questions to clients, ever
@@ -110,6 +113,8 @@ type pending struct {
 	since    time.Time
 	deadline time.Time // moves with progress
 	limit    time.Time // does not
+	tool     *toolWeight
+	weight   int // what it counts for in weights
 
 	asking int             // questions that are with the client; deadline and limit stand still meanwhile
 	paused time.Time       // since when
@@ -220,6 +225,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onTurnDue(ctx, m)
 	case *heldAskDue:
 		c.onHeldAskDue(ctx, m)
+	case *weighDue:
+		c.onWeighDue(ctx, m)
 	case *judgeDue:
 		c.onJudgeDue(ctx, m)
 	case *runStarting:
@@ -322,6 +329,7 @@ func (c *connection) onStopping(ctx *kernel.Context) {
 	c.timer.Stop()
 	c.ping.Stop()
 	c.health.Stop()
+	c.weights.timer.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {
 			c.sys.Go(func(contextT) { killTree(link) }, func(reason any) {

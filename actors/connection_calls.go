@@ -38,6 +38,9 @@ func (c *connection) admit(ctx *kernel.Context, call *messages.Call) {
 		}
 		return
 	}
+	if c.heldBack(ctx, call) {
+		return
+	}
 	switch c.state {
 	case messages.StateIdle, messages.StateActive:
 		if c.ready && !c.gated(call) {
@@ -196,6 +199,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	ctx.Correlate(p.call.Trace)
+	p.tool.answered(len(f.Result), time.Since(p.since))
 	a := &messages.Answer{More: f.More, Redacted: f.Redacted, Has: f.Has}
 	if c.hs.era == messages.EraModern && needsInput(f.Result) {
 		if !c.onInputNeeded(ctx, p, f) {
@@ -390,11 +394,4 @@ func (c *connection) request(ctx *kernel.Context, method string, params []byte, 
 	c.internal[id] = handle
 	c.sendInternal(ctx, c.deps.identity.requestLine(c.hs.era, c.spec.Asks, id, method, params))
 	return id
-}
-
-func cancelledError(call *messages.Call) *messages.Error {
-	return &messages.Error{
-		Code: messages.CodeCancelled, Server: call.Server, Tool: call.Tool,
-		Message: "the call was cancelled by its caller",
-	}
 }

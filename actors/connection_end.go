@@ -122,6 +122,7 @@ func (c *connection) takeCalls() []messages.ReturnedCall {
 	c.handled += uint64(len(out))
 	clear(c.inflight)
 	c.shares.clear()
+	c.weights.clear()
 	c.waiters = nil
 	return out
 }

@@ -24,6 +24,11 @@ type gate struct {
 	vetted    uint64 // of them are in listings that were compared
 	judging   []judging
 	timer     *kernel.Timer
+
+	former uint64            // the last verdict of the run before
+	listed *messages.Toolset // what this very child lists, as far as it was compared
+	by     messages.Accepted // with this
+	review *messages.Review  // what came of it
 }
 
 // judging is a listing that the index has and has not compared yet.
@@ -34,10 +39,11 @@ type judging struct {
 
 type judgeDue struct{ verdict uint64 }
 
-// reset is for a new run, of which nothing is known.
-func (g *gate) reset() {
+// reset is for a new run, of which nothing is known; former is the last verdict of
+// the run before.
+func (g *gate) reset(former uint64) {
 	g.timer.Stop()
-	*g = gate{announced: 1}
+	*g = gate{announced: 1, former: former}
 }
 
 // gated reports whether a call has to wait.
@@ -46,17 +52,17 @@ func (c *connection) gated(call *messages.Call) bool {
 }
 
 // judge is told of each listing that goes to the index. It returns the number of
-// the verdict that calls wait for; 0: none does.
+// the verdict on it.
 func (c *connection) judge(ctx *kernel.Context, l *listing) uint64 {
 	g := &c.gate
+	c.verdicts++
 	if !c.deps.holding() {
 		g.vetted = max(g.vetted, l.announced) // the index looks at it anew should that change
-		return 0
+		return c.verdicts
 	}
 	if g.vetted >= l.announced {
-		return 0
+		return c.verdicts // no call waits for it
 	}
-	c.verdicts++
 	g.judging = append(g.judging, judging{c.verdicts, l.announced})
 	g.timer.Stop()
 	g.timer = ctx.After(judgePatience, &judgeDue{c.verdicts})
@@ -65,8 +71,14 @@ func (c *connection) judge(ctx *kernel.Context, l *listing) uint64 {
 
 func (c *connection) onJudged(ctx *kernel.Context, m *messages.Judged) {
 	g := &c.gate
+	if m.Verdict <= g.former {
+		return // of an earlier run
+	}
+	if m.Listed != nil {
+		g.listed, g.by = m.Listed, nil
+	}
 	if len(g.judging) == 0 || m.Verdict != g.judging[0].verdict {
-		return // of an earlier run, or nobody waits any more
+		return // nobody waits for it
 	}
 	announced := g.judging[0].announced
 	if g.judging = g.judging[1:]; len(g.judging) == 0 {
@@ -131,10 +143,30 @@ func (c *connection) listForGate(ctx *kernel.Context) {
 	c.list(ctx)
 }
 
+// vet is the verdict on a call that the child is about to get; nil: it may go. The
+// catalog has one listing for all instances of a server, and this child may list
+// something else: its tool has to be the accepted one, too.
+func (c *connection) vet(call *messages.Call) *messages.Error {
+	if err := c.deps.vet(call); err != nil {
+		return err
+	}
+	g, accepted := &c.gate, c.deps.accepted(c.spec.Name)
+	if !call.OfTool() || g.listed == nil || accepted == nil || !accepted.Pinned() {
+		return nil
+	}
+	if g.by != accepted {
+		g.by, g.review = accepted, accepted.Review(g.listed, messages.PinsHold)
+	}
+	if review := g.review.Of(call.Tool); review != nil && review.Held {
+		return toolHeld(call, review)
+	}
+	return nil
+}
+
 // sendVetted gives a call to the child unless its tool is held back by now.
 func (c *connection) sendVetted(ctx *kernel.Context, call *messages.Call) {
 	if c.deps.holding() {
-		if err := c.deps.vet(call); err != nil {
+		if err := c.vet(call); err != nil {
 			c.handled++
 			c.answer(call, &messages.Answer{Err: err})
 			if c.state == messages.StateIdle {

@@ -62,6 +62,7 @@ func (c *connection) enter(p *pending) {
 		c.shares.inflight = map[uint64]int{}
 	}
 	c.shares.inflight[p.call.Session]++
+	c.weights.enter(p)
 }
 
 func (c *connection) leave(call uint64) {
@@ -70,6 +71,7 @@ func (c *connection) leave(call uint64) {
 		return
 	}
 	delete(c.inflight, call)
+	c.weights.leave(p)
 	if c.shares.inflight[p.call.Session]--; c.shares.inflight[p.call.Session] <= 0 {
 		delete(c.shares.inflight, p.call.Session)
 	}
@@ -79,7 +81,10 @@ func (c *connection) leave(call uint64) {
 func (c *connection) fits(call *messages.Call) bool {
 	window, share := c.window()
 	if len(c.inflight) < window && c.shares.inflight[call.Session] < share {
-		return true
+		own, all := c.weightFits(call)
+		if own && all && (!c.weights.waiting || len(c.waiters) == 0 || c.light(call)) {
+			return true
+		}
 	}
 	c.crowd()
 	return false
@@ -97,33 +102,61 @@ func (c *connection) crowd() {
 }
 
 // nextWaiter is the place of the call that goes next among those that wait: the
-// first that fits, of the client whose last turn is longest ago. -1: none fits.
+// first that fits, of the client whose last turn is longest ago. Where its answer is
+// too large for now, only calls with small ones go before it. -1: none fits.
 func (c *connection) nextWaiter() int {
 	window, share := c.window()
-	if !c.shares.crowded && len(c.inflight)+len(c.waiters) <= window && len(c.inflight)+len(c.waiters) <= share {
-		return 0 // all of them fit
+	if !c.shares.crowded && len(c.inflight)+len(c.waiters) <= window && len(c.inflight)+len(c.waiters) <= share && c.light(c.waiters[0]) {
+		return 0 // all of them fit, as far as is known
 	}
 	c.crowd()
+	c.weights.waiting = false
 	if len(c.inflight) >= window {
 		return -1
 	}
-	best, turn := -1, uint64(0)
+	next, large := turnOf{at: -1}, turnOf{at: -1}
 	var seen uint64 // the session that was looked at last
 	for i, w := range c.waiters {
 		if i > 0 && w.Session == seen {
 			continue
 		}
 		seen = w.Session
-		last := c.shares.served[seen]
-		if best >= 0 && last >= turn || c.shares.inflight[seen] >= share {
+		if c.shares.inflight[seen] >= share {
 			continue
 		}
-		best, turn = i, last
-		if last == 0 {
+		last := c.shares.served[seen]
+		own, all := c.weightFits(w)
+		switch {
+		case !own:
+		case !all:
+			large.offer(i, last)
+		default:
+			next.offer(i, last)
+		}
+		if next.at >= 0 && next.last == 0 {
 			break
 		}
 	}
-	return best
+	if large.at < 0 || next.at >= 0 && next.last <= large.last {
+		return next.at
+	}
+	c.weights.waiting = true
+	if next.at >= 0 && !c.light(c.waiters[next.at]) {
+		return -1
+	}
+	return next.at
+}
+
+// turnOf is the place of a call that waits, and when its client had its last turn.
+type turnOf struct {
+	at   int
+	last uint64
+}
+
+func (t *turnOf) offer(at int, last uint64) {
+	if t.at < 0 || last < t.last {
+		t.at, t.last = at, last
+	}
 }
 
 // displace makes room for a call where all who may wait do: of the client that has

@@ -113,7 +113,7 @@ func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
 	}
 	c.proven = false
 	c.hs = handshake{learned: m.Era}
-	c.gate.reset()
+	c.gate.reset(c.verdicts)
 	c.startRun()
 }
 

@@ -60,7 +60,7 @@ type Options struct {
 	NextCall func() uint64
 	// Discover searches for tools on behalf of a script, which may reach only
 	// these servers; nil: all. It ends with ctx.
-	Discover func(ctx context.Context, args json.RawMessage, only []string) (json.RawMessage, *messages.Error)
+	Discover func(ctx context.Context, session uint64, args json.RawMessage, only []string) (json.RawMessage, *messages.Error)
 	// CallEnded is told of every call; nil: nobody is. It runs on the goroutine
 	// that answers and must not block.
 	CallEnded func(r *CallReport)
@@ -139,7 +139,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		asked:    &e.questions,
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts:  make(chan struct{}, opts.MaxStarts),
-		holding: e.view.Holding, vet: e.vet, scrub: opts.ScrubFrame,
+		holding: e.view.Holding, vet: e.vet, accepted: e.view.Accepted, scrub: opts.ScrubFrame,
 	}
 	ready := make(chan error, 1)
 	root := &rootActor{

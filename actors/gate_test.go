@@ -193,9 +193,6 @@ func turn(t *testing.T, random *rand.Rand) {
 			}
 		case 3: // what is there is accepted
 			c.mu.Lock()
-			for _, mine := range c.children {
-				c.fine[definitionOf(tool, mine[tool])] = true
-			}
 			v := c.world[tool]
 			c.fine[definitionOf(tool, v)] = true
 			c.mu.Unlock()
@@ -220,6 +217,55 @@ func turn(t *testing.T, random *rand.Rand) {
 		t.Error(w)
 	}
 	t.Logf("%d calls came through, %d passed and %d were refused one by one", c.called, passed, refused)
+}
+
+// TestApprovalOpensWhatWasApproved: of two instances one has another definition of a
+// tool. Who accepts that opens the tool there, and not at the other.
+func TestApprovalOpensWhatWasApproved(t *testing.T) {
+	k, c := newMemoryKeeper(), newTurncoat()
+	r := newRigWith(t, nil, keptBy(k))
+	r.e.SetPins(messages.PinsHold)
+	r.add("a", &script{answers: c.answer}, func(s *messages.ServerSpec) { s.MaxInstances = 2 })
+	r.wantResult(r.do("a", "do", doArgs{})) // the first definition is accepted
+	c.mu.Lock()
+	c.world["do"] = 1
+	c.mu.Unlock()
+	// A call goes to the instance that was used last, where that is free.
+	both := func() (passed, refused int) {
+		busy := r.start("a", "read", doArgs{Do: "delay", Ms: 5})
+		atTheOther := r.start("a", "do", doArgs{})
+		r.wait(busy)
+		for _, p := range []*pendingCall{atTheOther, r.start("a", "do", doArgs{})} {
+			switch a := r.wait(p); {
+			case a.Err == nil:
+				passed++
+			case a.Err.Code == messages.CodeToolDisabled:
+				refused++
+			}
+		}
+		return passed, refused
+	}
+	r.f.eventually(t, "a second instance runs", func() bool { both(); return len(r.f.living("a")) == 2 })
+	r.f.eventually(t, "its definition is known", func() bool { _, refused := both(); return refused == 2 })
+	c.mu.Lock()
+	c.fine = map[string]bool{definitionOf("do", 1): true, definitionOf("read", 0): true}
+	c.mu.Unlock()
+	k.approve("a", "do", definitionOf("do", 1))
+	r.e.PinsChanged([]string{"a"})
+	passed, refused := 0, 0
+	r.f.eventually(t, "it is open at the one, and closed at the other", func() bool {
+		p, q := both()
+		if passed += p; passed > 0 {
+			refused += q
+		}
+		return passed > 5 && refused > 5
+	})
+	r.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.wrong {
+		t.Error(w)
+	}
 }
 
 // TestHoldSaysWhatChanged: of a tool that was called a moment ago.

@@ -122,7 +122,10 @@ func newRigWith(t testing.TB, change func(s *supervision.PoolSettings), options 
 	}
 	r := &rig{t: t, f: newFakeLauncher(), s: newFakeSandbox(), specs: map[string]*messages.ServerSpec{}, trace: &recorder{}}
 	o := Options{
-		Sandbox: r.s, SandboxSettings: sandboxSettings(), NextCall: func() uint64 { return lastCall.Add(1) }, Discover: r.discover,
+		Sandbox: r.s, SandboxSettings: sandboxSettings(), NextCall: func() uint64 { return lastCall.Add(1) },
+		Discover: func(ctx context.Context, _ uint64, args json.RawMessage, only []string) (json.RawMessage, *messages.Error) {
+			return r.discover(ctx, args, only)
+		},
 		Launcher: r.f, Settings: s, CatalogSweep: time.Hour, Name: "test", Version: "1", Log: quiet(),
 		GaveUp: func(reason any) { t.Errorf("the root gave up: %v", reason) },
 	}

@@ -201,12 +201,8 @@ func (s *sandboxActor) onRun(ctx *kernel.Context, m *messages.Run) {
 	case s.e.closed.Load():
 		refuseRun(m, supervision.ShuttingDown(""))
 		return
-	case len(s.waiting) >= maxWaitingRuns:
-		refuseRun(m, &messages.Error{
-			Code: messages.CodeSandbox, Retryable: true,
-			Message: fmt.Sprintf("%d scripts run and %d wait for their turn, which is the most that the sandbox takes", s.running(), len(s.waiting)),
-			Hint:    "Run fewer scripts at the same time, or do more in one script.",
-		})
+	case len(s.waiting) >= maxWaitingRuns && !s.displace(ctx, m.Session):
+		refuseRun(m, s.crowded())
 		return
 	}
 	s.used = true

@@ -150,12 +150,12 @@ func (a *runActor) onDiscover(ctx *kernel.Context, ask *messages.ScriptAsk) {
 		found(nil, &messages.Error{Code: messages.CodeSandbox, Message: "this host has no search"})
 		return
 	}
-	run, only, args := a.ctx, a.run.Only, ask.Args
+	run, session, only, args := a.ctx, a.run.Session, a.run.Only, ask.Args
 	sys.Go(func(host context.Context) {
 		searching, cancel := context.WithCancel(run)
 		defer cancel()
 		defer context.AfterFunc(host, cancel)()
-		found(search(searching, args, only))
+		found(search(searching, session, args, only))
 	}, func(any) {
 		found(nil, &messages.Error{Code: messages.CodeSandbox, Message: "the search broke inside metamcp", Hint: "Please report this with the log of the host."})
 	})

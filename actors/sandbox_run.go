@@ -231,6 +231,10 @@ func (a *runActor) onLost(ctx *kernel.Context, err error) {
 	if a.ended {
 		return
 	}
+	if own := (*messages.Error)(nil); errors.As(err, &own) {
+		a.end(ctx, &messages.RunReport{Err: own}, false) // it was turned away
+		return
+	}
 	if a.worker == nil {
 		a.end(ctx, &messages.RunReport{Err: &messages.Error{
 			Code: messages.CodeSandbox, Retryable: true, Cause: err, Message: orUnknown(err).Error(),

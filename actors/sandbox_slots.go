@@ -144,3 +144,37 @@ func (s *sandboxActor) publish() {
 	slices.SortFunc(st.Workers, func(a, b messages.SandboxWorker) int { return a.Since.Compare(b.Since) })
 	s.e.sandboxStatus.Store(st)
 }
+
+// displace makes room for a script of a session where all who may wait do: of the
+// session that has most scripts there, the newest is turned away. It reports false
+// where that session has no more of them than the other would have.
+func (s *sandboxActor) displace(ctx *kernel.Context, session uint64) bool {
+	waiting := map[uint64]int{}
+	most := session
+	for _, r := range s.waiting {
+		if waiting[r.session]++; waiting[r.session] > waiting[most] {
+			most = r.session
+		}
+	}
+	if waiting[most] <= waiting[session]+1 {
+		return false
+	}
+	for i := len(s.waiting) - 1; i >= 0; i-- {
+		if r := s.waiting[i]; r.session == most {
+			why := s.crowded()
+			s.waiting = slices.Delete(s.waiting, i, i+1)
+			ctx.Send(r.pid, &scriptWorker{why})
+			break
+		}
+	}
+	return true
+}
+
+// crowded is for a script for which there is no room to wait.
+func (s *sandboxActor) crowded() *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeSandbox, Retryable: true,
+		Message: fmt.Sprintf("%d scripts run and %d wait for their turn, which is the most that the sandbox takes; this one did not begin", s.running(), len(s.waiting)),
+		Hint:    "Run fewer scripts at the same time, or do more in one script.",
+	}
+}

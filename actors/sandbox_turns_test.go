@@ -1,6 +1,10 @@
 package actors
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+)
 
 // One client does not get all places for scripts, and the one that has fewest goes
 // next.
@@ -21,5 +25,35 @@ func TestScriptsTakeTurns(t *testing.T) {
 	s.slots[0].run, s.slots[1].run = run(2), run(2)
 	if got := s.nextRun(); got != 0 {
 		t.Errorf("place %d goes next, want the first of the client that has one script running", got)
+	}
+}
+
+// TestRoomForScriptsIsShared has a client fill all the room: another's script takes the
+// place of its newest, which is told so.
+func TestRoomForScriptsIsShared(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.programs["hang"] = func(s *fakeScript) { s.hang() }
+	greedy, modest := uint64(1), uint64(2)
+	by := func(session uint64) *pendingRun {
+		return r.script("hang", func(run *messages.Run) { run.Session = session })
+	}
+	for range 2 {
+		by(greedy)
+	}
+	r.s.until(t, "two scripts run", func() bool { return r.s.scripts() == 2 })
+	var last *pendingRun
+	for range maxWaitingRuns {
+		last = by(greedy)
+	}
+	other := by(modest)
+	err := r.refusedRun(last, messages.CodeSandbox)
+	if !err.Retryable || err.Hint == "" {
+		t.Errorf("error %+v", err)
+	}
+	r.refusedRun(by(greedy), messages.CodeSandbox)
+	select {
+	case <-other.ended:
+		t.Error("the other's script was turned away")
+	default:
 	}
 }

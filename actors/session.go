@@ -19,6 +19,7 @@ type Session struct {
 	pid      *kernel.PID
 	id       uint64
 	inflight atomic.Int64 // calls
+	full     func() bool  // the client does not read its answers; nil: never
 }
 
 // sessionActor owns the calls of one client connection: it passes answers and
@@ -32,6 +33,7 @@ type sessionActor struct {
 	asks  map[uint64]sessionAsk  // questions that are with the client, by their number
 	flush func()                 // writes what the edge holds back
 	port  messages.QuestionPort  // the session's own
+	held  []*messages.Call       // wait until the client reads, in order
 	// peer reaches the client also when the call is over that it was sent to a URL
 	// for.
 	peer messages.ClientPort
@@ -134,11 +136,14 @@ func (s *Session) Call(call *messages.Call) {
 		}})
 		return
 	}
-	if !call.OfTool() {
-		s.e.Ask(&own)
-		return
+	if s.full != nil {
+		own.Held = sessionPort{s}
+		if s.full() {
+			own.Held.TakeBack(&own)
+			return
+		}
 	}
-	s.e.Call(&own)
+	s.e.begin(&own)
 }
 
 // Cancel gives a call up; its ports hear CANCELLED unless it was answered.
@@ -233,6 +238,11 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			}
 			c.call.Reply.Answer(m)
 		}
+	case *sessionHeld:
+		a.held = append(a.held, m.call)
+		a.goOn()
+	case *sessionRoom:
+		a.goOn()
 	case *sessionFlush:
 		a.flush()
 	case *sessionProgress:
@@ -256,7 +266,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			client.Notify(m.call, m.method, m.params)
 		}
 	case *messages.Cancel:
-		if c, ok := a.calls[m.Call]; ok {
+		if c, ok := a.calls[m.Call]; ok && !a.cancelHeld(m.Call) {
 			a.e.Cancel(c.call, m.Reason)
 		}
 	case kernel.Stopping:
@@ -268,7 +278,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, gone, ctx.Self().GetId())
 			c.call.Reply.Answer(gone)
 		}
-		a.calls = nil
+		a.calls, a.held = nil, nil
 		for _, q := range a.asks {
 			q.question.Reply.Answered(&messages.QuestionAnswer{Question: q.question.ID, Error: rpcError(rpcRefused, "the client is gone")})
 		}

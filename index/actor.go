@@ -193,7 +193,7 @@ func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.R
 	}
 	old := a.deps.View.Load().Server(server)
 	a.deps.View.store(a.deps.View.Load().with(j.ts, labels(spec, review), j.like))
-	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict})
+	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Listed: j.ts})
 	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts)) {
 		a.saves[server] = j.ts
 		a.work(ctx)
@@ -240,7 +240,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 	for name := range a.specs {
 		if specs[name] == nil {
 			cat = cat.Without(name)
-			delete(a.pins.accepted, name)
+			a.setAccepted(name, nil)
 		}
 	}
 	a.specs = specs
@@ -273,7 +273,7 @@ func (a *indexActor) onLoaded(m *loaded) {
 	for server, accepted := range m.accepted {
 		// What a worker said meanwhile is newer.
 		if a.specs[server] != nil && a.pins.accepted[server] == nil {
-			a.pins.accepted[server] = accepted
+			a.setAccepted(server, accepted)
 		}
 	}
 	for _, ts := range m.sets {

@@ -226,7 +226,7 @@ func (a *indexActor) unsettledFailed(why any) {
 func (a *indexActor) accept(ctx *kernel.Context, server string, accepted messages.Accepted) {
 	p := &a.pins
 	before := p.accepted[server]
-	p.accepted[server] = accepted
+	a.setAccepted(server, accepted)
 	waiting := p.unsettled[server]
 	delete(p.unsettled, server)
 	for _, j := range waiting {
@@ -245,6 +245,18 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 		a.deps.View.store(cat.With(known.Toolset, labels(spec, review)))
 		a.embedNext(ctx)
 	}
+}
+
+// setAccepted takes note, for all who read, of what is accepted of a server; nil: that
+// is not known.
+func (a *indexActor) setAccepted(server string, accepted messages.Accepted) {
+	if accepted == nil {
+		delete(a.pins.accepted, server)
+		a.deps.View.accepted.Delete(server)
+		return
+	}
+	a.pins.accepted[server] = accepted
+	a.deps.View.accepted.Store(server, accepted)
 }
 
 // sameReview reports whether two reviews say the same of every tool.
@@ -276,6 +288,7 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 	p.mode = m.Mode
 	a.deps.View.holding.Store(m.Mode == messages.PinsHold)
 	clear(p.accepted)
+	a.deps.View.accepted.Clear()
 	// What waits for the disk is answered all the same; under another mode
 	// than hold nobody has to wait.
 	if m.Mode == messages.PinsOff {

@@ -1,9 +1,11 @@
 package index
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // View is where the newest catalog, and how the index does, can be read by
@@ -16,6 +18,8 @@ type View struct {
 	background *background
 	// holding says that tools are closed until what they say is accepted.
 	holding atomic.Bool
+	// accepted is what was accepted of servers' tools, by name.
+	accepted sync.Map // of messages.Accepted
 	// OnChange, where not nil, hears that there is a newer catalog. It is set
 	// before the actor runs, which calls it, and does not block.
 	OnChange func()
@@ -42,6 +46,13 @@ func (v *View) store(cat *Catalog) {
 // Holding says whether tools with another definition than the accepted one are
 // closed, so that a call may have to wait for the verdict on a listing.
 func (v *View) Holding() bool { return v.holding.Load() }
+
+// Accepted returns what was accepted of a server's tools; nil where that is not known.
+func (v *View) Accepted(server string) messages.Accepted {
+	a, _ := v.accepted.Load(server)
+	accepted, _ := a.(messages.Accepted)
+	return accepted
+}
 
 // Status returns how the index does.
 func (v *View) Status() Status {

@@ -80,6 +80,8 @@ type Call struct {
 	Input *Input
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
+	// Held takes the call back before a child gets it; nil: nobody wants to.
+	Held HeldPort
 }
 
 // OfTool says whether it is a tools/call.
@@ -100,6 +102,16 @@ func (c *Call) Payload() json.RawMessage {
 		return c.Args
 	}
 	return c.Params
+}
+
+// HeldPort is a caller who may have no use for more answers for a while, such as one
+// that does not read them. It never blocks.
+type HeldPort interface {
+	// Holds says that a call which no child has is to be given back now.
+	Holds() bool
+	// TakeBack takes such a call, which no child has seen. It comes again later,
+	// unless it is given up.
+	TakeBack(call *Call)
 }
 
 // SendPort hears when a call goes to a child, and may add to its _meta.

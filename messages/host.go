@@ -130,6 +130,21 @@ type Instance struct {
 	Since    time.Time `json:"since"`             // when it was spawned
 }
 
+// Living is how many of the server's instances live. The others have failed or are
+// being ended, and are shown until their processes are gone.
+func (s *HostServer) Living() (n int) {
+	for i := range s.Instances {
+		if !s.Instances[i].Ending() {
+			n++
+		}
+	}
+	return n
+}
+
+// Ending says whether the instance is lost, and what is left of it is being ended; it
+// takes a place of the pool until that is done.
+func (i *Instance) Ending() bool { return i.State == "FAILED" || i.State == "CLOSED" }
+
 // ActorStatus is one living actor.
 type ActorStatus struct {
 	ID      string `json:"id"`      // path, as in a trace: metamcp/pool/breaker/NAME/conn#1

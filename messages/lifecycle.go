@@ -155,24 +155,25 @@ type Listing struct {
 	ServerVersion string
 	Instructions  string
 	Offers        Offers
-	// Verdict is the number under which the connection wants to hear that the
-	// listing was compared with what was accepted; 0: it does not.
+	// Verdict is the number under which the connection wants to hear of the listing.
 	Verdict uint64
 }
 
-// Cataloged tells a breaker that the index has taken in a listing. Verdict is
-// that of the listing.
+// Cataloged tells a breaker that the index has taken in a listing, and what is listed.
+// Verdict is that of the listing.
 type Cataloged struct {
 	Server   string
 	Instance uint64
 	Verdict  uint64
+	Listed   *Toolset // nil where Err is not
 	Err      *Error
 }
 
 // Judged tells a connection that the index has compared a listing with what was
-// accepted; Err is why it could not.
+// accepted, and what is listed; Err is why it could not.
 type Judged struct {
 	Verdict uint64
+	Listed  *Toolset // nil where Err is not
 	Err     *Error
 }
 

@@ -90,7 +90,7 @@ func (b *breakerActor) busy(ctx *kernel.Context, in *instance) {
 func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	in := b.instances[m.Instance]
 	if in != nil && m.Verdict != 0 {
-		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Err: m.Err})
+		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Listed: m.Listed, Err: m.Err})
 	}
 	if in == nil || in.retire || in.phase == phaseFailed || in.phase == phaseClosing {
 		// The listing of a connection that is gone is as good as any other,

@@ -237,6 +237,9 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 	}
 	p := st.Pool
 	pool := fmt.Sprintf("%d of %d places, %d idle, %d of %d waiting, %d evicted", p.Used, p.Size, p.Idle, p.Waiters, p.MaxWaiters, p.Evictions)
+	if n := beingEnded(st.Servers); n > 0 {
+		pool += fmt.Sprintf(", %d being ended", n)
+	}
 	if p.Reserve > 0 {
 		pool += fmt.Sprintf(", reserve %d of %d", p.ReserveUsed, p.Reserve)
 	}
@@ -278,7 +281,7 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 		for _, in := range s.Instances {
 			inFlight += in.InFlight
 		}
-		t.row(oneLine(s.Name), l.state(s), l.breaker(s.Breaker), toolCount(s), strconv.Itoa(len(s.Instances)), strconv.Itoa(inFlight), problem(s, now))
+		t.row(oneLine(s.Name), l.state(s), l.breaker(s.Breaker), toolCount(s), connections(s), strconv.Itoa(inFlight), problem(s, now))
 	}
 	return t.print(out)
 }
@@ -289,9 +292,9 @@ func (l look) state(s *messages.HostServer) string {
 	switch {
 	case s.Disabled:
 		return l.ink(plainInk, "disabled")
-	case s.State == "FAILED" || s.Error != nil && len(s.Instances) == 0:
+	case s.State == "FAILED" || s.Error != nil && s.Living() == 0:
 		return l.ink(redInk, "failed")
-	case len(s.Instances) == 0 && s.State == "IDLE":
+	case s.Living() == 0 && s.State == "IDLE":
 		return l.ink(plainInk, "not started")
 	case s.State == "ACTIVE":
 		return l.ink(greenInk, word)

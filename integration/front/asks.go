@@ -211,8 +211,12 @@ func (c *connection) whereTo(e *Entry) (out sink, live bool) {
 	return nil, false
 }
 
-// progress is where the progress of a request goes, and under which token.
+// progress is where the progress of a request goes, and under which token. A client
+// that does not read gets none.
 func (c *connection) progress(e *Entry) (out sink, token json.RawMessage, live bool) {
+	if c.peer.Full() {
+		return nil, nil, false
+	}
 	c.mu.Lock()
 	live = c.table.Live(e)
 	c.mu.Unlock()

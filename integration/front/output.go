@@ -5,17 +5,12 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// MaxQueued is how many bytes may wait for a client that does not read.
-const MaxQueued = 256 << 20
-
 // largePart is the size from which a part of a line is not copied.
 const largePart = 32 << 10
-
-// ErrNotReading ends a session whose client reads nothing.
-var ErrNotReading = errors.New("the client does not read its input: more than 256 MiB wait for it")
 
 var errOutputClosed = errors.New("the output is closed")
 
@@ -27,6 +22,12 @@ type Output struct {
 	file    *os.File
 	restore func()
 	direct  *directWriter // nil where the file knows no write without waiting
+	unread  *Unread       // of all clients
+	onRoom  func()        // called on the goroutine when a full client has room again; may be nil
+	full    atomic.Bool
+	waits   atomic.Int64 // queued, for who does not hold mu
+
+	patience time.Duration // with a full client that reads nothing
 
 	mu      sync.Mutex
 	queue   [][]byte // in order; what cannot be written at once
@@ -37,6 +38,12 @@ type Output struct {
 	closing bool
 	err     error
 	grown   bool // the pipe was made larger
+	crowd   bool // too much waits for all clients
+
+	room  chan struct{} // closed when there is room again; nil: there is
+	told  bool          // onRoom needs no call
+	read  time.Time     // when the client last read something, while it is full
+	stuck *time.Timer   // looks after that
 
 	wake   chan struct{} // one token: something is queued, or closing
 	done   chan struct{} // the goroutine has ended
@@ -50,12 +57,15 @@ type Output struct {
 // NewOutput starts the writer for file. Where file is a FIFO or a socket that
 // nothing else of this process shares, it is switched to writes that do not
 // wait, until [Output.Close], which must be called.
-func NewOutput(file *os.File) *Output {
+func NewOutput(file *os.File) *Output { return newOutput(file, new(Unread), nil) }
+
+func newOutput(file *os.File, unread *Unread, onRoom func()) *Output {
 	own, restore, direct := openDirect(file)
 	o := &Output{
-		file: own, restore: restore, direct: direct,
+		file: own, restore: restore, direct: direct, unread: unread, onRoom: onRoom, told: true, patience: stuckAfter,
 		wake: make(chan struct{}, 1), done: make(chan struct{}), failed: make(chan struct{}),
 	}
+	unread.join(o)
 	go o.run()
 	return o
 }
@@ -64,12 +74,28 @@ func NewOutput(file *os.File) *Output {
 // below 32 KiB may be changed by the caller afterwards, larger ones not. The
 // error is that of an earlier write, or the output is closed.
 func (o *Output) Write(parts ...[]byte) error {
+	o.mu.Lock()
+	err := o.put(parts)
+	o.unlock()
+	return err
+}
+
+// unlock also makes room where too much waits for all clients.
+func (o *Output) unlock() {
+	crowd := o.crowd
+	o.crowd = false
+	o.mu.Unlock()
+	if crowd {
+		o.unread.relieve()
+	}
+}
+
+// put is Write; o.mu is held.
+func (o *Output) put(parts [][]byte) error {
 	size := 1
 	for _, p := range parts {
 		size += len(p)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.err != nil {
 		return o.err
 	}
@@ -149,9 +175,10 @@ func (o *Output) enqueue(parts [][]byte, size int) error {
 
 func (o *Output) reserve(size int) error {
 	if o.queued+size > MaxQueued {
-		return o.fail(ErrNotReading)
+		return o.fail(fmt.Errorf("%w: more than %d MiB wait for it", ErrNotReading, MaxQueued>>20))
 	}
-	o.queued += size
+	o.count(size)
+	o.crowd = o.unread.total.Load() > maxUnread
 	return nil
 }
 
@@ -189,7 +216,9 @@ func (o *Output) signal() {
 func (o *Output) fail(err error) error {
 	if o.err == nil {
 		o.err = err
-		o.queue, o.queued, o.tail = nil, 0, false
+		o.endWait()
+		o.queue, o.tail = nil, false
+		o.count(-o.queued)
 		close(o.failed)
 		o.signal()
 	}
@@ -204,7 +233,7 @@ const heldMost = 32 << 10
 // afterwards. What goes wrong is met by the next Write.
 func (o *Output) Hold(line []byte) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	defer o.unlock()
 	if o.err != nil || o.closing || o.reserve(len(line)+1) != nil {
 		return
 	}
@@ -236,7 +265,8 @@ func (o *Output) writeQueue() {
 		return
 	}
 	queue, size, tail := o.queue, o.queued, o.tail
-	o.queue, o.tail, o.queued = nil, false, 0
+	o.queue, o.tail = nil, false
+	o.count(-size)
 	n, err := o.direct.writev(queue)
 	if o.written(queue, size, n, err) == nil { // an error is kept in o.err
 		o.recycle(queue, tail)
@@ -271,13 +301,7 @@ func (o *Output) run() {
 			batch, tail := o.queue, o.tail
 			o.queue, o.tail, o.busy = nil, false, true
 			o.mu.Unlock()
-			n, err := 0, error(nil)
-			for _, p := range batch {
-				n += len(p)
-				if _, err = o.file.Write(p); err != nil {
-					break
-				}
-			}
+			err := o.writeBatch(batch)
 			o.mu.Lock()
 			o.busy = false
 			if err != nil {
@@ -285,16 +309,48 @@ func (o *Output) run() {
 				break
 			}
 			if o.err == nil {
-				o.queued -= n
 				o.recycle(batch, tail)
 			}
 		}
 		end := o.closing || o.err != nil
 		o.mu.Unlock()
+		o.tellRoom()
 		if end {
 			return
 		}
 	}
+}
+
+// atOnce is how much is written before it is noted that the client has read.
+const atOnce = 256 << 10
+
+// writeBatch writes parts of the queue, and lets go of each when it is written.
+func (o *Output) writeBatch(batch [][]byte) error {
+	for i, p := range batch {
+		for len(p) > 0 {
+			n, err := o.file.Write(p[:min(len(p), atOnce)])
+			if err != nil {
+				return err
+			}
+			p = p[n:]
+			o.mu.Lock()
+			if o.err != nil {
+				err = o.err // it was given up
+			} else {
+				o.read = time.Now()
+				o.count(-n)
+			}
+			o.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			o.tellRoom()
+		}
+		if len(batch) > 1 {
+			batch[i] = nil
+		}
+	}
+	return nil
 }
 
 // Close writes what is queued, for at most timeout, and gives the file back as
@@ -304,10 +360,12 @@ func (o *Output) Close(timeout time.Duration) error {
 	o.mu.Lock()
 	already := o.closing
 	o.closing = true
+	o.endWait()
 	o.mu.Unlock()
 	if already {
 		return errOutputClosed
 	}
+	defer o.unread.part(o)
 	_ = o.file.SetWriteDeadline(time.Now().Add(timeout)) // not every file can
 	o.signal()
 	timer := time.NewTimer(timeout + 100*time.Millisecond)
@@ -317,6 +375,9 @@ func (o *Output) Close(timeout time.Duration) error {
 		o.restore()
 		return o.Err()
 	case <-timer.C:
-		return fmt.Errorf("the client did not read the last answers within %v", timeout)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		_ = o.fail(fmt.Errorf("the client did not read the last answers within %v", timeout))
+		return o.err
 	}
 }

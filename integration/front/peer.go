@@ -26,9 +26,10 @@ const barrierMethod = "\x00barrier"
 // subscribed to, and the way to send it notifications. All methods are safe
 // for use from any goroutine.
 type Peer struct {
-	id  string
-	out sink
-	log *slog.Logger
+	id   string
+	out  sink
+	full func() bool // nil: never
+	log  *slog.Logger
 
 	notifications chan mcp.JSONRPCNotification
 	initialized   atomic.Bool
@@ -81,6 +82,10 @@ func (p *Peer) Notify(method string, params json.RawMessage) error {
 	}
 	return p.out.Write(append(line, '}'))
 }
+
+// Full says whether so much waits for the client to read it that no more work should
+// be done for it before it does. [Options.Room] is called when that is over.
+func (p *Peer) Full() bool { return p.full != nil && p.full() }
 
 // Release writes what the output holds back; see [messages.FlushPort].
 func (p *Peer) Release() { p.out.Release() }

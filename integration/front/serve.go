@@ -60,6 +60,12 @@ type Options struct {
 	// Owner is who may take over what is parked of this client; "": this session
 	// alone.
 	Owner string
+	// Unread counts what waits for all clients of the host; nil: this front counts
+	// for itself.
+	Unread *Unread
+	// Room, where not nil, is called when there is room again for answers to a client
+	// for which too much had waited; see [Peer.Full]. It must not block.
+	Room func()
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
 	// Listed is closed once it is known which tools the servers have. Until then
@@ -92,6 +98,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
 	}
+	if o.Unread == nil {
+		o.Unread = new(Unread)
+	}
 	if o.Parked == nil {
 		o.Parked = NewParked()
 	}
@@ -110,7 +119,7 @@ func (o Options) withDefaults() Options {
 // user presses return; on all other files nothing does.
 func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	opts = opts.withDefaults()
-	output := NewOutput(out)
+	output := newOutput(out, opts.Unread, opts.Room)
 	input, restoreInput := in, func() {}
 	var reader io.Reader = in
 	if !sameFile(in, out) {
@@ -122,6 +131,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c := newConnection(work, opts, output)
+	c.peer.full = output.Full
 	if err := opts.MCP.RegisterSession(work, c.peer); err != nil {
 		stop()
 		return errors.Join(fmt.Errorf("starting the session: %w", err), output.Close(0))
@@ -136,7 +146,10 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	}
 
 	readDone := make(chan error, 1)
-	go func() { readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) })) }()
+	over := make(chan struct{})
+	go func() {
+		readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) }), func() { output.untilRoom(over) })
+	}()
 	var err error
 	select {
 	case err = <-readDone:
@@ -151,6 +164,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	c.gate.Lock() // a line that is being taken is still answered
 	c.closing = true
 	c.gate.Unlock()
+	close(over)
 	// Where the read can be interrupted it is, and its end waited for.
 	if input.SetReadDeadline(time.Unix(1, 0)) == nil {
 		if !c.readEnded.Load() {
@@ -163,8 +177,12 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	opts.MCP.UnregisterSession(work, c.peer.SessionID())
 	close(pumpStop)
 	<-pumpDone
-	if closeErr := output.Close(flushTimeout); closeErr != nil {
-		opts.Log.Error("the session ended because its client cannot be written to", "session", opts.Session, "error", closeErr)
+	flush := flushTimeout
+	if errors.Is(output.Err(), ErrNotReading) {
+		flush = 0 // it had its time
+	}
+	if closeErr := output.Close(flush); closeErr != nil {
+		opts.Log.Error("the session ended because its client cannot be written to", "session", opts.Session, "client", c.peer.GetClientInfo().Name, "error", closeErr)
 		err = errors.Join(err, closeErr)
 	}
 	return err
@@ -176,11 +194,13 @@ func sameFile(a, b *os.File) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// read takes lines from the client until its input ends, or the session.
-func (c *connection) read(lines *lineReader) error {
+// read takes lines from the client until its input ends, or the session. It calls
+// pause before each of them.
+func (c *connection) read(lines *lineReader, pause func()) error {
 	defer c.readEnded.Store(true)
 	defer c.noAnswers("the client's input has ended: it cannot answer")
 	for first := true; ; first = false {
+		pause()
 		line, err := lines.next()
 		c.untilListed(line)
 		if more, err := c.take(line, first, err, lines.limit); !more {
@@ -259,7 +279,7 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 	defer timer.Stop()
 	look := time.NewTicker(lookForReader)
 	defer look.Stop()
-	when := fmt.Sprintf("within %v after the input ended", timeout)
+	why := fmt.Sprintf("were not answered within %v after the input ended", timeout)
 	for waiting := true; waiting; {
 		select {
 		case <-idle:
@@ -270,7 +290,8 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 				c.stopWork()
 			}
 		case <-failed:
-			when, waiting = "when the client could not be written to any more", false
+			why = "were not answered when the client could not be written to any more"
+			waiting = false
 		case <-timer.C:
 			waiting = false
 		}
@@ -280,12 +301,12 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 	select {
 	case <-idle:
 	case <-timer.C:
-		return fmt.Errorf("%d requests were not answered %s, and some of their handlers still run", cut, when)
+		return fmt.Errorf("%d requests %s, and some of their handlers still run", cut, why)
 	}
 	if cut == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d requests were not answered %s", cut, when)
+	return fmt.Errorf("%d requests %s", cut, why)
 }
 
 // stopStreams ends the requests that would never end by themselves.

@@ -48,7 +48,7 @@ func TopRows(before, now *messages.HostStatus) []TopRow {
 	for i := range now.Servers {
 		s := &now.Servers[i]
 		r := TopRow{
-			Server: s.Name, State: s.State, Instances: len(s.Instances), Calls: s.Calls.Total, Failed: s.Calls.Failed, P50: s.Calls.P50, P99: s.Calls.P99,
+			Server: s.Name, State: s.State, Instances: s.Living(), Calls: s.Calls.Total, Failed: s.Calls.Failed, P50: s.Calls.P50, P99: s.Calls.P99,
 		}
 		switch {
 		case s.Disabled:
@@ -61,7 +61,7 @@ func TopRows(before, now *messages.HostStatus) []TopRow {
 		for _, in := range s.Instances {
 			r.InFlight += in.InFlight
 		}
-		if alive := uint64(max(r.Instances, 1)); s.Counts.Spawns > alive {
+		if alive := uint64(max(len(s.Instances), 1)); s.Counts.Spawns > alive {
 			r.Restarts = s.Counts.Spawns - alive
 		}
 		if s.Usage != nil {

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// connections is how many connections with a server live, and how many are being
+// ended, which have their places until then.
+func connections(s *messages.HostServer) string {
+	living := strconv.Itoa(s.Living())
+	if n := len(s.Instances) - s.Living(); n > 0 {
+		return living + ", " + strconv.Itoa(n) + " ending"
+	}
+	return living
+}
+
+// beingEnded is how many connections of all servers are being ended.
+func beingEnded(servers []messages.HostServer) (n int) {
+	for i := range servers {
+		n += len(servers[i].Instances) - servers[i].Living()
+	}
+	return n
+}
