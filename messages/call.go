@@ -215,8 +215,8 @@ const (
 	MemberRequestState
 )
 
-// May says whether any of the members may be there.
-func (m Members) May(any Members) bool { return m&MembersRead == 0 || m&any != 0 }
+// May says whether one of which may be there.
+func (m Members) May(which Members) bool { return m&MembersRead == 0 || m&which != 0 }
 
 // Correlation is the client request that a message belongs to, for the trace.
 func (m Meta) Correlation() uint64 { return m.Trace }
