@@ -62,6 +62,25 @@ func TestResultsGoWithoutSecrets(t *testing.T) {
 	if r.Failure == nil || strings.Contains(r.Failure.Message+r.Failure.Stack+r.Console[0].Text, token) || !strings.Contains(r.Failure.Message, "[REDACTED:GitHub-token]") {
 		t.Errorf("failed script: %+v, %v", r.Failure, r.Console)
 	}
+	for what, code := range map[string]string{
+		"a line that fails":          `const s = ` + string(text) + `; throw new Error("x")`,
+		"a line that is no script":   `const s = ` + string(text) + `; return {[s]: 1, n: undeclared ? }`,
+		"a tool that there is not":   `await servers.demo[` + string(text) + `]({})`,
+		"a server that there is not": `await servers[` + string(text) + `].x({})`,
+	} {
+		r := run(code)
+		if r.Failure == nil {
+			t.Errorf("%s: %s", what, r.Value)
+			continue
+		}
+		shown, err := json.Marshal([]any{metamcp.NewRunError(r.Failure), r.Console, r.Calls, r.Notes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := string(shown); strings.Contains(all, token) || strings.Contains(all, known) || !strings.Contains(all, "[REDACTED:GitHub-token]") || strings.Contains(r.Failure.Excerpt, "^") {
+			t.Errorf("%s: %s", what, all)
+		}
+	}
 	r = run(`return await servers.open.echo({text: ` + string(text) + `})`)
 	if !strings.Contains(string(r.Value), token) {
 		t.Errorf("script on the exempt server: %s", r.Value)

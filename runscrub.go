@@ -1,6 +1,8 @@
 package metamcp
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/metamcp/metamcp/integration/scrub"
@@ -39,6 +41,35 @@ func (c *scriptScrub) text(text string) string {
 	return clean
 }
 
+// excerpt cleans a line of the script. The caret below goes where the line is not as
+// long as it was: it would point elsewhere.
+func (c *scriptScrub) excerpt(text string) string {
+	clean := c.text(text)
+	if clean != text {
+		clean, _, _ = strings.Cut(clean, "\n")
+	}
+	return clean
+}
+
+// calls cleans the names of calls that failed: what there is not was named by the
+// script alone.
+func (c *scriptScrub) calls(list []messages.RunCall) []messages.RunCall {
+	known := map[string]string{}
+	clean := func(name string) string {
+		if _, ok := known[name]; !ok {
+			known[name] = c.text(name)
+		}
+		return known[name]
+	}
+	own := slices.Clone(list)
+	for i := range own {
+		if own[i].Outcome != outcomeOK {
+			own[i].Server, own[i].Tool = clean(own[i].Server), clean(own[i].Tool)
+		}
+	}
+	return own
+}
+
 // outcome cleans what a script came to; the report's own parts stay as they
 // are, since others may read them.
 func (c *scriptScrub) outcome(r *messages.RunReport) {
@@ -47,6 +78,7 @@ func (c *scriptScrub) outcome(r *messages.RunReport) {
 		return
 	}
 	r.Err = secrets.Error(r.Err)
+	r.Calls = c.calls(r.Calls)
 	if r.Outcome == nil {
 		return
 	}
@@ -57,9 +89,13 @@ func (c *scriptScrub) outcome(r *messages.RunReport) {
 	if own.Failure != nil {
 		f := *own.Failure
 		f.Message, f.Hint, f.Stack = c.text(f.Message), c.text(f.Hint), c.text(f.Stack)
+		f.Excerpt = c.excerpt(f.Excerpt)
 		if f.Thrown != nil {
 			t := *f.Thrown
-			t.Message, t.Hint = c.text(t.Message), c.text(t.Hint)
+			// A script can call what there is not, by any name.
+			for _, text := range []*string{&t.Message, &t.Hint, &t.Server, &t.Tool, &t.Class, &t.Code} {
+				*text = c.text(*text)
+			}
 			t.Details = make([]string, len(f.Thrown.Details))
 			for i, d := range f.Thrown.Details {
 				t.Details[i] = c.text(d)
