@@ -207,6 +207,13 @@ func (s *Store) Check(token string) (Token, error) {
 	return known[found], nil
 }
 
+// Holds says whether a token that was checked is still good. Where the file cannot be
+// read nobody gets in, but nobody's rights are known to have ended: then it is.
+func (s *Store) Holds(t Token) bool {
+	known, err := s.current()
+	return err != nil || !t.Expired(time.Now()) && slices.ContainsFunc(known, func(o Token) bool { return o.Hash == t.Hash })
+}
+
 // Any says whether there are tokens, expired ones included. The error says why
 // that is not known.
 func (s *Store) Any() (bool, error) {
