@@ -23,7 +23,7 @@ var (
 	errPending = errors.New("the user was sent to an address")
 	errEnded   = errors.New("metamcp ends")
 	errBusy    = errors.New("the time of the call is over; the user is still being asked for it, on behalf of another call of this client. Call again when that is done")
-	errTurn    = errors.New("the time of the call is over; the user of another client was asked first, and there is room for one at a time. Call again in a while")
+	errTurn    = errors.New("the time of the call is over; another client was asked first, and there is room for one at a time. Call again in a while")
 	errNoPlace = errors.New("the time of the call is over, and the address to send the user to is not known yet. Call again with a longer timeoutMs")
 )
 

@@ -45,7 +45,8 @@ type Token struct {
 	Created time.Time `json:"created"`
 	// Expires is when the token ends; zero: never.
 	Expires time.Time `json:"expires,omitzero"`
-	// NoProvision says that its clients must not have servers installed.
+	// NoProvision says that its clients must not have servers installed, nor store
+	// secrets or log in for all.
 	NoProvision bool `json:"noProvision,omitempty"`
 }
 
