@@ -91,7 +91,7 @@ func TestPagesAreOfOneClientEach(t *testing.T) {
 	if len(seen) != len(pages) {
 		t.Fatalf("the pages are %v", pages)
 	}
-	clients[0].says(asks[0], "accept")
+	clients[0].post(`{"jsonrpc":"2.0","id":` + string(asks[0].ID) + `,"result":{"action":"accept"}}`) // it has arrived then
 	clients[0].leave()
 	clients[1].says(asks[1], "decline")
 	if text := textIn(t, clients[1].await(answers[1])); !strings.Contains(text, "declined") {

@@ -156,7 +156,7 @@ func (w *curable) Flush() {
 
 // cure waits for the cure, and answers or makes the call anew.
 func (w *curable) cure(ctx context.Context, a *messages.Answer, r *remedy) {
-	err := errAbandoned
+	err, begun := errAbandoned, time.Now()
 	for errors.Is(err, errAbandoned) && ctx.Err() == nil {
 		var f *cure
 		var at place
@@ -171,6 +171,9 @@ func (w *curable) cure(ctx context.Context, a *messages.Answer, r *remedy) {
 		}
 	}
 	if err == nil {
+		if !w.until.IsZero() { // the user may be needed again
+			w.until = w.until.Add(time.Since(begun))
+		}
 		w.rounds++
 		w.again(w)
 		return

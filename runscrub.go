@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -14,8 +15,9 @@ import (
 // one that stands in pieces. Once a script has called a server whose answers
 // are not scrubbed, what it says is not either.
 type scriptScrub struct {
-	e   *Engine
-	off atomic.Bool
+	e    *Engine
+	off  atomic.Bool
+	code string // of the script
 
 	counts scrub.Counts // of the goroutine of Run
 }
@@ -41,14 +43,20 @@ func (c *scriptScrub) text(text string) string {
 	return clean
 }
 
-// excerpt cleans a line of the script. The caret below goes where the line is not as
-// long as it was: it would point elsewhere.
-func (c *scriptScrub) excerpt(text string) string {
-	clean := c.text(text)
-	if clean != text {
-		clean, _, _ = strings.Cut(clean, "\n")
+// excerpt is the excerpt of a line that holds no secret. Of another one it would be cut
+// anywhere, within the secret too, and its caret would point elsewhere: then it is the
+// beginning of the line without that.
+func (c *scriptScrub) excerpt(f *messages.ScriptFailure) string {
+	lines := strings.Split(c.code, "\n")
+	if f.Excerpt == "" || f.Line < 1 || f.Line > len(lines) {
+		return c.text(f.Excerpt)
 	}
-	return clean
+	line := strings.TrimRight(lines[f.Line-1], "\r")
+	clean := c.text(line)
+	if clean == line {
+		return c.text(f.Excerpt)
+	}
+	return strconv.Itoa(f.Line) + " | " + cutBytes(clean, maxLineShown)
 }
 
 // calls cleans the names of calls that failed: what there is not was named by the
@@ -89,7 +97,7 @@ func (c *scriptScrub) outcome(r *messages.RunReport) {
 	if own.Failure != nil {
 		f := *own.Failure
 		f.Message, f.Hint, f.Stack = c.text(f.Message), c.text(f.Hint), c.text(f.Stack)
-		f.Excerpt = c.excerpt(f.Excerpt)
+		f.Excerpt = c.excerpt(&f)
 		if f.Thrown != nil {
 			t := *f.Thrown
 			// A script can call what there is not, by any name.
