@@ -196,6 +196,8 @@ func (w *curable) uncured(err error) string {
 		return fmt.Sprintf("The user was asked in the client, and was not done within %v.", askpage.TimeLimit)
 	case errors.Is(err, errNoAnswer), errors.Is(err, errEnded), errors.Is(err, context.Canceled), errors.Is(err, errAbandoned):
 		return ""
+	case errors.Is(err, errBusy), errors.Is(err, errTurn), errors.Is(err, errNoPlace):
+		return "This was not mended in time: " + err.Error() + "."
 	}
 	return "What the user was asked for in the client failed: " + w.s.e.scrubbed(asError(err)).Message
 }
