@@ -81,7 +81,7 @@ func TestStrictIDs(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"m","method":"n","id":7}`, "7"},
 		{`{"jsonrpc":"2.0","id":7,"method":"m","params":{"id":1,"ID":2,"id":3,"Name":1}}`, "7"},
 	} {
-		m, err := ParseShape([]byte(test.line), shape, make([][]byte, 1))
+		m, err := ParseShape([]byte(test.line), shape, nil)
 		var bad *MessageError
 		if !errors.As(err, &bad) || string(m.ID) != test.id {
 			t.Errorf("%s: id %q, %v; want %q", test.line, m.ID, err, test.id)
