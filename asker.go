@@ -53,6 +53,31 @@ func (s *asker) close() {
 	s.work.Wait()
 }
 
+// principal tells whom the client belongs to; those that prove nothing are one.
+func (s *asker) principal() string {
+	known, _ := s.e.clients.Load(s.session.ID())
+	c, _ := known.(client)
+	return c.principal
+}
+
+// mayMend says whether the client's user may log in at a server or store a secret,
+// which serves all clients: not where its token keeps it from adding servers.
+func (s *asker) mayMend() bool {
+	known, _ := s.e.clients.Load(s.session.ID())
+	c, ok := known.(client)
+	return ok && (c.token == "" || !c.noProvision)
+}
+
+// letIn says whether the client would be let in now: its token may have been removed.
+func (s *asker) letIn() bool {
+	known, ok := s.e.clients.Load(s.session.ID())
+	if !ok {
+		return false // its session ends
+	}
+	still := known.(client).still
+	return still == nil || still()
+}
+
 // begin runs f on a goroutine, with a context that ends with the call or the client;
 // false: the session is over.
 func (s *asker) begin(call uint64, f func(ctx context.Context)) bool {

@@ -38,6 +38,7 @@ type asked struct {
 	meta  string // further members of _meta
 
 	url  string // of a front over HTTP; "": pipes
+	key  string // the bearer token there; "": none
 	in   *os.File
 	done chan struct{}
 
@@ -112,6 +113,9 @@ func (c *asked) post(line string) {
 		Params struct{ Name string }
 	}
 	_ = json.Unmarshal([]byte(line), &m)
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
 	c.mu.Lock()
 	if c.session != "" {
 		req.Header.Set("Mcp-Session-Id", c.session)

@@ -197,6 +197,10 @@ type client struct {
 	noProvision bool
 	// token is what it proved itself with over HTTP, by its name; "": nothing.
 	token string
+	// principal tells clients over HTTP apart by what they proved; "": nothing.
+	principal string
+	// still says whether it would be let in now; nil: nothing changes that.
+	still func() bool
 }
 
 // clientStatus describes the clients of the moment, the oldest first.

@@ -49,6 +49,9 @@ func TestQuarantineIsTold(t *testing.T) {
 	tells(metamcp.DiscoverRequest{Server: "alpha"})
 	tells(metamcp.DiscoverRequest{Server: "alpha", Tool: "echo"})
 	tells(metamcp.DiscoverRequest{Query: "echo"})
+	if a := tells(metamcp.DiscoverRequest{Query: "zzqx"}); len(a.Matches) != 0 {
+		t.Errorf("a query that fits nothing finds %v", a.Matches)
+	}
 	testkit.Eventually(t, time.Minute, func() error { // a connected one would stand first by that
 		if slices.ContainsFunc(e.ListServers(), func(s metamcp.Server) bool { return s.Connected }) {
 			return errConnected

@@ -2,11 +2,10 @@ package metamcp
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/askpage"
 	"github.com/metamcp/metamcp/messages"
@@ -14,217 +13,105 @@ import (
 
 // A call may fail for something that its user can mend in a browser: a login, or a
 // secret that is not stored. Then the user is sent there by the client, and the call
-// is made anew. What is mended at the moment is a cure, of which each server has one
-// at a time, whoever needs it.
+// is made anew.
 
 // mostCures is how often one call is made anew.
 const mostCures = 3
 
-// cures are those of a host.
-type cures struct {
-	mu     sync.Mutex
-	closed bool
-	open   map[string]*cure
-	ctx    context.Context
-	stop   context.CancelFunc
-	work   sync.WaitGroup
-}
+// Why a call goes on without what its user was to mend.
+var (
+	errPending = errors.New("the user was sent to an address")
+	errEnded   = errors.New("metamcp ends")
+	errBusy    = errors.New("the time of the call is over; the user is still being asked for it, on behalf of another call of this client. Call again when that is done")
+	errTurn    = errors.New("the time of the call is over; another client was asked first, and there is room for one at a time. Call again in a while")
+	errNoPlace = errors.New("the time of the call is over, and the address to send the user to is not known yet. Call again with a longer timeoutMs")
+)
 
-func newCures() *cures {
-	c := &cures{open: map[string]*cure{}}
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	return c
-}
-
-func (c *cures) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.stop()
-	c.work.Wait()
-}
-
-// remedy says how a failure is mended.
-type remedy struct {
-	key     string // of the cure
-	local   bool   // only a browser on this machine can do it
-	message string // for the user
-	// mend mends it until ctx ends, and tells the address to go to once there is one.
-	mend func(ctx context.Context, ready func(address string)) error
-}
-
-// cure is a remedy at work.
-type cure struct {
-	c      *cures
-	r      *remedy
-	cancel context.CancelFunc
-	ready  chan struct{} // closed when the address is known, or there will be none
-	done   chan struct{} // closed when it is over
-	turn   chan struct{} // held by who asks its client, or whose client accepted
-	at     invitation    // once ready
-	err    error         // once done
-
-	mu      sync.Mutex
-	waiting int // calls
-	// accepted is whose user goes there; the cure then outlives the calls, since
-	// many clients give up sooner than people are done.
-	accepted *asker
-	over     bool
-	after    []func() // to be done when it is over
-}
-
-// join returns the cure that is at work for a remedy, or begins it; nil: the host
-// ends.
-func (c *cures) join(r *remedy) *cure {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil
-	}
-	if f := c.open[r.key]; f != nil {
-		f.mu.Lock()
-		f.waiting++
-		f.mu.Unlock()
-		return f
-	}
-	f := &cure{c: c, r: r, waiting: 1, ready: make(chan struct{}), done: make(chan struct{}), turn: make(chan struct{}, 1)}
-	f.at.ID, f.at.Message = rand.Text(), r.message
-	ctx, cancel := context.WithTimeout(c.ctx, askpage.TimeLimit)
-	f.cancel = cancel
-	c.open[r.key] = f
-	c.work.Go(func() {
-		defer cancel()
-		var once sync.Once
-		ready := func(address string) {
-			once.Do(func() {
-				f.at.Address = address
-				close(f.ready)
-			})
+// wait waits until the cure is over; a call that began it asks its client to send its
+// user there. nil: it is mended. errPending says that the client has to be told so
+// with the answer to its request, and errAbandoned that a new cure is needed.
+func (f *cure) wait(ctx context.Context, w *curable, at place) error {
+	if at == placeAsks {
+		if err := f.ask(ctx, w); err != nil {
+			return err
 		}
-		f.err = r.mend(ctx, ready)
-		c.mu.Lock()
-		delete(c.open, r.key)
-		c.mu.Unlock()
-		ready("")
-		close(f.done)
-		f.finish()
-	})
-	return f
-}
-
-// then does something when the cure is over. It must not block.
-func (f *cure) then(do func()) {
-	f.mu.Lock()
-	over := f.over
-	if !over {
-		f.after = append(f.after, do)
 	}
-	f.mu.Unlock()
-	if over {
-		do()
+	late, why := w.late(f, at)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late:
+		return why
 	}
-}
-
-func (f *cure) finish() {
-	f.mu.Lock()
-	f.over = true
-	after := f.after
-	f.after = nil
-	f.mu.Unlock()
-	for _, do := range after {
-		do()
+	switch {
+	case at == placeAsks:
+		f.at.over(f.s.session.Client(w.client, w.call), w.call)
+	case at == placeWaits && f.err != nil:
+		return errAbandoned // now its own user is asked
 	}
+	return f.err
 }
 
-// leave says that a call does not wait any more. Nobody is left: the cure ends.
-func (f *cure) leave() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.waiting--
-	f.unwanted()
-}
-
-// unwanted ends the cure where nobody wants it. f.mu is held.
-func (f *cure) unwanted() {
-	if f.waiting == 0 && f.accepted == nil {
-		f.cancel()
+// late is when a call that waits for another one gives up, and what it says then. The
+// time of a call stands still while its own client is asked.
+func (w *curable) late(f *cure, at place) (<-chan time.Time, error) {
+	until, why := w.until, errBusy
+	if at == placeWaits {
+		why = errTurn
+		if until.IsZero() {
+			until = w.began.Add(f.r.patience)
+		}
 	}
+	if at == placeAsks || until.IsZero() {
+		return nil, nil
+	}
+	return time.After(time.Until(until)), why
 }
 
-// accept says that the user of a client goes there, for as long as that client is
-// there.
-func (f *cure) accept(s *asker) {
-	f.mu.Lock()
-	f.accepted = s
-	f.mu.Unlock()
-	stop := context.AfterFunc(s.ctx, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.accepted = nil
-		<-f.turn // another client may be asked
-		f.unwanted()
-	})
-	f.then(func() { stop() })
-}
-
-// wait waits until the cure is over, and asks the client of a call to send its user
-// there where no other one was asked. nil: it is mended. errPending says that the
-// client has to be told so with the answer to its request.
-func (f *cure) wait(ctx context.Context, s *asker, w *curable) error {
+// ask asks the client to send its user to the address of the cure; nil: the user goes.
+// Otherwise the cure is over, but with errPending.
+func (f *cure) ask(ctx context.Context, w *curable) error {
+	var late <-chan time.Time
+	if !w.until.IsZero() {
+		late = time.After(time.Until(w.until))
+	}
 	select {
 	case <-f.ready:
 	case <-ctx.Done():
+		f.end(errAbandoned)
 		return ctx.Err()
+	case <-late:
+		f.end(errAbandoned)
+		return errNoPlace
 	}
-	select {
-	case <-f.done:
+	if f.at.Address == "" {
+		<-f.done
 		return f.err
-	case <-ctx.Done():
-		return ctx.Err()
-	case f.turn <- struct{}{}:
 	}
 	if !takesStream(w.client) {
-		f.accept(s)
+		f.accept()
 		f.then(func() { f.at.over(w.client, w.call) }) // the request is over by then
 		return errPending
 	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f.then(cancel) // it may be over before the client answers
-	client := s.session.Client(w.client, w.call)
-	err := s.invite(asking, client, w.call, w.modern, &f.at)
+	err := f.s.invite(asking, f.s.session.Client(w.client, w.call), w.call, w.modern, &f.at)
 	switch {
 	case err == nil:
-		f.accept(s)
-	case errors.Is(err, errDeclined):
-		f.decline()
+		f.accept()
+		return nil
+	case ctx.Err() != nil:
+		f.end(errAbandoned)
 		return err
-	default:
-		<-f.turn
-		select {
-		case <-f.done:
-			return f.err
-		default:
-			return err
-		}
+	case errors.Is(err, errDeclined), errors.Is(err, errNoAnswer):
+		f.end(err) // for all calls of this client, and of no other
+		return err
 	}
-	select {
-	case <-f.done:
-		f.at.over(client, w.call)
-		return f.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	<-f.done
+	return f.err
 }
-
-// decline ends the cure for all who wait: their user does not want it.
-func (f *cure) decline() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.cancel()
-}
-
-var errPending = errors.New("the user was sent to an address")
 
 // curable is a call of a client that can send its user to an address. It takes the
 // answer in the call's place.
@@ -234,6 +121,9 @@ type curable struct {
 	client messages.ClientPort
 	modern bool
 	next   messages.ReplyPort
+	// began is when the call came, until when it has to be answered; zero: it does not
+	// say so.
+	began, until time.Time
 	// again makes the call anew, to be answered to the port.
 	again  func(reply messages.ReplyPort)
 	rounds int
@@ -245,7 +135,7 @@ func (s *asker) watch(w curable, can messages.ClientCan) messages.ReplyPort {
 	if s == nil || !can.URL || w.client == nil {
 		return w.next
 	}
-	w.s = s
+	w.s, w.began = s, time.Now()
 	return &w
 }
 
@@ -266,9 +156,14 @@ func (w *curable) Flush() {
 
 // cure waits for the cure, and answers or makes the call anew.
 func (w *curable) cure(ctx context.Context, a *messages.Answer, r *remedy) {
-	err := errEnded
-	if f := w.s.e.cures.join(r); f != nil {
-		err = f.wait(ctx, w.s, w)
+	err, begun := errAbandoned, time.Now()
+	for errors.Is(err, errAbandoned) && ctx.Err() == nil {
+		var f *cure
+		var at place
+		if f, at, err = w.s.e.cures.join(w.s, r); err != nil {
+			break
+		}
+		err = f.wait(ctx, w, at)
 		f.leave()
 		if errors.Is(err, errPending) {
 			w.next.Answer(&messages.Answer{Call: w.call, Server: a.Server, RPCError: f.at.required()})
@@ -276,6 +171,9 @@ func (w *curable) cure(ctx context.Context, a *messages.Answer, r *remedy) {
 		}
 	}
 	if err == nil {
+		if !w.until.IsZero() { // the user may be needed again
+			w.until = w.until.Add(time.Since(begun))
+		}
 		w.rounds++
 		w.again(w)
 		return
@@ -289,8 +187,6 @@ func (w *curable) cure(ctx context.Context, a *messages.Answer, r *remedy) {
 	w.next.Answer(&own)
 }
 
-var errEnded = errors.New("metamcp ends")
-
 // uncured says for the model why nothing was mended; "": nobody tried.
 func (w *curable) uncured(err error) string {
 	switch {
@@ -298,8 +194,10 @@ func (w *curable) uncured(err error) string {
 		return "The user was asked in the client, and declined."
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("The user was asked in the client, and was not done within %v.", askpage.TimeLimit)
-	case errors.Is(err, errNoAnswer), errors.Is(err, errEnded), errors.Is(err, context.Canceled):
+	case errors.Is(err, errNoAnswer), errors.Is(err, errEnded), errors.Is(err, context.Canceled), errors.Is(err, errAbandoned):
 		return ""
+	case errors.Is(err, errBusy), errors.Is(err, errTurn), errors.Is(err, errNoPlace):
+		return "This was not mended in time: " + err.Error() + "."
 	}
 	return "What the user was asked for in the client failed: " + w.s.e.scrubbed(asError(err)).Message
 }

@@ -287,13 +287,7 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 			}
 		}
 	})...)
-	a.Notes = append(a.Notes, e.awayNotes(func(yield func(string) bool) {
-		for i := range a.Matches {
-			if !yield(a.Matches[i].Server) {
-				return
-			}
-		}
-	})...)
+	a.Notes = append(a.Notes, e.awayNotes(e.concerned(a.Matches, ask.Server))...)
 	a.Notes = append(a.Notes, e.heldNotes(ask.Server)...)
 	for _, name := range sortedKeys(found.Failed) {
 		err := found.Failed[name]

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -194,6 +195,24 @@ func matchLines(budget *index.Budget, matches []Match, schemas int, signatures b
 		lines = append(lines, l)
 	}
 	return lines, 0
+}
+
+// concerned are the servers that an answer to a query is about: those of its matches,
+// and, where there are none, all that were searched, since what is away may be why.
+func (e *Engine) concerned(matches []MatchLine, only string) iter.Seq[string] {
+	switch {
+	case len(matches) == 0 && only != "":
+		return slices.Values([]string{only})
+	case len(matches) == 0:
+		return slices.Values(e.core.Directory().Names())
+	}
+	return func(yield func(string) bool) {
+		for i := range matches {
+			if !yield(matches[i].Server) {
+				return
+			}
+		}
+	}
 }
 
 // awayNotes say which of the servers take no calls for now, each once.

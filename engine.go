@@ -118,6 +118,7 @@ type Engine struct {
 	lists   chan struct{}  // closed once the servers' tools are read from the cache; nil: they were, in Open
 	askers  sync.Map       // session → *asker
 	cures   *cures
+	keeping chan struct{} // held by who stores secrets from a page
 	pages   askpage.Pages
 	url     atomic.Pointer[string] // at which clients over HTTP are served; nil: none are
 	expose  *exposure
@@ -165,7 +166,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
-	e.cures = newCures()
+	e.cures, e.keeping = newCures(), make(chan struct{}, 1)
 	e.audit = e.newAuditor(&st)
 	e.expose = e.newExposure(&st)
 	keeper := newKeeper(e, &st)

@@ -103,7 +103,9 @@ func (e *Engine) openHTTP(who front.Principal, local bool) (front.Opened, error)
 	return front.Opened{
 		Session: session.ID(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) {
-			e.clients.Store(session.ID(), client{peer: p, passed: passed, since: time.Now(), noProvision: who.NoProvision, token: who.Name})
+			e.clients.Store(session.ID(), client{
+				peer: p, passed: passed, since: time.Now(), noProvision: who.NoProvision, token: who.Name, principal: who.Key, still: who.Still,
+			})
 		},
 		Close: func() {
 			e.clients.Delete(session.ID())
@@ -167,5 +169,8 @@ func (d *door) authorize(r *http.Request) (front.Principal, error) {
 	if err != nil {
 		return who, err
 	}
-	return front.Principal{Key: "token " + t.Hash + " " + who.Key, Name: t.Name, NoProvision: t.NoProvision}, nil
+	return front.Principal{
+		Key: "token " + t.Hash + " " + who.Key, Name: t.Name, NoProvision: t.NoProvision,
+		Still: func() bool { return d.tokens.Holds(t) },
+	}, nil
 }

@@ -98,6 +98,9 @@ func (e *Engine) provisionQuestion(s *asker, a *ProvisionAnswer, given *givenVal
 		q.Fields = append(q.Fields, askpage.Field{Name: v.Name, Description: v.Description, Secret: looksSecret(*v), Choices: v.Choices})
 	}
 	q.Keep = func(ctx context.Context, values map[string]string) error {
+		if !s.letIn() {
+			return errLeft
+		}
 		env := map[string]string{}
 		hidden := map[string]string{}
 		store := secrets.New(e.Config().Settings.StateDir)

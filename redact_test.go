@@ -136,3 +136,37 @@ func TestResultsStayWhereScrubIsOff(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// Every text of a script's error is scrubbed, also where only a part of a line is
+// shown, and where the script names what there is not.
+func TestErrorsOfScriptsGoWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	token := "gh" + "p_" + strings.Repeat("aB3dE5gH7jK9", 3)
+	const known = "this-is-known-1"
+	cfg := children(map[string][]string{"demo": nil}, nil)
+	cfg["mcpServers"].(map[string]any)["demo"].(map[string]any)["env"] = map[string]string{childVariable: "1", "SOME_KEY": known}
+	e := openConfig(t, t.TempDir(), cfg)
+	text, _ := json.Marshal("a " + token + " b " + known)
+	for what, code := range map[string]string{
+		"a line that fails":          `const s = ` + string(text) + `; throw new Error("x")`,
+		"a line that is no script":   `const s = ` + string(text) + `; return {[s]: 1, n: undeclared ? }`,
+		"a tool that there is not":   `await servers.demo[` + string(text) + `]({})`,
+		"a server that there is not": `await servers[` + string(text) + `].x({})`,
+	} {
+		r, err := e.Run(t.Context(), metamcp.RunRequest{Code: code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Failure == nil {
+			t.Errorf("%s: %s", what, r.Value)
+			continue
+		}
+		shown, err := json.Marshal([]any{metamcp.NewRunError(r.Failure), r.Console, r.Calls, r.Notes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := string(shown); strings.Contains(all, token[len(token)-12:]) || strings.Contains(all, known) || !strings.Contains(all, "[REDACTED:GitHub-token]") || strings.Contains(r.Failure.Excerpt, "^") {
+			t.Errorf("%s: %s", what, all)
+		}
+	}
+}

@@ -25,7 +25,8 @@ func (w *curable) remedy(a *messages.Answer) *remedy {
 		name = a.Server
 	}
 	spec := e.Config().Server(name)
-	if spec == nil || spec.Disabled {
+	// What is mended is mended for all clients, which not every one is there to do.
+	if spec == nil || spec.Disabled || !w.s.mayMend() {
 		return nil
 	}
 	r := e.loginRemedy(spec, a.Err)
@@ -35,6 +36,7 @@ func (w *curable) remedy(a *messages.Answer) *remedy {
 	if r == nil || r.local && !w.s.local {
 		return nil
 	}
+	r.patience = spec.Timeout
 	return r
 }
 
@@ -49,7 +51,8 @@ func (e *Engine) loginRemedy(spec *messages.ServerSpec, failure *Error) *remedy 
 		return nil
 	}
 	return &remedy{
-		key: "login " + spec.Name, local: true, // the authorization server sends the browser to the loopback
+		subject: "login " + spec.Name, local: true, // the authorization server sends the browser to the loopback
+		single:  spec.OAuth != nil && spec.OAuth.RedirectPort != 0,
 		message: fmt.Sprintf("The MCP server %q wants a login. Open this address and log in there; the call then goes on by itself.", spec.Name),
 		mend: func(ctx context.Context, ready func(string)) error {
 			_, err := c.Login(ctx, oauth.Person{Visit: ready})
@@ -74,6 +77,9 @@ func (s *asker) secretsRemedy(spec *messages.ServerSpec) *remedy {
 		q.Fields = append(q.Fields, askpage.Field{Name: name, Secret: true, Description: described[name]})
 	}
 	q.Keep = func(ctx context.Context, values map[string]string) error {
+		if !s.letIn() {
+			return errLeft
+		}
 		kept, err := s.e.keepSecrets(ctx, values)
 		if err != nil {
 			return err
@@ -81,10 +87,13 @@ func (s *asker) secretsRemedy(spec *messages.ServerSpec) *remedy {
 		if err := s.e.Reload(ctx); err != nil {
 			return errors.Join(fmt.Errorf("%d values are kept, but the configuration cannot be read", len(kept)), err)
 		}
+		if len(kept) < len(values) {
+			return askpage.ErrTaken
+		}
 		return nil
 	}
 	return &remedy{
-		key: fmt.Sprintf("secrets of %s, here: %t", spec.Name, s.local), local: s.e.pages.Public == nil,
+		subject: "secrets of " + spec.Name, local: s.e.pages.Public == nil,
 		message: fmt.Sprintf("The MCP server %q needs secrets that are not stored: %s. Open this address to enter them; they go to metamcp alone, and the call then goes on by itself.", spec.Name, strings.Join(missing, ", ")),
 		mend: func(ctx context.Context, ready func(string)) error {
 			p, err := s.e.pages.Open(ctx, q, s.local)
@@ -133,6 +142,12 @@ func (s *asker) client() string {
 // before anybody can use them. It returns the names of those that it stored: one that
 // somebody has stored meanwhile stays as it is. Its error holds no value.
 func (e *Engine) keepSecrets(ctx context.Context, values map[string]string) (kept []string, err error) {
+	select { // of two that are entered at once the first counts
+	case e.keeping <- struct{}{}:
+		defer func() { <-e.keeping }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	store := secrets.New(e.Config().Settings.StateDir)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, err := store.Get(name); !errors.Is(err, secrets.ErrNotFound) {

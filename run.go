@@ -124,7 +124,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		return nil, err
 	}
 	port := &runPort{wake: make(chan struct{}, 1)}
-	clean := &scriptScrub{e: e}
+	clean := &scriptScrub{e: e, code: req.Code}
 	port.clean = clean.text
 	begin := func(call *messages.Call) {
 		clean.called(call.Server)

@@ -70,8 +70,12 @@ type frontEngine struct {
 
 // Call implements front.Engine.
 func (f frontEngine) Call(r front.Request) {
+	var until time.Time
+	if r.Timeout > 0 {
+		until = time.Now().Add(r.Timeout)
+	}
 	r.Reply = f.ask.watch(curable{
-		call: r.Call, client: r.Client, modern: r.TakesInput, next: r.Reply,
+		until: until, call: r.Call, client: r.Client, modern: r.TakesInput, next: r.Reply,
 		again: func(reply messages.ReplyPort) {
 			own := r
 			own.Reply = reply

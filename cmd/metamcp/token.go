@@ -72,7 +72,7 @@ token of that name, expired or lost, is good for nothing any more.`,
 	}
 	cmd.Flags().DurationVar(&lifetime, "expires", 0, "how long it is good for, such as 720h; 0: until it is removed")
 	cmd.Flags().BoolVar(&replace, "replace", false, "in the place of the token of that name, if there is one")
-	cmd.Flags().BoolVar(&noProvision, "no-provision", false, "its clients cannot have servers installed with mcp_provision")
+	cmd.Flags().BoolVar(&noProvision, "no-provision", false, "its clients cannot have servers installed with mcp_provision, nor store secrets or log in for all")
 	return cmd
 }
 

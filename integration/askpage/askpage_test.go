@@ -303,6 +303,23 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
+// Who enters what was given elsewhere meanwhile hears that it was not kept.
+func TestTaken(t *testing.T) {
+	t.Parallel()
+	q := question
+	q.Keep = func(context.Context, map[string]string) error { return askpage.ErrTaken }
+	a := ask(t, &askpage.Pages{}, q, true)
+	b := newBrowser(t)
+	token, _ := b.open(a.URL())
+	values := url.Values{"csrf": {token}, "do": {"keep"}, "v0": {secret}, "v1": {"us"}, "v2": {"x"}}
+	if status, page := b.send(a.URL(), values); status != http.StatusOK || !strings.Contains(page, "was not kept") {
+		t.Errorf("%d %s", status, page)
+	}
+	if err := a.end(t); err != nil {
+		t.Error(err)
+	}
+}
+
 // Pages for browsers elsewhere are below the public URL, whoever serves that.
 func TestPublic(t *testing.T) {
 	t.Parallel()
@@ -346,7 +363,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("a page with %d fields", n)
 		}
 	}
-	for range 32 {
+	for range 64 {
 		ask(t, pages, question, true)
 	}
 	if _, err := pages.Open(t.Context(), question, true); err == nil {

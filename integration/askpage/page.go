@@ -87,12 +87,13 @@ type answer struct {
 }
 
 var (
-	gone      = &answer{http.StatusNotFound, "There is no such page, or it was answered, or its time is over. Ask the client to try again."}
+	gone      = &answer{http.StatusNotFound, "There is no such page, or it was answered, or what it asked for was given elsewhere, or its client or its time is over. If something is still missing, ask the client to try again."}
 	foreign   = &answer{http.StatusForbidden, "Another site or program asked for this. Open the address that the client showed."}
 	elsewhere = &answer{http.StatusForbidden, "This page was opened in another browser already, and can be answered there alone. If that was not you, close it and tell the client no."}
 	malformed = &answer{http.StatusBadRequest, "This is not what the form of this page sends. Go back and try again."}
 	pending   = &answer{http.StatusConflict, "An answer is being kept already."}
 	kept      = &answer{http.StatusOK, "The values are kept. You can close this window and go back to the client."}
+	taken     = &answer{http.StatusOK, "Somebody else has given values of these names meanwhile, and those stay; what you entered for them was not kept. You can close this window and go back to the client."}
 	declined  = &answer{http.StatusOK, "Nothing was kept. You can close this window and go back to the client."}
 )
 
@@ -215,7 +216,15 @@ func (p *Page) take(w http.ResponseWriter, r *http.Request) {
 	}
 	values, wrong := p.values(r.PostForm)
 	if wrong == "" {
-		if err := p.q.Keep(p.ctx, values); err != nil {
+		switch err := p.q.Keep(p.ctx, values); {
+		case errors.Is(err, ErrTaken):
+			p.end(nil)
+			taken.write(w)
+			return
+		case err != nil && p.ctx.Err() != nil: // it was closed meanwhile
+			gone.write(w)
+			return
+		case err != nil:
 			wrong = err.Error()
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	// MaxFields bounds how many values a page asks for.
 	MaxFields = 32
 	// maxOpen bounds the pages of a host.
-	maxOpen = 32
+	maxOpen = 64
 
 	maxHeaderBytes = 16 << 10
 	requestTime    = 10 * time.Second
@@ -33,6 +33,10 @@ const (
 
 // ErrDeclined says that the person does not want to give the values.
 var ErrDeclined = errors.New("the user declined on the page")
+
+// ErrTaken is what [Question.Keep] returns where it did not keep all values since
+// some of them are there meanwhile. The page is answered all the same.
+var ErrTaken = errors.New("values were given elsewhere meanwhile")
 
 // Field is one value to ask for.
 type Field struct {
@@ -56,7 +60,7 @@ type Question struct {
 	// Keep takes the values, which have been checked to be there and no longer than
 	// [MaxValue]. Its error is shown to the person, who can try again, so it must
 	// hold no value. It is called by one goroutine at a time, and not again once it
-	// has returned nil.
+	// has returned nil or [ErrTaken].
 	Keep func(ctx context.Context, values map[string]string) error
 }
 

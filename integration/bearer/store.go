@@ -45,7 +45,8 @@ type Token struct {
 	Created time.Time `json:"created"`
 	// Expires is when the token ends; zero: never.
 	Expires time.Time `json:"expires,omitzero"`
-	// NoProvision says that its clients must not have servers installed.
+	// NoProvision says that its clients must not have servers installed, nor store
+	// secrets or log in for all.
 	NoProvision bool `json:"noProvision,omitempty"`
 }
 
@@ -205,6 +206,13 @@ func (s *Store) Check(token string) (Token, error) {
 		return Token{}, fmt.Errorf("the token %s expired at %s; whoever runs this host makes a new one with metamcp token add %s --replace", known[found].Name, known[found].Expires.UTC().Format(time.RFC3339), known[found].Name)
 	}
 	return known[found], nil
+}
+
+// Holds says whether a token that was checked is still good. Where the file cannot be
+// read nobody gets in, but nobody's rights are known to have ended: then it is.
+func (s *Store) Holds(t Token) bool {
+	known, err := s.current()
+	return err != nil || !t.Expired(time.Now()) && slices.ContainsFunc(known, func(o Token) bool { return o.Hash == t.Hash })
 }
 
 // Any says whether there are tokens, expired ones included. The error says why

@@ -75,6 +75,35 @@ func TestATokenExpires(t *testing.T) {
 	}
 }
 
+// A token that was checked is good until it is removed, made anew or over.
+func TestATokenThatWasChecked(t *testing.T) {
+	s := New(t.TempDir(), nil)
+	for name, ends := range map[string]func() error{
+		"removed":  func() error { _, err := s.Remove(t.Context(), "removed"); return err },
+		"replaced": func() error { _, err := s.Replace(t.Context(), "replaced", 0, false); return err },
+	} {
+		token, err := s.Add(t.Context(), name, time.Hour, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked, err := s.Check(token)
+		if err != nil || !s.Holds(checked) {
+			t.Errorf("%s: it does not hold at first, %v", name, err)
+		}
+		late := checked
+		late.Expires = time.Now().Add(-time.Second)
+		if s.Holds(late) {
+			t.Errorf("%s: it holds after its time", name)
+		}
+		if err := ends(); err != nil {
+			t.Fatal(err)
+		}
+		if s.Holds(checked) {
+			t.Errorf("%s: it still holds", name)
+		}
+	}
+}
+
 // A file that cannot be trusted lets nobody in.
 func TestABrokenFileLetsNobodyIn(t *testing.T) {
 	for name, breaks := range map[string]func(path string) error{

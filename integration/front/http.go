@@ -41,6 +41,9 @@ type Principal struct {
 	Name string
 	// NoProvision says that the principal must not have servers installed.
 	NoProvision bool
+	// Still says whether the principal would be let in now. Once it does not, its
+	// sessions end within [HTTPOptions.KeepAlive]. Nil: nothing changes that.
+	Still func() bool
 }
 
 // Opened is a session of the engine.

@@ -58,36 +58,67 @@ func (s *httpSession) sweepNow() {
 	}
 }
 
-// sweep ends the sessions that were idle for too long, until stop is closed.
+// sweep ends the sessions that were idle for too long, or whose principal is not let
+// in any more, until stop is closed.
 func (h *HTTP) sweep(stop <-chan struct{}) {
 	const most = 30 * time.Second
 	tick := time.NewTicker(min(max(h.o.IdleTimeout/4, time.Millisecond), most))
 	defer tick.Stop()
+	let := time.NewTicker(h.o.KeepAlive)
+	defer let.Stop()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-h.pressed:
 			h.relieve()
+		case <-let.C:
+			if gone := h.gone(); len(gone) > 0 {
+				h.endThose("its client is not let in any more", func(s *httpSession) bool { return gone[s.who.Key] })
+			}
 		case <-tick.C:
-			h.mu.Lock()
-			var idle []*httpSession
-			for s := range h.each {
-				if s.idle() > h.o.IdleTimeout {
-					idle = append(idle, s)
-				}
-			}
-			for _, s := range idle {
-				h.forget(s)
-			}
-			rest := slices.Collect(h.each)
-			h.mu.Unlock()
-			for _, s := range idle {
-				s.close("it was idle")
-			}
+			rest := h.endThose("it was idle", func(s *httpSession) bool { return s.idle() > h.o.IdleTimeout })
 			for _, s := range rest {
 				s.sweepNow()
 			}
 		}
 	}
+}
+
+// gone are the keys of the principals that are not let in any more.
+func (h *HTTP) gone() map[string]bool {
+	h.mu.Lock()
+	all := map[string]Principal{}
+	for s := range h.each {
+		all[s.who.Key] = s.who
+	}
+	h.mu.Unlock()
+	keys := map[string]bool{}
+	for key, who := range all {
+		if who.Still != nil && !who.Still() {
+			keys[key] = true
+		}
+	}
+	return keys
+}
+
+// endThose ends sessions, and returns the others. over is called while h.mu is held.
+func (h *HTTP) endThose(why string, over func(*httpSession) bool) (rest []*httpSession) {
+	h.mu.Lock()
+	var ended []*httpSession
+	for s := range h.each {
+		if over(s) {
+			ended = append(ended, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	for _, s := range ended {
+		h.forget(s)
+	}
+	h.mu.Unlock()
+	for _, s := range ended {
+		s.close(why)
+	}
+	return rest
 }

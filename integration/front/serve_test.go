@@ -106,6 +106,7 @@ func TestBadLines(t *testing.T) {
 		{`{"id":4,"method":"ping"}`, "4", -32600, "2.0"},
 		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "null", -32600, "id"},
 		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, "null", -32600, "must not be null"},
+		{`{"jsonrpc":"2.0","id":12,"id":99,"method":"ping"}`, "null", -32600, "twice"},
 		{`{"jsonrpc":"2.0","id":5,"method":"no/such"}`, "5", -32601, ""},
 		{strings.Repeat("[", 20000), "null", -32700, "deeper"},
 		{strings.Repeat("x", 1<<20+1), "null", -32600, "longer than 1048576 bytes"},

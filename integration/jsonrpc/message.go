@@ -50,7 +50,7 @@ const maxSlots = 32
 //
 // It returns a [*SyntaxError] for a text that is no JSON and a [*MessageError]
 // for JSON that is no message; with the latter the Message holds an id where
-// one was found, so that the error can be answered. It allocates only for an
+// exactly one was found, so that the error can be answered. It allocates only for an
 // error and for a method name that is not one of the protocol's own.
 func Parse(line []byte) (Message, error) {
 	var slots [messageSlots]span
@@ -129,6 +129,9 @@ func parse(line []byte, sh *shape, slots []span, look *Names) (m Message, seen u
 		m.ID = id
 	}
 	if s.odd.key.end != 0 {
+		if s.odd.id {
+			m.ID = nil // the error would answer another request, by one reading
+		}
 		return m, s.seen, s.odd.error(line)
 	}
 	if !isString(slots[slotVersion].of(line), "2.0") {

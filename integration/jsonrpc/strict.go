@@ -21,6 +21,7 @@ func NewStrictShape(known []string, fields ...Field) ParamsShape {
 type oddity struct {
 	key  span   // its name, between the quotes; end 0: there is none
 	like string // the name that it looks like; "": it stands there twice
+	id   bool   // this or a later one leaves open which id the message has
 }
 
 // names are those of one object that no shape captures.
@@ -57,26 +58,47 @@ func (n *names) add(name string) (again bool) {
 // differently. m is what the shape has for it, before its value is read, and other
 // holds the names that it has nothing for.
 func (s *scanner) judge(sh *shape, m *member, key span, other **names) {
-	if s.odd.key.end != 0 {
-		return
-	}
 	if m != nil {
 		if s.out[m.slot].end != 0 {
-			s.odd.key = key
+			s.note(key, "", m.slot == slotID)
 		}
+		return
+	}
+	if s.odd.key.end != 0 && !sh.hasID() {
 		return
 	}
 	name := string(unescape(nil, key.of(s.b)))
 	if like := sh.like(name); like != "" && like != name {
-		s.odd = oddity{key, like}
+		s.note(key, like, like == "id" && sh.hasID())
+		return
+	}
+	if s.odd.key.end != 0 {
 		return
 	}
 	if *other == nil {
 		*other = &names{}
 	}
 	if (*other).add(name) {
-		s.odd.key = key
+		s.note(key, "", false)
 	}
+}
+
+// note keeps the first oddity of a message, and whether any concerns its id.
+func (s *scanner) note(key span, like string, id bool) {
+	if s.odd.key.end == 0 {
+		s.odd.key, s.odd.like = key, like
+	}
+	s.odd.id = s.odd.id || id
+}
+
+// hasID says whether a shape is that of the message, which has the id.
+func (sh *shape) hasID() bool {
+	for i := range sh.members {
+		if sh.members[i].slot == slotID {
+			return true
+		}
+	}
+	return false
 }
 
 // like returns the known name that a reader without an eye for case takes name

@@ -57,11 +57,34 @@ func TestStrictShape(t *testing.T) {
 		case test.bad != "" && (!errors.As(err, &bad) || !strings.Contains(bad.What, test.bad)):
 			t.Errorf("%.200s: %v, want %q", test.line, err, test.bad)
 		}
-		if string(m.ID) != "1" && string(m.ID) != "2" {
+		if open := strings.Contains(test.bad, `"id"`); open != (m.ID == nil) || !open && string(m.ID) != "1" {
 			t.Errorf("%.200s: id %q", test.line, m.ID)
 		}
 	}
 	if _, err := ParseShape([]byte(head+`,"id":2,`), shape, nil); !errors.As(err, new(*SyntaxError)) {
 		t.Errorf("what is no JSON: %v", err)
+	}
+}
+
+// A message that leaves open which id it has has none: an answer with one of them
+// could be that to another request.
+func TestStrictIDs(t *testing.T) {
+	t.Parallel()
+	shape := NewStrictShape(nil, Field{Name: "name"})
+	for _, test := range []struct{ line, id string }{
+		{`{"jsonrpc":"2.0","id":12,"id":99,"method":"m"}`, ""},
+		{`{"jsonrpc":"2.0","id":14,"\u0069d":78,"method":"m"}`, ""},
+		{`{"jsonrpc":"2.0","id":14,"ID":78,"method":"m"}`, ""},
+		{`{"jsonrpc":"2.0","ID":78,"method":"m"}`, ""},
+		{`{"jsonrpc":"2.0","Method":"m","id":1,"id":2,"method":"m"}`, ""},
+		{`{"jsonrpc":"2.0","x":1,"x":2,"id":1,"Id":2,"method":"m"}`, ""},
+		{`{"jsonrpc":"2.0","method":"m","method":"n","id":7}`, "7"},
+		{`{"jsonrpc":"2.0","id":7,"method":"m","params":{"id":1,"ID":2,"id":3,"Name":1}}`, "7"},
+	} {
+		m, err := ParseShape([]byte(test.line), shape, nil)
+		var bad *MessageError
+		if !errors.As(err, &bad) || string(m.ID) != test.id {
+			t.Errorf("%s: id %q, %v; want %q", test.line, m.ID, err, test.id)
+		}
 	}
 }
