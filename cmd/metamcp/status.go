@@ -253,6 +253,9 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 		}
 		head.row("installing", strings.Join(names, ", "))
 	}
+	if st.AuditProblem != "" {
+		head.row("audit", "calls are not recorded: "+oneLine(st.AuditProblem))
+	}
 	head.row("sessions", strconv.Itoa(st.Sessions))
 	for i := range st.Servers {
 		if s := &st.Servers[i]; s.Provisioned != "" {
