@@ -14,6 +14,10 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// auditPatience is how long the end of the process waits for the audit log to be
+// opened, or to be written.
+const auditPatience = 5 * time.Second
+
 // auditor keeps the audit log. The log is opened with the first call, on a
 // goroutine of its own, since a host that only lists has nothing to record.
 type auditor struct {
@@ -21,10 +25,12 @@ type auditor struct {
 	opts audit.Options
 
 	mu      sync.Mutex
-	log     *audit.Log // nil until it is open
-	opening chan struct{}
+	log     *audit.Log    // nil until it is open
+	opening chan struct{} // closed once that is decided; nil: nobody began
+	began   time.Time     // that
 	waiting []audit.Entry // until it is open
 	refused bool          // it cannot be opened
+	why     error         // that it cannot
 	missed  int           // entries that found no room while it was being opened
 }
 
@@ -120,7 +126,7 @@ func (a *auditor) append(entry audit.Entry) {
 	}
 	a.waiting = append(a.waiting, entry)
 	if a.opening == nil {
-		a.opening = make(chan struct{})
+		a.opening, a.began = make(chan struct{}), time.Now()
 		go a.open()
 	}
 }
@@ -133,7 +139,7 @@ func (a *auditor) open() {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.log, a.refused = log, err != nil
+	a.log, a.refused, a.why = log, err != nil, err
 	if err == nil {
 		for _, entry := range a.waiting {
 			log.Append(entry)
@@ -145,11 +151,31 @@ func (a *auditor) open() {
 	a.waiting = nil
 }
 
-// close writes what is queued and ends the log.
+// problem is why nothing is recorded; "" where it is.
+func (a *auditor) problem() string {
+	if a == nil {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.why != nil:
+		return a.why.Error()
+	case a.opening != nil && a.log == nil && time.Since(a.began) > auditPatience:
+		return "the audit log is still being opened, since " + a.began.Format(time.TimeOnly)
+	default:
+		return ""
+	}
+}
+
+// close writes what is queued and ends the log. A disk that does not answer does not
+// keep the process from ending.
 func (a *auditor) close(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, auditPatience)
+	defer cancel()
 	a.mu.Lock()
 	opening := a.opening
 	a.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/metamcp/metamcp/index/embed/voyage"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/doctor"
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -164,7 +165,7 @@ func (e *Engine) try(parent context.Context, s *doctor.Start, timeout time.Durat
 // it said nothing.
 func lastLines(path string) []string {
 	const most, enough = 10, 16 << 10
-	f, err := os.Open(path)
+	f, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil
 	}

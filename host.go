@@ -24,7 +24,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files,
 		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Clients: e.clientStatus(), Draining: e.core.Draining(),
 		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
-		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()},
+		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()}, AuditProblem: e.audit.problem(),
 	}
 	if url := e.url.Load(); url != nil {
 		s.HTTP = *url

@@ -98,6 +98,9 @@ func (e *Engine) openHTTP(who front.Principal, local bool) (front.Opened, error)
 	if err != nil {
 		return front.Opened{}, err
 	}
+	if who.Key != "" {
+		session.BelongsTo(who.Key)
+	}
 	passed := e.expose.passedFor(session)
 	ask := e.newAsker(session, local)
 	return front.Opened{

@@ -121,6 +121,9 @@ func (c *connection) waitedTooLong(w *messages.Call) *messages.Error {
 	if c.ready && c.asker.Load() && !c.itsTurn(w) {
 		return c.noTurn(w)
 	}
+	if c.ready && !c.gated(w) {
+		return c.busy(w)
+	}
 	return &messages.Error{
 		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
 		Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/metamcp/metamcp/messages"
@@ -17,8 +18,8 @@ const DefaultInFlight = 1024
 
 // shares counts who has what of a child.
 type shares struct {
-	inflight map[uint64]int // by session
-	// served is when a session had its turn last, while others wait.
+	inflight map[uint64]int // by client, which is messages.Call.Of
+	// served is when a client had its turn last, while others wait.
 	served  map[uint64]uint64
 	turns   uint64
 	crowded bool // somebody waits for a share
@@ -37,12 +38,12 @@ func (s *shares) rest() {
 	}
 }
 
-func (s *shares) turn(session uint64) {
+func (s *shares) turn(client uint64) {
 	if s.served == nil {
 		s.served = map[uint64]uint64{}
 	}
 	s.turns++
-	s.served[session] = s.turns
+	s.served[client] = s.turns
 }
 
 // window is how many calls the child is given at once, share how many of them one
@@ -61,7 +62,7 @@ func (c *connection) enter(p *pending) {
 	if c.shares.inflight == nil {
 		c.shares.inflight = map[uint64]int{}
 	}
-	c.shares.inflight[p.call.Session]++
+	c.shares.inflight[p.call.Of()]++
 	c.weights.enter(p)
 }
 
@@ -72,15 +73,15 @@ func (c *connection) leave(call uint64) {
 	}
 	delete(c.inflight, call)
 	c.weights.leave(p)
-	if c.shares.inflight[p.call.Session]--; c.shares.inflight[p.call.Session] <= 0 {
-		delete(c.shares.inflight, p.call.Session)
+	if c.shares.inflight[p.call.Of()]--; c.shares.inflight[p.call.Of()] <= 0 {
+		delete(c.shares.inflight, p.call.Of())
 	}
 }
 
 // fits says whether the child may be given the call now.
 func (c *connection) fits(call *messages.Call) bool {
 	window, share := c.window()
-	if len(c.inflight) < window && c.shares.inflight[call.Session] < share {
+	if len(c.inflight) < window && c.shares.inflight[call.Of()] < share {
 		own, all := c.weightFits(call)
 		if own && all && (!c.weights.waiting || len(c.waiters) == 0 || c.light(call)) {
 			return true
@@ -96,8 +97,8 @@ func (c *connection) crowd() {
 		return
 	}
 	c.shares.crowded = true
-	for session := range c.shares.inflight {
-		c.shares.turn(session)
+	for client := range c.shares.inflight {
+		c.shares.turn(client)
 	}
 }
 
@@ -115,12 +116,12 @@ func (c *connection) nextWaiter() int {
 		return -1
 	}
 	next, large := turnOf{at: -1}, turnOf{at: -1}
-	var seen uint64 // the session that was looked at last
+	var seen uint64 // the client that was looked at last
 	for i, w := range c.waiters {
-		if i > 0 && w.Session == seen {
+		if i > 0 && w.Of() == seen {
 			continue
 		}
-		seen = w.Session
+		seen = w.Of()
 		if c.shares.inflight[seen] >= share {
 			continue
 		}
@@ -164,17 +165,17 @@ func (t *turnOf) offer(at int, last uint64) {
 // client of the call itself.
 func (c *connection) displace(call *messages.Call) bool {
 	waiting := map[uint64]int{}
-	most := call.Session
+	most := call.Of()
 	for _, w := range c.waiters {
-		if waiting[w.Session]++; waiting[w.Session] > waiting[most] {
-			most = w.Session
+		if waiting[w.Of()]++; waiting[w.Of()] > waiting[most] {
+			most = w.Of()
 		}
 	}
-	if waiting[most] <= waiting[call.Session]+1 {
+	if waiting[most] <= waiting[call.Of()]+1 {
 		return false
 	}
 	for i := len(c.waiters) - 1; i >= 0; i-- {
-		if w := c.waiters[i]; w.Session == most {
+		if w := c.waiters[i]; w.Of() == most {
 			c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
 			c.refuseWaiting(w)
 			break
@@ -191,4 +192,22 @@ func (c *connection) refuseWaiting(call *messages.Call) {
 		Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + "; the call was not sent",
 		Hint:    "Wait for running calls to finish, then call again with fewer calls at a time.",
 	}})
+}
+
+// busy is for a call whose time was over while others had what the child is given.
+func (c *connection) busy(call *messages.Call) *messages.Error {
+	own, most, clients := c.shares.inflight[call.Of()], 0, 0
+	for client, n := range c.shares.inflight {
+		if client != call.Of() {
+			most = max(most, n)
+			clients++
+		}
+	}
+	window, share := c.window()
+	return &messages.Error{
+		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: call.Tool, Class: messages.ClassOffline, Retryable: true,
+		Message: fmt.Sprintf("%q was busy for all the time that the call allowed: it has %d calls in flight, %d of them of this client, the others of %d more, of which one has %d; the call was not sent",
+			c.spec.Name, len(c.inflight), own, clients, most),
+		Hint: fmt.Sprintf("Call again later or with a longer timeoutMs; running calls can be cancelled. It is given %d calls at once, %d of one client at most; maxInFlight of its entry sets that.", window, share),
+	}
 }

@@ -108,7 +108,7 @@ func (w *weights) count(p *pending, bytes int) {
 	if w.of == nil {
 		w.of = map[uint64]int{}
 	}
-	session := p.call.Session
+	session := p.call.Of()
 	w.inflight += bytes - p.weight
 	w.of[session] += bytes - p.weight
 	if w.of[session] == 0 {
@@ -130,7 +130,7 @@ func (w *weights) clear() {
 func (c *connection) weightFits(call *messages.Call) (own, all bool) {
 	t := c.weights.tool(call)
 	bytes := t.expected()
-	own = bytes == 0 || c.weights.of[call.Session]+bytes <= heavyShare
+	own = bytes == 0 || c.weights.of[call.Of()]+bytes <= heavyShare
 	all = bytes == 0 || c.weights.inflight+bytes <= heavyWindow
 	if (!own || !all) && !t.known && c.weights.timer == nil {
 		c.weights.gen++

@@ -104,16 +104,17 @@ type Engine struct {
 	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
 	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
 
-	judges    chan struct{} // turns of the workers that check calls
-	waiting   atomic.Int64  // calls that wait for such a turn
-	contacts  atomic.Uint64
-	questions atomic.Uint64 // to clients, ever
-	unsent    sync.Map      // call id → *unsent
-	closed    atomic.Bool
-	draining  atomic.Bool
-	stopped   atomic.Bool  // the actors have, since they failed again and again
-	sessions  atomic.Int64 // that are open
-	open      sync.Map     // their numbers
+	judges     chan struct{} // turns of the workers that check calls
+	waiting    atomic.Int64  // calls that wait for such a turn
+	contacts   atomic.Uint64
+	questions  atomic.Uint64 // to clients, ever
+	unsent     sync.Map      // call id → *unsent
+	closed     atomic.Bool
+	draining   atomic.Bool
+	stopped    atomic.Bool  // the actors have, since they failed again and again
+	sessions   atomic.Int64 // that are open
+	open       sync.Map     // their numbers
+	principals sync.Map     // session → uint64, where it is known
 	// sessionCalls is how many calls of one client may be in flight; 0: any number.
 	sessionCalls atomic.Int64
 

@@ -25,6 +25,7 @@ import (
 // What takes time is done by a worker: arguments that are not certainly valid
 // at first sight, and looking for the nearest names.
 func (e *Engine) Call(call *messages.Call) {
+	call.Principal = e.principal(call.Session)
 	entry, ok := e.dir.Lookup(call.Server)
 	if !ok {
 		e.later(call, func() func() {
@@ -112,6 +113,7 @@ func (e *Engine) contact(entry *supervision.Entry, meta messages.Meta, refresh b
 // has what is asked for is for the child to say. For the rest it is like
 // [Engine.Call].
 func (e *Engine) Ask(call *messages.Call) {
+	call.Principal = e.principal(call.Session)
 	entry, ok := e.dir.Lookup(call.Server)
 	if !ok {
 		e.refuse(call, e.ServerNotFound(call.Server))

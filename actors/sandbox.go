@@ -163,7 +163,7 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 	case *wantResult:
 		ctx.Send(m.run, &keptResultFound{m.ask, s.kept.get(m.session, m.id)})
 	case *keepResult:
-		m.reply <- s.kept.keep(m.session, m.value, time.Now())
+		m.reply <- s.kept.keep(m.session, s.e.principal(m.session), m.value, time.Now())
 		s.expire(ctx)
 	case *keptDue:
 		if m.gen == s.keptGen {

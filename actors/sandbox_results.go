@@ -26,6 +26,7 @@ type keptSession struct {
 	last  int // number of the newest
 	list  []keptResult
 	bytes int
+	of    uint64 // the principal, or the session
 }
 
 type keptResult struct {
@@ -36,8 +37,9 @@ type keptResult struct {
 
 // keep returns the id under which the value is kept, "" where it is too long or
 // nobody's: what has no session could be read by whatever else has none.
-// The oldest of the session make room for it, then the oldest of all.
-func (k *keptResults) keep(session uint64, value json.RawMessage, now time.Time) string {
+// The oldest of the session make room for it, then those of whoever has most: of a
+// principal, which may have many sessions, or of a session where that is 0.
+func (k *keptResults) keep(session, principal uint64, value json.RawMessage, now time.Time) string {
 	if session == 0 || len(value) > maxKeptSession {
 		return ""
 	}
@@ -46,14 +48,17 @@ func (k *keptResults) keep(session uint64, value json.RawMessage, now time.Time)
 	}
 	s := k.sessions[session]
 	if s == nil {
-		s = &keptSession{}
+		s = &keptSession{of: principal}
+		if principal == 0 {
+			s.of = session
+		}
 		k.sessions[session] = s
 	}
 	for len(s.list) >= maxKept || s.bytes+len(value) > maxKeptSession {
 		k.dropOldest(s)
 	}
 	for k.bytes+len(value) > maxKeptAll {
-		k.dropOldest(k.oldest())
+		k.dropOldest(k.oldestOf(k.most(s.of, len(value))))
 	}
 	s.last++
 	r := keptResult{"r" + strconv.Itoa(s.last), value, now}
@@ -63,11 +68,33 @@ func (k *keptResults) keep(session uint64, value json.RawMessage, now time.Time)
 	return r.id
 }
 
-// oldest is the session with the oldest value of all; there is one.
-func (k *keptResults) oldest() *keptSession {
+// most is who has most bytes, and something of it is kept already; among equals, who
+// has the oldest value. more bytes are to come to one of them.
+func (k *keptResults) most(of uint64, more int) uint64 {
+	bytes, oldest := map[uint64]int{of: more}, map[uint64]time.Time{}
+	for _, s := range k.sessions {
+		if len(s.list) == 0 {
+			continue
+		}
+		bytes[s.of] += s.bytes
+		if at, ok := oldest[s.of]; !ok || s.list[0].at.Before(at) {
+			oldest[s.of] = s.list[0].at
+		}
+	}
+	var most uint64
+	for who, at := range oldest {
+		if most == 0 || bytes[who] > bytes[most] || bytes[who] == bytes[most] && at.Before(oldest[most]) {
+			most = who
+		}
+	}
+	return most
+}
+
+// oldestOf is the session with the oldest value of one client; there is one.
+func (k *keptResults) oldestOf(of uint64) *keptSession {
 	var found *keptSession
 	for _, s := range k.sessions {
-		if len(s.list) > 0 && (found == nil || s.list[0].at.Before(found.list[0].at)) {
+		if s.of == of && len(s.list) > 0 && (found == nil || s.list[0].at.Before(found.list[0].at)) {
 			found = s
 		}
 	}

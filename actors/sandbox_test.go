@@ -676,7 +676,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	var k keptResults
 	now := time.Now()
 	for i := range 2 * maxKept {
-		if id := k.keep(1, json.RawMessage(`1`), now); id != fmt.Sprintf("r%d", i+1) {
+		if id := k.keep(1, 0, json.RawMessage(`1`), now); id != fmt.Sprintf("r%d", i+1) {
 			t.Fatalf("id %s", id)
 		}
 	}
@@ -684,19 +684,19 @@ func TestKeptResultsAreBounded(t *testing.T) {
 		t.Errorf("ids %q", ids)
 	}
 	big := make(json.RawMessage, maxKeptSession/2+1)
-	k.keep(1, big, now)
-	last := k.keep(1, big, now)
+	k.keep(1, 0, big, now)
+	last := k.keep(1, 0, big, now)
 	if ids := k.ids(1); !slices.Equal(ids, []string{last}) || k.bytes != len(big) {
 		t.Errorf("ids %q, %d bytes", ids, k.bytes)
 	}
-	if id := k.keep(1, make(json.RawMessage, maxKeptSession+1), now); id != "" {
+	if id := k.keep(1, 0, make(json.RawMessage, maxKeptSession+1), now); id != "" {
 		t.Errorf("a value over the bound was kept as %s", id)
 	}
-	if id := k.keep(0, json.RawMessage(`1`), now); id != "" || k.get(0, "r1") != nil {
+	if id := k.keep(0, 0, json.RawMessage(`1`), now); id != "" || k.get(0, "r1") != nil {
 		t.Errorf("a value of nobody was kept as %q", id)
 	}
 	for session := range uint64(20) {
-		k.keep(session+2, big, now.Add(time.Duration(session)*time.Second))
+		k.keep(session+2, 0, big, now.Add(time.Duration(session)*time.Second))
 		if k.bytes > maxKeptAll {
 			t.Fatalf("%d bytes are kept", k.bytes)
 		}
@@ -706,6 +706,29 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	}
 	if next := k.expire(now.Add(keptFor + 19*time.Second)); next != 0 || k.bytes != 0 {
 		t.Errorf("%d bytes are left for %v", k.bytes, next)
+	}
+}
+
+// TestMostKeptMakesRoom: what one principal keeps, in however many sessions, does not
+// take the results of others away.
+func TestMostKeptMakesRoom(t *testing.T) {
+	var k keptResults
+	now := time.Now()
+	value := make(json.RawMessage, 8<<20)
+	theirs := k.keep(1, 7, value, now)
+	alone := k.keep(2, 0, value, now)
+	const sessions, each = 10, 4
+	for i := range sessions * each {
+		k.keep(uint64(100+i/each), 8, value, now.Add(time.Duration(i+1)*time.Second))
+		if k.bytes > maxKeptAll {
+			t.Fatalf("%d bytes are kept", k.bytes)
+		}
+	}
+	if k.get(1, theirs) == nil || k.get(2, alone) == nil {
+		t.Error("the results of others went")
+	}
+	if k.get(100, "r1") != nil || k.get(100+sessions-1, "r4") == nil {
+		t.Error("not the oldest of the one with most went")
 	}
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"hash/fnv"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,24 @@ func (e *Engine) OpenSession(flush func()) (*Session, error) {
 	e.open.Store(id, nil)
 	s.pid, s.id = pid, id
 	return s, nil
+}
+
+// BelongsTo says whose session it is, by a key that all sessions of that client have:
+// what is shared out among clients they have together. It is called before the first
+// call. Without it the session counts for itself.
+func (s *Session) BelongsTo(key string) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // it never fails
+	const noSession = 1 << 63   // sessions are counted from 1
+	s.e.principals.Store(s.id, h.Sum64()|noSession)
+}
+
+// principal is whose session it is; 0: nobody's that is known.
+func (e *Engine) principal(session uint64) uint64 {
+	if p, ok := e.principals.Load(session); ok {
+		return p.(uint64) //nolint:forcetypeassert // nothing else is in the map
+	}
+	return 0
 }
 
 // ID is the session's number, from 1.
@@ -272,6 +291,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	case kernel.Stopping:
 		a.e.sessions.Add(-1)
 		a.e.open.Delete(a.id)
+		a.e.principals.Delete(a.id)
 		for _, c := range a.calls {
 			a.e.Cancel(c.call, "the client is gone")
 			gone := &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}

@@ -208,3 +208,36 @@ func TestCallsOfOneClientAreBounded(t *testing.T) {
 		r.wantResult(r.wait(p))
 	}
 }
+
+// TestSessionsOfOnePrincipalShare: they have together what one client may have of a
+// server.
+func TestSessionsOfOnePrincipalShare(t *testing.T) {
+	g := &gatekeeper{}
+	r := newRig(t, nil)
+	r.add("x", g.script(), func(s *messages.ServerSpec) { s.MaxInFlight = 8 })
+	var all []*pendingCall
+	sessions := make([]*guest, 5)
+	for i := range sessions {
+		sessions[i] = r.session()
+		sessions[i].BelongsTo("token a")
+	}
+	for range 4 {
+		for _, s := range sessions {
+			all = append(all, r.by(s, "x", "hold greedy"))
+		}
+	}
+	r.f.eventually(t, "the share is full", func() bool { return g.count("greedy") == 6 })
+	r.wantResult(r.wait(r.by(r.session(), "x", "echo")))
+	if n := g.count("greedy"); n != 6 {
+		t.Errorf("the child has %d calls of the principal, want 6", n)
+	}
+	for _, p := range all {
+		for !p.answered() {
+			r.f.eventually(t, "a call is there", func() bool { return g.count("") > 0 || p.answered() })
+			if g.count("") > 0 {
+				g.let()
+			}
+		}
+		r.wantResult(r.wait(p))
+	}
+}

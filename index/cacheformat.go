@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/metamcp/metamcp/index/plainfile"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -115,7 +116,7 @@ func parseHead(line []byte) (cacheHead, error) {
 
 // namedIn reads from its first line whose file this is.
 func namedIn(path string) (server string, ok bool) {
-	f, err := os.Open(path)
+	f, err := plainfile.Open(path, os.O_RDONLY)
 	if err != nil {
 		return "", false
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
+	"github.com/metamcp/metamcp/index/plainfile"
 	"github.com/metamcp/metamcp/index/store"
 )
 
@@ -68,10 +68,13 @@ func writeFigures(storePath string, st *store.Store) error {
 	return writeFileAtomic(figuresFile(storePath), raw, 0o600)
 }
 
+// maxFigures is the most that is read of them, in bytes.
+const maxFigures = 1 << 20
+
 // ReadFigures returns what a host wrote down of the store that it holds; nil
 // where it did not yet.
 func ReadFigures(storePath string) (*StoreFigures, error) {
-	raw, err := os.ReadFile(figuresFile(storePath))
+	raw, err := plainfile.Read(figuresFile(storePath), maxFigures)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none
 	}

@@ -78,10 +78,21 @@ type Call struct {
 	TakesInput bool
 	// Input is that of such a further call; nil: this is none.
 	Input *Input
+	// Principal is whose session it is, where that is known; 0: it is not.
+	Principal uint64
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
 	// Held takes the call back before a child gets it; nil: nobody wants to.
 	Held HeldPort
+}
+
+// Of is whom the call counts for where something is shared out: a principal, which may
+// have many sessions, or the session.
+func (c *Call) Of() uint64 {
+	if c.Principal != 0 {
+		return c.Principal
+	}
+	return c.Session
 }
 
 // OfTool says whether it is a tools/call.

@@ -27,6 +27,8 @@ type HostStatus struct {
 	// Provision is the provisioner's; zero where nobody asked for a server.
 	Provision ProvisionStatus `json:"provision,omitzero"`
 	Drops     DropCounts      `json:"drops"`
+	// AuditProblem is why the audit log records nothing; "": it does, or is off.
+	AuditProblem string `json:"auditProblem,omitempty"`
 	// Usage is of the host's own process; nil as in [HostServer].
 	Usage  *ProcessUsage `json:"usage,omitempty"`
 	Actors []ActorStatus `json:"actors,omitempty"` // by id; only where asked for

@@ -256,6 +256,9 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 		}
 		head.row("installing", strings.Join(names, ", "))
 	}
+	if st.AuditProblem != "" {
+		head.row("audit", "calls are not recorded: "+oneLine(st.AuditProblem))
+	}
 	head.row("sessions", strconv.Itoa(st.Sessions))
 	if st.DescriptorLimit > 0 {
 		head.row("descriptors", fmt.Sprintf("%d of %d open", st.Descriptors, st.DescriptorLimit))

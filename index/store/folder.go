@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/metamcp/metamcp/index/plainfile"
 )
 
 // The names in a store's folder.
@@ -177,7 +179,7 @@ func (f *folder) mark(version int) error {
 		return err
 	}
 	name := filepath.Join(f.path, formatFile)
-	if err := os.WriteFile(name+".new", fmt.Appendf(nil, "%s %d\n", formatWord, version), 0o600); err != nil {
+	if err := plainfile.Write(name+".new", fmt.Appendf(nil, "%s %d\n", formatWord, version)); err != nil {
 		return err
 	}
 	return os.Rename(name+".new", name)
@@ -187,11 +189,11 @@ func (f *folder) mark(version int) error {
 // not come to an end.
 func (f *folder) opening() (deaths int, err error) {
 	name := filepath.Join(f.path, openingFile)
-	if data, err := os.ReadFile(name); err == nil {
-		deaths, _ = strconv.Atoi(strings.TrimSpace(string(data[:min(len(data), 16)])))
+	if data, err := plainfile.Read(name, 16); err == nil {
+		deaths, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 	}
 	deaths = min(max(deaths, 0), maxDeaths)
-	return deaths, os.WriteFile(name, strconv.AppendInt(nil, int64(deaths+1), 10), 0o600)
+	return deaths, plainfile.Write(name, strconv.AppendInt(nil, int64(deaths+1), 10))
 }
 
 // opened ends what opening began.
@@ -235,7 +237,7 @@ const ourMagic = 0x6d6d
 
 // ourManifest says whether the database in path is one of this package's.
 func ourManifest(path string) bool {
-	f, err := os.Open(filepath.Join(path, badger.ManifestFilename))
+	f, err := plainfile.Open(filepath.Join(path, badger.ManifestFilename), os.O_RDONLY)
 	if err != nil {
 		return false
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/table"
+
+	"github.com/metamcp/metamcp/index/plainfile"
 )
 
 // errDamaged is wrapped by what verify finds wrong.
@@ -83,7 +85,7 @@ func tableID(name string) (uint64, bool) {
 
 // verifyManifest returns the numbers of the tables that make up the database.
 func verifyManifest(path string) ([]uint64, error) {
-	f, err := os.Open(filepath.Join(path, badger.ManifestFilename))
+	f, err := plainfile.Open(filepath.Join(path, badger.ManifestFilename), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, damaged("its manifest is missing")
 	}

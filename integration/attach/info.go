@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 )
 
@@ -55,7 +56,7 @@ func Read(dir, file string) (*HostInfo, error) {
 	} else if !info.Mode().IsRegular() || info.Size() > maxInfo {
 		return nil, fmt.Errorf("%s is not the file of a host", path)
 	}
-	text, err := os.ReadFile(path)
+	text, _, err := regular.Read(path, maxInfo)
 	if err != nil {
 		return nil, err
 	}

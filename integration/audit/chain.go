@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // maxHosts is how many hosts may write beside one path at the same time.
@@ -35,7 +37,7 @@ func slot(path string, n int) string {
 func take(path string) (chain string, lock *os.File, err error) {
 	for n := 1; n <= maxHosts; n++ {
 		chain = slot(path, n)
-		lock, err = os.OpenFile(chain+lockSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+		lock, err = regular.Open(chain+lockSuffix, os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return "", nil, err
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // Head is the end of a chain: one that was noted outside shows, with [Verify],
@@ -40,6 +42,10 @@ func ParseHead(text string) (Head, error) {
 	return h, nil
 }
 
+// maxHeadFile is the most that a head file may have, in bytes: it names every file
+// of the chain.
+const maxHeadFile = 16 << 20
+
 // headFile is what stands in PATH.head. It is replaced after the log was
 // synced, so a log never ends before its head unless somebody cut it.
 type headFile struct {
@@ -56,7 +62,7 @@ type headFile struct {
 
 // readHead returns nil where there is none.
 func readHead(path string) (*headFile, error) {
-	text, err := os.ReadFile(path + headSuffix)
+	text, _, err := regular.Read(path+headSuffix, maxHeadFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -81,7 +87,7 @@ func (h *headFile) write(path string) error {
 		return err
 	}
 	name := path + headSuffix
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := regular.Open(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

@@ -6,21 +6,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // keyBytes is the length of the key that arguments are hashed with.
 const keyBytes = 32
 
+// maxKeyFile is the most that is read of a file in the key's place, in bytes.
+const maxKeyFile = 1 << 16
+
 // loadKey reads the key beside path, or makes one. All hosts of a folder share
 // it, so that the same arguments have the same hash in all their logs.
 func loadKey(path string) ([]byte, error) {
 	name := path + keySuffix
-	key, err := os.ReadFile(name)
+	key, _, err := regular.Read(name, maxKeyFile)
 	if errors.Is(err, os.ErrNotExist) {
 		if err := makeKey(name); err != nil {
 			return nil, fmt.Errorf("make the key of the audit log: %w", err)
 		}
-		key, err = os.ReadFile(name)
+		key, _, err = regular.Read(name, maxKeyFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the key of the audit log: %w", err)

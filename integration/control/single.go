@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -38,13 +39,10 @@ func (r registry) claimSingle(configs []string) (*single, error) {
 
 func (r registry) claimKey(s *single, key string) error {
 	path := r.singlePath(key)
-	// The lock would wait for ever to open a pipe.
-	f, err := regular.Open(path, os.O_RDWR|os.O_CREATE)
+	l, err := lockedfile.New(path)
 	if err != nil {
-		return fmt.Errorf("the lock of the host: %w; move it away", err)
+		return fmt.Errorf("the host: %w", err)
 	}
-	_ = f.Close() // it is opened again
-	l := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
 	ok, err := l.TryLock()
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", path, err)

@@ -314,7 +314,10 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		turnAway(w, &refusal{status: http.StatusUnauthorized, code: codeInvalid, why: err.Error()})
 		return
 	}
-	letIn(r)
+	if f := letIn(r, who); f != nil {
+		turnAway(w, f)
+		return
+	}
 	modern := r.Header.Get(mcp.HeaderProtocolVersion) >= modernVersion
 	switch {
 	case r.Method == http.MethodPost:

@@ -4,9 +4,12 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // maxUnproven is how many connections of one remote address may be open of which
@@ -15,24 +18,42 @@ const maxUnproven = 256
 
 // gate bounds the connections of a listener. One that has not sent a request that
 // was let in makes room for others: the oldest of its address where there are too
-// many of that, the oldest of all where every place is taken. Connections that were
-// let in once stay; where all places are theirs, new ones wait in the system's
-// queue.
+// many of that, the oldest of all where every place is taken. Those that were let in
+// count for whom their last request came from, who has a share of the places: its
+// idle ones make room for its own beyond that. Where every place is taken by such
+// connections, an idle one of whoever has most makes room; where none is idle, new
+// ones wait in the system's queue.
 type gate struct {
 	net.Listener
-	most, each int
-	closed     chan struct{}
-	once       sync.Once
+	most, each, share int
+	log               *slog.Logger
+	closed            chan struct{}
+	once              sync.Once
 
 	mu       sync.Mutex
 	open     int
-	freed    chan struct{} // closed, and made anew, when a connection ends
+	freed    chan struct{} // closed, and made anew, when a connection ends or is idle
 	unproven list.List     // of *gateConn, oldest first
 	of       map[string]int
+	holders  map[string]*holder
+	told     time.Time // the log was, last
 }
 
-func newGate(l net.Listener, most, each int) *gate {
-	return &gate{Listener: l, most: most, each: each, closed: make(chan struct{}), freed: make(chan struct{}), of: map[string]int{}}
+// newGate returns a gate for most connections, of which each unproven ones may be of
+// one address, and half of which are one holder's at most.
+func newGate(l net.Listener, most, each int, log *slog.Logger) *gate {
+	return &gate{
+		Listener: l, most: most, each: each, share: max(1, most/2), log: log,
+		closed: make(chan struct{}), freed: make(chan struct{}), of: map[string]int{}, holders: map[string]*holder{},
+	}
+}
+
+// holder is a principal, or the address of those that prove nothing, with its
+// connections.
+type holder struct {
+	name string // for people
+	open int
+	idle list.List // of *gateConn, between two requests; the one that is so for longest first
 }
 
 // gateConn is one connection. It counts until it is closed.
@@ -42,6 +63,10 @@ type gateConn struct {
 	from string
 	once sync.Once
 	at   *list.Element // in unproven; nil: it was let in, or is closed
+	key  string        // of its holder
+	of   *holder       // nil: it was not let in yet, or is closed
+	idle *list.Element // in of.idle; nil: it is not
+	done bool          // it is closed
 }
 
 // Accept implements [net.Listener].
@@ -81,7 +106,10 @@ func (g *gate) admit(c *gateConn) (victim *gateConn, wait <-chan struct{}) {
 		return g.oldest(c.from), nil
 	}
 	if g.open >= g.most {
-		return g.oldest(""), g.freed
+		if victim = g.oldest(""); victim == nil {
+			victim = g.spare()
+		}
+		return victim, g.freed
 	}
 	g.open++
 	g.of[c.from]++
@@ -100,15 +128,114 @@ func (g *gate) oldest(from string) *gateConn {
 	return nil
 }
 
-// prove says that a request of the connection was let in.
-func (c *gateConn) prove() {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	c.counted()
+// spare is the connection that is idle for longest of the holder with most
+// connections among those that have an idle one; nil: there is none. g.mu is held.
+func (g *gate) spare() *gateConn {
+	var most *holder
+	for _, h := range g.holders {
+		if h.idle.Len() > 0 && (most == nil || h.open > most.open) {
+			most = h
+		}
+	}
+	if most == nil {
+		g.tell("all connections are taken and in use; new ones wait", "connections", g.open)
+		return nil
+	}
+	g.tell("all connections are taken; idle ones of the client with most make room", "connections", g.open, "client", most.name, "of this client", most.open)
+	return most.longest()
 }
 
-// counted takes the connection from those that are not proven; g.mu is held.
+// longest takes the connection that is idle for longest out of the idle ones; nil:
+// none is. The gate's lock is held.
+func (h *holder) longest() *gateConn {
+	e := h.idle.Front()
+	if e == nil {
+		return nil
+	}
+	c, _ := h.idle.Remove(e).(*gateConn)
+	c.idle = nil
+	return c
+}
+
+// tell writes to the log, once a minute at most; g.mu is held.
+func (g *gate) tell(what string, args ...any) {
+	const pause = time.Minute
+	if now := time.Now(); g.told.IsZero() || now.Sub(g.told) >= pause {
+		g.told = now
+		g.log.Warn(what, args...)
+	}
+}
+
+// prove says that a request of the connection was let in, and whose it is. It reports
+// false where that one has all of its share of the connections in use.
+func (c *gateConn) prove(key, name string) bool {
+	victim, ok := c.held(key, name)
+	if victim != nil {
+		_ = victim.Close() // nothing is under way on it
+	}
+	return ok
+}
+
+// held counts the connection for its holder, of which another may have to go.
+func (c *gateConn) held(key, name string) (victim *gateConn, ok bool) {
+	g := c.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.done || c.of != nil && c.key == key {
+		return nil, true
+	}
+	c.counted()
+	h := g.holders[key]
+	if h == nil {
+		h = &holder{name: name}
+		g.holders[key] = h
+	}
+	h.open++
+	c.of, c.key = h, key
+	if h.open <= g.share {
+		return nil, true
+	}
+	g.tell("a client has all of its share of the connections; its idle ones make room for its new ones", "client", name, "connections", h.open)
+	victim = h.longest()
+	return victim, victim != nil
+}
+
+// rests says whether the connection is between two requests.
+func (c *gateConn) rests(idle bool) {
+	g := c.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case c.of == nil:
+	case idle && c.idle == nil:
+		c.idle = c.of.idle.PushBack(c)
+		if g.open >= g.most {
+			g.wake()
+		}
+	case !idle && c.idle != nil:
+		c.of.idle.Remove(c.idle)
+		c.idle = nil
+	}
+}
+
+// wake lets look again who waits for a place; g.mu is held.
+func (g *gate) wake() {
+	close(g.freed)
+	g.freed = make(chan struct{})
+}
+
+// counted takes the connection from those that are not proven, or from its holder;
+// g.mu is held.
 func (c *gateConn) counted() {
+	if h := c.of; h != nil {
+		if c.idle != nil {
+			h.idle.Remove(c.idle)
+		}
+		if h.open--; h.open == 0 {
+			delete(c.g.holders, c.key)
+		}
+		c.of, c.idle = nil, nil
+	}
 	if c.at == nil {
 		return
 	}
@@ -126,9 +253,9 @@ func (c *gateConn) Close() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		c.counted()
+		c.done = true
 		g.open--
-		close(g.freed)
-		g.freed = make(chan struct{})
+		g.wake()
 	})
 	return c.Conn.Close()
 }
@@ -143,16 +270,41 @@ type gateKey struct{}
 
 // gated is for the ConnContext of a server.
 func gated(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, gateKey{}, bare(conn))
+}
+
+// bare is what a connection with TLS runs over, and any other one itself.
+func bare(conn net.Conn) net.Conn {
 	if secure, ok := conn.(*tls.Conn); ok {
-		conn = secure.NetConn()
+		return secure.NetConn()
 	}
-	return context.WithValue(ctx, gateKey{}, conn)
+	return conn
+}
+
+// atRest is for the ConnState of a server.
+func atRest(conn net.Conn, state http.ConnState) {
+	if c, ok := bare(conn).(*gateConn); ok && (state == http.StateIdle || state == http.StateActive) {
+		c.rests(state == http.StateIdle)
+	}
 }
 
 // letIn says that a request was let in: its connection need not make room for
-// others any more.
-func letIn(r *http.Request) {
-	if c, ok := r.Context().Value(gateKey{}).(*gateConn); ok {
-		c.prove()
+// others any more as one of which nothing is known. Who proves nothing is known by
+// its address. A refusal says that the client has too many connections.
+func letIn(r *http.Request, who Principal) *refusal {
+	c, ok := r.Context().Value(gateKey{}).(*gateConn)
+	if !ok {
+		return nil
+	}
+	key, name := "of "+who.Key, who.Name
+	if who.Key == "" {
+		key, name = "at "+c.from, c.from
+	}
+	if c.prove(key, name) {
+		return nil
+	}
+	return &refusal{
+		status: http.StatusTooManyRequests, code: codeInvalid, retry: time.Second,
+		why: fmt.Sprintf("%d connections are open for %s, and a request runs on each: no client may have more; use fewer connections, or wait until requests have ended", c.g.share, name),
 	}
 }

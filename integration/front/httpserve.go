@@ -138,9 +138,9 @@ func (h *HTTP) Prepare(ctx context.Context, o ListenOptions) (*Listener, error) 
 	s := &Listener{h: h, socket: l, served: make(chan struct{})}
 	s.http = &http.Server{
 		Handler: h, ReadHeaderTimeout: orElse(o.headerTime, headerTime), ReadTimeout: orElse(o.headerTime, headerTime) + h.o.Patience, WriteTimeout: answerTime, IdleTimeout: betweenTime,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf, ConnContext: gated,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf, ConnContext: gated, ConnState: atRest,
 	}
-	limited := newGate(l, orElse(o.maxConns, maxConns), orElse(o.maxUnproven, maxUnproven))
+	limited := newGate(l, orElse(o.maxConns, maxConns), orElse(o.maxUnproven, maxUnproven), o.Log)
 	s.serve = func() error { return s.http.Serve(limited) }
 	if conf != nil {
 		scheme = "https"

@@ -18,11 +18,9 @@ const Patience = 10 * time.Second
 // again is the time between two tries to get a lock.
 const again = 10 * time.Millisecond
 
-// Lock holds the lock at path until unlock is called, or the process ends. It
-// makes the lock's file, but not its folder. Locks of one process exclude each
-// other too. The error names the file; it wraps [context.DeadlineExceeded] where
-// somebody else held the lock for longer than patience.
-func Lock(ctx context.Context, path string, patience time.Duration) (unlock func() error, err error) {
+// New is the lock at path, which nobody holds yet. It makes the lock's file, but
+// not its folder. The error names the file.
+func New(path string) (*flock.Flock, error) {
 	// The lock would wait for ever to open a pipe.
 	f, err := regular.Open(path, os.O_RDONLY|os.O_CREATE)
 	if err == nil {
@@ -34,7 +32,18 @@ func Lock(ctx context.Context, path string, patience time.Duration) (unlock func
 	case err != nil:
 		return nil, fmt.Errorf("the lock cannot be used: %w", err) // it names the path
 	}
-	l := flock.New(path, flock.SetPermissions(0o600))
+	return flock.New(path, flock.SetPermissions(0o600)), nil
+}
+
+// Lock holds the lock at path until unlock is called, or the process ends. It
+// makes the lock's file, but not its folder. Locks of one process exclude each
+// other too. The error names the file; it wraps [context.DeadlineExceeded] where
+// somebody else held the lock for longer than patience.
+func Lock(ctx context.Context, path string, patience time.Duration) (unlock func() error, err error) {
+	l, err := New(path)
+	if err != nil {
+		return nil, err
+	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, err := l.TryLockContext(waiting, again); err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 const (
@@ -37,7 +39,11 @@ func (l *Lock) Claim(folder string) (*Claim, error) {
 	if err := os.MkdirAll(l.Servers(), 0o700); err != nil {
 		return nil, err
 	}
-	c := &Claim{l: l, folder: folder, owner: flock.New(filepath.Join(l.Servers(), folder+ownerSuffix), flock.SetPermissions(0o600))}
+	owner, err := lockedfile.New(filepath.Join(l.Servers(), folder+ownerSuffix))
+	if err != nil {
+		return nil, err
+	}
+	c := &Claim{l: l, folder: folder, owner: owner}
 	held, err := c.owner.TryLock()
 	if err != nil || !held {
 		return nil, errors.Join(fmt.Errorf("the folder %s belongs to another process", folder), err, c.owner.Close())
@@ -130,7 +136,10 @@ func (l *Lock) Sweep(ctx context.Context, age time.Duration) ([]string, error) {
 
 // sweep deletes what one entry of the folder is, unless somebody needs it.
 func (l *Lock) sweep(folder string, e fs.DirEntry) (gone bool, err error) {
-	owner := flock.New(filepath.Join(l.Servers(), folder+ownerSuffix), flock.SetPermissions(0o600))
+	owner, err := lockedfile.New(filepath.Join(l.Servers(), folder+ownerSuffix))
+	if err != nil {
+		return false, err
+	}
 	held, err := owner.TryLock()
 	if err != nil || !held {
 		return false, errors.Join(err, owner.Close())

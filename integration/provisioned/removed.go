@@ -15,6 +15,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/lockedfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // What was removed is kept, so that it can come back with what it wrote.
@@ -202,7 +203,7 @@ func (l *Lock) Differences(ctx context.Context, s *Locked) ([]Difference, error)
 		}
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, listName))
+	text, _, err := regular.Read(filepath.Join(dir, listName), maxList)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // listName is the file in a server's folder that has a line for each of its
@@ -156,7 +158,7 @@ func verify(ctx context.Context, server, dir, tree string) error {
 	case !info.Mode().IsRegular() || info.Size() > maxList:
 		return changed(listPath, "was changed")
 	}
-	text, err := os.ReadFile(listPath)
+	text, _, err := regular.Read(listPath, maxList)
 	if err != nil {
 		return err
 	}
@@ -302,7 +304,7 @@ func hashFiles(ctx context.Context, dir string, nodes []node) error {
 }
 
 func (n *node) read(dir string, buf *bufio.Reader) error {
-	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(n.path)))
+	f, err := regular.Open(filepath.Join(dir, filepath.FromSlash(n.path)), os.O_RDONLY)
 	if err != nil {
 		return err
 	}

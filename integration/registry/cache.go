@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 const (
@@ -83,15 +84,11 @@ func (c *cache) merge() {
 }
 
 func readCache(path string) (map[string]*cachedPage, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxCacheFile {
+	data, _, err := regular.Read(path, maxCacheFile)
+	switch {
+	case errors.Is(err, regular.ErrNotRegular), errors.Is(err, regular.ErrTooLarge):
 		return nil, errors.New(path + " is no file of at most 32 MiB")
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	var f cacheFile

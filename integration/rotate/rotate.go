@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gofrs/flock"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 // ErrHeld says that another process has held the lock for longer than renaming
@@ -28,7 +28,10 @@ const wait = 2 * time.Second
 // The caller then opens path anew. The lock is the file path + ".lock". File is
 // safe for any goroutine of any process.
 func File(path string, opened fs.FileInfo, keep int) (err error) {
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	lock, err := lockedfile.New(path + ".lock")
+	if err != nil {
+		return fmt.Errorf("rotate %s: %w", path, err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	switch held, err := lock.TryLockContext(ctx, 2*time.Millisecond); {

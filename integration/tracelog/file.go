@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/rotate"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -67,7 +68,7 @@ func (w *File) begin(first bool) error {
 // endLine ends a line that a killed host left unfinished, so that the next
 // record is not lost with it.
 func (w *File) endLine() error {
-	r, err := os.Open(w.path)
+	r, err := regular.Open(w.path, os.O_RDONLY)
 	if err != nil {
 		return nil // a file that may be written and not read is left as it is
 	}

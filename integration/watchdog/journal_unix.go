@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/metamcp/metamcp/integration/child/proctree"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // compactAfter is how many lines of a journal may be of no more use before it
@@ -43,7 +44,7 @@ func openJournal(stateDir, hostID string) (*journal, error) {
 		path: dir + "/" + namePrefix + strconv.Itoa(pid) + "-" + strconv.FormatUint(start, 10) + nameSuffix,
 		head: record{verb: verbHost, pid: pid, start: start, marker: hostID, boot: proctree.BootID(), space: proctree.Namespace()}.String(),
 	}
-	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	f, err := regular.Open(j.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND)
 	if err != nil {
 		return nil, explain("no journal of children", err)
 	}
@@ -81,7 +82,7 @@ func (j *journal) compact(trees list) error {
 		text = append(text, r.String()...)
 	}
 	fresh := j.path + ".new"
-	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	f, err := regular.Open(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND)
 	if err != nil {
 		return explain("journal of children", err)
 	}

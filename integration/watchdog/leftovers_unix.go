@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/child/proctree"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 const (
@@ -96,7 +97,7 @@ func endLeftover(path string) ([]Ended, error) {
 }
 
 func readJournal(path string) (host record, dogs []record, trees list, age time.Duration, err error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
 		return host, nil, nil, 0, explain("journal of children", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/metamcp/metamcp/index/plainfile"
 )
 
 const (
@@ -52,7 +54,7 @@ func (f *Folder) download(ctx context.Context, p *plan) error {
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: followSafely}
-	out, err := os.OpenFile(f.part(p.Name), os.O_RDWR|os.O_CREATE, 0o600)
+	out, err := plainfile.Open(f.part(p.Name), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -263,7 +265,7 @@ func tooLarge(p *plan, size int64) error {
 // condition returns what tells the server which version the part belongs to.
 func (f *Folder) condition(p *plan) string {
 	var v validator
-	text, err := os.ReadFile(f.part(p.Name) + ".json")
+	text, err := plainfile.Read(f.part(p.Name)+".json", 1<<20)
 	if err != nil || json.Unmarshal(text, &v) != nil || v.URL != p.URL {
 		return ""
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/metamcp/metamcp/index/plainfile"
 )
 
 // lockEvery is how often a lock is tried that another process holds.
@@ -18,7 +20,7 @@ func (f *Folder) lock(ctx context.Context, name string, waiting func()) (unlock 
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(f.dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := plainfile.Open(filepath.Join(f.dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/index/plainfile"
 )
 
 // An Error says why something could not be done, and what to do next.
@@ -105,11 +106,14 @@ type manifest struct {
 
 const manifestVersion = 1
 
+// maxManifest is the most that is read of a manifest, in bytes.
+const maxManifest = 16 << 20
+
 func (f *Folder) manifestPath() string { return filepath.Join(f.dir, "models.json") }
 
 func (f *Folder) read() (*manifest, error) {
 	m := &manifest{Version: manifestVersion, Models: map[string]Installed{}, Pins: map[string]string{}}
-	text, err := os.ReadFile(f.manifestPath())
+	text, err := plainfile.Read(f.manifestPath(), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
