@@ -108,11 +108,11 @@ func (w *weights) count(p *pending, bytes int) {
 	if w.of == nil {
 		w.of = map[uint64]int{}
 	}
-	session := p.call.Of()
+	client := p.call.Of()
 	w.inflight += bytes - p.weight
-	w.of[session] += bytes - p.weight
-	if w.of[session] == 0 {
-		delete(w.of, session)
+	w.of[client] += bytes - p.weight
+	if w.of[client] == 0 {
+		delete(w.of, client)
 	}
 	p.weight = bytes
 }
