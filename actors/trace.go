@@ -1,9 +1,7 @@
 package actors
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,21 +17,6 @@ const traceBuffer = 16384
 
 // maxPayload bounds, in bytes, the arguments or the result in one record.
 const maxPayload = 64 << 10
-
-// RecordWriter takes the records of a trace, one goroutine at a time. A record
-// is its only during the call.
-type RecordWriter interface {
-	WriteRecord(r *messages.TraceRecord) error
-	// Flush is called when no record waits.
-	Flush() error
-}
-
-// Resumer is a [RecordWriter] that can begin anew after it has failed, such as a
-// file on a disk that was full. What the failure has cost is lost.
-type Resumer interface{ Resume() error }
-
-// resumeEvery is how long a watcher waits before it tries its [Resumer] again.
-const resumeEvery = 5 * time.Second
 
 // Trace shows every message between actors, and every event, to those who
 // watch. While nobody does, it is not installed and costs nothing. Its methods
@@ -77,26 +60,6 @@ func (t *Trace) Dropped() uint64 { return t.dropped.Load() }
 // scrubbed of secrets; they hold only sizes otherwise.
 func (t *Trace) ShowPayloads(on bool) { t.payloads.Store(on) }
 
-// A Watcher writes the records that it wants on a goroutine of its own.
-type Watcher struct {
-	t     *Trace
-	w     RecordWriter
-	wants func(*messages.TraceRecord) bool // keeps nothing of the record
-
-	mu      sync.Mutex // held for as long as it takes to copy a record
-	waiting []messages.TraceRecord
-	dropped uint64
-
-	full chan struct{} // capacity 1: write now
-	stop chan struct{}
-	done chan struct{} // closed when the goroutine has ended
-	err  error         // read after done
-}
-
-// watchEvery is how long records wait for others: writing each by itself would
-// wake a goroutine for it, which costs more than the record.
-const watchEvery = 20 * time.Millisecond
-
 // Attach starts to write to w what wants, which may be nil, lets pass; wants is
 // called on the actors' goroutines and keeps nothing of a record. The caller
 // closes the Watcher, after the actors have stopped if it is to see all.
@@ -123,180 +86,6 @@ func (t *Trace) change(f func([]*Watcher) []*Watcher) {
 		return
 	}
 	t.sys.SetTracer(t)
-}
-
-// Done is closed when the watcher has ended, because it was closed or its
-// writer failed.
-func (w *Watcher) Done() <-chan struct{} { return w.done }
-
-// Close ends the watching, writes what is buffered and returns the error that
-// keeps the writer from its work. Where that is not over when ctx ends it says so; the goroutine
-// is left behind and ends with the write that hangs. It is called once.
-func (w *Watcher) Close(ctx context.Context) error {
-	close(w.stop)
-	w.detach()
-	select {
-	case <-w.done:
-		return w.err
-	case <-ctx.Done():
-		return fmt.Errorf("the end of the trace was not written, since nobody takes it: %w", ctx.Err())
-	}
-}
-
-// attach puts the watcher among those that get records, unless it was closed.
-func (w *Watcher) attach() {
-	w.t.change(func(list []*Watcher) []*Watcher {
-		select {
-		case <-w.stop:
-			return list
-		default:
-			return append(list, w)
-		}
-	})
-}
-
-func (w *Watcher) detach() {
-	w.t.change(func(list []*Watcher) []*Watcher {
-		return slices.DeleteFunc(list, func(o *Watcher) bool { return o == w })
-	})
-}
-
-func (w *Watcher) run() {
-	defer close(w.done)
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	var batch []messages.TraceRecord
-	for ended := false; !ended; {
-		select {
-		case <-tick.C:
-		case <-w.full:
-		case <-w.stop:
-			ended = true
-		}
-		var dropped uint64
-		batch, dropped = w.take(batch)
-		w.flush(batch, dropped)
-		if w.err != nil && !ended {
-			ended = !w.recover()
-		}
-	}
-}
-
-// recover waits until the writer can go on, and reports whether it does: false
-// once the watcher is closed. A full disk interrupts the trace, not the host; nor
-// shall actors go on to make records for nobody.
-func (w *Watcher) recover() bool {
-	w.detach()
-	writer, resumes := w.w.(Resumer)
-	if told := w.t.Broke; told != nil {
-		told(w.err, resumes)
-	}
-	if !resumes {
-		<-w.stop
-		return false
-	}
-	began, why := time.Now(), w.err
-	retry := time.NewTicker(w.t.retry)
-	defer retry.Stop()
-	for w.err != nil {
-		select {
-		case <-w.stop:
-			return false
-		case <-retry.C:
-		}
-		if err := writer.Resume(); err != nil {
-			continue
-		}
-		_, dropped := w.take(nil) // what came while it broke is out of order by now
-		took := time.Since(began).Round(time.Millisecond)
-		w.err = nil
-		w.flush(nil, dropped)
-		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Detail: fmt.Sprintf("nothing was recorded for %v: %v", took, why)})
-		if w.sync(); w.err != nil {
-			continue
-		}
-		w.attach()
-		if told := w.t.Resumed; told != nil {
-			told(took)
-		}
-	}
-	return true
-}
-
-// put leaves a record for the goroutine.
-func (w *Watcher) put(r *messages.TraceRecord) {
-	w.mu.Lock()
-	n := len(w.waiting)
-	if n < traceBuffer {
-		w.waiting = append(w.waiting, *r)
-	} else {
-		w.dropped++
-		w.t.dropped.Add(1)
-	}
-	w.mu.Unlock()
-	if n == traceBuffer/2 {
-		select {
-		case w.full <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// take returns what waits, and leaves old, which is done with, in its place.
-func (w *Watcher) take(old []messages.TraceRecord) (batch []messages.TraceRecord, dropped uint64) {
-	clear(old)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	batch, dropped = w.waiting, w.dropped
-	w.waiting, w.dropped = old[:0], 0
-	return batch, dropped
-}
-
-func (w *Watcher) flush(batch []messages.TraceRecord, dropped uint64) {
-	if len(batch) == 0 && dropped == 0 {
-		return
-	}
-	for i := range batch {
-		w.write(&batch[i])
-	}
-	if dropped > 0 {
-		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Count: dropped, Detail: fmt.Sprint(dropped, " records found no room")})
-	}
-	w.sync()
-}
-
-// sync writes what the writer has in a buffer.
-func (w *Watcher) sync() {
-	if err := w.w.Flush(); err != nil && w.err == nil {
-		w.err = fmt.Errorf("write the trace: %w", err)
-	}
-}
-
-// write completes a record, which costs the watcher and not the actors.
-func (w *Watcher) write(r *messages.TraceRecord) {
-	if w.err != nil {
-		return
-	}
-	r.V, r.Time = messages.TraceVersion, r.Time.UTC()
-	if r.Detail != "" {
-		r.Detail = string(w.t.scrub([]byte(r.Detail)))
-	}
-	if r.Payload != nil {
-		r.Payload = payload(w.t.scrubJSON(r.Payload))
-	}
-	if err := w.w.WriteRecord(r); err != nil {
-		w.err = fmt.Errorf("write the trace: %w", err)
-	}
-}
-
-// payload is a JSON value of bounded size: what is too long is a string of its
-// beginning.
-func payload(raw []byte) json.RawMessage {
-	if len(raw) <= maxPayload && json.Valid(raw) {
-		return raw
-	}
-	cut, _ := json.Marshal(string(raw[:min(len(raw), maxPayload)]) + "…") // a string always marshals
-	return cut
 }
 
 func (t *Trace) put(r *messages.TraceRecord) {
