@@ -15,7 +15,7 @@ var wallOnly = regexp.MustCompile(`\.(UTC|Local|Unix|UnixMilli|UnixMicro|UnixNan
 // forPeople are the lines where that is right: what is written down or shown.
 var forPeople = map[string][]string{
 	"supervision/breaker.go":        {"t.Truncate(time.Second)"}, // the clock time in a hint
-	"actors/trace.go":               {"r.Time.UTC()"},
+	"actors/trace_watcher.go":       {"r.Time.UTC()"},
 	"integration/control/stream.go": {"Time: time.Now().UTC(), Kind: messages.TraceStart"},
 	"integration/control/server.go": {"Started: o.Started.UTC().Round(0)"},
 }
