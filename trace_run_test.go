@@ -274,8 +274,11 @@ func byActor(lines []string) string {
 		if m := participant.FindStringSubmatch(line); m != nil {
 			names[m[1]] = m[2]
 		} else if m := toward.FindStringSubmatch(line); m != nil {
-			if m[3] == "Used" || m[3] == "Unused" {
+			switch m[3] {
+			case "Used", "Unused":
 				continue // a call that comes soon enough finds its connection not idle yet
+			case "Judged":
+				continue // the index looks at a listing when it has time
 			}
 			to := names[m[2]]
 			seen[to] = append(seen[to], names[m[1]]+" "+m[3])
