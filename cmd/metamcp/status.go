@@ -317,17 +317,6 @@ func (l look) breaker(state string) string {
 	return l.ink(plainInk, oneLine(state))
 }
 
-// toolCount is how many of a server's tools may be used.
-func toolCount(s *messages.HostServer) string {
-	switch {
-	case !s.Known:
-		return "?"
-	case s.Enabled < s.Tools:
-		return fmt.Sprintf("%d of %d", s.Enabled, s.Tools)
-	}
-	return strconv.Itoa(s.Tools)
-}
-
 // problem says why a server fails, of what class that is, and when it is tried
 // again.
 func problem(s *messages.HostServer, now time.Time) string {

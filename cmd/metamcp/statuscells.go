@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/metamcp/metamcp/messages"
@@ -22,4 +23,15 @@ func beingEnded(servers []messages.HostServer) (n int) {
 		n += len(servers[i].Instances) - servers[i].Living()
 	}
 	return n
+}
+
+// toolCount is how many of a server's tools may be used.
+func toolCount(s *messages.HostServer) string {
+	switch {
+	case !s.Known:
+		return "?"
+	case s.Enabled < s.Tools:
+		return fmt.Sprintf("%d of %d", s.Enabled, s.Tools)
+	}
+	return strconv.Itoa(s.Tools)
 }
