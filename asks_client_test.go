@@ -196,8 +196,15 @@ func (c *asked) take(text []byte, replies *sync.WaitGroup) {
 	}
 }
 
+// send sends a message. Over HTTP one that has no answer has arrived when it returns;
+// the answer of any other comes in time.
 func (c *asked) send(line string) {
 	if c.url != "" {
+		var l rpcLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Method == "" || l.ID == nil {
+			c.post(line)
+			return
+		}
 		c.posts.Go(func() { c.post(line) })
 		return
 	}

@@ -22,7 +22,8 @@ func listenBounded(t *testing.T, conns int) *Listener {
 	return l
 }
 
-// served opens a connection on which one request of a token is answered.
+// served opens a connection on which one request of a token is answered, and which is
+// idle: the answer is read before the server has put the connection aside.
 func served(t *testing.T, l *Listener, token string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c := dial(t, l)
@@ -30,7 +31,22 @@ func served(t *testing.T, l *Listener, token string) (net.Conn, *bufio.Reader) {
 	if r := ask(t, c, from, initLine("2025-11-25"), "Authorization: Bearer "+token+"\r\n"); r.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", token, r.Status)
 	}
+	eventually(t, "the connection is idle", func() bool { return isIdle(l.gate, c.LocalAddr().String()) })
 	return c, from
+}
+
+// isIdle says whether the connection from this address is between two requests.
+func isIdle(g *gate, from string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, h := range g.holders {
+		for e := h.idle.Front(); e != nil; e = e.Next() {
+			if c, ok := e.Value.(*gateConn); ok && c.RemoteAddr().String() == from {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func isClosed(t *testing.T, what string, c net.Conn) {

@@ -91,6 +91,7 @@ type Listener struct {
 	h      *HTTP
 	url    string
 	http   *http.Server
+	gate   *gate
 	socket net.Listener
 	serve  func() error // returns when nothing more is accepted
 	begin  sync.Once
@@ -140,11 +141,11 @@ func (h *HTTP) Prepare(ctx context.Context, o ListenOptions) (*Listener, error) 
 		Handler: h, ReadHeaderTimeout: orElse(o.headerTime, headerTime), ReadTimeout: orElse(o.headerTime, headerTime) + h.o.Patience, WriteTimeout: answerTime, IdleTimeout: betweenTime,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), TLSConfig: conf, ConnContext: gated, ConnState: atRest,
 	}
-	limited := newGate(l, orElse(o.maxConns, maxConns), orElse(o.maxUnproven, maxUnproven), o.Log)
-	s.serve = func() error { return s.http.Serve(limited) }
+	s.gate = newGate(l, orElse(o.maxConns, maxConns), orElse(o.maxUnproven, maxUnproven), o.Log)
+	s.serve = func() error { return s.http.Serve(s.gate) }
 	if conf != nil {
 		scheme = "https"
-		s.serve = func() error { return s.http.ServeTLS(limited, "", "") }
+		s.serve = func() error { return s.http.ServeTLS(s.gate, "", "") }
 	} else if !loopback {
 		o.Log.Warn("clients of other machines send their tokens unencrypted; set http.tlsCert and http.tlsKey, or put a proxy with TLS before it", "address", addr)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/regular"
@@ -65,9 +66,11 @@ func Folders(home, cwd string) []string {
 // safe for any goroutine.
 type Reader struct {
 	folders  []string
-	patience time.Duration
+	patience time.Duration // for the next file
+	longest  time.Duration // for all of them
 
 	reading chan struct{} // holds one token while nobody reads
+	looked  atomic.Int64  // how many files were looked at, ever
 	mu      sync.Mutex
 	last    []Skill
 	said    []Problem
@@ -84,19 +87,21 @@ type known struct {
 
 // NewReader returns a reader of these folders.
 func NewReader(folders []string) *Reader {
-	const patience = time.Second
-	r := &Reader{folders: folders, patience: patience, reading: make(chan struct{}, 1), known: map[string]known{}}
+	const patience, longest = time.Second, 15 * time.Second
+	r := &Reader{folders: folders, patience: patience, longest: longest, reading: make(chan struct{}, 1), known: map[string]known{}}
 	r.reading <- struct{}{}
 	return r
 }
 
 // Read returns the skills that there are, by folder and name, and what is wrong
-// with others. A folder that hangs, as one in a network may, is waited for a
-// second or until ctx ends; what was found the last time is returned then. One
-// goroutine at most stays with such a folder.
+// with others. A folder that hangs, as one in a network may, is waited for until
+// no file was read for a second, or until ctx ends; what was found the last time is
+// returned then. Slow ones get 15 seconds in all. One goroutine at most stays with such
+// a folder.
 func (r *Reader) Read(ctx context.Context) ([]Skill, []Problem) {
-	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	ctx, cancel := context.WithTimeout(ctx, r.longest)
 	defer cancel()
+	go r.watch(ctx, cancel)
 	done := make(chan struct{})
 	select {
 	case <-r.reading:
@@ -119,6 +124,25 @@ func (r *Reader) Read(ctx context.Context) ([]Skill, []Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.last), append(late, r.said...)
+}
+
+// watch calls stuck once no file was looked at for as long as the patience lasts.
+func (r *Reader) watch(ctx context.Context, stuck func()) {
+	tick := time.NewTicker(r.patience)
+	defer tick.Stop()
+	for last := r.looked.Load(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := r.looked.Load()
+		if now == last {
+			stuck()
+			return
+		}
+		last = now
+	}
 }
 
 // scan looks at all folders.
@@ -180,6 +204,7 @@ func list(dir string) (names []string, more bool, err error) {
 
 // file reads one SKILL.md; there is false where there is none.
 func (r *Reader) file(path, folder string) (k known, there bool) {
+	defer r.looked.Add(1)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || isNotFolder(err):

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func skill(t *testing.T, folder, text string) string {
@@ -162,6 +164,38 @@ func TestReadInTime(t *testing.T) {
 	r.reading <- struct{}{}
 	if skills, problems = r.Read(t.Context()); len(skills) != 1 || problems != nil {
 		t.Errorf("%v, %v", skills, problems)
+	}
+}
+
+// Folders that are slow are waited for as long as they get on, and those that hang for
+// two seconds at most.
+func TestSlowFoldersAreWaitedFor(t *testing.T) {
+	for name, files := range map[string]int{"slow": 10, "hangs": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const step = 500 * time.Millisecond
+				r := NewReader(nil)
+				<-r.reading // somebody reads
+				begun := time.Now()
+				if files > 0 {
+					go func() {
+						for range files {
+							<-time.After(step) // of the bubble's clock
+							r.looked.Add(1)
+						}
+						r.reading <- struct{}{}
+					}()
+				}
+				_, problems := r.Read(t.Context())
+				took := time.Since(begun)
+				if slow := problems == nil && took == time.Duration(files)*step; files > 0 && !slow {
+					t.Errorf("%v after %s", problems, took)
+				}
+				if late := len(problems) == 1 && took <= 2*time.Second; files == 0 && !late {
+					t.Errorf("%v after %s", problems, took)
+				}
+			})
+		})
 	}
 }
 
