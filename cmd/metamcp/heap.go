@@ -2,22 +2,23 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 
 	cmap "github.com/orcaman/concurrent-map"
 )
 
-// How far the heap of a host may grow between two collections, in percent of
-// what lives. Messages are short-lived: while little lives, at the default a
-// busy host passes some 6 % fewer calls (docs/BENCHMARKS.md). With the tools of
-// thousands of servers in memory the same share would be hundreds of megabytes.
+// How far the heap of a host may grow between two collections. Messages are
+// short-lived: the more of them fit in between, the fewer collections there are.
+// A share of what lives would be too little for a host of a few servers, and
+// hundreds of megabytes for one with the tools of thousands. So the growth is
+// about the same for all, and a share only where it would be much less than
+// what a collection has to look through.
 const (
-	smallHeapPercent = 200
-	largeHeapPercent = 50
-	largeHeap        = 48 << 20
-	heapLook         = 2 * time.Second
+	heapGrowth       = 20 << 20 // bytes
+	smallHeapPercent = 200      // and at the start
+	leastPart        = 25       // percent
 )
 
 // lightStart keeps down what every start costs, and is called before anything else.
@@ -31,38 +32,60 @@ func lightStart() {
 	cmap.SHARD_COUNT = 1
 }
 
-// heapPercent is the percentage for so many bytes that live.
+// heapPercent is the percentage for so many bytes that live or are on stacks.
 func heapPercent(live uint64) int {
-	if live > largeHeap {
-		return largeHeapPercent
-	}
-	return smallHeapPercent
+	return int(min(max(heapGrowth*100/max(live, 1), leastPart), smallHeapPercent))
 }
 
-// paceHeap keeps the percentage right until over is closed. GOGC in the
-// environment overrides it.
+// paceHeap keeps the percentage right until over is closed: it looks after each
+// collection, so that a host that is busy with starts does not outgrow it, and an
+// idle one does nothing. GOGC in the environment overrides it.
 func paceHeap(over <-chan struct{}) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	collected := make(chan struct{}, 1)
+	hearCollections(collected, over)
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
 	percent := smallHeapPercent
-	debug.SetGCPercent(percent)
-	look := time.NewTicker(heapLook)
-	defer look.Stop()
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	for {
 		select {
 		case <-over:
 			return
-		case <-look.C:
+		case <-collected:
 		}
 		metrics.Read(live)
-		if live[0].Value.Kind() != metrics.KindUint64 {
-			continue
+		bytes := uint64(0)
+		for _, s := range live {
+			if s.Value.Kind() == metrics.KindUint64 {
+				bytes += s.Value.Uint64()
+			}
 		}
-		if p := heapPercent(live[0].Value.Uint64()); p != percent {
+		// Each change stops the world for a moment, so small ones are left out.
+		const tenth = 10
+		if p := heapPercent(bytes); max(p, percent)-min(p, percent) > percent/tenth {
 			percent = p
 			debug.SetGCPercent(percent)
 		}
 	}
+}
+
+// hearCollections makes collected hear of collections until over is closed. The
+// runtime runs a finalizer after the collection that found its object unused.
+func hearCollections(collected chan<- struct{}, over <-chan struct{}) {
+	type mark struct{ _ *mark } // nobody refers to one
+	var hear func(*mark)
+	hear = func(m *mark) {
+		select {
+		case <-over:
+			return
+		default:
+		}
+		select {
+		case collected <- struct{}{}:
+		default: // it is about to look
+		}
+		runtime.SetFinalizer(m, hear)
+	}
+	hear(&mark{})
 }
