@@ -64,7 +64,7 @@ type background struct {
 func newBackground() *background {
 	b := &background{passages: make([]*passage, len(backgroundTools))}
 	for i, t := range backgroundTools {
-		b.passages[i] = &passage{tool: &messages.Tool{Name: t[0], Description: t[1]}}
+		b.passages[i] = &passage{tool: &messages.Tool{Definition: &messages.Definition{Name: t[0], Description: t[1]}}, meaning: &meaning{}}
 	}
 	return b
 }

@@ -243,7 +243,7 @@ func TestCacheRefusesUnsafeFolders(t *testing.T) {
 
 func TestCacheRefusesBrokenDefinitions(t *testing.T) {
 	c, _ := newTestCache(t)
-	ts := &messages.Toolset{Server: "s", Tools: []*messages.Tool{{Name: "a", Raw: json.RawMessage(`{"name":`)}}}
+	ts := &messages.Toolset{Server: "s", Tools: []*messages.Tool{{Definition: &messages.Definition{Name: "a", Raw: json.RawMessage(`{"name":`)}}}}
 	if _, err := c.Save(ts); err == nil {
 		t.Error("saved")
 	}

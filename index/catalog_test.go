@@ -27,7 +27,7 @@ func TestCatalogIsASortedMap(t *testing.T) {
 				n := rapid.IntRange(0, 3).Draw(t, "tools")
 				ts := &messages.Toolset{Server: name}
 				for i := range n {
-					ts.Tools = append(ts.Tools, &messages.Tool{Server: name, Name: fmt.Sprint("t", i)})
+					ts.Tools = append(ts.Tools, &messages.Tool{Server: name, Definition: &messages.Definition{Name: fmt.Sprint("t", i)}})
 				}
 				model[name] = n
 				c = c.With(ts, Labels{})
@@ -106,9 +106,9 @@ func TestCatalogKeepsValidatorsOfUnchangedSchemas(t *testing.T) {
 }
 
 func TestCatalogTakesTheFirstOfDoubles(t *testing.T) {
-	first := &messages.Tool{Name: "a", Description: "first"}
+	first := &messages.Tool{Definition: &messages.Definition{Name: "a", Description: "first"}}
 	var c *Catalog
-	c = c.With(&messages.Toolset{Server: "s", Tools: []*messages.Tool{first, nil, {Name: "a"}}}, Labels{})
+	c = c.With(&messages.Toolset{Server: "s", Tools: []*messages.Tool{first, nil, {Definition: &messages.Definition{Name: "a"}}}}, Labels{})
 	if c.Tool("s", "a").Tool != first || len(c.Server("s").Entries) != 1 || c.Tools() != 1 {
 		t.Error("doubles are not left out")
 	}

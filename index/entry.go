@@ -100,15 +100,13 @@ func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old, like
 			e.Enabled = false
 		}
 		e.passage = &passage{tool: t, about: about, tags: e.Tags}
-		if before := old.Tool(t.Name); e.judgedAs(before) && before.passage.says(e.passage) {
+		before, twin := old.Tool(t.Name), like.Tool(t.Name)
+		if e.judgedAs(before) && before.passage.says(e.passage) {
 			e.passage = before.passage
+		} else {
+			e.passage.means(before, twin)
 		}
-		if e.Validator == nil {
-			if before := like.Tool(t.Name); e.judgedAs(before) {
-				e.passage.embeddedAs(before.passage)
-			}
-		}
-		if e.Validator == nil {
+		if e.Validator == nil && !e.judgedAs(twin) {
 			e.Validator, e.lowerName = NewValidator(t.InputSchema), strings.ToLower(t.Name)
 		}
 		s.Entries = append(s.Entries, e)

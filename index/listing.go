@@ -75,7 +75,7 @@ func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, sk
 // raw is valid JSON. Of a repeated member the last one counts, as it does in
 // the decoders that children and clients use.
 func parseTool(server string, raw []byte) *messages.Tool {
-	t := &messages.Tool{Server: server, Raw: raw}
+	t := &messages.Definition{Raw: raw}
 	isObject := members(raw, func(key, value []byte) {
 		name, _ := text(key)
 		switch name {
@@ -112,7 +112,7 @@ func parseTool(server string, raw []byte) *messages.Tool {
 			t.Idempotent = string(value) == "true"
 		}
 	})
-	return t
+	return &messages.Tool{Server: server, Definition: t}
 }
 
 func unlessNull(value []byte) json.RawMessage {

@@ -21,6 +21,11 @@ type passage struct {
 	analysis sync.Once
 	terms    *rank.Terms
 
+	*meaning
+}
+
+// A meaning is what an embedder knows of a definition. All passages of it share it.
+type meaning struct {
 	hashing sync.Once
 	hash    [sha256.Size]byte // of the text that is embedded
 
@@ -64,11 +69,16 @@ func (p *passage) key() [sha256.Size]byte {
 	return p.hash
 }
 
-// embeddedAs takes over the vector of a tool with the same definition.
-func (p *passage) embeddedAs(o *passage) {
-	if p.tool.Title == o.tool.Title && p.tool.Description == o.tool.Description && p.tool.Name == o.tool.Name {
-		p.vector.Store(o.vector.Load())
+// means gives the passage the meaning of its definition: that of one of the entries,
+// which may be nil, where it is the same definition to an embedder.
+func (p *passage) means(of ...*Entry) {
+	for _, e := range of {
+		if e != nil && p.tool.Title == e.Tool.Title && p.tool.Description == e.Tool.Description && p.tool.Name == e.Tool.Name {
+			p.meaning = e.passage.meaning
+			return
+		}
 	}
+	p.meaning = &meaning{}
 }
 
 // of returns the passage's vector by a model, or nil.

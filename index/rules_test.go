@@ -109,7 +109,7 @@ func TestBadPatterns(t *testing.T) {
 // Rules hold for what is there and for what comes, and lending a validator
 // from one catalog to the next does not lend its verdict.
 func TestCatalogFollowsItsRules(t *testing.T) {
-	ts := &messages.Toolset{Server: "s", Tools: []*messages.Tool{{Server: "s", Name: "read"}, {Server: "s", Name: "write"}}}
+	ts := &messages.Toolset{Server: "s", Tools: []*messages.Tool{{Server: "s", Definition: &messages.Definition{Name: "read"}}, {Server: "s", Definition: &messages.Definition{Name: "write"}}}}
 	rules, err := CompileRules([]Rule{{Patterns: []string{"write"}, Enabled: no(), Tags: []string{"closed"}}})
 	if err != nil {
 		t.Fatal(err)

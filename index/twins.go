@@ -34,8 +34,7 @@ func (t *twins) share(cat *Catalog, ts *messages.Toolset) *ServerEntry {
 		return nil
 	}
 	for i, tool := range ts.Tools {
-		*tool = *like.Toolset.Tools[i]
-		tool.Server = ts.Server
+		tool.Definition = like.Toolset.Tools[i].Definition
 	}
 	return like
 }

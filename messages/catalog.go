@@ -16,11 +16,17 @@ const (
 	EraModern  Era = "modern"
 )
 
-// Tool is one tool of a child, as the child described it.
+// Tool is one tool of a child.
 type Tool struct {
 	Server string
-	Name   string
-	Title  string
+	*Definition
+}
+
+// Definition is a tool as its child described it. It never changes; servers that
+// list the same share it.
+type Definition struct {
+	Name  string
+	Title string
 	// Description is at most some 64 KiB long; Raw has a longer one whole.
 	Description string
 	// Raw is the whole definition, byte for byte.

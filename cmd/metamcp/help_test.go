@@ -122,8 +122,8 @@ func TestCompletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := &messages.Toolset{Server: "files", Tools: []*messages.Tool{
-		{Server: "files", Name: "read_text", Description: "Reads\x1b a text", Raw: json.RawMessage(`{"name":"read_text","description":"Reads\u001b a text","inputSchema":{"type":"object"}}`)},
-		{Server: "files", Name: "write_text", Raw: json.RawMessage(`{"name":"write_text","inputSchema":{"type":"object"}}`)},
+		{Server: "files", Definition: &messages.Definition{Name: "read_text", Description: "Reads\x1b a text", Raw: json.RawMessage(`{"name":"read_text","description":"Reads\u001b a text","inputSchema":{"type":"object"}}`)}},
+		{Server: "files", Definition: &messages.Definition{Name: "write_text", Raw: json.RawMessage(`{"name":"write_text","inputSchema":{"type":"object"}}`)}},
 	}}
 	if _, err := index.NewCache(state, safename.SafeName).Save(set); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func listed(t *testing.T, state, server string, tools ...[2]string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ts.Tools = append(ts.Tools, &messages.Tool{Server: server, Name: tool[0], Description: tool[1], Raw: raw})
+		ts.Tools = append(ts.Tools, &messages.Tool{Server: server, Definition: &messages.Definition{Name: tool[0], Description: tool[1], Raw: raw}})
 	}
 	if _, _, err := pins.NewStore(state).Record(t.Context(), ts); err != nil {
 		t.Fatal(err)

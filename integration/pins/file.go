@@ -8,8 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/metamcp/metamcp/integration/regular"
 )
@@ -169,14 +173,38 @@ func (f *file) slim() *file {
 	return &own
 }
 
+// slim is what is kept of pins in memory, in which servers that list the same share.
 func slim(pins map[string]*Pin) map[string]*Pin {
+	if len(pins) == 0 {
+		return nil
+	}
+	key := alikeKey(pins)
+	if known, ok := alike.Get(key); ok {
+		return known
+	}
 	out := make(map[string]*Pin, len(pins))
 	for name, p := range pins {
 		own := *p
 		own.Definition = nil
 		out[name] = &own
 	}
+	alike.Add(key, out)
 	return out
+}
+
+// alike are the slim pins that were made last. Thousands of servers are often
+// instances of a few programs. The maps in it never change.
+var alike, _ = lru.New[[sha256.Size]byte, map[string]*Pin](64) // fails only for a size below 1
+
+// alikeKey is the same for pins that are the same but for their definitions.
+func alikeKey(pins map[string]*Pin) (key [sha256.Size]byte) {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(pins)) {
+		p := pins[name]
+		_, _ = fmt.Fprintf(h, "%q %x %x %x %q\n", name, p.Print.Hash, p.Print.parts, p.raw, p.Signs) // a hash takes everything
+	}
+	h.Sum(key[:0])
+	return key
 }
 
 // Short is the beginning of the hash, as people compare it.

@@ -26,7 +26,7 @@ func toolset(t testing.TB, server string, definitions ...string) *messages.Tools
 		if err := json.Unmarshal([]byte(def), &tool); err != nil {
 			t.Fatal(err)
 		}
-		ts.Tools = append(ts.Tools, &messages.Tool{Server: server, Name: tool.Name, Description: tool.Description, Raw: json.RawMessage(def)})
+		ts.Tools = append(ts.Tools, &messages.Tool{Server: server, Definition: &messages.Definition{Name: tool.Name, Description: tool.Description, Raw: json.RawMessage(def)}})
 	}
 	return ts
 }
