@@ -22,7 +22,7 @@ func TestForeign(t *testing.T) {
 			if err := os.MkdirAll(path, 0o700); err != nil {
 				return err
 			}
-			db, err := badger.Open(badger.DefaultOptions(path).WithLogger(nil).WithMemTableSize(memtableSize))
+			db, err := badger.Open(badger.DefaultOptions(path).WithLogger(nil).WithMemTableSize(largestMemtable))
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ func TestForeign(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(path, "db-1"), 0o700); err != nil {
 				return err
 			}
-			db, err := badger.Open(badger.DefaultOptions(filepath.Join(path, "db-1")).WithLogger(nil).WithMemTableSize(memtableSize))
+			db, err := badger.Open(badger.DefaultOptions(filepath.Join(path, "db-1")).WithLogger(nil).WithMemTableSize(largestMemtable))
 			if err != nil {
 				return err
 			}

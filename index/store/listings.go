@@ -14,9 +14,9 @@ const (
 	MaxListing = 64 << 20
 	// MaxServerName is the longest name of a server, in bytes.
 	MaxServerName = 1 << 12
-	// partSize is how much of a listing goes into one record. A record must
-	// stay below badger's value threshold (1 MiB).
-	partSize = 512 << 10
+	// partSize is how much of a listing goes into one record, which must stay
+	// below largestRecord.
+	partSize = 128 << 10
 	// partHead is what stands before a part: length and CRC-32C of the whole
 	// listing, so that parts of two listings never make one.
 	partHead = 8

@@ -59,7 +59,7 @@ func buildOld(t tester, path string) {
 		t.Fatalf("%v", err)
 	}
 	defer f.release()
-	db, err := badger.Open(badgerOptions(filepath.Join(path, "db-1"), func(string, string) {}))
+	db, err := badger.Open(badgerOptions(filepath.Join(path, "db-1"), memtableSize, func(string, string) {}))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -189,7 +189,7 @@ func TestNewer(t *testing.T) {
 	if _, err := Open(path, Options{}); !errors.Is(err, ErrNewer) {
 		t.Fatalf("Open without the mark: %v", err)
 	}
-	db, err := badger.Open(badgerOptions(dataOf(t, path), func(string, string) {}))
+	db, err := badger.Open(badgerOptions(dataOf(t, path), memtableSize, func(string, string) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,14 @@ import (
 )
 
 const (
-	memtableSize = 8 << 20
+	// memtableSize is how much badger collects in memory before it makes a table
+	// of it. All of it is taken at once.
+	memtableSize = 2 << 20
+	// largestMemtable is for logs that need more; earlier versions wrote them.
+	largestMemtable = 8 << 20
+	// largestRecord is more than a vector of MaxDimension takes. Badger writes no
+	// more than 15 % of a memtable at once.
+	largestRecord = 4*MaxDimension + 32<<10
 	// defaultReserve covers what badger may write in the background after a
 	// write was accepted: two memtables, and a compaction of them into the
 	// level below.
@@ -141,8 +148,12 @@ func (s *Store) startIn(data string, schema schema) (err error) {
 	if err := verify(data, s.options.Log); err != nil {
 		return err
 	}
+	memtable, err := memtableFor(data)
+	if err != nil {
+		return err
+	}
 	if err := guarded(func() (err error) {
-		s.db, err = badger.Open(badgerOptions(data, s.options.Log))
+		s.db, err = badger.Open(badgerOptions(data, memtable, s.options.Log))
 		return err
 	}); err != nil {
 		return err
@@ -166,21 +177,38 @@ func (s *Store) startIn(data string, schema schema) (err error) {
 	return err
 }
 
-func badgerOptions(path string, log func(level, msg string)) badger.Options {
+func badgerOptions(path string, memtable int64, log func(level, msg string)) badger.Options {
 	return badger.DefaultOptions(path).
 		WithLogger(logger{log}).
-		WithMemTableSize(memtableSize).WithNumMemtables(2).
+		WithMemTableSize(memtable).WithNumMemtables(2).
 		WithNumCompactors(2).WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(4).
 		// Without compression there need not be a cache.
 		WithCompression(options.None).WithBlockCacheSize(0).
 		WithChecksumVerificationMode(options.OnBlockRead).
-		// No value goes there.
+		// No value goes there: a record is smaller.
+		WithValueThreshold(largestRecord).
 		WithValueLogFileSize(1 << 20).
 		WithMetricsEnabled(false).WithDetectConflicts(false).
 		// This package has a lock of its own, which it holds before badger
 		// looks at the files and while it replaces them.
 		WithBypassLockGuard(true).
 		WithExternalMagic(ourMagic)
+}
+
+// memtableFor returns the size of memtables with which the logs in a folder can be
+// read: badger ends the process when one does not fit. What a record takes in
+// memory is less than twice what it takes in the log.
+func memtableFor(data string) (int64, error) {
+	logs, err := filesIn(data, ".mem")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range logs {
+		if info, err := os.Stat(name); err != nil || info.Size() > memtableSize/2 {
+			return largestMemtable, err
+		}
+	}
+	return memtableSize, nil
 }
 
 // logger passes on what badger warns of.

@@ -12,8 +12,8 @@ const (
 	walHeader = 20 // the number of the key that it is encrypted with, and an IV
 	maxKey    = 1 << 16
 	// maxWAL bounds what badger may have logged for one memtable: it holds
-	// memtableSize and one transaction more.
-	maxWAL = memtableSize + memtableSize/4
+	// largestMemtable and one transaction more.
+	maxWAL = largestMemtable + largestMemtable/4
 )
 
 // verifyWAL checks the write-ahead log of one memtable, and removes one that is
@@ -25,7 +25,7 @@ const (
 // An entry is meta and user meta (a byte each), the lengths of key and value and
 // the time of expiry (varints), key, value, and a CRC-32C of all that.
 func verifyWAL(path string, log func(level, msg string)) error {
-	data, err := readFile(path, 2*memtableSize)
+	data, err := readFile(path, 2*largestMemtable)
 	if err == nil && len(data) >= walHeader && binary.BigEndian.Uint64(data) != 0 {
 		err = damaged("the header of the log %s", filepath.Base(path))
 	}
