@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -32,6 +33,9 @@ type Catalog struct {
 	// searchable is made of the pages when somebody searches first.
 	searchable sync.Once
 	space      *space
+	// latest is the space that was made last of any of the catalogs that come from
+	// one: mostly it fits the next one.
+	latest *atomic.Pointer[space]
 
 	// held is looked for in the pages when somebody asks first.
 	holding sync.Once
@@ -71,7 +75,7 @@ func (c *Catalog) with(ts *messages.Toolset, labels Labels, like *ServerEntry) *
 		old = c.pages[page][at]
 	}
 	fresh := newServerEntry(ts, labels, c.ruleset(), old, like)
-	next := &Catalog{servers: c.Servers(), tools: c.Tools() + len(fresh.Entries), rules: c.ruleset()}
+	next := &Catalog{servers: c.Servers(), tools: c.Tools() + len(fresh.Entries), rules: c.ruleset(), latest: c.spaces()}
 	if found {
 		next.tools -= len(old.Entries)
 		changed := slices.Clone(c.pages[page])
@@ -109,7 +113,7 @@ func (c *Catalog) Without(server string) *Catalog {
 	if !found {
 		return c
 	}
-	next := &Catalog{servers: c.servers - 1, tools: c.tools - len(c.pages[page][at].Entries), rules: c.rules}
+	next := &Catalog{servers: c.servers - 1, tools: c.tools - len(c.pages[page][at].Entries), rules: c.rules, latest: c.spaces()}
 	if len(c.pages[page]) == 1 {
 		next.pages = slices.Concat(c.pages[:page], c.pages[page+1:])
 		return next
@@ -122,7 +126,7 @@ func (c *Catalog) Without(server string) *Catalog {
 // Ruled returns a catalog in which rules decide which tools are enabled and
 // which tags they carry, those of servers that come later included.
 func (c *Catalog) Ruled(rules *Rules) *Catalog {
-	next := &Catalog{servers: c.Servers(), tools: c.Tools(), rules: rules}
+	next := &Catalog{servers: c.Servers(), tools: c.Tools(), rules: rules, latest: c.spaces()}
 	if c == nil {
 		return next
 	}
@@ -142,6 +146,14 @@ func (c *Catalog) ruleset() *Rules {
 		return nil
 	}
 	return c.rules
+}
+
+// spaces is where this catalog and those that come from it leave their spaces.
+func (c *Catalog) spaces() *atomic.Pointer[space] {
+	if c == nil || c.latest == nil {
+		return new(atomic.Pointer[space])
+	}
+	return c.latest
 }
 
 // locate returns where the server is, or where it would be inserted.

@@ -2,6 +2,7 @@ package index
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -33,16 +34,21 @@ const analyseChunk = 64
 
 // ready returns the space of the catalog. The first caller makes it, which
 // takes some milliseconds for each thousand tools that were not seen before;
-// others wait.
+// others wait. Where all tools say what they said in the space before, as after
+// the start of a child that lists what it listed last time, its index is taken.
 func (c *Catalog) ready() *space {
 	if c == nil {
-		return newSpace(nil)
+		return newSpace(nil, nil)
 	}
-	c.searchable.Do(func() { c.space = newSpace(c) })
+	c.searchable.Do(func() {
+		latest := c.spaces()
+		c.space = newSpace(c, latest.Load())
+		latest.Store(c.space)
+	})
 	return c.space
 }
 
-func newSpace(c *Catalog) *space {
+func newSpace(c *Catalog, before *space) *space {
 	s := &space{entries: make([]*Entry, 0, c.Tools()), of: make([]int32, 0, c.Tools())}
 	for server := range c.All() {
 		s.first = append(s.first, len(s.entries))
@@ -53,6 +59,11 @@ func newSpace(c *Catalog) *space {
 		s.servers = append(s.servers, server)
 	}
 	s.first = append(s.first, len(s.entries))
+	if s.saysAs(before) {
+		s.index = before.index
+		s.vectors.Store(before.vectors.Load())
+		return s
+	}
 	terms := make([]*rank.Terms, len(s.entries))
 	var next atomic.Int64
 	analyse := func() {
@@ -74,6 +85,11 @@ func newSpace(c *Catalog) *space {
 	others.Wait()
 	s.index = rank.Build(terms)
 	return s
+}
+
+// saysAs reports whether all documents are those of another space.
+func (s *space) saysAs(o *space) bool {
+	return o != nil && slices.EqualFunc(s.entries, o.entries, func(x, y *Entry) bool { return x.passage == y.passage })
 }
 
 // with returns the tools' vectors by a model. generation tells whether vectors
