@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"iter"
+	"runtime"
 	"slices"
 	"time"
 
@@ -268,6 +269,7 @@ func (s *embedded) find(waiting [][]*passage, st *store.Store) bool {
 			continue
 		}
 		p.sought = s.embedder.model
+		runtime.Gosched() // searches go on meanwhile
 		hash := p.key()
 		if same[hash] == nil {
 			hashes = append(hashes, hash)

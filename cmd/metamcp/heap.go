@@ -16,9 +16,9 @@ import (
 // about the same for all, and a share only where it would be much less than
 // what a collection has to look through.
 const (
-	heapGrowth       = 20 << 20 // bytes
+	heapGrowth       = 16 << 20 // bytes
 	smallHeapPercent = 200      // and at the start
-	leastPart        = 25       // percent
+	leastPart        = 40       // percent
 )
 
 // lightStart keeps down what every start costs, and is called before anything else.

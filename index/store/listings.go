@@ -60,6 +60,7 @@ func (s *Store) eachListing(txn *badger.Txn, prefix []byte, fn func(*storedListi
 	defer it.Close()
 	it.Rewind()
 	for it.Valid() {
+		giveWay()
 		a := assembly{}
 		a.base = bytes.Clone(it.Item().Key())
 		a.base = a.base[:max(len(a.base)-2, 0)]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -88,9 +89,15 @@ func eachRecord(txn *badger.Txn, prefix []byte, fn func(item *badger.Item)) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
+		giveWay()
 		fn(it.Item())
 	}
 }
+
+// giveWay lets those go first who wait for a processor: with thousands of records
+// a walk takes some 100 ms, and searches go on meanwhile. The scheduler by itself
+// lets them wait for 10 ms at each of their goroutines.
+func giveWay() { runtime.Gosched() }
 
 func recordSize(item *badger.Item) int64 { return item.KeySize() + item.ValueSize() }
 

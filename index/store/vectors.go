@@ -66,6 +66,7 @@ func eachOf(txn *badger.Txn, model string, hashes [][32]byte, fn func(i int, key
 	const maxSteps = 16
 	key := bytes.Clone(prefix)
 	for n, i := range order {
+		giveWay()
 		key = append(key[:len(prefix)], hashes[i][:]...)
 		if n == 0 {
 			it.Seek(key)
