@@ -69,6 +69,7 @@ type Launcher struct {
 	hostID  string
 	scanner proctree.Scanner
 	wide    pipeBudget
+	sentry  sentry
 }
 
 // NewLauncher checks the options and fills in the defaults.

@@ -45,7 +45,9 @@ func (p *Process) run() {
 	}
 	go p.readOutput()
 	go p.readErrors()
-	go p.reap()
+	if !p.launcher.sentry.exited(p.proc, p.reap) {
+		go p.reap()
+	}
 }
 
 // readOutput is the one goroutine that reads stdout.
@@ -108,7 +110,8 @@ func (p *Process) readErrors() {
 	p.log.Finish()
 }
 
-// reap waits for the process and reports its exit.
+// reap waits for the process and reports its exit. Where the sentry waited for it
+// first, it starts when the process has ended.
 func (p *Process) reap() {
 	defer close(p.done)
 	state := p.tree.wait(p.proc)

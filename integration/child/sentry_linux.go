@@ -1,0 +1,119 @@
+package child
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sentry waits until descriptors can be read, for any number of them on one
+// goroutine: with a thousand children, one that waits for each of their ends is
+// megabytes of stacks. The goroutine ends when nothing is waited for.
+type sentry struct {
+	mu      sync.Mutex
+	waiting map[int]func() // by descriptor; nil: there is no goroutine
+	poll    int            // an epoll descriptor, while there is one
+	file    *os.File       // of poll
+}
+
+// await calls ready on a goroutine of its own once fd can be read. fd must stay open
+// until then.
+func (s *sentry) await(fd int, ready func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == nil {
+		if err := s.start(); err != nil {
+			return err
+		}
+	}
+	err := unix.EpollCtl(s.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}) //nolint:gosec // descriptors are small
+	switch {
+	case err == nil:
+		s.waiting[fd] = ready
+	case len(s.waiting) == 0:
+		s.waiting = nil
+		_ = s.file.Close() // ends the goroutine
+	}
+	return err
+}
+
+// start starts the goroutine. The runtime's poller waits for the descriptor of ours.
+func (s *sentry) start() error {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	f := os.NewFile(uintptr(fd), "epoll")
+	raw, err := f.SyscallConn()
+	if err == nil {
+		err = f.SetReadDeadline(time.Time{}) // fails where the poller does not take it
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	s.poll, s.file, s.waiting = fd, f, map[int]func(){}
+	go s.run(f, raw)
+	return nil
+}
+
+func (s *sentry) run(f *os.File, raw syscall.RawConn) {
+	defer func() { _ = f.Close() }()
+	var events [64]unix.EpollEvent
+	for {
+		var n int
+		err := raw.Read(func(fd uintptr) bool {
+			var err error
+			for {
+				n, err = unix.EpollWait(int(fd), events[:], 0)
+				if !errors.Is(err, unix.EINTR) {
+					return n != 0
+				}
+			}
+		})
+		if err != nil || s.tell(events[:max(n, 0)]) == 0 {
+			return
+		}
+	}
+}
+
+// tell calls those whose descriptors can be read, and returns how many still wait.
+func (s *sentry) tell(events []unix.EpollEvent) (left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range events {
+		fd := int(events[i].Fd)
+		_ = unix.EpollCtl(s.poll, unix.EPOLL_CTL_DEL, fd, nil) // it is there: its descriptor is open
+		if ready := s.waiting[fd]; ready != nil {
+			delete(s.waiting, fd)
+			go ready()
+		}
+	}
+	if left = len(s.waiting); left == 0 {
+		s.waiting = nil
+	}
+	return left
+}
+
+// exited calls ended on a goroutine of its own once the process has ended, and
+// returns true; false where that cannot be waited for so.
+func (s *sentry) exited(proc *os.Process, ended func()) bool {
+	fd, err := unix.PidfdOpen(proc.Pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return false // before Linux 5.10
+	}
+	if err := s.await(fd, func() {
+		_ = unix.Close(fd)
+		ended()
+	}); err != nil {
+		_ = unix.Close(fd)
+		return false
+	}
+	return true
+}
