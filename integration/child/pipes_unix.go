@@ -84,9 +84,10 @@ func (w *pipeWriter) try(parts [][]byte) (int, error) { return w.do(parts, false
 func (w *pipeWriter) wait(parts [][]byte) (int, error) { return w.do(parts, true) }
 
 // pipeReader returns a function that waits until f can be read and reads into
-// room(). While it waits, idle has been called and no buffer is needed. It
-// returns 0 and no error at the end of the stream.
-func pipeReader(f *os.File, room func() []byte, idle func()) (func() (int, error), error) {
+// room(). While it waits, idle has been called and no buffer is needed; where idle
+// says that somebody else waits, it returns errLater at once. It returns 0 and no
+// error at the end of the stream.
+func pipeReader(f *os.File, room func() []byte, idle func(fd int) (later bool)) (func() (int, error), error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -100,8 +101,10 @@ func pipeReader(f *os.File, room func() []byte, idle func()) (func() (int, error
 			case errors.Is(rerr, unix.EINTR):
 				continue
 			case errors.Is(rerr, unix.EAGAIN):
-				idle()
-				return false
+				if !idle(int(fd)) {
+					return false
+				}
+				rerr = errLater
 			}
 			return true
 		}

@@ -18,7 +18,7 @@ func (w *pipeWriter) wait(parts [][]byte) (int, error) { return w.f.Write(parts[
 
 // pipeReader returns a function that reads into room(). It returns 0 and no
 // error at the end of the stream.
-func pipeReader(f *os.File, room func() []byte, _ func()) (func() (int, error), error) {
+func pipeReader(f *os.File, room func() []byte, _ func(int) bool) (func() (int, error), error) {
 	return func() (int, error) {
 		n, err := f.Read(room())
 		if n > 0 || errors.Is(err, io.EOF) {

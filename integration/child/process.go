@@ -38,6 +38,8 @@ type Process struct {
 	mu       sync.Mutex
 	cutErr   error // why the reader was cut; nil: it was not
 	wider    int   // bytes of the launcher's budget of pipe sizes
+	errFD    int   // of stderr, once the sentry has waited for it; -1 before
+	deaf     bool  // stderr is closed
 	killer   sync.WaitGroup
 	released bool // no more goroutines of killer
 
@@ -132,8 +134,7 @@ func (p *Process) Release() {
 		<-p.done
 		p.out.stop()
 		_ = p.stdout.Close()
-		_ = p.stderr.Close()
-		<-p.errDone
+		p.closeErrors()
 		p.mu.Lock()
 		p.released = true
 		p.mu.Unlock()

@@ -18,7 +18,7 @@ func newProcess(l *Launcher, spec *messages.ServerSpec, instance uint64, ear Ear
 		launcher: l, instance: instance, ear: ear,
 		proc: proc, pid: proc.Pid, start: start, marker: marker, tree: t,
 		log:    l.o.Logs.Open(spec.Name, "#"+strconv.FormatUint(instance, 10)),
-		stdout: pp.out, stderr: pp.err,
+		stdout: pp.out, stderr: pp.err, errFD: -1,
 		readDone: make(chan struct{}), errDone: make(chan struct{}),
 		reaped: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -55,7 +55,7 @@ func (p *Process) readOutput() {
 	defer close(p.readDone)
 	in := &inbox{p: p}
 	in.lines = splitter{sink: in, max: p.launcher.o.MaxLine}
-	read, err := pipeReader(p.stdout, in.lines.room, in.lines.idle)
+	read, err := pipeReader(p.stdout, in.lines.room, func(int) bool { in.lines.idle(); return false })
 	for err == nil {
 		var n int
 		n, err = read()
@@ -83,9 +83,13 @@ func (p *Process) readOutput() {
 
 var errorBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 
-// readErrors drains stderr into the log until it ends or Release closes it.
+// errLater says that the sentry waits until there is more to read.
+var errLater = errors.New("more is read later")
+
+// readErrors drains stderr into the log until it ends or Release closes it. Most
+// children say nothing there for hours: no goroutine waits for it where the sentry
+// can.
 func (p *Process) readErrors() {
-	defer close(p.errDone)
 	var held *[]byte
 	give := func() {
 		if held != nil {
@@ -99,7 +103,7 @@ func (p *Process) readErrors() {
 			held = errorBuffers.Get().(*[]byte)
 		}
 		return *held
-	}, give)
+	}, func(fd int) bool { give(); return p.readErrorsLater(fd) })
 	for err == nil {
 		var n int
 		if n, err = read(); err != nil || n == 0 {
@@ -107,7 +111,38 @@ func (p *Process) readErrors() {
 		}
 		_, _ = p.log.Write((*held)[:n])
 	}
+	if !errors.Is(err, errLater) {
+		p.endErrors()
+	}
+}
+
+// readErrorsLater has the sentry go on with readErrors, and reports whether it will.
+func (p *Process) readErrorsLater(fd int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deaf || p.launcher.sentry.await(fd, p.readErrors) != nil {
+		return false
+	}
+	p.errFD = fd
+	return true
+}
+
+// closeErrors ends the reading of stderr.
+func (p *Process) closeErrors() {
+	p.mu.Lock()
+	p.deaf = true
+	parked := p.errFD >= 0 && p.launcher.sentry.forget(p.errFD)
+	p.mu.Unlock()
+	_ = p.stderr.Close()
+	if parked {
+		p.endErrors()
+	}
+	<-p.errDone
+}
+
+func (p *Process) endErrors() {
 	p.log.Finish()
+	close(p.errDone)
 }
 
 // reap waits for the process and reports its exit. Where the sentry waited for it

@@ -31,14 +31,33 @@ func (s *sentry) await(fd int, ready func()) error {
 		}
 	}
 	err := unix.EpollCtl(s.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}) //nolint:gosec // descriptors are small
-	switch {
-	case err == nil:
+	if err == nil {
 		s.waiting[fd] = ready
-	case len(s.waiting) == 0:
-		s.waiting = nil
-		_ = s.file.Close() // ends the goroutine
 	}
+	s.endIfDone()
 	return err
+}
+
+// endIfDone ends the goroutine where it waits for nothing.
+func (s *sentry) endIfDone() {
+	if s.waiting != nil && len(s.waiting) == 0 {
+		s.waiting = nil
+		_ = s.file.Close()
+	}
+}
+
+// forget takes an await back, and reports whether ready will not be called. fd is
+// open still.
+func (s *sentry) forget(fd int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting[fd] == nil {
+		return false
+	}
+	_ = unix.EpollCtl(s.poll, unix.EPOLL_CTL_DEL, fd, nil) // it is there
+	delete(s.waiting, fd)
+	s.endIfDone()
+	return true
 }
 
 // start starts the goroutine. The runtime's poller waits for the descriptor of ours.
@@ -59,12 +78,11 @@ func (s *sentry) start() error {
 		return errors.Join(err, f.Close())
 	}
 	s.poll, s.file, s.waiting = fd, f, map[int]func(){}
-	go s.run(f, raw)
+	go s.run(raw)
 	return nil
 }
 
-func (s *sentry) run(f *os.File, raw syscall.RawConn) {
-	defer func() { _ = f.Close() }()
+func (s *sentry) run(raw syscall.RawConn) {
 	var events [64]unix.EpollEvent
 	for {
 		var n int
@@ -77,14 +95,15 @@ func (s *sentry) run(f *os.File, raw syscall.RawConn) {
 				}
 			}
 		})
-		if err != nil || s.tell(events[:max(n, 0)]) == 0 {
+		if err != nil { // nothing is waited for any more
 			return
 		}
+		s.tell(events[:max(n, 0)])
 	}
 }
 
-// tell calls those whose descriptors can be read, and returns how many still wait.
-func (s *sentry) tell(events []unix.EpollEvent) (left int) {
+// tell calls those whose descriptors can be read.
+func (s *sentry) tell(events []unix.EpollEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range events {
@@ -95,10 +114,7 @@ func (s *sentry) tell(events []unix.EpollEvent) (left int) {
 			go ready()
 		}
 	}
-	if left = len(s.waiting); left == 0 {
-		s.waiting = nil
-	}
-	return left
+	s.endIfDone()
 }
 
 // exited calls ended on a goroutine of its own once the process has ended, and
