@@ -10,21 +10,23 @@ import (
 )
 
 // How far the heap of a host may grow between two collections. Messages are
-// short-lived: the more of them fit in between, the fewer collections there are.
-// A share of what lives would be too little for a host of a few servers, and
-// hundreds of megabytes for one with the tools of thousands. So the growth is
-// about the same for all, and a share only where it would be much less than
-// what a collection has to look through.
+// short-lived: the more of them fit in between, the fewer collections there are,
+// and at the runtime's default a busy host passes some 6 % fewer calls
+// (docs/BENCHMARKS.md). A host of a few servers may have a heap of smallHeap, a
+// larger one somewhat more than what lives: the same share for all would be
+// hundreds of megabytes with the tools of thousands of servers.
 const (
-	heapGrowth       = 16 << 20 // bytes
-	smallHeapPercent = 200      // and at the start
-	leastPart        = 40       // percent
+	smallHeap    = 40 << 20 // bytes
+	leastGrowth  = 12 << 20
+	leastPart    = 40 // percent of what lives
+	mostPercent  = 400
+	startPercent = 200
 )
 
 // lightStart keeps down what every start costs, and is called before anything else.
 func lightStart() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(smallHeapPercent) // half the collections
+		debug.SetGCPercent(startPercent) // half the collections
 	}
 	// protoactor has the actors in 1024 maps. Each would be 32 maps itself, which
 	// takes milliseconds and megabytes, and nobody else in this program uses the
@@ -34,7 +36,8 @@ func lightStart() {
 
 // heapPercent is the percentage for so many bytes that live or are on stacks.
 func heapPercent(live uint64) int {
-	return int(min(max(heapGrowth*100/max(live, 1), leastPart), smallHeapPercent))
+	growth := max(smallHeap-min(live, smallHeap), leastGrowth, live*leastPart/100)
+	return int(min(growth*100/max(live, 1), mostPercent))
 }
 
 // paceHeap keeps the percentage right until over is closed: it looks after each
@@ -47,7 +50,7 @@ func paceHeap(over <-chan struct{}) {
 	collected := make(chan struct{}, 1)
 	hearCollections(collected, over)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
-	percent := smallHeapPercent
+	percent := startPercent
 	for {
 		select {
 		case <-over:
