@@ -47,7 +47,7 @@ func (AnyGPT) Search(c *Catalog, q Query) []Match {
 			if !asked && q.Connected != nil {
 				asked, connected = true, q.Connected(server)
 			}
-			top.offer(Match{Entry: entry, Score: score, Connected: connected, exact: entry.lowerName == query, server: server, index: i})
+			top.offer(Match{Entry: entry, Score: score, Connected: connected, exact: entry.passage.lowerName == query, server: server, index: i})
 		}
 	}
 	return top.best
@@ -56,14 +56,14 @@ func (AnyGPT) Search(c *Catalog, q Query) []Match {
 // anygptScore rates one tool; query, words and summary are in lower case.
 func anygptScore(e *Entry, summary, query string, words []string) float64 {
 	score := 0.0
-	if strings.Contains(e.lowerName, query) {
+	if strings.Contains(e.passage.lowerName, query) {
 		score += anygptNameHasQuery
 	}
 	if strings.Contains(summary, query) {
 		score += anygptSummaryHasQuery
 	}
 	for _, w := range words {
-		if strings.Contains(e.lowerName, w) {
+		if strings.Contains(e.passage.lowerName, w) {
 			score += anygptNameHasWord
 		}
 		if strings.Contains(summary, w) {

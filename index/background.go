@@ -64,7 +64,8 @@ type background struct {
 func newBackground() *background {
 	b := &background{passages: make([]*passage, len(backgroundTools))}
 	for i, t := range backgroundTools {
-		b.passages[i] = &passage{tool: &messages.Tool{Definition: &messages.Definition{Name: t[0], Description: t[1]}}, meaning: &meaning{}}
+		b.passages[i] = &passage{tool: &messages.Tool{Definition: &messages.Definition{Name: t[0], Description: t[1]}}, around: &around{}}
+		b.passages[i].means()
 	}
 	return b
 }

@@ -135,7 +135,7 @@ func (s *search) server(e *ServerEntry) {
 	for _, word := range s.words {
 		texts.names.each(word, func(i int) {
 			found = true
-			if e.Entries[i].lowerName == word {
+			if e.Entries[i].passage.lowerName == word {
 				s.points[i] += pointsExactName
 				s.exact[i] = true
 				return
@@ -149,7 +149,7 @@ func (s *search) server(e *ServerEntry) {
 	}
 	if strings.Contains(s.whole, " ") {
 		texts.names.each(s.whole, func(i int) {
-			if e.Entries[i].lowerName == s.whole {
+			if e.Entries[i].passage.lowerName == s.whole {
 				found = true
 				s.points[i] = pointsExactName * len(s.words)
 				s.exact[i] = true

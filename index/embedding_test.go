@@ -313,7 +313,7 @@ func TestDisabledToolsAreNotEmbedded(t *testing.T) {
 func TestServersTakeTurns(t *testing.T) {
 	named := func(names ...string) (list []*passage) {
 		for _, n := range names {
-			list = append(list, &passage{about: n})
+			list = append(list, &passage{around: &around{about: n}})
 		}
 		return list
 	}

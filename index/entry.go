@@ -29,8 +29,7 @@ type Entry struct {
 	// Validator judges arguments for the tool.
 	Validator *Validator
 
-	lowerName string
-	passage   *passage
+	passage *passage
 }
 
 // A ServerEntry is one server's tools in the catalog. It never changes.
@@ -88,6 +87,7 @@ func (s *ServerEntry) Tool(name string) *Entry {
 func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old, like *ServerEntry) *ServerEntry {
 	s := &ServerEntry{Toolset: ts, labels: labels, Entries: make([]*Entry, 0, len(ts.Tools))}
 	about := shorten(labels.Description, maxSearchText)
+	common := &around{about, labels.Tags}
 	seen := make(map[string]bool, len(ts.Tools))
 	for _, t := range ts.Tools {
 		if t == nil || seen[t.Name] {
@@ -99,7 +99,10 @@ func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old, like
 		if e.Review = labels.Review.Of(t.Name); e.Review != nil && e.Review.Held || labels.Disabled {
 			e.Enabled = false
 		}
-		e.passage = &passage{tool: t, about: about, tags: e.Tags}
+		e.passage = &passage{tool: t, around: common}
+		if !slices.Equal(e.Tags, common.tags) {
+			e.passage.around = &around{about, e.Tags}
+		}
 		before, twin := old.Tool(t.Name), like.Tool(t.Name)
 		if e.judgedAs(before) && before.passage.says(e.passage) {
 			e.passage = before.passage
@@ -107,7 +110,7 @@ func newServerEntry(ts *messages.Toolset, labels Labels, rules *Rules, old, like
 			e.passage.means(before, twin)
 		}
 		if e.Validator == nil && !e.judgedAs(twin) {
-			e.Validator, e.lowerName = NewValidator(t.InputSchema), strings.ToLower(t.Name)
+			e.Validator = NewValidator(t.InputSchema)
 		}
 		s.Entries = append(s.Entries, e)
 	}
@@ -123,7 +126,7 @@ func (e *Entry) judgedAs(before *Entry) bool {
 		(before.Tool.InputSchema == nil) != (e.Tool.InputSchema == nil) {
 		return false
 	}
-	e.Validator, e.lowerName = before.Validator, before.lowerName
+	e.Validator = before.Validator
 	return true
 }
 
@@ -132,7 +135,7 @@ func (s *ServerEntry) read() *texts {
 	s.reading.Do(func() {
 		var names, descriptions haystackBuilder
 		for _, e := range s.Entries {
-			names.add(e.lowerName)
+			names.add(e.passage.lowerName)
 			descriptions.add(strings.ToLower(shorten(e.Tool.Description, maxSearchText)))
 		}
 		s.texts = texts{names.done(), descriptions.done()}

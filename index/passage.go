@@ -3,6 +3,7 @@ package index
 import (
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -14,9 +15,8 @@ import (
 // A passage is what search knows of one tool. It is shared by all catalogs in
 // which the tool says the same, and worked out when it is first needed.
 type passage struct {
-	tool  *messages.Tool
-	about string // what is known of the server
-	tags  []string
+	tool *messages.Tool
+	*around
 
 	analysis sync.Once
 	terms    *rank.Terms
@@ -24,8 +24,17 @@ type passage struct {
 	*meaning
 }
 
-// A meaning is what an embedder knows of a definition. All passages of it share it.
+// An around is what is known of a tool beside its definition. Mostly all tools of
+// a server share it.
+type around struct {
+	about string // what is known of the server
+	tags  []string
+}
+
+// A meaning is what is worked out of a definition. All passages of it share it.
 type meaning struct {
+	lowerName string
+
 	hashing sync.Once
 	hash    [sha256.Size]byte // of the text that is embedded
 
@@ -78,7 +87,7 @@ func (p *passage) means(of ...*Entry) {
 			return
 		}
 	}
-	p.meaning = &meaning{}
+	p.meaning = &meaning{lowerName: strings.ToLower(p.tool.Name)}
 }
 
 // of returns the passage's vector by a model, or nil.
