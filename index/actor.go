@@ -298,7 +298,7 @@ func (a *indexActor) work(ctx *kernel.Context) {
 		return
 	}
 	a.working = true
-	job := &diskWork{saves: a.saves, figures: figures || vectors || a.prune}
+	job := &diskWork{saves: a.someSaves(), figures: figures || vectors || a.prune}
 	a.figures = false
 	if a.embed.embedder != nil {
 		job.model = a.embed.embedder.model
@@ -318,7 +318,7 @@ func (a *indexActor) work(ctx *kernel.Context) {
 			job.sweep.servers[name] = true
 		}
 	}
-	a.saves, a.prune = map[string]*messages.Toolset{}, false
+	a.prune = false
 	deps, sys, self := a.deps, ctx.System(), ctx.Self()
 	sys.Go(func(context.Context) {
 		done := &stored{}
@@ -328,6 +328,21 @@ func (a *indexActor) work(ctx *kernel.Context) {
 			done.err = deps.keep(st, job)
 		}
 	}, nil)
+}
+
+// someSaves takes as many listings as one look at the disk saves: until it is over
+// they are in memory once more, as they are stored.
+func (a *indexActor) someSaves() map[string]*messages.Toolset {
+	const most = 64
+	some := make(map[string]*messages.Toolset, min(len(a.saves), most))
+	for server, ts := range a.saves {
+		if len(some) == most {
+			break
+		}
+		some[server] = ts
+		delete(a.saves, server)
+	}
+	return some
 }
 
 // cache writes the files of the schema cache.
