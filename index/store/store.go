@@ -182,6 +182,8 @@ func badgerOptions(path string, memtable int64, log func(level, msg string)) bad
 		WithLogger(logger{log}).
 		WithMemTableSize(memtable).WithNumMemtables(2).
 		WithNumCompactors(2).WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(4).
+		// While a table is made, twice its size is taken at once.
+		WithBaseTableSize(memtableSize / 2).
 		// Without compression there need not be a cache.
 		WithCompression(options.None).WithBlockCacheSize(0).
 		WithChecksumVerificationMode(options.OnBlockRead).

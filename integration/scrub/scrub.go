@@ -150,6 +150,12 @@ func (s *Set) passes() *filter {
 	if f := s.filter.Load(); f != nil {
 		return f
 	}
+	return s.newFilter()
+}
+
+// newFilter is apart from passes since a filter takes 4 KiB on the stack, to which
+// the stack of every child's reader would grow and stay.
+func (s *Set) newFilter() *filter {
 	f := shapeFilter()
 	for key := range s.known {
 		f.add(key)
