@@ -30,7 +30,7 @@ func (s *sentry) await(fd int, ready func()) error {
 			return err
 		}
 	}
-	err := unix.EpollCtl(s.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}) //nolint:gosec // descriptors are small
+	err := unix.EpollCtl(s.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 	if err == nil {
 		s.waiting[fd] = ready
 	}
