@@ -21,6 +21,9 @@ const (
 	leastPart    = 40 // percent of what lives
 	mostPercent  = 400
 	startPercent = 200
+	// growingPercent is for a heap of which ever more lives, as while thousands of
+	// servers are read: more collections would only find that.
+	growingPercent = 70
 )
 
 // lightStart keeps down what every start costs, and is called before anything else.
@@ -50,7 +53,7 @@ func paceHeap(over <-chan struct{}) {
 	collected := make(chan struct{}, 1)
 	hearCollections(collected, over)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
-	percent := startPercent
+	percent, before := startPercent, uint64(0)
 	for {
 		select {
 		case <-over:
@@ -66,7 +69,12 @@ func paceHeap(over <-chan struct{}) {
 		}
 		// Each change stops the world for a moment, so small ones are left out.
 		const tenth = 10
-		if p := heapPercent(bytes); max(p, percent)-min(p, percent) > percent/tenth {
+		p := heapPercent(bytes)
+		if bytes > before+before/4 {
+			p = max(p, growingPercent)
+		}
+		before = bytes
+		if max(p, percent)-min(p, percent) > percent/tenth {
 			percent = p
 			debug.SetGCPercent(percent)
 		}
