@@ -45,6 +45,7 @@ type SharedHost struct {
 
 	mu       sync.Mutex
 	draining bool
+	until    time.Time // by when sessions end, while it drains
 	running  int
 	idle     chan struct{} // closed when draining and nobody is attached
 }
@@ -110,6 +111,11 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 				_ = p.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
 			}
 		},
+		drainLeft: func() time.Duration {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return time.Until(h.until) // none is left where nobody drained, as in Close
+		},
 	})
 }
 
@@ -145,7 +151,7 @@ func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 	err := h.server.Withdraw(ctx)
 	h.mu.Lock()
 	if !h.draining {
-		h.draining = true
+		h.draining, h.until = true, time.Now().Add(patience)
 		if h.running == 0 {
 			close(h.idle)
 		}
@@ -193,6 +199,8 @@ type client struct {
 	attached bool
 	since    time.Time
 	ready    func(p *front.Peer) // called once the client can be notified; nil: nobody cares
+	// drainLeft is that of [front.Options].
+	drainLeft func() time.Duration
 	// noProvision says that its own settings forbid installing.
 	noProvision bool
 	// token is what it proved itself with over HTTP, by its name; "": nothing.

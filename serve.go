@@ -56,7 +56,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 			if cl.ready != nil {
 				cl.ready(p)
 			}
-		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
+		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, DrainLeft: cl.drainLeft, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
 		Unread: &e.unread, Room: session.Room,
 	})
 }

@@ -96,14 +96,12 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), patience+endTimeout)
 	defer cancel()
-	drained := make(chan struct{})
+	drained, until := make(chan struct{}), time.Now().Add(patience)
 	go hurry(e, asked, drained)
 	// The relays first: what they send from then on goes to the next host, while
 	// an engine that drains would refuse it.
 	err = h.Drain(ctx, patience)
-	if end.now {
-		e.Drain(time.Now())
-	}
+	e.Drain(until) // what is left has no time of its own
 	err = errors.Join(err, e.Close(ctx))
 	close(drained)
 	err = errors.Join(err, h.Close(ctx))

@@ -16,10 +16,12 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// forceTime is how long a host has to follow SIGTERM before it is killed, and
-// killTime how long the system has for that.
+// hurryTime is how long a host has to follow SIGTERM before it gets another one,
+// which ends the calls in flight; forceTime is how long it has then before it is
+// killed, and killTime how long the system has for that.
 const (
-	forceTime = 10 * time.Second
+	hurryTime = 3 * time.Second
+	forceTime = 7 * time.Second
 	killTime  = 10 * time.Second
 )
 
@@ -29,7 +31,8 @@ func newHostStop(c *common) *cobra.Command {
 		Use: "stop", Short: "End the host that runs for this configuration",
 		Long: `End the host. Calls in flight are answered first, for as long as drainTimeoutMs
 says; --now does not wait for them. Clients stay, and go on when a host runs again.
---force is for a host that does not answer: it gets SIGTERM, and 10 s later SIGKILL.`,
+--force is for a host that does not answer: it gets SIGTERM, 3 s later another one,
+which does not wait for calls in flight, and SIGKILL 10 s after the first.`,
 		Example: `  metamcp host stop
   metamcp host stop --now`,
 		Args: args(cobra.NoArgs),
@@ -82,11 +85,13 @@ func forceEnd(ctx context.Context, info *control.HostInfo) (how string, err erro
 	if err != nil {
 		return "", err
 	}
-	if process.Signal(syscall.SIGTERM) == nil && awaitEnd(ctx, info, forceTime) == nil {
-		return "", nil
-	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
+	for _, limit := range []time.Duration{hurryTime, forceTime} {
+		if process.Signal(syscall.SIGTERM) == nil && awaitEnd(ctx, info, limit) == nil {
+			return "", nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
 	}
 	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return "", fmt.Errorf("the host %s (pid %d) cannot be killed: %w", info.Name, info.PID, err)

@@ -44,6 +44,9 @@ type Options struct {
 	// DrainTimeout is how long requests in flight may take after the input
 	// has ended or the context is done; 0: 30 s.
 	DrainTimeout time.Duration
+	// DrainLeft, where not nil, is asked instead once the context is done: a part of
+	// the time may be over by then. What is not above 0 leaves none.
+	DrainLeft func() time.Duration
 	// MaxLine is the longest line of a client, in bytes; 0: [MaxLine].
 	MaxLine int
 	// MaxConcurrent is how many requests mcp-go works on at once; 0: 1024.
@@ -151,6 +154,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 		readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) }), func() { output.untilRoom(over) })
 	}()
 	var err error
+	timeout := opts.DrainTimeout
 	select {
 	case err = <-readDone:
 	case <-ctx.Done():
@@ -160,7 +164,10 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	case <-output.Failed():
 		c.refuseNew()
 	}
-	err = errors.Join(err, c.drain(opts.DrainTimeout, output.Failed(), func() bool { return readerGone(output.file) }))
+	if opts.DrainLeft != nil && ctx.Err() != nil {
+		timeout = opts.DrainLeft()
+	}
+	err = errors.Join(err, c.drain(timeout, output.Failed(), func() bool { return readerGone(output.file) }))
 	c.gate.Lock() // a line that is being taken is still answered
 	c.closing = true
 	c.gate.Unlock()
@@ -279,7 +286,10 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 	defer timer.Stop()
 	look := time.NewTicker(lookForReader)
 	defer look.Stop()
-	why := fmt.Sprintf("were not answered within %v after the input ended", timeout)
+	why := "were not answered before the time was over that the host had to end"
+	if timeout > 0 {
+		why = fmt.Sprintf("were not answered within %v after the session began to end", timeout)
+	}
 	for waiting := true; waiting; {
 		select {
 		case <-idle:
