@@ -67,7 +67,8 @@ type indexActor struct {
 	deps  *ActorDeps
 	specs map[string]*messages.ServerSpec
 
-	working bool // a worker is at the disk
+	working bool            // a worker is at the disk
+	atDisk  <-chan struct{} // closed when the last of those has ended; nil: there was none
 	saves   map[string]*messages.Toolset
 	prune   bool
 	// keepVectors says that vectors from before the store are to be stored.
@@ -144,6 +145,7 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		}
 		a.work(ctx)
 	case kernel.Stopping:
+		a.leavePins(ctx.System())
 		a.leaveStore(ctx.System())
 		if e := a.embed.embedder; e != nil {
 			a.endEmbedder(ctx.System(), e)
@@ -298,7 +300,7 @@ func (a *indexActor) work(ctx *kernel.Context) {
 		return
 	}
 	a.working = true
-	job := &diskWork{saves: a.someSaves(), figures: figures || vectors || a.prune}
+	job := &diskWork{saves: a.saves, figures: figures || vectors || a.prune}
 	a.figures = false
 	if a.embed.embedder != nil {
 		job.model = a.embed.embedder.model
@@ -318,31 +320,18 @@ func (a *indexActor) work(ctx *kernel.Context) {
 			job.sweep.servers[name] = true
 		}
 	}
-	a.prune = false
-	deps, sys, self := a.deps, ctx.System(), ctx.Self()
+	a.saves, a.prune = map[string]*messages.Toolset{}, false
+	deps, sys, self, over := a.deps, ctx.System(), ctx.Self(), make(chan struct{})
+	a.atDisk = over
 	sys.Go(func(context.Context) {
 		done := &stored{}
 		defer sys.Send(self, done)
+		defer close(over)
 		deps.cache(job)
 		if st != nil {
 			done.err = deps.keep(st, job)
 		}
 	}, nil)
-}
-
-// someSaves takes as many listings as one look at the disk saves: until it is over
-// they are in memory once more, as they are stored.
-func (a *indexActor) someSaves() map[string]*messages.Toolset {
-	const most = 64
-	some := make(map[string]*messages.Toolset, min(len(a.saves), most))
-	for server, ts := range a.saves {
-		if len(some) == most {
-			break
-		}
-		some[server] = ts
-		delete(a.saves, server)
-	}
-	return some
 }
 
 // cache writes the files of the schema cache.

@@ -59,6 +59,7 @@ type pinning struct {
 	mode     messages.PinMode
 	accepted map[string]messages.Accepted // of servers that were looked up
 	working  bool
+	atDisk   <-chan struct{}              // closed when the last worker has ended; nil: there was none
 	keeps    map[string]*messages.Toolset // to be recorded
 	late     map[string]*messages.Toolset // to be recorded after a pause
 	kept     map[string]time.Time         // when differences were recorded last
@@ -182,14 +183,38 @@ func (a *indexActor) keep(ctx *kernel.Context) {
 	p.working = true
 	sets := p.keeps
 	p.keeps = map[string]*messages.Toolset{}
-	deps, sys, self := a.deps, ctx.System(), ctx.Self()
+	deps, sys, self, over := a.deps, ctx.System(), ctx.Self(), make(chan struct{})
+	p.atDisk = over
 	sys.Go(func(context.Context) {
+		defer close(over)
 		accepted := make(map[string]messages.Accepted, len(sets))
 		for server, ts := range sets {
 			accepted[server] = deps.Keeper.Keep(ts)
 		}
 		sys.Send(self, &kept{accepted: accepted})
 	}, func(why any) { sys.Send(self, &kept{broke: why}) })
+}
+
+// leavePins has recorded what waits for that when the actor ends: to the next host
+// tools that were never recorded would be new, however they have changed by then.
+func (a *indexActor) leavePins(sys *kernel.System) {
+	p := &a.pins
+	deps, before := a.deps, p.atDisk
+	inOrder := []map[string]*messages.Toolset{p.keeps, p.late}
+	p.keeps, p.late = nil, nil
+	if deps.Keeper == nil || p.mode == messages.PinsOff {
+		return
+	}
+	sys.Go(func(context.Context) {
+		if before != nil {
+			<-before
+		}
+		for _, sets := range inOrder {
+			for _, ts := range sets {
+				deps.Keeper.Keep(ts) // which tells of what goes wrong
+			}
+		}
+	}, nil)
 }
 
 func (a *indexActor) onKept(ctx *kernel.Context, m *kept) {

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -202,13 +204,28 @@ func (d *ActorDeps) closeShelf(st *store.Store) {
 }
 
 // leaveStore closes the store when the actor ends, also one that somebody
-// opens at that moment: nobody else would, and its lock would stay.
+// opens at that moment: nobody else would, and its lock would stay. What waits to
+// be saved is saved before: the next host would have to ask those servers again.
 func (a *indexActor) leaveStore(sys *kernel.System) {
 	if a.shelf.opening != nil {
 		a.shelf.store = a.shelf.opening.abandon()
 		a.shelf.opening = nil
 	}
-	a.closeStore(sys)
+	deps, st, before, last := a.deps, a.shelf.store, a.atDisk, &diskWork{saves: a.saves}
+	a.shelf.store, a.saves = nil, nil
+	sys.Go(func(context.Context) {
+		if before != nil {
+			<-before
+		}
+		deps.cache(last)
+		if st == nil {
+			return
+		}
+		if err := deps.keep(st, last); err != nil {
+			deps.Warn("the index store refuses the last write; the servers will be asked again", "error", err)
+		}
+		deps.closeShelf(st)
+	}, nil)
 }
 
 // openingShelf is a store on its way from the worker that opens it to the
@@ -237,15 +254,19 @@ func (o *openingShelf) abandon() *store.Store {
 	return o.store
 }
 
+// savedAtOnce is how many listings are in memory once more at a time, as they are
+// stored.
+const savedAtOnce = 64
+
 // keep writes listings and sweeps what is not needed any more; it runs on the
 // worker that has the disk.
 func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
 	var failed []error
 	saves, sweep := job.saves, job.sweep
-	if len(saves) > 0 {
-		listings := make(map[string][]byte, len(saves))
-		for server, ts := range saves {
-			raw, err := encodeToolset(ts)
+	for servers := range slices.Chunk(slices.Collect(maps.Keys(saves)), savedAtOnce) {
+		listings := make(map[string][]byte, len(servers))
+		for _, server := range servers {
+			raw, err := encodeToolset(saves[server])
 			if err != nil {
 				continue // nothing of a toolset can fail to encode
 			}
