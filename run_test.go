@@ -221,7 +221,6 @@ func TestCallsThatAScriptLeaves(t *testing.T) {
 // Whose time was over is told apart from the time of a call, and so is who can
 // give more; a timeout that is not kept to is told.
 func TestTimeOfAScript(t *testing.T) {
-	// The wait for a worker counts, which on a loaded machine is long.
 	e := open(t, map[string][]string{"demo": nil}, map[string]any{"execute": map[string]any{"timeoutMs": 5000}})
 	const most = "up to 5000 (metamcp.execute.timeoutMs)"
 	for name, c := range map[string]struct {

@@ -76,6 +76,7 @@ type sandboxRun struct {
 	id      uint64
 	n       uint64 // in the name of its actor
 	session uint64
+	sharer  uint64 // whose share of the places it takes
 	pid     *kernel.PID
 	slot    *slot // nil while it waits
 	tries   int   // workers that it was given to
@@ -163,7 +164,7 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 	case *wantResult:
 		ctx.Send(m.run, &keptResultFound{m.ask, s.kept.get(m.session, m.id)})
 	case *keepResult:
-		m.reply <- s.kept.keep(m.session, s.e.principal(m.session), m.value, time.Now())
+		m.reply <- s.kept.keep(m.session, s.e.sharer(m.session), m.value, time.Now())
 		s.expire(ctx)
 	case *keptDue:
 		if m.gen == s.keptGen {
@@ -201,13 +202,13 @@ func (s *sandboxActor) onRun(ctx *kernel.Context, m *messages.Run) {
 	case s.e.closed.Load():
 		refuseRun(m, supervision.ShuttingDown(""))
 		return
-	case len(s.waiting) >= maxWaitingRuns && !s.displace(ctx, m.Session):
+	case len(s.waiting) >= maxWaitingRuns && !s.displace(ctx, s.e.sharer(m.Session)):
 		refuseRun(m, s.crowded())
 		return
 	}
 	s.used = true
 	s.lastRun++
-	r := &sandboxRun{id: m.ID, n: s.lastRun, session: m.Session}
+	r := &sandboxRun{id: m.ID, n: s.lastRun, session: m.Session, sharer: s.e.sharer(m.Session)}
 	settings := s.settings
 	pid, err := ctx.Spawn("run~"+strconv.FormatUint(r.n, 10), func() kernel.Actor { return newRunActor(s.e, m, settings) }, kernel.Inline())
 	if err != nil {
@@ -261,21 +262,21 @@ func (s *sandboxActor) settle(ctx *kernel.Context) {
 }
 
 // nextRun is the place of the script that goes next among those that wait: the
-// first of the client that has the fewest running, and never more than three
-// quarters of the places for one client. -1: none may go.
+// first of the client that has the fewest running in all its sessions, and never
+// more than three quarters of the places for one client. -1: none may go.
 func (s *sandboxActor) nextRun() int {
 	places := max(1, s.settings.Concurrent)
 	share := places - places/4
 	running := map[uint64]int{}
 	for _, w := range s.slots {
 		if w.state == workerRunning && w.run != nil {
-			running[w.run.session]++
+			running[w.run.sharer]++
 		}
 	}
 	best := -1
 	for i, r := range s.waiting {
-		n := running[r.session]
-		if n < share && (best < 0 || n < running[s.waiting[best].session]) {
+		n := running[r.sharer]
+		if n < share && (best < 0 || n < running[s.waiting[best].sharer]) {
 			best = i
 		}
 	}

@@ -26,7 +26,7 @@ type keptSession struct {
 	last  int // number of the newest
 	list  []keptResult
 	bytes int
-	of    uint64 // the principal, or the session
+	of    uint64 // the sharer
 }
 
 type keptResult struct {
@@ -37,9 +37,9 @@ type keptResult struct {
 
 // keep returns the id under which the value is kept, "" where it is too long or
 // nobody's: what has no session could be read by whatever else has none.
-// The oldest of the session make room for it, then those of whoever has most: of a
-// principal, which may have many sessions, or of a session where that is 0.
-func (k *keptResults) keep(session, principal uint64, value json.RawMessage, now time.Time) string {
+// The oldest of the session make room for it, then those of the sharer that has most,
+// which may have many sessions.
+func (k *keptResults) keep(session, sharer uint64, value json.RawMessage, now time.Time) string {
 	if session == 0 || len(value) > maxKeptSession {
 		return ""
 	}
@@ -48,10 +48,7 @@ func (k *keptResults) keep(session, principal uint64, value json.RawMessage, now
 	}
 	s := k.sessions[session]
 	if s == nil {
-		s = &keptSession{of: principal}
-		if principal == 0 {
-			s.of = session
-		}
+		s = &keptSession{of: sharer}
 		k.sessions[session] = s
 	}
 	for len(s.list) >= maxKept || s.bytes+len(value) > maxKeptSession {

@@ -16,8 +16,9 @@ const (
 	// the script is; then it is killed.
 	wallGrace = time.Second
 	// freeWait is how long a script may wait for its worker without having less
-	// time for it: a start takes a moment.
-	freeWait = time.Second
+	// time for it: a start takes a moment, on a loaded machine several seconds, and
+	// a script of little time is no less worth the wait.
+	freeWait = 5 * time.Second
 	// leastTime is what a script must have left to begin, or half of its time where
 	// that is less.
 	leastTime = 50 * time.Millisecond

@@ -145,22 +145,22 @@ func (s *sandboxActor) publish() {
 	s.e.sandboxStatus.Store(st)
 }
 
-// displace makes room for a script of a session where all who may wait do: of the
-// session that has most scripts there, the newest is turned away. It reports false
-// where that session has no more of them than the other would have.
-func (s *sandboxActor) displace(ctx *kernel.Context, session uint64) bool {
+// displace makes room for a script of a client where all who may wait do: of the
+// client that has most scripts there, in all its sessions, the newest is turned away.
+// It reports false where that client has no more of them than the other would have.
+func (s *sandboxActor) displace(ctx *kernel.Context, sharer uint64) bool {
 	waiting := map[uint64]int{}
-	most := session
+	most := sharer
 	for _, r := range s.waiting {
-		if waiting[r.session]++; waiting[r.session] > waiting[most] {
-			most = r.session
+		if waiting[r.sharer]++; waiting[r.sharer] > waiting[most] {
+			most = r.sharer
 		}
 	}
-	if waiting[most] <= waiting[session]+1 {
+	if waiting[most] <= waiting[sharer]+1 {
 		return false
 	}
 	for i := len(s.waiting) - 1; i >= 0; i-- {
-		if r := s.waiting[i]; r.session == most {
+		if r := s.waiting[i]; r.sharer == most {
 			why := s.crowded()
 			s.waiting = slices.Delete(s.waiting, i, i+1)
 			ctx.Send(r.pid, &scriptWorker{why})

@@ -676,7 +676,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	var k keptResults
 	now := time.Now()
 	for i := range 2 * maxKept {
-		if id := k.keep(1, 0, json.RawMessage(`1`), now); id != fmt.Sprintf("r%d", i+1) {
+		if id := k.keep(1, 1, json.RawMessage(`1`), now); id != fmt.Sprintf("r%d", i+1) {
 			t.Fatalf("id %s", id)
 		}
 	}
@@ -684,19 +684,19 @@ func TestKeptResultsAreBounded(t *testing.T) {
 		t.Errorf("ids %q", ids)
 	}
 	big := make(json.RawMessage, maxKeptSession/2+1)
-	k.keep(1, 0, big, now)
-	last := k.keep(1, 0, big, now)
+	k.keep(1, 1, big, now)
+	last := k.keep(1, 1, big, now)
 	if ids := k.ids(1); !slices.Equal(ids, []string{last}) || k.bytes != len(big) {
 		t.Errorf("ids %q, %d bytes", ids, k.bytes)
 	}
-	if id := k.keep(1, 0, make(json.RawMessage, maxKeptSession+1), now); id != "" {
+	if id := k.keep(1, 1, make(json.RawMessage, maxKeptSession+1), now); id != "" {
 		t.Errorf("a value over the bound was kept as %s", id)
 	}
 	if id := k.keep(0, 0, json.RawMessage(`1`), now); id != "" || k.get(0, "r1") != nil {
 		t.Errorf("a value of nobody was kept as %q", id)
 	}
 	for session := range uint64(20) {
-		k.keep(session+2, 0, big, now.Add(time.Duration(session)*time.Second))
+		k.keep(session+2, session+2, big, now.Add(time.Duration(session)*time.Second))
 		if k.bytes > maxKeptAll {
 			t.Fatalf("%d bytes are kept", k.bytes)
 		}
@@ -716,7 +716,7 @@ func TestMostKeptMakesRoom(t *testing.T) {
 	now := time.Now()
 	value := make(json.RawMessage, 8<<20)
 	theirs := k.keep(1, 7, value, now)
-	alone := k.keep(2, 0, value, now)
+	alone := k.keep(2, 2, value, now)
 	const sessions, each = 10, 4
 	for i := range sessions * each {
 		k.keep(uint64(100+i/each), 8, value, now.Add(time.Duration(i+1)*time.Second))

@@ -10,7 +10,11 @@ import (
 // next.
 func TestScriptsTakeTurns(t *testing.T) {
 	s := &sandboxActor{settings: SandboxSettings{Concurrent: 4}, slots: map[uint64]*slot{}}
-	run := func(session uint64) *sandboxRun { return &sandboxRun{session: session} }
+	sessions := uint64(0)
+	run := func(sharer uint64) *sandboxRun { // each in a session of its own
+		sessions++
+		return &sandboxRun{session: sessions, sharer: sharer}
+	}
 	for n := range uint64(3) {
 		s.slots[n] = &slot{n: n, state: workerRunning, run: run(1)}
 	}
@@ -28,14 +32,19 @@ func TestScriptsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestRoomForScriptsIsShared has a client fill all the room: another's script takes the
-// place of its newest, which is told so.
+// TestRoomForScriptsIsShared has a client fill all the room from many sessions:
+// another's script takes the place of its newest, which is told so.
 func TestRoomForScriptsIsShared(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.programs["hang"] = func(s *fakeScript) { s.hang() }
-	greedy, modest := uint64(1), uint64(2)
-	by := func(session uint64) *pendingRun {
-		return r.script("hang", func(run *messages.Run) { run.Session = session })
+	const greedy, modest = "one", "other"
+	by := func(client string) *pendingRun {
+		s, err := r.e.OpenSession(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.BelongsTo(client)
+		return r.script("hang", func(run *messages.Run) { run.Session = s.ID() })
 	}
 	for range 2 {
 		by(greedy)
