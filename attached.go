@@ -213,10 +213,11 @@ type client struct {
 
 // clientStatus describes the clients of the moment, the oldest first.
 func (e *Engine) clientStatus() (list []messages.ClientStatus) {
+	secrets := e.secrets.Load()
 	e.clients.Range(func(_, value any) bool {
 		c := value.(client)
 		info := c.peer.GetClientInfo()
-		list = append(list, messages.ClientStatus{Name: info.Name, Version: info.Version, PID: c.pid, Since: c.since})
+		list = append(list, messages.ClientStatus{Name: secrets.Text(info.Name), Version: secrets.Text(info.Version), PID: c.pid, Since: c.since})
 		return true
 	})
 	slices.SortFunc(list, func(a, b messages.ClientStatus) int { return a.Since.Compare(b.Since) })

@@ -44,6 +44,7 @@ func (e *Engine) newAuditor(st *config.Settings) *auditor {
 		Scrub: func(args json.RawMessage) json.RawMessage {
 			return e.secrets.Load().JSON(args)
 		},
+		ScrubName: func(name string) string { return e.secrets.Load().Text(name) },
 		OnProblem: func(err error) { e.log.Error("the audit log has a problem", "error", err) },
 	}}
 }

@@ -151,7 +151,7 @@ func (t *Trace) began(kind string, call *messages.Call, actor string) {
 	}
 	r := messages.TraceRecord{
 		Time: time.Now(), Kind: kind, Request: call.Trace, To: actor,
-		Server: shortName(call.Server), Tool: shortName(call.What()), Bytes: call.PayloadBytes(),
+		Server: messages.RecordedName(call.Server), Tool: messages.RecordedName(call.What()), Bytes: call.PayloadBytes(),
 	}
 	if t.payloads.Load() {
 		r.Payload = call.Payload()
@@ -166,7 +166,7 @@ func (t *Trace) ended(kind string, report *CallReport, actor string) {
 	}
 	r := messages.TraceRecord{
 		Time: report.Started.Add(report.Took), Kind: kind, Request: report.Call.Trace, From: actor, To: actor,
-		Server: shortName(report.Call.Server), Tool: shortName(report.Call.What()),
+		Server: messages.RecordedName(report.Call.Server), Tool: messages.RecordedName(report.Call.What()),
 		RanNs: report.Took.Nanoseconds(), Outcome: report.Outcome, Bytes: report.Answer.PayloadBytes(),
 	}
 	if report.Answer.Err != nil {
@@ -206,11 +206,11 @@ func (t *Trace) provisionEnded(call *messages.Call, p *messages.ProvisionReport,
 		return
 	}
 	r := messages.TraceRecord{
-		Time: time.Now(), Kind: messages.TraceAnswer, Request: call.Trace, From: actor, To: actor, Tool: call.Tool, Server: shortName(p.Server),
+		Time: time.Now(), Kind: messages.TraceAnswer, Request: call.Trace, From: actor, To: actor, Tool: call.Tool, Server: messages.RecordedName(p.Server),
 		RanNs: p.Took.Nanoseconds(), Outcome: OutcomeOK, Detail: string(p.Decision),
 	}
 	if p.Package != "" {
-		r.Detail += ": " + shortName(p.Package)
+		r.Detail += ": " + messages.RecordedName(p.Package)
 	}
 	if p.Err != nil {
 		r.Outcome = string(p.Err.Code)

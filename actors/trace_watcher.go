@@ -40,6 +40,10 @@ type Watcher struct {
 	stop chan struct{}
 	done chan struct{} // closed when the goroutine has ended
 	err  error         // read after done
+
+	// names are those of the batch as they are written: few, in many records. No
+	// longer, since what a secret is may change.
+	names map[string]string
 }
 
 // watchEvery is how long records wait for others: writing each by itself would
@@ -177,6 +181,7 @@ func (w *Watcher) flush(batch []messages.TraceRecord, dropped uint64) {
 	if len(batch) == 0 && dropped == 0 {
 		return
 	}
+	clear(w.names)
 	for i := range batch {
 		w.write(&batch[i])
 	}
@@ -199,6 +204,7 @@ func (w *Watcher) write(r *messages.TraceRecord) {
 		return
 	}
 	r.V, r.Time = messages.TraceVersion, r.Time.UTC()
+	r.Server, r.Tool = w.name(r.Server), w.name(r.Tool)
 	if r.Detail != "" {
 		r.Detail = string(w.t.scrub([]byte(r.Detail)))
 	}
@@ -208,6 +214,23 @@ func (w *Watcher) write(r *messages.TraceRecord) {
 	if err := w.w.WriteRecord(r); err != nil {
 		w.err = fmt.Errorf("write the trace: %w", err)
 	}
+}
+
+// name is a name without the secrets in it, which a client may have sent in place of
+// one, and cut only then: what is cut can no longer be found.
+func (w *Watcher) name(name string) string {
+	if name == "" {
+		return ""
+	}
+	clean, ok := w.names[name]
+	if !ok {
+		clean = shortName(string(w.t.scrub([]byte(name))))
+		if w.names == nil {
+			w.names = map[string]string{}
+		}
+		w.names[name] = clean
+	}
+	return clean
 }
 
 // payload is a JSON value of bounded size: what is too long is a string of its

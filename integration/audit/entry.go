@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // Kind says what an entry is about; the list is closed.
@@ -102,24 +104,47 @@ const (
 	maxPlainArgs = 16 << 10
 )
 
-// bound cuts the texts of an entry to what a line may hold.
-func (e *Entry) bound() {
-	for _, s := range []*string{&e.Client.Name, &e.Client.Version, &e.Server, &e.Tool, &e.Method, &e.Outcome, &e.Class} {
-		cut(s, maxName)
+// eachName calls f for the texts of an entry that clients, or those who publish
+// servers, may have made up.
+func (e *Entry) eachName(f func(*string)) {
+	f(&e.Client.Name)
+	f(&e.Client.Version)
+	f(&e.Server)
+	f(&e.Tool)
+	f(&e.Method)
+	if d := e.Decision; d != nil {
+		f(&d.Source)
+		f(&d.Package)
+		f(&d.Version)
 	}
-	if d := e.Decision; d != nil && (math.IsNaN(d.Confidence) || math.IsInf(d.Confidence, 0)) {
-		own := *d
-		own.Confidence = 0 // JSON has no such numbers
-		e.Decision = &own
-	}
-	if d := e.Decision; d != nil && (max(len(d.Decision), len(d.Source), len(d.Package), len(d.Version), len(d.Gate)) > maxName || len(d.Reason) > maxReason) {
-		own := *d
-		for _, s := range []*string{&own.Decision, &own.Source, &own.Package, &own.Version, &own.Gate} {
-			cut(s, maxName)
+}
+
+// take makes an entry the log's own, and bounds what waits with it.
+func (e *Entry) take() {
+	if e.Decision != nil {
+		own := *e.Decision
+		if math.IsNaN(own.Confidence) || math.IsInf(own.Confidence, 0) {
+			own.Confidence = 0 // JSON has no such numbers
 		}
+		cut(&own.Decision, maxName)
+		cut(&own.Gate, maxName)
 		cut(&own.Reason, maxReason)
 		e.Decision = &own
 	}
+	cut(&e.Outcome, maxName)
+	cut(&e.Class, maxName)
+	e.eachName(func(s *string) { *s = messages.RecordedName(*s) })
+}
+
+// clean takes the secrets out of the names of an entry that is the log's own, and cuts
+// them after that: what is cut can no longer be found.
+func (e *Entry) clean(scrub func(string) string) {
+	e.eachName(func(s *string) {
+		if scrub != nil && *s != "" {
+			*s = scrub(*s)
+		}
+		cut(s, maxName)
+	})
 }
 
 // cut shortens a text; the copy lets go of the long one.

@@ -91,7 +91,7 @@ func (l *Log) Append(e Entry) {
 	if e.Time.IsZero() {
 		e.Time = l.o.Now()
 	}
-	e.bound()
+	e.take()
 	l.mu.Lock()
 	switch {
 	case l.ended:

@@ -43,6 +43,9 @@ type Options struct {
 	// are taken out. It is called on the log's goroutine and must not change
 	// what it is given.
 	Scrub func(json.RawMessage) json.RawMessage
+	// ScrubName does so for the names of clients, servers, tools and packages, as
+	// Scrub does for arguments.
+	ScrubName func(string) string
 	// OnProblem is told what is wrong with the log, at most once a minute; nil:
 	// nobody is. It is called on the log's goroutine, which waits for it, and
 	// must not call Close.

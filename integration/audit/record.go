@@ -81,6 +81,7 @@ type encoder struct {
 	host  Host
 	plain bool
 	scrub func(json.RawMessage) json.RawMessage
+	names func(string) string
 	mac   hash.Hash
 
 	buf  bytes.Buffer
@@ -89,7 +90,7 @@ type encoder struct {
 }
 
 func newEncoder(o *Options, key []byte) *encoder {
-	e := &encoder{host: Host{PID: o.PID, Name: o.Name}, plain: o.PlainArgs, scrub: o.Scrub, mac: hmac.New(sha256.New, key)}
+	e := &encoder{host: Host{PID: o.PID, Name: o.Name}, plain: o.PlainArgs, scrub: o.Scrub, names: o.ScrubName, mac: hmac.New(sha256.New, key)}
 	e.json = json.NewEncoder(&e.buf)
 	e.json.SetEscapeHTML(false)
 	return e
@@ -98,6 +99,7 @@ func newEncoder(o *Options, key []byte) *encoder {
 // line appends the line of an entry, with its newline, to dst and returns the
 // line's hash.
 func (e *encoder) line(dst []byte, x *Entry, seq uint64, prev string) (line []byte, sum string, err error) {
+	x.clean(e.names)
 	r := Record{
 		V: Version, Seq: seq, Time: x.Time.UTC(), Host: e.host, Kind: x.Kind,
 		Session: x.Session, Client: x.Client, Request: x.Request, Server: x.Server, Tool: x.Tool, Method: x.Method,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,10 +36,14 @@ func TestSecretsAreScrubbed(t *testing.T) {
 		Args: []string{"--log-level", "debug", "--trace=" + trace, "--trace-payloads", "--audit-plain-args"},
 	})
 	c := &client{Lines: p.Lines(t), p: p, t: t}
-	c.Handshake()
+	// A client may send a secret in place of a name, too.
+	if _, failure := c.Call(`"hello"`, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`+token+`","version":"`+key+`"}}`); failure != nil {
+		t.Fatalf("initialize was refused: %s", failure)
+	}
+	c.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	check := func(what string, text []byte) {
 		t.Helper()
-		for _, secret := range []string{key, token, told, filled, password, argument} {
+		for _, secret := range []string{key, token, token[:12], told, filled, password, argument} {
 			if i := bytes.Index(text, []byte(secret)); i >= 0 {
 				t.Errorf("%s holds a secret: …%s…", what, text[max(0, i-100):min(len(text), i+len(secret)+100)])
 			}
@@ -57,6 +62,15 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	check("mcp_discover", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{}`))))
 	check("a query", c.resultOf(c.request("tools/call", toolParams("mcp_discover", `{"query":"echo"}`))))
 	c.call("dies", "echo", `{"text":"the key is `+key+` and the password `+password+`"}`)
+	straddling := strings.Repeat("x", 100) + " " + token // where a name is cut
+	for _, name := range []string{key, token, straddling, strings.Repeat(token+" ", 200)} {
+		c.call(name, "echo", `{}`)
+		c.call("dies", name, `{}`)
+		c.call("dies", "echo", `{"text":"x"}`)
+		c.resultOf(c.script(`await servers[` + strconv.Quote(name) + `].x()`))
+		c.resultOf(c.script(`await servers.dies[` + strconv.Quote(name) + `]()`))
+	}
+	c.resultOf(c.request("tools/call", toolParams("mcp_provision", `{"intent":"`+token+`"}`)))
 	c.p.AwaitControl(t)
 	for _, command := range []string{"status", "ps"} {
 		shown, err := exec.CommandContext(t.Context(), testkit.Binary(t), command, "--json", "--config", p.ConfigFile(), "--state-dir", p.StateDir()).Output()
@@ -87,6 +101,11 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	recorded, err := os.ReadFile(filepath.Join(p.StateDir(), "audit.jsonl"))
 	if err != nil || !bytes.Contains(recorded, []byte("the key is ")) {
 		t.Errorf("the audit log has no plain arguments: %v", err)
+	}
+	for what, text := range map[string][]byte{"trace": traced, "audit log": recorded} {
+		if bytes.Count(text, []byte(`"server":"[REDACTED:`)) < 2 || bytes.Count(text, []byte(`"tool":"[REDACTED:`)) < 2 {
+			t.Errorf("the %s does not tell of calls of what there is not", what)
+		}
 	}
 	err = filepath.WalkDir(c.p.StateDir(), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
