@@ -499,8 +499,6 @@ func TestExecuteLongResults(t *testing.T) {
 	}
 }
 
-// A script has an entry of its own in the audit log, without its code, and so
-// has each of its calls.
 // An error is cut like everything else, and an answer without a value keeps
 // none: not even with the smallest budget and texts that grow when escaped.
 func TestExecuteErrorsKeepToTheSmallestBudget(t *testing.T) {
@@ -515,6 +513,8 @@ func TestExecuteErrorsKeepToTheSmallestBudget(t *testing.T) {
 	c.value(`return Object.keys(results)`, `[]`)
 }
 
+// A script has an entry of its own in the audit log, without its code, and so
+// has each of its calls.
 func TestExecuteIsOnRecord(t *testing.T) {
 	t.Parallel()
 	trace := tempFile(t, "trace.jsonl")
