@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
@@ -56,5 +58,48 @@ func TestRootGivesUpAndGoesOn(t *testing.T) {
 	case reason := <-told:
 		t.Errorf("it gives up twice: %v", reason)
 	default:
+	}
+}
+
+// brokenPort panics with every answer, as a bug in a front would.
+type brokenPort struct{ heard chan struct{} }
+
+func (p brokenPort) Answer(*messages.Answer) {
+	p.heard <- struct{}{}
+	panic("broken")
+}
+
+// What breaks the actor of one client again and again is neither the end of that
+// client nor of the host, which newRig would tell.
+func TestAClientThatBreaksIsNobodyElsesMatter(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", nil, nil)
+	s, err := r.e.OpenSession(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	id := uint64(1 << 40)
+	call := func(reply messages.ReplyPort) {
+		id++
+		s.Call(&messages.Call{Meta: messages.Meta{Trace: id}, ID: id, Server: "x", Method: methodToolsCall, Tool: "do", Args: json.RawMessage(`{}`), Reply: reply})
+	}
+	heard := make(chan struct{}, 3*supervision.DefaultFailureLimit)
+	for range cap(heard) {
+		call(brokenPort{heard})
+	}
+	for range cap(heard) {
+		select {
+		case <-heard:
+		case <-time.After(soon):
+			t.Fatal("an answer is missing")
+		}
+	}
+	p := newPort()
+	call(p)
+	select {
+	case <-p.first:
+	case <-time.After(soon):
+		t.Fatal("the client gets no more answers")
 	}
 }

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 // provisioner after a panic, since their state is worth more than one message. Where
 // one of them fails again and again it gives up: it says so, and goes on as well as it
 // can, so that the host can let calls end and hand over what it has. Only when one
-// fails again and again after that does everything stop.
+// fails again and again after that does everything stop. The actor of a client is
+// resumed however often it fails: what one client brings about ends no host.
 type rootActor struct {
 	produceIndex       func() kernel.Actor
 	producePool        func() kernel.Actor
@@ -30,7 +32,19 @@ type rootActor struct {
 	index              *kernel.PID
 }
 
-// spawned are the children of the root that live as long as it does.
+// Names of the children of the root that live as long as it does; the others are
+// those of sessions.
+const (
+	nameIndex       = "index"
+	nameNotices     = "notices"
+	nameSandbox     = "sandbox"
+	nameProvisioner = "provisioner"
+	namePool        = "pool"
+)
+
+var lasting = []string{nameIndex, nameNotices, nameSandbox, nameProvisioner, namePool}
+
+// spawned are those that live as long as the root does.
 type spawned struct{ index, pool, sandbox, provisioner, notices *kernel.PID }
 
 type (
@@ -72,6 +86,9 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 
 // decide is what becomes of a child that panicked.
 func (r *rootActor) decide(child string, reason any) kernel.Directive {
+	if !slices.Contains(lasting, child) {
+		return kernel.Resume
+	}
 	d := r.strategy.Decide(child, reason, time.Now())
 	if d == supervision.Escalate && r.giveUp(reason) {
 		d = supervision.Resume
@@ -92,21 +109,21 @@ func (r *rootActor) giveUp(reason any) bool {
 }
 
 func (r *rootActor) spawn(ctx *kernel.Context) (s spawned, err error) {
-	if s.index, err = ctx.Spawn("index", r.produceIndex); err != nil {
+	if s.index, err = ctx.Spawn(nameIndex, r.produceIndex); err != nil {
 		return s, err
 	}
-	if s.notices, err = ctx.Spawn("notices", r.produceNotices, kernel.Inline()); err != nil {
+	if s.notices, err = ctx.Spawn(nameNotices, r.produceNotices, kernel.Inline()); err != nil {
 		return s, err
 	}
 	// A run that breaks has answered when it is stopped; its worker goes
 	// with it.
-	if s.sandbox, err = ctx.Spawn("sandbox", r.produceSandbox, kernel.Inline()); err != nil {
+	if s.sandbox, err = ctx.Spawn(nameSandbox, r.produceSandbox, kernel.Inline()); err != nil {
 		return s, err
 	}
-	if s.provisioner, err = ctx.Spawn("provisioner", r.produceProvisioner); err != nil {
+	if s.provisioner, err = ctx.Spawn(nameProvisioner, r.produceProvisioner); err != nil {
 		return s, err
 	}
-	s.pool, err = ctx.Spawn("pool", r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
+	s.pool, err = ctx.Spawn(namePool, r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
 		return kernel.Directive(r.strategy.Decide(child, reason, time.Now()))
 	}))
 	return s, err
