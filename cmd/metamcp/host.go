@@ -213,7 +213,7 @@ func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, before *contr
 	}
 	info, err := spawnHost(cmd.Context(), cfg, log, words)
 	if err != nil {
-		if other, _ := hostOf(cfg).living(cmd.Context()); other != nil && before == nil {
+		if other, _ := hostOf(cfg).living(cmd.Context()); other != nil && (before == nil || other.PID != before.PID) {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs already (pid %d): it was started at the same time\n", oneLine(other.Name), other.PID)
 			return err
 		}
