@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -28,56 +29,81 @@ func Unquote(raw []byte) (string, error) {
 	if !hasEscape(body) {
 		return string(body), nil
 	}
-	return string(unescape(make([]byte, 0, len(body)), body)), nil
+	return string(unescape(nil, body)), nil
 }
 
 func hasEscape(body []byte) bool { return bytes.IndexByte(body, '\\') >= 0 }
 
 // unescape appends to dst what body, the valid text between two quotes, stands
-// for.
+// for. That is never longer than body, which must not be dst.
 func unescape(dst, body []byte) []byte {
-	for {
-		i := bytes.IndexByte(body, '\\')
-		if i < 0 || i+1 >= len(body) {
-			return append(dst, body...)
+	const word = 8 // bytes that are copied at once, also beyond what is wanted
+	n := len(dst)
+	dst = slices.Grow(dst, len(body)+word)
+	out := dst[:cap(dst)]
+	for i := 0; ; {
+		for ; i+word <= len(body); i, n = i+word, n+word {
+			w := binary.LittleEndian.Uint64(body[i:])
+			binary.LittleEndian.PutUint64(out[n:], w)
+			if m := backslashes(w); m != 0 {
+				at := bits.TrailingZeros64(m) >> 3
+				i, n = i+at, n+at
+				break
+			}
 		}
-		dst = append(dst, body[:i]...)
+		for i < len(body) && body[i] != '\\' {
+			out[n] = body[i]
+			i, n = i+1, n+1
+		}
+		if i+1 >= len(body) {
+			return append(out[:n], body[min(i, len(body)):]...)
+		}
 		c := body[i+1]
-		body = body[i+2:]
+		i += 2
 		switch c {
 		case 'b':
-			dst = append(dst, '\b')
+			c = '\b'
 		case 'f':
-			dst = append(dst, '\f')
+			c = '\f'
 		case 'n':
-			dst = append(dst, '\n')
+			c = '\n'
 		case 'r':
-			dst = append(dst, '\r')
+			c = '\r'
 		case 't':
-			dst = append(dst, '\t')
+			c = '\t'
 		case 'u':
-			r, ok := hex4(body)
+			r, used, ok := unicodeAt(body[i:])
+			i, n = i+used, n+utf8.EncodeRune(out[n:], r)
 			if !ok {
-				return utf8.AppendRune(dst, utf8.RuneError)
+				return out[:n]
 			}
-			body = body[4:]
-			if utf16.IsSurrogate(r) {
-				pair := rune(utf8.RuneError)
-				if len(body) >= 6 && body[0] == '\\' && body[1] == 'u' {
-					if low, ok := hex4(body[2:]); ok {
-						pair = utf16.DecodeRune(r, low)
-					}
-				}
-				if pair != utf8.RuneError {
-					body = body[6:]
-				}
-				r = pair
+			continue
+		}
+		out[n] = c
+		n++
+	}
+}
+
+// unicodeAt reads what stands behind a backslash and a u, and says how long that is:
+// four digits, and the other half of a pair of surrogates. Half a pair is U+FFFD, and so
+// is what has no digits, where ok is false.
+func unicodeAt(body []byte) (r rune, used int, ok bool) {
+	const digits, other = 4, 6
+	r, ok = hex4(body)
+	if !ok {
+		return utf8.RuneError, 0, false
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, digits, true
+	}
+	if rest := body[digits:]; len(rest) >= other && rest[0] == '\\' && rest[1] == 'u' {
+		if low, ok := hex4(rest[2:]); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, digits + other, true
 			}
-			dst = utf8.AppendRune(dst, r)
-		default:
-			dst = append(dst, c)
 		}
 	}
+	return utf8.RuneError, digits, true
 }
 
 // AppendUnescaped appends to dst what body, the text between the quotes of a

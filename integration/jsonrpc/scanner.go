@@ -298,6 +298,12 @@ func special(w uint64) uint64 {
 	return ((q-ones)&^q | (e-ones)&^e | (w-ones*0x20)&^w) & highs
 }
 
+// backslashes marks them as special does.
+func backslashes(w uint64) uint64 {
+	e := w ^ ones*'\\'
+	return (e - ones) &^ e & highs
+}
+
 // str scans a string whose opening quote is at i-1.
 func (s *scanner) str(i int) int {
 	b := s.b

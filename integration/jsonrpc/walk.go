@@ -45,7 +45,7 @@ func members(obj []byte, f func(key []byte, start, end int) error) error {
 		}
 		key := obj[k : i-1 : i-1]
 		if hasEscape(key) {
-			key = unescape(make([]byte, 0, len(key)), key)
+			key = unescape(nil, key)
 		}
 		if i = s.space(i); i >= len(obj) || obj[i] != ':' {
 			s.fail(i, whatColon)

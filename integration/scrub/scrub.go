@@ -126,12 +126,8 @@ func (s *Set) appendWritten(spans []span, b []byte, certain bool) []span {
 		shapesFrom = 0 // a token has no token within
 	)
 	passes := s.passes()
-	key := uint32(b[0]|foldBit)<<8 | uint32(b[1]|foldBit)<<16
-	for i := range len(b) - keyLength + 1 {
-		key = key>>8 | uint32(b[i+2]|foldBit)<<16
-		if !passes.has(key) {
-			continue
-		}
+	for i := passes.next(b, 0); i >= 0; i = passes.next(b, i+1) {
+		key := keyOf(b[i:])
 		if k := s.knownAt(b, i, key, certain); k != nil {
 			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
@@ -153,15 +149,17 @@ func (s *Set) passes() *filter {
 	return s.newFilter()
 }
 
-// newFilter is apart from passes since a filter takes 4 KiB on the stack, to which
-// the stack of every child's reader would grow and stay.
 func (s *Set) newFilter() *filter {
 	f := shapeFilter()
-	for key := range s.known {
-		f.add(key)
+	if len(s.known) > 0 {
+		own := *f // Go puts what is so large on the heap
+		f = &own
+		for key := range s.known {
+			f.add(key)
+		}
 	}
-	s.filter.Store(&f) // whoever else made one made the same
-	return &f
+	s.filter.Store(f) // whoever else made one made the same
+	return f
 }
 
 // knownAt returns the longest known secret that stands at i, or nil.
@@ -195,11 +193,8 @@ func (s *Set) without(b []byte, spans []span) []byte {
 // findKnown is find for the secrets of the configuration alone.
 func (s *Set) findKnown(b []byte, certain bool) (spans []span) {
 	passes := s.passes()
-	for i := range len(b) - keyLength + 1 {
+	for i := passes.next(b, 0); i >= 0; i = passes.next(b, i+1) {
 		key := keyOf(b[i:])
-		if !passes.has(key) {
-			continue
-		}
 		if k := s.knownAt(b, i, key, certain); k != nil {
 			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
@@ -212,11 +207,8 @@ func (s *Set) findKnown(b []byte, certain bool) (spans []span) {
 func (s *Set) findPlain(b []byte) (spans []span) {
 	passes := s.passes()
 	shapesFrom := 0
-	for i := range len(b) - keyLength + 1 {
+	for i := passes.next(b, 0); i >= 0; i = passes.next(b, i+1) {
 		key := keyOf(b[i:])
-		if !passes.has(key) {
-			continue
-		}
 		if k := s.knownAt(b, i, key, false); k != nil {
 			spans = append(spans, span{i, i + len(k.value), k.marker})
 		}
@@ -276,24 +268,3 @@ func marker(name string) string {
 	}
 	return "[REDACTED:" + string(clean) + "]"
 }
-
-// keyLength is how many bytes decide whether a place is looked at closely.
-const keyLength = 3
-
-// foldBit makes the letters of both cases one in a key.
-const foldBit = 0x20
-
-func keyOf(value []byte) uint32 {
-	return uint32(value[0]|foldBit) | uint32(value[1]|foldBit)<<8 | uint32(value[2]|foldBit)<<16
-}
-
-// filter says of three bytes whether anything begins with them. It may say yes
-// too often. Nearly all places of a text are passed with one look at it.
-type filter [1 << (filterBits - 6)]uint64
-
-const filterBits = 15
-
-func filterPlace(key uint32) uint32 { return key * 2654435761 >> (32 - filterBits) }
-
-func (f *filter) add(key uint32)      { p := filterPlace(key); f[p>>6] |= 1 << (p & 63) }
-func (f *filter) has(key uint32) bool { p := filterPlace(key); return f[p>>6]>>(p&63)&1 != 0 }

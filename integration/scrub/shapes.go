@@ -3,6 +3,7 @@ package scrub
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"sync"
 )
 
@@ -70,22 +71,30 @@ var byKey = func() map[uint32][]shape {
 	return m
 }()
 
-// ownFilter passes the beginnings of the shapes here.
-var ownFilter = func() (f filter) {
-	for _, sh := range shapes {
-		f.add(keyOf([]byte(sh.prefix)))
-	}
-	for _, sp := range special {
-		f.add(keyOf([]byte(sp)))
-	}
-	return f
-}()
+// ownKeys are the beginnings of the shapes here, ownSet the same as a set.
+var (
+	ownKeys = func() (list []uint32) {
+		for _, sh := range shapes {
+			list = append(list, keyOf([]byte(sh.prefix)))
+		}
+		for _, sp := range special {
+			list = append(list, keyOf([]byte(sp)))
+		}
+		return list
+	}()
+	ownSet = func() (set keys) {
+		for _, key := range ownKeys {
+			set.add(key)
+		}
+		return set
+	}()
+)
 
 // shapeFilter passes the beginnings of all shapes, and the keywords of all
 // rules.
-var shapeFilter = sync.OnceValue(func() (f filter) {
-	f = ownFilter
-	for _, key := range allRules().keys {
+var shapeFilter = sync.OnceValue(func() *filter {
+	f := &filter{}
+	for _, key := range slices.Concat(ownKeys, allRules().keys) {
 		f.add(key)
 	}
 	return f
@@ -94,7 +103,7 @@ var shapeFilter = sync.OnceValue(func() (f filter) {
 // shapeAt returns the token that begins at i, or the one that what stands at i
 // introduces. key is keyOf(b[i:]).
 func shapeAt(b []byte, i int, key uint32) (span, bool) {
-	if !ownFilter.has(key) {
+	if !ownSet.has(key) {
 		return span{}, false
 	}
 	if b[i] == userinfoStart[0] {
