@@ -13,6 +13,7 @@ import (
 	"github.com/metamcp/metamcp/integration/sandbox"
 	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // The parts of a [RunResult].
@@ -193,6 +194,9 @@ func (r *RunResult) note() {
 	case r.NotAwaited > 0:
 		r.Notes = append(r.Notes, counted(r.NotAwaited, "call was", "calls were")+" not awaited when the script returned, and cancelled; whether it had an effect is unknown. Await every call.")
 	}
+	if r.Failure == nil && r.Value == nil && !r.leftBehind() {
+		r.Notes = append(r.Notes, "The script returned nothing: `return` gives the value. Where an async function makes it, write `return await main()`.")
+	}
 	if r.Cancelled > 0 {
 		r.Notes = append(r.Notes, counted(r.Cancelled, "call was", "calls were")+" under way when the script ended, and cancelled; whether it had an effect is unknown.")
 	}
@@ -247,8 +251,11 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 		return bad(fmt.Sprintf("the arguments of the script have %d bytes, and %d are the most", size, maxScriptArgs), "Give the script a name of the data, and let a tool read it.")
 	}
 	for _, name := range req.Servers {
-		if _, ok := e.core.Directory().Lookup(name); !ok {
+		switch entry, ok := e.core.Directory().Lookup(name); {
+		case !ok:
 			return 0, e.core.ServerNotFound(name)
+		case entry.Spec().Disabled:
+			return 0, supervision.Disabled(entry.Spec())
 		}
 	}
 	language, err := sandbox.ParseLanguage(req.Language)

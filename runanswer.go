@@ -134,9 +134,6 @@ func (e *Engine) answerOf(r *RunResult, keep func(json.RawMessage) string) *RunA
 		a.fit(console, calls, totals, r, max(left, 0))
 	}
 	a.Notes = append(a.Notes, r.Notes...)
-	if r.Failure == nil && r.Value == nil && !r.leftBehind() {
-		a.Notes = append(a.Notes, "The script returned nothing: `return` gives the value. Where an async function makes it, write `return await main()`.")
-	}
 	return a
 }
 

@@ -18,6 +18,7 @@ type scriptCall struct {
 	ask     *messages.ScriptAsk
 	call    *messages.Call
 	started time.Time
+	meant   bool // the tool is what the script's name for it stands for
 }
 
 // onAsked does what the script asks for. What it may ask for is bounded by the
@@ -47,7 +48,7 @@ func (a *runActor) onAsked(ctx *kernel.Context, ask *messages.ScriptAsk) {
 	}
 	switch ask.Kind {
 	case messages.AskCall:
-		a.onCall(ctx, ask)
+		a.onCall(ctx, &scriptCall{ask: ask}, ask.Tool)
 	case messages.AskDiscover:
 		a.onDiscover(ctx, ask)
 	case messages.AskResult:
@@ -61,10 +62,11 @@ func (a *runActor) onAsked(ctx *kernel.Context, ask *messages.ScriptAsk) {
 }
 
 // onCall makes a call of the script one like all others.
-func (a *runActor) onCall(ctx *kernel.Context, ask *messages.ScriptAsk) {
+func (a *runActor) onCall(ctx *kernel.Context, c *scriptCall, tool string) {
+	ask := c.ask
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: a.run.Trace, Session: a.run.Session}, ID: a.e.opts.NextCall(),
-		Server: ask.Server, Tool: ask.Tool, Args: ask.Args, Cancelled: &atomic.Bool{},
+		Server: ask.Server, Tool: tool, Args: ask.Args, Cancelled: &atomic.Bool{},
 		Client: a.run.Client, Can: a.run.Can, Log: a.run.Log, Shared: a.run.Shared,
 	}
 	if ask.TimeoutMs > 0 {
@@ -75,7 +77,7 @@ func (a *runActor) onCall(ctx *kernel.Context, ask *messages.ScriptAsk) {
 	if a.run.Begin != nil {
 		a.run.Begin(call)
 	}
-	c := &scriptCall{ask: ask, call: call}
+	c.call = call
 	a.calls[call.ID] = c
 	c.started = a.e.observer.began(messages.TraceCall, call, a.self.GetId())
 	if err := a.refused(call); err != nil {
@@ -114,6 +116,11 @@ func (a *runActor) onAnswer(ctx *kernel.Context, answer *messages.Answer) {
 	if a.ended {
 		return // it is on record already
 	}
+	if tool := a.meant(c, answer); tool != "" {
+		c.meant = true
+		a.onCall(ctx, c, tool)
+		return
+	}
 	a.done++
 	if a.run.Carried != nil && answer.Err == nil {
 		a.run.Carried(c.call.Server, answer.Result)
@@ -128,6 +135,23 @@ func (a *runActor) onAnswer(ctx *kernel.Context, answer *messages.Answer) {
 	a.record(c, outcome)
 	a.reply(&messages.ScriptReply{ID: c.ask.ID, Value: value, Err: err})
 	a.run.Reply.Progressed(a.done)
+}
+
+// meant is the tool that a call meant whose server has none of the name, "" where that
+// is no tool's. A script that begins before the tools of a server are known, as the
+// first one does, could not tell: read_file may stand for read-file.
+func (a *runActor) meant(c *scriptCall, answer *messages.Answer) string {
+	if answer.Err == nil || answer.Err.Code != messages.CodeToolNotFound || c.meant {
+		return ""
+	}
+	known := a.e.view.Load().Server(c.call.Server)
+	if known == nil {
+		return ""
+	}
+	if tool := known.ByIdentifier(c.call.Tool); tool != nil {
+		return tool.Tool.Name
+	}
+	return ""
 }
 
 func (a *runActor) record(c *scriptCall, outcome string) {

@@ -89,6 +89,24 @@ func TestCatalogKeepsTheChildsOrderAndPagesSmall(t *testing.T) {
 	}
 }
 
+// A program may write any name as an identifier, where one tool alone is meant.
+func TestToolsByIdentifier(t *testing.T) {
+	var c *Catalog
+	list := toolset(t, "s", definition("get-sum", "", `{"type":"object"}`), definition("two-ways", "", `{"type":"object"}`), definition("two.ways", "", `{"type":"object"}`), definition("odd näme/😀.1", "", `{"type":"object"}`), definition("plain", "", `{"type":"object"}`))
+	c = c.With(list, Labels{})
+	for identifier, want := range map[string]string{
+		"get_sum": "get-sum", "odd_n_me____1": "odd näme/😀.1", "two_ways": "", "plain": "", "none": "", "get-sum": "",
+	} {
+		got := ""
+		if e := c.Server("s").ByIdentifier(identifier); e != nil {
+			got = e.Tool.Name
+		}
+		if got != want {
+			t.Errorf("%q means %q, want %q", identifier, got, want)
+		}
+	}
+}
+
 func TestCatalogKeepsValidatorsOfUnchangedSchemas(t *testing.T) {
 	var c *Catalog
 	c = c.With(toolset(t, "s", definition("same", "old words", browserSchema), definition("changed", "", `{"type":"object"}`)), Labels{})

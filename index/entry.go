@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf16"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -80,6 +81,41 @@ func (s *ServerEntry) Tool(name string) *Entry {
 		return nil
 	}
 	return s.byName[at]
+}
+
+// ByIdentifier returns the tool that a program means by an identifier: that whose name
+// is the identifier once all is _ that none can hold. nil: there is no such tool, or
+// more than one.
+func (s *ServerEntry) ByIdentifier(identifier string) (found *Entry) {
+	if s == nil {
+		return nil
+	}
+	for _, e := range s.Entries {
+		if e.Enabled && e.Tool.Name != identifier && asIdentifier(e.Tool.Name) == identifier {
+			if found != nil {
+				return nil
+			}
+			found = e
+		}
+	}
+	return found
+}
+
+// asIdentifier is the function of that name in integration/sandbox/worker/bridge.js,
+// where a character is one of UTF-16.
+func asIdentifier(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case r == '$' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z':
+			b.WriteRune(r)
+		case utf16.RuneLen(r) == 2:
+			b.WriteString("__")
+		default:
+			b.WriteByte('_')
+		}
+	}
+	return b.String()
 }
 
 // newServerEntry builds the entry of a toolset; old and like, which may be nil, lend

@@ -47,7 +47,7 @@ itself reports a failure, 130 interrupted.`,
 				}
 			}
 			c.about(given[0])
-			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
+			return withEngine(cmd, c, func(ctx context.Context, e *metamcp.Engine) error {
 				return call(ctx, cmd, e, given[0], given[1], input, timeout, raw, progress)
 			})
 		},
@@ -117,8 +117,11 @@ func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, to
 
 // withEngine opens an engine for one command and ends it, with all its
 // children, whatever happens. A signal cancels the command.
-func withEngine(parent context.Context, c *common, do func(ctx context.Context, e *metamcp.Engine) error) error {
-	return withEngineUntil(parent, c, "whether the call took effect is unknown", do)
+func withEngine(cmd *cobra.Command, c *common, do func(ctx context.Context, e *metamcp.Engine) error) error {
+	if f := cmd.Flag("attach"); f.Changed && f.Value.String() == "require" {
+		return usageError{fmt.Errorf("--attach require is for clients: %s starts servers of its own, whether a host runs or not", cmd.CommandPath())}
+	}
+	return withEngineUntil(cmd.Context(), c, "whether the call took effect is unknown", do)
 }
 
 // withFiles says of a server that is not known which configuration was read: a

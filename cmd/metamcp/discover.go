@@ -43,7 +43,7 @@ like may have to download a server first, it waits as long as that may take.`,
 			}
 			ask.Query, ask.Settle = strings.Join(args, " "), settleTime
 			c.about(ask.Server)
-			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
+			return withEngine(cmd, c, func(ctx context.Context, e *metamcp.Engine) error {
 				var a *metamcp.DiscoverAnswer
 				err := whileWaiting(os.Stderr, isTerminal(os.Stderr), ask.Server, time.Second, func() (err error) {
 					a, err = e.Discover(ctx, ask)
@@ -66,7 +66,7 @@ like may have to download a server first, it waits as long as that may take.`,
 	f.StringVar(&ask.Server, "server", "", "only this server")
 	f.StringVar(&ask.Tool, "tool", "", "with --server: this tool, whole")
 	f.IntVar(&ask.Limit, "limit", 0, fmt.Sprintf("at most so many, 1 to %d (default: the setting search.limit)", config.MaxSearchLimit))
-	f.StringVar(&ask.Detail, "detail", "", "brief, or full: all schemas, and TypeScript signatures (to be seen with --json)")
+	f.StringVar(&ask.Detail, "detail", "", "brief, or full: TypeScript signatures, and with --json all schemas")
 	f.BoolVar(&asJSON, "json", false, "print what a model would get")
 	return cmd
 }
@@ -122,6 +122,9 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 	if err := t.print(out); err != nil {
 		return err
 	}
+	if err := printSignatures(out, a); err != nil {
+		return err
+	}
 	if len(a.Skills) > 0 {
 		skills := table{width: terminalWidth(out)}
 		skills.row("SKILL", "READY", "REQUIRES", "DESCRIPTION")
@@ -158,6 +161,26 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 	}
 	for _, line := range below {
 		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printSignatures shows tools as code calls them, which detail "full" asks for.
+func printSignatures(out io.Writer, a *metamcp.DiscoverAnswer) error {
+	var all []string
+	for _, m := range a.Matches {
+		all = append(all, m.Signature)
+	}
+	for _, tool := range a.Tools {
+		all = append(all, tool.Signature)
+	}
+	for _, signature := range all {
+		if signature == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "\n%s\n", strings.TrimRight(signature, "\n")); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 			if !cmd.Flags().Changed("servers") {
 				req.Servers = nil
 			}
-			return withEngine(cmd.Context(), c, func(ctx context.Context, e *metamcp.Engine) error {
+			return withEngine(cmd, c, func(ctx context.Context, e *metamcp.Engine) error {
 				return exec(ctx, cmd, e, req, asJSON)
 			})
 		},

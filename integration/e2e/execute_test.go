@@ -197,7 +197,7 @@ func TestExecuteWorkflow(t *testing.T) {
 		console.log(titles.size, "documents");
 		await servers.memory.create_entities({ entities: [...titles].map(([name, title]) => ({ name, entityType: "document", observations: title ? [title] : [] })) });
 		await servers.memory.call("create_relations", { relations: [{ from: "readme.md", to: "sub/guide.md", relationType: "mentions" }] });
-		const sum = await servers.everything["get-sum"]({ a: titles.size, b: 39 });
+		const sum = await servers.everything.get_sum({ a: titles.size, b: 39 });
 		return { titles: Object.fromEntries([...titles].sort()), sum };
 	`)
 	if want := `{"titles":{"readme.md":"Top","sub/deep/notes.md":null,"sub/guide.md":"Guide"},"sum":"The sum of 3 and 39 is 42."}`; string(x.Value) != want {

@@ -110,6 +110,38 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
+// What models get wrong most often is told with what to write instead.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		`const g = servers.files.read({path: "x"}); return g.entities.map(e => e)`: "perhaps an await is missing: files.read had no answer yet",
+		`const found = discover("read"); return found.map(m => m.tool)`:            "perhaps an await is missing: discover",
+		`return results.r1.rows.length`:                                            "perhaps an await is missing",
+		`return null.x`:                                                            "",
+		`throw new TypeError("own")`:                                               "",
+		"```js\nreturn 1\n```":                                                     "send the code alone",
+		"```js\nif (true) {\n```":                                                  "send the code alone",
+		`return await files.read({path: "x"})`:                                     "write servers.files",
+		`return await mcp_call({server: "files", tool: "read"})`:                   "use servers.<name>.<tool>(args)",
+		`return await results.r9`:                                                  `kept are "r1"`,
+	} {
+		o, _ := js(t, code)
+		if f := o.Failure; f == nil || !strings.Contains(f.Hint, want) || want == "" && f.Hint != "" {
+			t.Errorf("%s: %+v, want the hint %q", code, f, want)
+		}
+	}
+	for code, want := range map[string]string{`const a: number = 1; return a`: "this is TypeScript", `const a = ; return a`: "correct the code"} {
+		o := launch(t, nil).run(t, &sandbox.Script{Code: code, Language: sandbox.JavaScript})
+		if f := o.Failure; f == nil || f.Kind != sandbox.FailSyntax || !strings.Contains(f.Hint, want) {
+			t.Errorf("%s as JavaScript: %+v, want the hint %q", code, f, want)
+		}
+	}
+	o := launch(t, nil).run(t, &sandbox.Script{Code: `return await results.r1`, Args: []string{}})
+	if f := o.Failure; f == nil || !strings.Contains(f.Hint, "metamcp exec keeps no results") {
+		t.Errorf("a kept result in a shell: %+v", f)
+	}
+}
+
 // The engine has no locales: what asks for one is refused, and does not do
 // something else.
 func TestLocales(t *testing.T) {

@@ -501,6 +501,9 @@
     });
   };
 
+  const nothingKept = () => config.args !== null ?
+    "metamcp exec keeps no results for later runs: it prints every value whole" : "nothing is kept of earlier runs, or it was too old";
+
   const makeResults = () => {
     const ids = config.results;
     const known = new M(), made = new M();
@@ -512,7 +515,7 @@
         if (!mapHas(known, key)) {
           const c = key === "toString" ? () => "[results]" : common(key);
           if (c !== none) return c;
-          return rejected(fault(Err, "RESULT_NOT_FOUND", `there is no kept result ${quote(name(key))}`, ids.length === 0 ? "nothing is kept of earlier runs, or it was too old" : `kept are ${listed(ids)}`));
+          return rejected(fault(Err, "RESULT_NOT_FOUND", `there is no kept result ${quote(name(key))}`, ids.length === 0 ? nothingKept() : `kept are ${listed(ids)}`));
         }
         let p = mapGet(made, key);
         if (p === undefined) {

@@ -50,10 +50,11 @@ type engine struct {
 	bridge quickjs.Value
 	post   func(*sandbox.Frame) error
 
-	run    uint64
-	limits sandbox.Limits
-	source *source
-	began  time.Time
+	run     uint64
+	limits  sandbox.Limits
+	source  *source
+	servers []string // names, for hints
+	began   time.Time
 
 	peak func() int64 // the largest size of the process that was seen
 	base int64        // its size before the script came
@@ -208,6 +209,9 @@ func (e *engine) prepare(run uint64, s *sandbox.Script) {
 	e.run, e.began = run, time.Now()
 	e.limits = s.Limits.WithDefaults()
 	e.source = newSource(s.Code)
+	for i := range s.Servers {
+		e.servers = append(e.servers, s.Servers[i].Name)
+	}
 }
 
 // execute runs the script to its outcome.

@@ -57,7 +57,8 @@ func (e *engine) thrown(text string, kind sandbox.FailureKind) *sandbox.Failure 
 			return internalFailure(err)
 		}
 	default:
-		explain(f, &d)
+		e.explain(f, &d)
+		e.mistaken(f, &d)
 	}
 	if d.Cause != "" {
 		f.Message += "; caused by: " + d.Cause
@@ -89,11 +90,12 @@ var elsewhere = map[string]string{
 	"TextDecoder": "strings can be passed as they are", "btoa": "strings can be passed as they are", "atob": "strings can be passed as they are",
 	"Intl": "format with toFixed, padStart and the methods of Date", "WebAssembly": "write it in JavaScript", "Atomics": "a script has one thread",
 	"SharedArrayBuffer": "use ArrayBuffer: a script has one thread", "AbortController": "give a call {timeoutMs: …}", "Worker": "a script has one thread; Promise.all runs calls side by side",
+	"mcp_call": "use servers.<name>.<tool>(args)", "mcp_discover": "use discover(query)", "mcp_execute": "the script runs already",
 	"mcp": "use servers.<name>.<tool>(args)", "tools": "use servers.<name>.<tool>(args)", "callTool": "use servers.<name>.call(tool, args)",
 }
 
 // explain tells what an error of the language, or of the bridge, means here.
-func explain(f *sandbox.Failure, d *described) {
+func (e *engine) explain(f *sandbox.Failure, d *described) {
 	switch d.Code {
 	case codeCallLimit:
 		f.Kind, f.Message = sandbox.FailCalls, d.Message
@@ -103,13 +105,29 @@ func explain(f *sandbox.Failure, d *described) {
 		f.Kind, f.Message = sandbox.FailUnsupported, d.Message
 	}
 	if m := notDefined().FindStringSubmatch(d.Message); m != nil && d.Name == "ReferenceError" {
-		if hint, ok := elsewhere[m[1]]; ok {
+		if slices.Contains(e.servers, m[1]) {
+			f.Hint = "a server is reached by servers: write servers." + m[1]
+		} else if hint, ok := elsewhere[m[1]]; ok {
 			f.Kind, f.Message, f.Hint = sandbox.FailUnsupported, m[1]+" is not available in this sandbox", hint
 		}
 	}
 	if noModule().MatchString(d.Message) {
 		f.Kind, f.Message = sandbox.FailUnsupported, strings.TrimPrefix(d.Message, "module load failed: ")
 		f.Hint = "leave the import out: servers, discover, sleep, console and standard ECMAScript are there already"
+	}
+}
+
+// mistaken adds what a script most likely got wrong to an error that names nothing of
+// it: it took a promise for its value, or came with the fence of a text around it, which
+// JavaScript reads as templates.
+func (e *engine) mistaken(f *sandbox.Failure, d *described) {
+	if d.Name != "TypeError" || f.Hint != "" {
+		return
+	}
+	if strings.HasPrefix(strings.TrimSpace(e.source.code), fence) {
+		f.Hint = fenceHint
+	} else if what := e.awaited(); what != "" {
+		f.Hint = "perhaps an await is missing: " + what + " had no answer yet, and a call gives a promise, whose value comes with await"
 	}
 }
 

@@ -202,7 +202,11 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 	}
 	made := transform(s.code, loader, api.SourceMapNone)
 	if len(made.Errors) > 0 {
-		return quickjs.Value{}, s.parseFailure(made.Errors[0])
+		f := s.parseFailure(made.Errors[0])
+		if lang == sandbox.JavaScript && f.Kind == sandbox.FailSyntax && len(transform(s.code, api.LoaderTS, api.SourceMapNone).Errors) == 0 {
+			f.Hint = "this is TypeScript, and was said to be JavaScript: leave the language out or say typescript; a file of TypeScript ends in .ts"
+		}
+		return quickjs.Value{}, f
 	}
 	if lang == sandbox.JavaScript {
 		return quickjs.Value{}, s.engineFailure(first)
@@ -299,6 +303,12 @@ var (
 	namespace  = lazyregexp.New(`^\s*(?:declare\s+)?(namespace|module|global)\s+[\w$"'{.]`)
 )
 
+// fence begins and ends code in a text of Markdown.
+const (
+	fence     = "```"
+	fenceHint = "send the code alone: the lines with " + fence + " belong to the text around it"
+)
+
 func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 	f := &sandbox.Failure{
 		Kind: sandbox.FailSyntax, Message: fmt.Sprintf("syntax error in line %d: %s", p.line, strings.TrimSuffix(text, ".")),
@@ -315,6 +325,10 @@ func (s *source) syntaxFailure(text string, p position) *sandbox.Failure {
 		f.Kind = sandbox.FailUnsupported
 		f.Message = fmt.Sprintf("line %d declares a %s, and a script is the body of a function, where there is none", p.line, m[1])
 		f.Hint = "write an object, or functions and constants as they are"
+		return f
+	}
+	if strings.HasPrefix(strings.TrimSpace(line), fence) {
+		f.Hint = fenceHint
 		return f
 	}
 	word := ""
