@@ -1,13 +1,18 @@
 package sandbox_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/metamcp/metamcp/integration/sandbox"
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
@@ -75,6 +80,53 @@ func TestProcess(t *testing.T) {
 				t.Error(line)
 			}
 		}
+	}
+}
+
+// switches is how often threads of a process were switched to, all in all.
+func switches(t *testing.T, pid int) (sum int) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the worker has no threads: %v", err)
+	}
+	for _, file := range files {
+		status, _ := os.ReadFile(file) // a thread may have ended
+		for line := range strings.Lines(string(status)) {
+			if _, count, ok := strings.Cut(line, "ctxt_switches:"); ok {
+				n, _ := strconv.Atoi(strings.TrimSpace(count))
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// A worker that has rested watches its script no less than a new one: it ends what
+// computes without an end, and knows the line.
+func TestAWorkerThatHasRestedWatches(t *testing.T) {
+	t.Parallel()
+	h := launch(t, nil)
+	last, since := 0, time.Now()
+	testkit.Eventually(t, patience, func() error {
+		if now := switches(t, h.w.PID()); now != last {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) < time.Second {
+			return errors.New("the worker has something to do")
+		}
+		return nil
+	})
+	if err := h.w.Run(1, &sandbox.Script{Code: "for (;;) {}", Limits: sandbox.Limits{Wall: 300 * time.Millisecond}}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case o := <-h.finished:
+		if o.Failure == nil || o.Failure.Kind != sandbox.FailTimeout || o.Failure.Line != 1 {
+			t.Errorf("outcome %+v", o.Failure)
+		}
+	case <-time.After(patience / 3): // the runtime would look by itself after a minute
+		t.Fatal("a script without an end is not ended")
 	}
 }
 

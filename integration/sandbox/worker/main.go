@@ -83,6 +83,7 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	w := newWatch(e, meter, p)
 	limitData(meter, e.limits)
 	go w.run()
+	wakeMonitor()
 	o := e.execute(f.Script)
 	if err := p.finish(e.run, o, w.usage(o.Usage.Calls)); err != nil {
 		return exitBroken

@@ -26,5 +26,9 @@ func (*meter) resident() int64 {
 	return int64(u.Maxrss) << 10 //nolint:unconvert // as above
 }
 
+// wakeMonitor is for systems where package rawio has no calls that the runtime does not
+// know of.
+func wakeMonitor() {}
+
 // goFirst is for systems that have a way to ask for it.
 func goFirst() {}

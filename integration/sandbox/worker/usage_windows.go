@@ -43,5 +43,9 @@ func now() usageNow {
 	return usageNow{cpu: ticks(kernel) + ticks(user)}
 }
 
+// wakeMonitor is for systems where package rawio has no calls that the runtime does not
+// know of.
+func wakeMonitor() {}
+
 // goFirst is for systems that have a way to ask for it.
 func goFirst() {}
