@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/sandbox"
@@ -238,6 +239,9 @@ func (e *Engine) checkRun(req *RunRequest) (messages.ScriptLanguage, *Error) {
 	}
 	if req.Code == "" {
 		return bad("there is no code", "Pass the script as code.")
+	}
+	if !utf8.ValidString(req.Code) {
+		return bad("the code is no valid UTF-8", "Save it as UTF-8, which JavaScript is written in.")
 	}
 	if most := e.Config().Settings.Execute.CodeKB * 1000; len(req.Code) > most {
 		return bad("the code has "+strconv.Itoa(len(req.Code))+" bytes, and "+strconv.Itoa(most)+" are the most (metamcp.execute.codeKb)",

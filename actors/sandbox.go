@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxWaitingRuns bounds the scripts that wait for a worker.
+	// maxWaitingRuns bounds the scripts that wait for their turn, beside those that
+	// have theirs and wait for a process.
 	maxWaitingRuns = 256
 	// workerStartup bounds the start of a worker, which takes some 50 ms on an
 	// idle machine.
@@ -202,7 +203,7 @@ func (s *sandboxActor) onRun(ctx *kernel.Context, m *messages.Run) {
 	case s.e.closed.Load():
 		refuseRun(m, supervision.ShuttingDown(""))
 		return
-	case len(s.waiting) >= maxWaitingRuns && !s.displace(ctx, s.e.sharer(m.Session)):
+	case len(s.waiting) >= maxWaitingRuns+s.free() && !s.displace(ctx, s.e.sharer(m.Session)):
 		refuseRun(m, s.crowded())
 		return
 	}
@@ -230,7 +231,7 @@ func (s *sandboxActor) settle(ctx *kernel.Context) {
 			w.late.Stop()
 		}
 	}
-	free := max(1, s.settings.Concurrent) - s.running()
+	free := s.free()
 	next := s.nextRun()
 	for ; free > 0 && next >= 0; next = s.nextRun() {
 		w := s.next()
@@ -250,7 +251,7 @@ func (s *sandboxActor) settle(ctx *kernel.Context) {
 	if s.used && s.failedStarts == 0 && !s.begun {
 		spare = 1
 	}
-	for missing := min(wanted, max(free, 0)) + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
+	for missing := min(wanted, free) + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
 		s.launch(ctx)
 	}
 	s.idleGen++
@@ -282,6 +283,9 @@ func (s *sandboxActor) nextRun() int {
 	}
 	return best
 }
+
+// free is how many scripts more may run now.
+func (s *sandboxActor) free() int { return max(0, max(1, s.settings.Concurrent)-s.running()) }
 
 func (s *sandboxActor) running() int { return s.count(workerRunning) }
 

@@ -32,6 +32,25 @@ func TestScriptsTakeTurns(t *testing.T) {
 	}
 }
 
+// Scripts whose process is being started take no room of those that wait for a turn.
+func TestRoomForScriptsThatBegin(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.programs["hang"] = func(s *fakeScript) { s.hang() }
+	places := sandboxSettings().Concurrent
+	var all []*pendingRun
+	for range places + maxWaitingRuns {
+		all = append(all, r.script("hang"))
+	}
+	r.refusedRun(r.script("hang"), messages.CodeSandbox)
+	for i, run := range all {
+		select {
+		case <-run.ended:
+			t.Fatalf("script %d of %d was turned away", i, len(all))
+		default:
+		}
+	}
+}
+
 // TestRoomForScriptsIsShared has a client fill all the room from many sessions:
 // another's script takes the place of its newest, which is told so.
 func TestRoomForScriptsIsShared(t *testing.T) {

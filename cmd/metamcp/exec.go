@@ -54,6 +54,9 @@ before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 				return err
 			}
 			req := metamcp.RunRequest{Code: code, Timeout: timeout, Servers: servers, Args: given[1:], Language: languageOf(given[0])}
+			for i, name := range req.Servers {
+				req.Servers[i] = strings.TrimSpace(name)
+			}
 			if !cmd.Flags().Changed("servers") {
 				req.Servers = nil
 			}
@@ -116,6 +119,13 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 		req.Console = func(l metamcp.ConsoleLine) { fmt.Fprintln(stderr, l.Text) }
 	}
 	r, err := e.Run(ctx, req)
+	var failure *metamcp.Error
+	if asJSON && errors.As(err, &failure) && ctx.Err() == nil {
+		if err := printError(shown(cmd.OutOrStdout()), failure); err != nil {
+			return err
+		}
+		return statusError(exitFailed)
+	}
 	if err != nil {
 		return err
 	}
@@ -137,6 +147,18 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 		return statusError(exitFailed)
 	}
 	return err
+}
+
+// printError tells of a script that did not begin as printRun does of one that failed.
+func printError(out io.Writer, failure *metamcp.Error) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(struct {
+		Error *metamcp.RunError `json:"error"`
+	}{&metamcp.RunError{
+		Code: failure.Code, Message: failure.Message, Hint: shellHint(failure.Hint, failure.Server, failure.Tool), Server: failure.Server, Retryable: failure.Retryable, Details: failure.Details,
+	}})
 }
 
 // printValue prints a string as it is and anything else as JSON; undefined is
@@ -210,6 +232,7 @@ func printRun(out io.Writer, r *metamcp.RunResult) error {
 	}
 	if r.Failure != nil {
 		whole.Error = metamcp.NewRunError(r.Failure)
+		whole.Error.Hint = shellHint(whole.Error.Hint, whole.Error.Server, whole.Error.Tool)
 	}
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")

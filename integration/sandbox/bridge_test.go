@@ -34,6 +34,8 @@ func TestBridge(t *testing.T) {
 		{"BigInt and dates in arguments", `return (await servers.files.read_file({n: 5n, d: new Date(0), u: undefined})).args`, `{"n":"5","d":"1970-01-01T00:00:00.000Z"}`},
 		{"an unknown server is the host's to judge", `const r = await servers.fils.read_file({n: 1}); return [r.server, r.tool, r.args]`, `["fils","read_file",{"n":1}]`},
 		{"an unknown server by any name", `return (await servers["no such/one\ud800"].call("x")).server`, "\"no such/one\ufffd\""},
+		{"boxed values", `return [new Number(3), Object("s"), Object(true), Object(1n), {n: new Number(1)}]`, `[3,"s",true,"1",{"n":1}]`},
+		{"a clone of a boxed value", `return structuredClone(Object(1)) + 1`, `2`},
 		{"list", `return servers.list().map(s => s.name)`, `["files","my server/2","list","__proto__","quiet"]`},
 		{"list has what is known", `const s = servers.list()[0]; return [s.title, s.state, s.tools.length]`, `["Files","IDLE",3]`},
 		{"list is new every time", `servers.list()[0].name = "x"; return servers.list()[0].name`, `"files"`},

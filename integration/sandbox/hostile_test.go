@@ -77,6 +77,10 @@ func TestHostile(t *testing.T) {
 		// Values.
 		{"a value 60,000 deep", `let o = []; for (let i = 0; i < 60000; i++) o = [o]; return o`, sandbox.FailOutput, "nested more than 1000 levels", 0},
 		{"a circular value", `const a = {b: [{}]}; a.b[0].c = a; return a`, sandbox.FailOutput, "circular at .b[0].c", 0},
+		{"a Map that holds itself", `const m = new Map(); m.set("a", [m]); return {m}`, sandbox.FailOutput, "circular at .m.a[0]", 0},
+		{"an error that is its own cause", `const e = new Error("x"); e.cause = e; return e`, sandbox.FailOutput, "circular at .cause", 0},
+		{"a Set of itself", `const s = new Set(); s.add(s); return s`, sandbox.FailOutput, "circular at [0]", 0},
+		{"more than the heap holds as text", `return new Array(3e6).fill([])`, sandbox.FailMemory, "", 0},
 		{"a circular value through toJSON", `const a = {toJSON() { return {a} }}; return a`, sandbox.FailOutput, "nested more than", 0},
 		{"a console without an end", `for (;;) console.log("x")`, sandbox.FailOutput, "wrote more than 1 MiB to its console", 0},
 		{"an empty console without an end", `for (;;) { try { console.log() } catch {} }`, sandbox.FailOutput, "wrote more than 1 MiB to its console", 0},

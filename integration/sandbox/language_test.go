@@ -110,6 +110,23 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
+// A call with types is JavaScript too, of which nobody means what it says there.
+func TestGenericCalls(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		`return [...new Set<string>(["a", "b", "a"])]`:                                                   `["a","b"]`,
+		"const id = <T,>(x: T): T => x;\nreturn id<number>(5)":                                           `5`,
+		"function id(x) { return x }\nreturn id<number>(5)":                                              `5`,
+		`return (await Promise.all<string>([servers.files.read_file({}).then(() => "x")])).length`:       `1`,
+		`return [1, 2].reduce<Record<string, number>>((all, n) => { all["k" + n] = n; return all }, {})`: `{"k1":1,"k2":2}`,
+		`const a = 1, b = 2; return a<b && b>(a) ? "<x>(y)" : 0`:                                         `"<x>(y)"`,
+	} {
+		if got := value(t, code); got != want {
+			t.Errorf("%s gives %s, want %s", code, got, want)
+		}
+	}
+}
+
 // What models get wrong most often is told with what to write instead.
 func TestHints(t *testing.T) {
 	t.Parallel()
@@ -218,7 +235,12 @@ func TestPlaces(t *testing.T) {
 		{"a brace alone", "}", sandbox.FailSyntax, 1, 1, "closes nothing", "}"},
 		{"two braces too many", "if (1) {\n  return 2\n}}", sandbox.FailSyntax, 3, 2, "closes nothing", "}"},
 		{"a bracket too few", "if (1) {\n  return 1\n", sandbox.FailSyntax, 2, 11, "not closed", ""},
-		{"a wrapper that was closed", "})\n(async () => {", sandbox.FailSyntax, 2, 15, "closes nothing", ""},
+		{"a wrapper that was closed", "})\n(async () => {", sandbox.FailSyntax, 1, 1, "closes nothing", "}"},
+		{"a wrapper that was closed and called", "return})(); console.log(1); throw new SyntaxError(\"z\"); (async()=>{", sandbox.FailSyntax, 1, 7, "closes nothing", "}"},
+		{"a line behind others of TypeScript", "const a: string = \"x\u2028y\";\nconst b = 2;\nnope();\nconst d = 4", sandbox.FailException, 3, 1, "nope", "nope();"},
+		{"a line behind a lone CR", "const a: string = `x\ry`;\nconst b = 2;\nnope();\nconst d = 4", sandbox.FailException, 3, 1, "nope", "nope();"},
+		{"syntax behind another end of a line", "const a = \"x\u2028y\";\nconst b = ;\nreturn 1", sandbox.FailSyntax, 2, 11, "", ";"},
+		{"lines with CR and LF", "const a: number = 1;\r\nnope();\r\nreturn 1", sandbox.FailException, 2, 1, "nope", "nope();"},
 		{"thrown in the first line", `const x = null; x.y.z`, sandbox.FailException, 1, 18, "null", ".y.z"},
 		{"thrown in a later line", "const a = 1\n\nfunction g() {\n\tthrow new TypeError('hey')\n}\ng()", sandbox.FailException, 4, 21, "TypeError: hey", "('hey')"},
 		{"thrown after an await", "await null;\nawait null;\nnull.x", sandbox.FailException, 3, 5, "TypeError", ".x"},

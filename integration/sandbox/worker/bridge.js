@@ -72,6 +72,22 @@
   };
   const mapSize = uncurry(describeProp(M.prototype, "size").get), setSize = uncurry(describeProp(S.prototype, "size").get);
 
+  const valueOfNumber = uncurry(Num.prototype.valueOf), valueOfString = uncurry(Str.prototype.valueOf);
+  const valueOfBoolean = uncurry(Boolean.prototype.valueOf), valueOfBig = uncurry(BigInt.prototype.valueOf);
+
+  // unboxed is the primitive value of an object that has one, else the object.
+  const unboxed = (v) => {
+    const proto = protoOf(v);
+    if (proto === ObjectProto || proto === null || isArray(v)) return v;
+    switch (tagOf(v)) {
+      case "[object Number]": return isKind(v, "[object Number]", valueOfNumber) ? valueOfNumber(v) : v;
+      case "[object String]": return isKind(v, "[object String]", valueOfString) ? valueOfString(v) : v;
+      case "[object Boolean]": return isKind(v, "[object Boolean]", valueOfBoolean) ? valueOfBoolean(v) : v;
+      case "[object BigInt]": return isKind(v, "[object BigInt]", valueOfBig) ? valueOfBig(v) : v;
+    }
+    return v;
+  };
+
   // plain returns what stands for an object that JSON would lose.
   const plain = (v) => {
     const proto = protoOf(v);
@@ -196,21 +212,24 @@
         if (typeof j !== "object" || j === null) return scalar(j);
         x = j;
       }
-      x = lenient && x instanceof Err ? x : plain(x);
       if (lenient && x instanceof Err) return describeError(x).text;
-      if (setHas(path, x)) {
+      const u = unboxed(x);
+      if (u !== x) return scalar(u);
+      const self = x; // what plain puts in its place is new each time
+      if (setHas(path, self)) {
         if (lenient) return "[Circular]";
-        throw fault(TErr, "NOT_JSON", `${what()}: circular${where()}`, "return a part of it that does not contain itself");
+        throw fault(TErr, "NOT_JSON", `${what()}: circular${where()}`, "leave out the part that contains itself");
       }
       if (depth >= (lenient ? 12 : MAX_DEPTH)) {
         if (lenient) return "[…]";
         throw fault(RErr, "NOT_JSON", `${what()}: nested more than ${MAX_DEPTH} levels deep`, "flatten it before you return it");
       }
+      x = plain(x);
       const list = isArray(x);
       const keys = list ? null : keysOf(x);
-      setAdd(path, x);
+      setAdd(path, self);
       depth++;
-      top = { up: top, src: x, list, keys, n: list ? x.length : keys.length, i: -1, some: false };
+      top = { up: top, self, src: x, list, keys, n: list ? x.length : keys.length, i: -1, some: false };
       out.text += head + (list ? "[" : "{");
       return null;
     };
@@ -220,7 +239,7 @@
       const t = top;
       if (++t.i >= t.n) {
         out.text += t.list ? "]" : "}";
-        setDelete(path, t.src);
+        setDelete(path, t.self);
         depth--;
         top = t.up;
         continue;
@@ -639,6 +658,7 @@
       else if (tagOf(x) === "[object ArrayBuffer]") { y = bufferSlice(x, 0); kind = 3; }
       else if (tagOf(x) === "[object RegExp]") { y = new RE(x.source, x.flags); kind = 3; }
       else if (x instanceof Err) { y = new Err(Str(x.message)); y.name = Str(x.name); kind = 3; }
+      else if (unboxed(x) !== x) { y = O(unboxed(x)); kind = 3; }
       else y = {};
       mapSet(seen, x, y);
       if (kind < 3) todo.head = { next: todo.head, x, y, kind };

@@ -22,6 +22,9 @@ const (
 	codeUnsupported = "UNSUPPORTED"
 )
 
+// cannotBeShown is what the bridge makes of a value that it has no memory to write.
+const cannotBeShown = "[cannot be shown]"
+
 // described is what the bridge knows of an exception.
 type described struct {
 	Name, Message, Text, Stack, Code, Hint, Cause, Call, Many string
@@ -47,7 +50,7 @@ func (e *engine) thrown(text string, kind sandbox.FailureKind) *sandbox.Failure 
 	case d.Name == "":
 		f.Message = "the script threw " + d.Message + ", which is no Error"
 		f.Hint = "throw new Error(\"…\"), which tells the line"
-		if d.Message == "null" && e.nearlyFull() {
+		if (d.Message == "null" || d.Message == cannotBeShown) && e.nearlyFull() {
 			// Where there is no memory left for an error the engine throws null.
 			f = memoryFailure(e.heapText())
 		}
@@ -285,7 +288,10 @@ func (e *engine) warnOfRejections() {
 	if f.Line > 0 {
 		text += fmt.Sprintf(" (line %d)", f.Line)
 	}
-	if n := e.rejects.count(); n > 1 {
+	switch n := e.rejects.count(); {
+	case n >= maxRejections:
+		text += fmt.Sprintf("; and %d more at least", n-1)
+	case n > 1:
 		text += fmt.Sprintf("; and %d more", n-1)
 	}
 	e.say(&sandbox.Line{Level: "warn", Text: text})

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -77,9 +78,38 @@ func (s *source) author(line, column int) position {
 		if !ok {
 			return position{}
 		}
-		line, column = l, c+1
+		line, column = s.recounted(l, c+1)
 	}
 	return s.unwrapped(line, column)
+}
+
+// otherEnds are the ends of lines that esbuild counts beside \n, as the standard does.
+// The engine does not, nor does who reads the text.
+const otherEnds = "\r\u2028\u2029"
+
+// recounted turns a place as esbuild counts lines into one by \n alone.
+func (s *source) recounted(line, column int) (int, int) {
+	if !strings.ContainsAny(s.code, otherEnds) {
+		return line, column
+	}
+	own, at := 1, utf8.RuneCountInString(before) // in our line, the character that comes next
+	rest := s.code
+	for n := 1; n < line && rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		switch {
+		case r == '\n':
+			n, own, at = n+1, own+1, 0
+		case strings.ContainsRune(otherEnds, r) && (r != '\r' || !strings.HasPrefix(rest, "\n")):
+			n, at = n+1, at+1
+		default:
+			at++
+		}
+	}
+	if line == 1 {
+		return line, column // with the wrapper in it already
+	}
+	return own, at + column
 }
 
 // unwrapped takes the wrapper off.
@@ -184,14 +214,22 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 	if lang != sandbox.TypeScript {
 		// Most scripts are JavaScript, and the engine's own parser is faster
 		// than esbuild by far.
-		main, err := e.vm.EvalValue(before+s.code+after, quickjs.EvalGlobal)
-		if err == nil {
-			return main, nil // the bridge looks whether it is a function
+		switch {
+		case s.closesWrapper(lang):
+			return quickjs.Value{}, s.braceFailure(s.closing())
+		case lang == sandbox.Auto && s.callsGenerically():
+		default:
+			main, err := e.vm.EvalValue(before+s.code+after, quickjs.EvalGlobal)
+			if err == nil {
+				return main, nil // the bridge looks whether it is a function
+			}
+			if !isSyntaxError(err) {
+				return quickjs.Value{}, e.failureOf(err)
+			}
+			first = err
 		}
-		if !isSyntaxError(err) {
-			return quickjs.Value{}, e.failureOf(err)
-		}
-		first = err
+	} else if s.closesWrapper(lang) {
+		return quickjs.Value{}, s.braceFailure(s.closing())
 	}
 	if e.overtime.Load() {
 		return quickjs.Value{}, e.timeout(nil)
@@ -222,6 +260,57 @@ func (e *engine) compile(lang sandbox.Language) (quickjs.Value, *sandbox.Failure
 	return quickjs.Value{}, e.failureOf(err)
 }
 
+// genericCall is what a call with types looks like, and many comparisons.
+var genericCall = lazyregexp.New(`[\w$\])]<[^;]*>\(`)
+
+// callsGenerically tells whether a text means another thing as TypeScript than as
+// JavaScript, which it is both: f<T>(x) is a call, or two comparisons. Nobody means
+// those.
+func (s *source) callsGenerically() bool {
+	if !genericCall().MatchString(s.code) {
+		return false
+	}
+	typed := transform(s.code, api.LoaderTS, api.SourceMapNone)
+	if len(typed.Errors) > 0 {
+		return false
+	}
+	plain := transform(s.code, api.LoaderJS, api.SourceMapNone)
+	return len(plain.Errors) > 0 || !bytes.Equal(typed.Code, plain.Code)
+}
+
+// closing is the first place where more braces are closed than were opened, whatever
+// they stand in; line 0: there is none.
+func (s *source) closing() position {
+	depth := 0
+	for n, line := range s.lines {
+		for i := range len(line) {
+			switch line[i] {
+			case '{':
+				depth++
+			case '}':
+				if depth--; depth < 0 {
+					return position{n + 1, utf8.RuneCountInString(line[:i]) + 1}
+				}
+			}
+		}
+	}
+	return position{}
+}
+
+// closesWrapper tells whether a text ends the function that it is to be the body of,
+// and goes on behind it. It could be understood all the same, but not with one more
+// brace around it.
+func (s *source) closesWrapper(lang sandbox.Language) bool {
+	if s.closing().line == 0 {
+		return false
+	}
+	loader := api.LoaderTS
+	if lang == sandbox.JavaScript {
+		loader = api.LoaderJS
+	}
+	return len(transform(s.code, loader, api.SourceMapNone).Errors) == 0 && len(transform("{"+s.code+"\n}", loader, api.SourceMapNone).Errors) > 0
+}
+
 // transform has esbuild take the types off a script. A map is made only where
 // it is asked for; the text is the same.
 func transform(code string, loader api.Loader, sourceMap api.SourceMap) api.TransformResult {
@@ -246,7 +335,7 @@ func (s *source) parseFailure(m api.Message) *sandbox.Failure {
 	p, text := s.end(), m.Text
 	if l := m.Location; l != nil {
 		column := utf8.RuneCountInString(l.LineText[:min(l.Column, len(l.LineText))]) + 1
-		got := s.unwrapped(l.Line, column)
+		got := s.unwrapped(s.recounted(l.Line, column))
 		switch brace := s.braceBefore(got); {
 		case strings.HasPrefix(text, wrapperClosed) && brace.line > 0:
 			return s.braceFailure(brace)
