@@ -14,6 +14,9 @@ import (
 // inOrder puts the end of each sleep behind the ends of those that are over
 // before it: timers that are late together go off in any order.
 func (e *engine) inOrder(events []event) []event {
+	if !slices.ContainsFunc(events, func(ev event) bool { return ev.reply == nil }) {
+		return events
+	}
 	var out []event
 	told := make(map[uint64]bool)
 	for _, ev := range events {
