@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 
 	cmap "github.com/orcaman/concurrent-map"
 )
@@ -26,6 +27,13 @@ const (
 	growingPercent = 70
 )
 
+// A host that has come to rest gives back what its last work took: it may be idle for
+// days, and without work there is no collection.
+const (
+	restAfter = 10 * time.Second // without a collection
+	restWorth = 4 << 20          // bytes that were taken since the last rest
+)
+
 // lightStart keeps down what every start costs, and is called before anything else.
 func lightStart() {
 	if os.Getenv("GOGC") == "" {
@@ -45,7 +53,8 @@ func heapPercent(live uint64) int {
 
 // paceHeap keeps the percentage right until over is closed: it looks after each
 // collection, so that a host that is busy with starts does not outgrow it, and an
-// idle one does nothing. GOGC in the environment overrides it.
+// idle one does nothing, once it has given back what it does not need. GOGC in the
+// environment overrides it.
 func paceHeap(over <-chan struct{}) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -54,11 +63,20 @@ func paceHeap(over <-chan struct{}) {
 	hearCollections(collected, over)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
 	percent, before := startPercent, uint64(0)
+	var rests rests
+	rest := time.NewTimer(restAfter)
+	defer rest.Stop()
 	for {
 		select {
 		case <-over:
 			return
+		case <-rest.C:
+			if rests.due() {
+				debug.FreeOSMemory()
+			}
+			continue
 		case <-collected:
+			rest.Reset(restAfter)
 		}
 		metrics.Read(live)
 		bytes := uint64(0)
@@ -79,6 +97,23 @@ func paceHeap(over <-chan struct{}) {
 			debug.SetGCPercent(percent)
 		}
 	}
+}
+
+// rests knows what was allocated until the last rest.
+type rests struct{ allocated uint64 }
+
+// due says whether there may be something to give back: a rest is a collection, too.
+func (r *rests) due() bool {
+	all := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	if metrics.Read(all); all[0].Value.Kind() != metrics.KindUint64 {
+		return false
+	}
+	now := all[0].Value.Uint64()
+	if now-r.allocated < restWorth {
+		return false
+	}
+	r.allocated = now
+	return true
 }
 
 // hearCollections makes collected hear of collections until over is closed. The

@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -34,5 +35,20 @@ func TestCollectionsAreHeard(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("collection %d is not heard of", i)
 		}
+	}
+}
+
+// A rest is due where something was allocated since the last one, and not because of
+// that one itself.
+func TestRests(t *testing.T) {
+	var r rests
+	r.due()
+	debug.FreeOSMemory()
+	if r.due() {
+		t.Error("a rest is the reason for the next one")
+	}
+	work := make([]byte, 2*restWorth)
+	if !r.due() {
+		t.Errorf("%d bytes are not worth a rest", len(work))
 	}
 }

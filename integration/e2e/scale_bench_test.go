@@ -22,8 +22,9 @@ import (
 )
 
 // BenchmarkLiveChildren measures a call to one of 10 and to one of 1,000 children
-// that are all alive, and what the host holds for them. The two hosts run side by side
-// and are called in turn, so that both have the same machine.
+// that are all alive, and what the host holds for them right after the calls and once
+// it has come to rest. The two hosts run side by side and are called in turn, so that
+// both have the same machine.
 func BenchmarkLiveChildren(b *testing.B) {
 	sizes := []int{10, 1000}
 	var hosts []*benchHost
@@ -49,7 +50,8 @@ func BenchmarkLiveChildren(b *testing.B) {
 		n := sizes[i]
 		b.ReportMetric(ms(percentile(h.took, 50)), fmt.Sprintf("p50-ms-%d", n))
 		b.ReportMetric(ms(percentile(h.took, 99)), fmt.Sprintf("p99-ms-%d", n))
-		b.ReportMetric(privateMB(b, h.p.PID), fmt.Sprintf("private-MB-%d", n))
+		b.ReportMetric(privateMB(b, h.p.PID), fmt.Sprintf("busy-private-MB-%d", n))
+		b.ReportMetric(restedMB(b, h.p.PID), fmt.Sprintf("private-MB-%d", n))
 		if procs, err := testkit.Marked(h.p.Mark); err != nil || len(testkit.Live(procs)) < n {
 			b.Errorf("%d processes live of %d children: %v", len(testkit.Live(procs)), n, err)
 		}
@@ -72,6 +74,22 @@ func startBench(b *testing.B, of testkit.Host) *benchHost {
 func (h *benchHost) called(b *testing.B, server int) time.Duration {
 	b.Helper()
 	return h.round(b, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":`+callParams("s"+strconv.Itoa(server), "echo", `{"text":"hello"}`)+`}`)
+}
+
+// restedMB is privateMB once it has not changed for a while.
+func restedMB(b *testing.B, pid int) float64 {
+	b.Helper()
+	const rested = 15 * time.Second
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last, since := privateMB(b, pid), time.Now()
+	for limit := time.Now().Add(patience); time.Since(since) < rested && time.Now().Before(limit); {
+		<-tick.C
+		if now := privateMB(b, pid); now != last {
+			last, since = now, time.Now()
+		}
+	}
+	return last
 }
 
 // privateMB is the resident memory of a process that no other shares.
