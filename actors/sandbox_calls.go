@@ -84,7 +84,9 @@ func (a *runActor) onCall(ctx *kernel.Context, c *scriptCall, tool string) {
 		a.onAnswer(ctx, &messages.Answer{Call: call.ID, Err: err, Server: call.Server})
 		return
 	}
-	a.lostDigits(call, unsafeInteger(call.Args), true)
+	if !c.meant { // or they are on record
+		a.lostDigits(call, unsafeInteger(call.Args), true)
+	}
 	own := *call
 	a.e.Call(&own)
 }
