@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/messages"
@@ -228,7 +229,7 @@ func (c collector) within(name, value string) {
 		}
 		rest = rest[i+len(userinfoStart):]
 	}
-	if strings.Contains(value, userinfoStart) {
+	if strings.Contains(value, userinfoStart) && strings.ContainsAny(value, "?&") {
 		for _, m := range queryKey().FindAllStringSubmatch(value, -1) {
 			c.add(m[1], m[2], minLength, false)
 			if plain, err := url.QueryUnescape(m[2]); err == nil {
@@ -236,7 +237,7 @@ func (c collector) within(name, value string) {
 			}
 		}
 	}
-	for _, m := range assignment().FindAllStringSubmatchIndex(value, -1) {
+	for _, m := range assignments(value) {
 		name, assigned := strings.TrimLeft(value[m[2]:m[3]], "-"), value[m[4]:m[5]]
 		// ${secret:NAME} only says where the secret is.
 		if isPlace(assigned) || strings.HasSuffix(value[:m[0]], "${") {
@@ -250,6 +251,20 @@ func (c collector) within(name, value string) {
 	if isToken(value) {
 		c.add(name, value, minUntold, true)
 	}
+}
+
+// assignmentWords are parts of the words that assignment needs.
+var assignmentWords = []string{"passw", "pwd", "secret", "token", "key", "signature"}
+
+// assignments are the matches of assignment. Most values have none of its words, which
+// takes the pattern a hundred times as long to find out.
+func assignments(value string) [][]int {
+	lower := strings.ToLower(value)
+	if !strings.ContainsFunc(value, func(r rune) bool { return r >= utf8.RuneSelf }) && // some fold to ASCII
+		!slices.ContainsFunc(assignmentWords, func(word string) bool { return strings.Contains(lower, word) }) {
+		return nil
+	}
+	return assignment().FindAllStringSubmatchIndex(value, -1)
 }
 
 // userinfo takes a password, and the pair that Basic makes of it. address is

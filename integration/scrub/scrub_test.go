@@ -276,3 +276,15 @@ func TestJSONFindsEveryWriting(t *testing.T) {
 		_ = s.JSON(json.RawMessage(broken))
 	}
 }
+
+// What assignments passes over has none.
+func TestAssignmentsAreNotPassedOver(t *testing.T) {
+	for value, want := range map[string]int{
+		"PASSWORD=hunter22": 1, "--api_key=abcdefgh": 1, "X-ACCESS-KEY: abcdefgh": 1, "a=b;pwd=abcdef;Secret:abcdef": 2, "signature=abcdef": 1, "my_toKen = abcdef": 1,
+		"http://127.0.0.1:9/123": 0, "node": 0, "--port=123456": 0, "api\u212aey=abcdefgh": 1,
+	} {
+		if got := len(assignments(value)); got != want || got != len(assignment().FindAllStringSubmatchIndex(value, -1)) {
+			t.Errorf("%q has %d assignments, want %d", value, got, want)
+		}
+	}
+}
