@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/metamcp/metamcp/index"
@@ -324,11 +325,34 @@ func sortedKeys(m map[string]*Error) []string {
 
 // tokens estimates what an item costs in an answer.
 func tokens[T any](item T) int {
-	raw, err := compact(item)
-	if err != nil {
+	w := weighers.Get().(*weigher)
+	defer weighers.Put(w)
+	w.text.Reset()
+	if w.enc.Encode(item) != nil {
 		return 0
 	}
-	return index.EstimateTokens(string(raw))
+	n := index.EstimateTokens(bytes.TrimSuffix(w.text.Bytes(), []byte("\n")))
+	const keep = 64 << 10
+	if w.text.Cap() > keep {
+		*w = *newWeigher()
+	}
+	return n
+}
+
+// weigher writes what compact would, to be counted and not to be kept: an answer has
+// dozens of items.
+type weigher struct {
+	text *bytes.Buffer
+	enc  *json.Encoder
+}
+
+var weighers = sync.Pool{New: func() any { return newWeigher() }}
+
+func newWeigher() *weigher {
+	w := &weigher{text: &bytes.Buffer{}}
+	w.enc = json.NewEncoder(w.text)
+	w.enc.SetEscapeHTML(false)
+	return w
 }
 
 // compact is JSON for a model: without the escapes for <, > and &, of which

@@ -4,7 +4,7 @@ package index
 // is to a model: one for every three and a half bytes of ASCII, which is what
 // compact JSON takes (prose takes four and more), and one for every two bytes
 // of anything else.
-func EstimateTokens(s string) int {
+func EstimateTokens[T string | []byte](s T) int {
 	other := 0
 	for i := 0; i < len(s); i++ {
 		if s[i] >= 0x80 {
