@@ -6,7 +6,8 @@
 // and by the rules of gitleaks (rule.go), which are tried only where one of
 // their keywords stands and what is around it may be a secret (detect.go).
 // names.go says what is none all the same. docs/SECRETS.md says what counts as
-// a secret and what cannot be caught.
+// a secret and what cannot be caught. filter.go finds the places of a text where any
+// of that may begin, which takes most of the time.
 package scrub
 
 import (
