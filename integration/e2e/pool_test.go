@@ -231,6 +231,15 @@ func TestKeepAliveServersStay(t *testing.T) {
 	c.echo("keep", "first")
 	first := alive(t, kept)
 	c.echo("plain", "second")
+	// It is so a moment after its answer, and until then the other is all that could go.
+	eventually(t, "the second server is not idle", func() bool {
+		for _, s := range c.discover(`{}`).Servers {
+			if s.Name == "plain" {
+				return s.State == "IDLE"
+			}
+		}
+		return false
+	})
 	c.echo("third", "third")
 	eventually(t, "none was evicted", func() bool { return len(alive(t, plain)) == 0 || len(alive(t, kept)) == 0 })
 	if now := alive(t, kept); len(now) != 1 || len(first) != 1 || now[0].PID != first[0].PID {
