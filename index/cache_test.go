@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -119,7 +118,7 @@ func TestCacheHealsAFileThatWasTamperedWith(t *testing.T) {
 }
 
 func TestCacheSkipsWhatItCannotUse(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer testkit.NoLeaks(t)
 	c, root := newTestCache(t)
 	write := func(server, content string) {
 		dir := filepath.Join(root, url.PathEscape(server))

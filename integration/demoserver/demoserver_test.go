@@ -333,7 +333,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 }
 
 func TestRunLeavesNothingBehind(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer testkit.NoLeaks(t, goleak.IgnoreCurrent())
 	in, feed := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

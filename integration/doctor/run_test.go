@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/metamcp/metamcp/integration/doctor"
 	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
 func TestRun(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer testkit.NoLeaks(t)
 	hung := make(chan struct{})
 	defer close(hung)
 	result := func(found string) func(context.Context) []doctor.Result {
@@ -66,7 +65,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunInterrupted(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer testkit.NoLeaks(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	hung := make(chan struct{})
 	defer close(hung)

@@ -5,14 +5,12 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 func TestMain(m *testing.M) {
 	code := testkit.Main(m)
-	if err := goleak.Find(); err != nil && code == 0 {
+	if err := testkit.Leaks(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

@@ -24,9 +24,9 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"go.uber.org/goleak"
 
 	"github.com/metamcp/metamcp/integration/oauth/fakeauth"
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
 		http.DefaultClient.CloseIdleConnections()
-		if err := goleak.Find(); err != nil {
+		if err := testkit.Leaks(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

@@ -35,7 +35,7 @@ const (
 func noLeaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, ignore) })
+	t.Cleanup(func() { testkit.NoLeaks(t, ignore) })
 }
 
 // environment is that of a test and of nobody else: no OTEL_ variable but those

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/metamcp/metamcp/index/embed/local"
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // scratch is a folder for what is made once for all tests.
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
+	if err := testkit.Leaks(); err != nil && code == 0 {
 		os.Stderr.WriteString(err.Error())
 		code = 1
 	}
