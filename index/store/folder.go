@@ -102,7 +102,7 @@ func lockIn(path string) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		_ = lock.Close()
+		_ = unlock(lock) // where it is another's, nothing happens
 		return nil, err
 	}
 	// For people only; a full disk does not matter here.
@@ -113,7 +113,7 @@ func lockIn(path string) (*os.File, error) {
 
 func (f *folder) release() {
 	if f.lock != nil {
-		_ = f.lock.Close()
+		_ = unlock(f.lock)
 	}
 }
 

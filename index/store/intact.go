@@ -108,7 +108,7 @@ func (f *folder) inherit() {
 		}
 	}
 	if f.lock == nil {
-		_ = was.lock.Close()
+		_ = unlock(was.lock)
 	}
 	was.lock = nil
 	abandoned.folders[f.path] = was

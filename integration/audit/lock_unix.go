@@ -23,3 +23,8 @@ func tryLock(f *os.File) error {
 		}
 	}
 }
+
+// unlock ends a lock and closes its file. To close it alone is not enough: a process that
+// is just being started has the descriptor too, until it becomes another program, and
+// whoever took the lock at once would find it held.
+func unlock(f *os.File) error { return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close()) }

@@ -17,3 +17,6 @@ func tryLock(f *os.File) error {
 	}
 	return err
 }
+
+// unlock ends a lock and closes its file.
+func unlock(f *os.File) error { return f.Close() }

@@ -62,7 +62,7 @@ func Open(o Options) (*Log, error) {
 		err = l.w.open()
 	}
 	if err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, unlock(lock))
 	}
 	go l.run()
 	return l, nil
@@ -231,7 +231,7 @@ func (l *Log) end(rest []Entry) {
 	if err != nil {
 		err = fmt.Errorf("%d entries of the audit log could not be written: %w", len(all)-n, err)
 	}
-	l.err = errors.Join(err, l.w.close(), l.lock.Close())
+	l.err = errors.Join(err, l.w.close(), unlock(l.lock))
 }
 
 func (l *Log) tellOfGap(batch []Entry) {

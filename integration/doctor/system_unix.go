@@ -59,7 +59,8 @@ func locked(path string) (bool, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return true, nil
 	}
-	return false, err
+	// A process that is just being started has the descriptor too, for a moment.
+	return false, errors.Join(err, unix.Flock(int(f.Fd()), unix.LOCK_UN))
 }
 
 // nobodyListens reports whether an error says so of a socket for certain.

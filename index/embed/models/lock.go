@@ -29,7 +29,7 @@ func (f *Folder) lock(ctx context.Context, name string, waiting func()) (unlock 
 	for first := true; ; first = false {
 		err := tryLockFile(file)
 		if err == nil {
-			return func() { _ = file.Close() }, nil
+			return func() { _ = unlockFile(file) }, nil
 		}
 		if !errors.Is(err, ErrBusy) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", file.Name(), err), file.Close())

@@ -23,6 +23,13 @@ func tryLockFile(file *os.File) error {
 	}
 }
 
+// unlockFile ends a lock and closes its file. To close it alone is not enough: a process that
+// is just being started has the descriptor too, until it becomes another program, and
+// whoever took the lock at once would find it held.
+func unlockFile(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
+
 // freeSpace returns how many bytes this user may still write at path.
 func freeSpace(path string) (int64, error) {
 	var st unix.Statfs_t

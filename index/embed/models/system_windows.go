@@ -17,6 +17,9 @@ func tryLockFile(file *os.File) error {
 	return err
 }
 
+// unlockFile ends a lock and closes its file.
+func unlockFile(f *os.File) error { return f.Close() }
+
 // freeSpace returns how many bytes this user may still write at path.
 func freeSpace(path string) (int64, error) {
 	name, err := windows.UTF16PtrFromString(path)
