@@ -59,3 +59,45 @@ func TestExecArguments(t *testing.T) {
 		t.Errorf("two megabytes of arguments: %v", err)
 	}
 }
+
+// What a script that does not begin, or says nothing, is told in the shell.
+func TestExecSaysWhatItRefuses(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	cfg := filepath.Join(dir, "mcp.json")
+	files := map[string]string{"one.js": "return 1", "nothing.js": "1", "typed.js": "const a: number = 1; return a", "broken.js": "return \"\xff\""}
+	files["mcp.json"] = `{"mcpServers": {"off": {"command": "true", "disabled": true}}}`
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		file  string
+		flags []string
+		want  string
+		fails bool
+	}{
+		{"one.js", []string{"--attach", "require"}, "--attach require is for clients", true},
+		{"one.js", []string{"--servers", "off"}, "disabled", true},
+		{"one.js", []string{"--servers", "nope", "--json"}, `"code": "SERVER_NOT_FOUND"`, true},
+		{"broken.js", nil, "no valid UTF-8", true},
+		{"typed.js", nil, "this is TypeScript", true},
+		{"nothing.js", nil, "The script returned nothing", false},
+		{"nothing.js", []string{"--json"}, `"notes": [`, false},
+	} {
+		var out bytes.Buffer
+		cmd := newRoot(&out)
+		cmd.SetArgs(append([]string{"exec", "--config", cfg, filepath.Join(dir, tt.file)}, tt.flags...))
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		err := cmd.ExecuteContext(t.Context())
+		said := out.String()
+		if err != nil {
+			said += err.Error()
+		}
+		if (err != nil) != tt.fails || !strings.Contains(said, tt.want) {
+			t.Errorf("%s %q: %v, %s, want %s", tt.file, tt.flags, err, said, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"path/filepath"
@@ -59,6 +60,20 @@ func TestStarIsExplainedWhereThereIsOne(t *testing.T) {
 		a := &metamcp.DiscoverAnswer{Matches: []metamcp.MatchLine{{Server: "s", Tool: "t", Connected: connected}}}
 		if err := printAnswer(&out, a); err != nil || strings.Contains(out.String(), "* connected") != want || !strings.Contains(out.String(), "--server s --tool t") {
 			t.Errorf("connected %v: %q, %v", connected, out.String(), err)
+		}
+	}
+}
+
+// A person sees the signatures that detail "full" asks for.
+func TestSignaturesAreShown(t *testing.T) {
+	const signature = "interface AddArgs {\n  a: number;\n}\n"
+	for _, a := range []*metamcp.DiscoverAnswer{
+		{Tools: []metamcp.ToolLine{{Name: "add", Signature: signature}}},
+		{Matches: []metamcp.MatchLine{{Server: "demo", Tool: "add", Signature: signature}}},
+	} {
+		var out bytes.Buffer
+		if err := printAnswer(&out, a); err != nil || !strings.Contains(out.String(), "\n"+signature) {
+			t.Errorf("%v, %s", err, &out)
 		}
 	}
 }
