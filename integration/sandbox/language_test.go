@@ -127,6 +127,20 @@ func TestGenericCalls(t *testing.T) {
 	}
 }
 
+// A brace that a string holds closes nothing, whatever else stands in the text.
+func TestBracesInStrings(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		`const s = "}"; function f() { return 1 } function f() { return 2 } return s + f()`: `"}2"`,
+		`const s = "})"; var f = 1; function g() { return f } return [s, g()]`:              `["})",1]`,
+		"const a: string = `}}`; return a":                                                  `"}}"`,
+	} {
+		if got := value(t, code); got != want {
+			t.Errorf("%s gives %s, want %s", code, got, want)
+		}
+	}
+}
+
 // What models get wrong most often is told with what to write instead.
 func TestHints(t *testing.T) {
 	t.Parallel()
