@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,29 +70,53 @@ func hostOf(cfg *config.Config) *hostPlace {
 }
 
 // announced are the hosts that say that they are of this place.
-func (p *hostPlace) announced() []control.HostInfo {
-	found := attach.Find(p.stateDir, p.files)
-	for _, c := range p.candidates {
-		if _, err := os.Stat(c); len(p.files) == 0 && errors.Is(err, fs.ErrNotExist) {
-			found = append(found, attach.Find(p.stateDir, []string{c})...)
-		}
+func (p *hostPlace) announced() (found []control.HostInfo) {
+	for _, files := range p.ways() {
+		found = append(found, attach.Find(p.stateDir, files)...)
 	}
 	return found
 }
 
-// living is the host that runs; nil: none does. The error is of one that is there
-// and does not answer.
-func (p *hostPlace) living(ctx context.Context) (*control.HostInfo, error) {
-	var hangs error
-	for _, info := range p.announced() {
-		switch there, err := control.Answers(ctx, info); {
-		case err != nil:
-			hangs = err
-		case there:
-			return &info, nil
+// ways are the configurations that a host of this place may be of.
+func (p *hostPlace) ways() [][]string {
+	ways := [][]string{p.files}
+	for _, c := range p.candidates {
+		if _, err := os.Stat(c); len(p.files) == 0 && errors.Is(err, fs.ErrNotExist) {
+			ways = append(ways, []string{c})
 		}
 	}
-	return nil, hangs
+	return ways
+}
+
+// living is the host that runs; nil: none does. Where one is about to take another's
+// place, it is waited for. The error is of one that is there and does not answer.
+func (p *hostPlace) living(ctx context.Context) (*control.HostInfo, error) {
+	for {
+		coming := p.coming()
+		var hangs error
+		for _, info := range p.announced() {
+			switch there, err := control.Answers(ctx, info); {
+			case err != nil:
+				hangs = err
+			case there:
+				return &info, nil
+			}
+		}
+		if hangs != nil || !coming {
+			return nil, hangs
+		}
+		select {
+		case <-time.After(startLook):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// coming tells whether a host is about to take the place. It is believed for some
+// time only.
+func (p *hostPlace) coming() bool {
+	return slices.ContainsFunc(p.ways(), func(files []string) bool { return attach.Coming(p.stateDir, files) })
 }
 
 // none says that no host runs here, and which do in the same folder.

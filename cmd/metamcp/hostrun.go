@@ -172,9 +172,11 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 		return nil, err
 	}
 	o := metamcp.HostOptions{Name: c.name, Manager: manager(), HTTP: web.l, Flags: f.words, Log: f.logFile, Stop: func(now bool) { ask(asked, now) }}
-	h, err := e.OpenHost(o)
-	if f.replace && alreadyRuns(err) {
+	var h *metamcp.SharedHost
+	if f.replace {
 		h, err = takePlace(ctx, e, o, web)
+	} else {
+		h, err = e.OpenHost(o)
 	}
 	if err != nil {
 		return nil, errors.Join(err, closeWithin(ctx, web.close))
@@ -182,7 +184,8 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 	return h, nil
 }
 
-// takePlace asks the host that runs to end, and takes its place.
+// takePlace asks the host that runs, if there is one, to end and takes its place. Who
+// looks for a host meanwhile is told to wait.
 func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, web *hostHTTP) (*metamcp.SharedHost, error) {
 	cfg := e.Config()
 	deadline := time.Now().Add(handoverTime)
@@ -198,8 +201,10 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 			if told[info.PID] {
 				continue
 			}
-			told[info.PID] = true
-			if err := stopHost(ctx, info, false); err != nil {
+			switch err := stopHost(ctx, info, false); {
+			case err == nil:
+				told[info.PID] = true
+			case !wentAway(err):
 				return nil, fmt.Errorf("the host that runs did not make way: %w", err)
 			}
 		}
@@ -212,6 +217,14 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 		const pause = 10 * time.Millisecond
 		time.Sleep(pause)
 	}
+}
+
+// wentAway tells whether a host could not be asked since it was there a moment ago and
+// has ended or made way for another, which is asked in its turn.
+func wentAway(err error) bool {
+	var e *control.Error
+	var hangs *attach.HangsError
+	return errors.As(err, &e) && e.Code == control.CodeUnreachable && !errors.As(err, &hangs)
 }
 
 func alreadyRuns(err error) bool {

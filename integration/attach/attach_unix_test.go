@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -150,15 +151,32 @@ func TestComing(t *testing.T) {
 	if err != nil || !Coming(dir, nil) || Coming(dir, []string{"/a"}) {
 		t.Errorf("an announced host: %v", err)
 	}
+	another := exec.Command("true") // has ended when it is looked for
+	if err := another.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dead := comingPath(dir, nil, another.Process.Pid)
+	living := comingPath(dir, nil, os.Getppid())
+	for _, path := range []string{dead, living} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over()
+	if !Coming(dir, nil) {
+		t.Error("who took back its own announcement took back another's")
+	}
+	if _, err := os.Stat(dead); err == nil {
+		t.Error("what a dead process announced stays")
+	}
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(comingPath(dir, nil), long, long); err != nil {
+	if err := os.Chtimes(living, long, long); err != nil {
 		t.Fatal(err)
 	}
 	if Coming(dir, nil) {
 		t.Error("a host is believed to come for ever")
 	}
-	over()
-	if _, err := os.Stat(comingPath(dir, nil)); err == nil {
-		t.Error("the announcement stays")
+	if left, err := filepath.Glob(filepath.Join(dir, HostsDir, ".shared-*")); err != nil || len(left) > 0 {
+		t.Errorf("announcements stay: %v, %v", left, err)
 	}
 }

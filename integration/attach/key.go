@@ -3,11 +3,13 @@ package attach
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/regular"
@@ -49,26 +51,61 @@ func direct(paths []string) []string {
 // believed to be.
 const comingTime = 30 * time.Second
 
-func comingPath(stateDir string, configs []string) string {
-	return filepath.Join(stateDir, HostsDir, ".shared-"+Key(configs)+".next")
+// comingSuffix ends the name of a file that says which process is about to take a
+// place: each has its own, so that none takes back what another has announced.
+const comingSuffix = ".next"
+
+func comingPrefix(configs []string) string { return ".shared-" + Key(configs) + "." }
+
+func comingPath(stateDir string, configs []string, pid int) string {
+	return filepath.Join(stateDir, HostsDir, comingPrefix(configs)+strconv.Itoa(pid)+comingSuffix)
 }
 
-// Announce says that a host is about to take the place of another, so that a
-// client that finds none meanwhile waits; over takes that back.
+// Announce says that a host is about to take the place of another, so that who
+// finds none meanwhile waits; over takes that back.
 func Announce(stateDir string, configs []string) (over func(), err error) {
-	path := comingPath(stateDir, configs)
-	if err := regular.Write(path, []byte(strconv.Itoa(os.Getpid())+"\n")); err != nil {
+	path := comingPath(stateDir, configs, os.Getpid())
+	if err := regular.Write(path, nil); err != nil {
 		return nil, fmt.Errorf("that a host comes cannot be announced: %w", err)
 	}
 	return func() { _ = os.Remove(path) }, nil // what stays is not believed for long
 }
 
-// Coming tells whether a host is about to take the place of another.
+// Coming tells whether a host is about to take the place of another. Who waits for
+// it asks this first, and then whether a host is there: the other way round it may
+// have come in between.
 func Coming(stateDir string, configs []string) bool {
-	info, err := os.Stat(comingPath(stateDir, configs))
+	entries, err := os.ReadDir(filepath.Join(stateDir, HostsDir))
+	if err != nil {
+		return false // where nobody announced anything none comes
+	}
+	found := false
+	for _, e := range entries {
+		name, begins := strings.CutPrefix(e.Name(), comingPrefix(configs))
+		number, ends := strings.CutSuffix(name, comingSuffix)
+		pid, err := strconv.Atoi(number)
+		if !begins || !ends || err != nil {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // it was taken back
+		}
+		if since := time.Since(info.ModTime()); since < comingTime && since > -comingTime && Lives(pid) {
+			found = true
+		} else {
+			_ = os.Remove(comingPath(stateDir, configs, pid)) // or it is looked at again
+		}
+	}
+	return found
+}
+
+// Lives tells whether a process may be there.
+func Lives(pid int) bool {
+	p, err := os.FindProcess(pid)
 	if err != nil {
 		return false
 	}
-	since := time.Since(info.ModTime())
-	return since < comingTime && since > -comingTime
+	defer func() { _ = p.Release() }() // only looked at
+	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }

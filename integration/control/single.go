@@ -1,14 +1,12 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -96,23 +94,13 @@ const (
 func (r registry) awaitHolder(key string) int {
 	for deadline := time.Now().Add(holderPatience); ; time.Sleep(holderRetry) {
 		// The one before may have left its own number.
-		if pid := r.singleHolder(key); pid != 0 && lives(pid) {
+		if pid := r.singleHolder(key); pid != 0 && attach.Lives(pid) {
 			return pid
 		}
 		if time.Now().After(deadline) {
 			return 0
 		}
 	}
-}
-
-// lives tells whether a process may be there.
-func lives(pid int) bool {
-	p, err := os.FindProcess(pid)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = p.Release() }() // only looked at
-	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // singleHolder is the process that says that it has the lock; 0: unknown.

@@ -379,6 +379,29 @@ func TestSharedHostIsReplaced(t *testing.T) {
 	}
 }
 
+// Of those who replace the host at the same moment each has a new host after that,
+// its own or another's.
+func TestRestartsAtOnce(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	if code := p.run("host", "start").Wait(t, patience); code != 0 {
+		t.Fatal("no host was started")
+	}
+	t.Cleanup(func() { _, _ = p.shell("host", "stop", "--now") })
+	c := p.client()
+	for range 2 {
+		var restarts []*testkit.Process
+		for range 4 {
+			restarts = append(restarts, p.run("host", "restart"))
+		}
+		for _, r := range restarts {
+			if code := r.Wait(t, patience); code != 0 {
+				t.Errorf("a restart ended with status %d: %s", code, r.Stderr)
+			}
+		}
+		c.echoes("d0", "still there")
+	}
+}
+
 // A new host that cannot start leaves the old one alone.
 func TestBrokenReplacement(t *testing.T) {
 	p := newPlace(t, demos(t, 1), nil)
