@@ -86,6 +86,7 @@ func (c *common) attach(ctx context.Context, cfg *config.Config) (*attach.Conn, 
 	}
 	deadline := time.Now().Add(attachPatience)
 	for {
+		coming := attach.Coming(cfg.Settings.StateDir, cfg.Files)
 		asking, cancel := context.WithDeadline(ctx, deadline)
 		conn, err := attach.Connect(asking, cfg.Settings.StateDir, cfg.Files, c.hello(false))
 		cancel()
@@ -99,7 +100,7 @@ func (c *common) attach(ctx context.Context, cfg *config.Config) (*attach.Conn, 
 			return nil, &metamcp.Error{
 				Code: messages.CodeHostAway, Message: hangs.Error(), Hint: attach.HangsHint + " --attach=never starts servers of its own instead.", Cause: err,
 			}
-		case errors.Is(err, attach.ErrNoHost) && (!attach.Coming(cfg.Settings.StateDir, cfg.Files) || time.Now().After(deadline)):
+		case errors.Is(err, attach.ErrNoHost) && (!coming || time.Now().After(deadline)):
 			return nil, nil
 		case errors.Is(err, attach.ErrNoHost): // in a moment
 		case errors.As(err, &refused) && refused.Incompatible() && cfg.Settings.Attach == "auto":

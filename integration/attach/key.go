@@ -91,11 +91,11 @@ func Coming(stateDir string, configs []string) bool {
 		if err != nil {
 			continue // it was taken back
 		}
-		if since := time.Since(info.ModTime()); since < comingTime && since > -comingTime && Lives(pid) {
-			found = true
-		} else {
+		if since := time.Since(info.ModTime()); since >= comingTime || since <= -comingTime {
 			_ = os.Remove(comingPath(stateDir, configs, pid)) // or it is looked at again
+			continue
 		}
+		found = found || Lives(pid)
 	}
 	return found
 }
