@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -54,11 +55,16 @@ const (
 	ScopeSession Scope = "session"
 )
 
-// Limits bound each process of a server; 0: nothing does.
+// Limits bound the processes of a server; 0: nothing does.
 type Limits struct {
-	MemoryMB   int // of its data
-	CPUSeconds int // of its life
+	MemoryMB   int // of all together where the host has a control group for them, else of the data of each
+	Processes  int // and threads, of all together
+	CPUSeconds int // of the life of each
 }
+
+// ErrNotBounded is among the causes of why a server was not started: nobody would keep
+// its limits here.
+var ErrNotBounded = errors.New("the limits cannot be kept")
 
 // ServerSpec is one configured child server, with every variable resolved and
 // every default filled in. It is never changed after it was made.
@@ -193,8 +199,11 @@ type Exit struct {
 	Signal string // name of that signal, "" otherwise
 	// Requested says that we asked for it; such an exit is no failure.
 	Requested bool
-	// OutOfMemory says that the kernel ended it, most likely, since memory ran out.
-	OutOfMemory bool
+	// OutOfMemory says that the kernel ended it, most likely, since memory ran out;
+	// OverLimit, that the memory was that of its limits, for certain.
+	OutOfMemory, OverLimit bool
+	// Refused is how many processes and threads its limits did not let it start.
+	Refused uint64
 	// Stderr is the end of what it said, oldest line first, bounded.
 	Stderr []string
 }

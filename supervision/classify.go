@@ -110,7 +110,7 @@ func isSpawnFailure(err error) bool {
 	if errors.As(err, &execErr) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, exec.ErrDot) {
 		return true
 	}
-	if errors.Is(err, syscall.ENOEXEC) || isExhausted(err) {
+	if errors.Is(err, syscall.ENOEXEC) || errors.Is(err, messages.ErrNotBounded) || isExhausted(err) {
 		return true
 	}
 	// A socket file that does not exist is a dial that failed, not a spawn; it

@@ -209,6 +209,8 @@ func (f finding) spawnAdvice() string {
 	switch {
 	case errors.As(f.ev.Err, &path) && path.Op == "chdir":
 		return fmt.Sprintf("Create the directory, or correct \"cwd\" of server %q.", f.server)
+	case errors.Is(f.ev.Err, messages.ErrNotBounded):
+		return fmt.Sprintf("Remove that limit from \"limits\" of server %q, or run the host where it can be kept: `metamcp host install` has systemd give the host control groups (docs/ISOLATION.md).", f.server)
 	case isExhausted(f.ev.Err):
 		return "End something, raise the limit (ulimit -u for processes, ulimit -n for descriptors), or lower pool.poolSize."
 	case errors.Is(f.ev.Err, fs.ErrPermission):
@@ -241,6 +243,10 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 		return fmt.Sprintf("npx has half a package, as after a download that was broken off: delete the folder %s and try again.", folder), false
 	}
 	switch {
+	case e.OverLimit:
+		return fmt.Sprintf("The processes of server %q together had used the memory that limits.memoryMB gives them: raise that, or look why it needs so much. It is started anew with the next call; the same call may end the same way.", f.server), false
+	case e.Refused > 0:
+		return fmt.Sprintf("limits.processes of server %q did not let it start more processes and threads (%d were refused), which may be why it ended: raise that.", f.server, e.Refused), false
 	case e.OutOfMemory:
 		return fmt.Sprintf("Server %q, or what runs beside it, needs more memory than there is: give the machine or container more, lower pool.poolSize, or bound the server with limits.memoryMB. It is started anew with the next call.", f.server), true
 	case e.Signal == "SIGXCPU":
@@ -271,6 +277,8 @@ func spawnCause(err error) string {
 	var execErr *exec.Error
 	var path *fs.PathError
 	switch {
+	case errors.Is(err, messages.ErrNotBounded):
+		return err.Error()
 	case isExhausted(err):
 		return "the system refuses another process or descriptor: " + err.Error()
 	case errors.As(err, &execErr):
@@ -295,6 +303,8 @@ func spawnCause(err error) string {
 
 func exitCause(e *messages.Exit) string {
 	switch {
+	case e.OverLimit:
+		return "the kernel killed the process because it had used the memory of its limits.memoryMB up (SIGKILL)"
 	case e.OutOfMemory:
 		return "the kernel killed the process because memory ran out (SIGKILL)"
 	case e.Signal == "SIGXCPU":

@@ -2,6 +2,7 @@ package supervision
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,6 +17,8 @@ func TestEndsByLimits(t *testing.T) {
 		key, cause string
 	}{
 		{messages.Exit{Code: -1, Signal: "SIGXCPU"}, "limits.cpuSeconds", "used up its processor time"},
+		{messages.Exit{Code: -1, Signal: "SIGKILL", OutOfMemory: true, OverLimit: true}, "limits.memoryMB gives them", "the memory of its limits.memoryMB"},
+		{messages.Exit{Code: -1, Signal: "SIGABRT", Refused: 3, Stderr: []string{"uv_thread_create: EAGAIN"}}, "limits.processes", "SIGABRT"},
 		{messages.Exit{Code: 2, Stderr: []string{"fatal error: runtime: cannot allocate memory", "goroutine 1 [running]:", "\truntime/proc.go:363 +0x2b"}}, "limits.memoryMB", "cannot allocate memory"},
 		{messages.Exit{Code: 127, Stderr: []string{"sh: error while loading shared libraries: libc.so.6: failed to map segment from shared object"}}, "limits.memoryMB", "failed to map segment"},
 		{messages.Exit{Code: -1, Signal: "SIGABRT", Stderr: []string{"FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory", " 1: 0xb7 node::Abort()"}}, "limits.memoryMB", "out of memory"},
@@ -24,6 +27,10 @@ func TestEndsByLimits(t *testing.T) {
 		if e.Retryable || !strings.Contains(e.Hint, tt.key) || !strings.Contains(e.Message, tt.cause) {
 			t.Errorf("%+v: %s; %s (retryable %v)", tt.exit, e.Message, e.Hint, e.Retryable)
 		}
+	}
+	none := Describe("s", messages.Evidence{Err: fmt.Errorf("no group: %w", messages.ErrNotBounded)})
+	if none.Retryable || !strings.Contains(none.Hint, `"limits" of server "s"`) || !strings.Contains(none.Message, "no group") {
+		t.Errorf("a limit that nobody keeps: %s; %s (retryable %v)", none.Message, none.Hint, none.Retryable)
 	}
 	limits := messages.Limits{MemoryMB: 40}
 	for _, tt := range []struct {

@@ -45,6 +45,7 @@ Restart=on-failure
 RestartSec=1
 TimeoutStopSec=90
 KillMode=mixed
+Delegate=memory pids
 
 [Install]
 WantedBy=default.target

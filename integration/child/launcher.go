@@ -56,6 +56,8 @@ type Options struct {
 	// Guard learns of every tree; nil: the children may outlive a host that
 	// is killed.
 	Guard Guard
+	// Groups bounds what children may have; nil: those that the machine lets it make.
+	Groups *limits.Groups
 	// Logs keeps what children say on stderr; nil keeps the last lines in
 	// memory only.
 	Logs *childlog.Folder
@@ -85,6 +87,9 @@ func NewLauncher(o Options) (*Launcher, error) {
 	}
 	if o.WriteStall <= 0 {
 		o.WriteStall = DefaultWriteStall
+	}
+	if o.Groups == nil {
+		o.Groups = limits.NewGroups()
 	}
 	if o.Logs == nil {
 		o.Logs = childlog.NewFolder("", childlog.Options{})
@@ -131,11 +136,29 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 	if l.o.Guard != nil {
 		l.o.Guard.Ready()
 	}
+	marker := proctree.Marker(l.hostID, instance)
+	group, err := l.o.Groups.Open(groupName(marker), spec.Limits)
+	if err != nil {
+		return nil, &launchError{text: fmt.Sprintf("cannot start %q: %v", spec.Name, err), causes: []error{err, messages.ErrNotBounded}}
+	}
+	p, err := l.start(spec, path, instance, marker, group, ear)
+	if err != nil {
+		return nil, errors.Join(err, group.Close())
+	}
+	p.kills = kills
+	p.run()
+	return p, nil
+}
+
+// groupName is a name for the control group of a child.
+func groupName(marker string) string { return "metamcp-" + strings.ReplaceAll(marker, "/", "-") }
+
+// start is Launch once all else is known. After an error nothing is left but the group.
+func (l *Launcher) start(spec *messages.ServerSpec, path string, instance uint64, marker string, group *limits.Group, ear Ear) (*Process, error) {
 	pipes, err := openPipes()
 	if err != nil {
 		return nil, fmt.Errorf("no pipes for %q (too many open files? see ulimit -n): %w", spec.Name, err)
 	}
-	marker := proctree.Marker(l.hostID, instance)
 	attr := &os.ProcAttr{
 		Dir:   spec.Cwd,
 		Env:   withMarker(spec.Env, marker),
@@ -146,7 +169,14 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 		pipes.closeAll()
 		return nil, fmt.Errorf("no job for %q: %w", spec.Name, err)
 	}
+	started, err := group.Into(attr)
+	if err != nil {
+		t.abandon()
+		pipes.closeAll()
+		return nil, fmt.Errorf("cannot start %q: %w", spec.Name, err)
+	}
 	proc, err := os.StartProcess(path, append([]string{spec.Command}, spec.Args...), attr)
+	started()
 	pipes.closeChild()
 	if err != nil {
 		t.abandon()
@@ -160,21 +190,20 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 		pipes.closeOurs()
 		return nil, fmt.Errorf("the process of %q could not be put under control and was ended: %w", spec.Name, err)
 	}
-	if err := limits.ApplyTo(proc.Pid, spec.Limits); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := limits.ApplyTo(proc.Pid, spec.Limits, group); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		if t.terminate(); proc.Kill() == nil {
 			_, _ = proc.Wait()
 		}
 		t.abandon()
 		pipes.closeOurs()
-		return nil, &launchError{text: fmt.Sprintf("cannot start %q: %v", spec.Name, err), causes: []error{err}}
+		return nil, &launchError{text: fmt.Sprintf("cannot start %q: %v", spec.Name, err), causes: []error{err, messages.ErrNotBounded}}
 	}
 	start, _ := proctree.StartTime(proc.Pid)
 	if l.o.Guard != nil {
 		l.o.Guard.Add(proc.Pid, start, marker)
 	}
 	p := newProcess(l, spec, instance, ear, proc, start, marker, t, pipes)
-	p.kills = kills
-	p.run()
+	p.group = group
 	return p, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/childlog"
+	"github.com/metamcp/metamcp/integration/limits"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -27,6 +28,7 @@ type Process struct {
 	marker   string
 	kills    uint64 // by the kernel for want of memory, before the start
 	tree     *tree
+	group    *limits.Group // nil: it has none
 	log      *childlog.Log
 
 	out    *output
@@ -102,7 +104,10 @@ func (p *Process) kill() {
 	if p.released {
 		return
 	}
-	p.killer.Go(func() { p.tree.kill(&p.launcher.scanner, p.marker) })
+	p.killer.Go(func() {
+		p.tree.kill(&p.launcher.scanner, p.marker)
+		p.group.Kill() // also those who hide
+	})
 }
 
 // TreeAlive reports whether any process of the tree is left; one that was
@@ -112,7 +117,7 @@ func (p *Process) kill() {
 func (p *Process) TreeAlive() bool {
 	select {
 	case <-p.reaped:
-		return p.tree.alive(&p.launcher.scanner, p.marker)
+		return p.group.Alive() || p.tree.alive(&p.launcher.scanner, p.marker)
 	default:
 		return true
 	}
@@ -143,6 +148,9 @@ func (p *Process) Release() {
 			g.Remove(p.pid, p.start)
 		}
 		p.tree.abandon()
+		if err := p.group.Close(); err != nil {
+			p.launcher.o.Log.Warn("what bounded a server stays", "error", err)
+		}
 		p.log.Close()
 		p.launcher.wide.giveBack(p.wider)
 	})

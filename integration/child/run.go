@@ -169,8 +169,10 @@ func (p *Process) reap() {
 	}
 	exit := exitOf(state)
 	exit.Requested = p.requested.Load()
+	exit.Refused = p.group.Refused()
 	if kills, ok := limits.Kills(); ok && !exit.Requested && exit.Signal == "SIGKILL" {
-		exit.OutOfMemory = kills > p.kills
+		exit.OverLimit = p.group.OutOfMemory()
+		exit.OutOfMemory = exit.OverLimit || kills > p.kills
 	}
 	exit.Stderr = p.log.Last()
 	p.ear.Exited(exit)

@@ -63,6 +63,7 @@ func TestBrokenEntries(t *testing.T) {
 		{"limits", `{"command": "x", "limits": 5}`, "limits: expected an object", ""},
 		{"limits name", `{"command": "x", "limits": {"memoryMb": 5}}`, "limits.memoryMb is not known", "did you mean memoryMB?"},
 		{"limits range", `{"command": "x", "limits": {"memoryMB": 0}}`, "limits.memoryMB: 0 is not in the range", ""},
+		{"limits processes", `{"command": "x", "limits": {"processes": 4194305}}`, "limits.processes: 4194305 is not in the range", ""},
 		{"limits time", `{"command": "x", "limits": {"cpuSeconds": "1"}}`, "limits.cpuSeconds: expected a whole number", ""},
 		{"inheritEnv", `{"command": "x", "inheritEnv": "PATH"}`, "inheritEnv: expected a boolean or an array of names", ""},
 		{"ask", `{"command": "x", "ask": ["fom"]}`, `ask: expected form, url and sampling, found "fom"`, "did you mean form?"},
@@ -208,12 +209,12 @@ func TestHash(t *testing.T) {
 func TestIsolationOfAnEntry(t *testing.T) {
 	cfg := newWorld(t).load(`{"mcpServers": {
 "plain": {"command": "x", "scope": "shared"},
-"own": {"command": "x", "scope": "session", "maxInFlight": 4, "healthIntervalMs": 5000, "limits": {"memoryMB": 512, "cpuSeconds": 60}}}}`)
+"own": {"command": "x", "scope": "session", "maxInFlight": 4, "healthIntervalMs": 5000, "limits": {"memoryMB": 512, "processes": 64, "cpuSeconds": 60}}}}`)
 	plain, own := cfg.Server("plain"), cfg.Server("own")
 	if plain.Err != nil || plain.Scope != messages.ScopeShared || plain.Limits != (messages.Limits{}) || plain.MaxInFlight != 0 || plain.HealthEvery != 0 {
 		t.Errorf("plain: %+v", plain)
 	}
-	if own.Err != nil || own.Scope != messages.ScopeSession || own.Limits != (messages.Limits{MemoryMB: 512, CPUSeconds: 60}) || own.MaxInFlight != 4 || own.HealthEvery != 5*time.Second {
+	if own.Err != nil || own.Scope != messages.ScopeSession || own.Limits != (messages.Limits{MemoryMB: 512, Processes: 64, CPUSeconds: 60}) || own.MaxInFlight != 4 || own.HealthEvery != 5*time.Second {
 		t.Errorf("own: %+v", own)
 	}
 	if plain.Hash == own.Hash {

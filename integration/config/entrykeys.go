@@ -3,8 +3,12 @@ package config
 // maxInstances bounds the connections of one server.
 const maxInstances = 1000
 
-// maxMemoryMB bounds the memory of one process.
-const maxMemoryMB = 1 << 20
+// maxMemoryMB bounds the memory of a server, and maxProcesses how many processes and
+// threads it may have: what Linux has numbers for.
+const (
+	maxMemoryMB  = 1 << 20
+	maxProcesses = 1 << 22
+)
 
 // EntryKey is one member of a server's entry.
 type EntryKey struct {
@@ -68,9 +72,10 @@ var entryTable = []EntryKey{
 		}}}},
 	{Name: "maxInstances", Type: "integer", Default: "1", Min: 1, Max: maxInstances, Doc: "Connections that the server may have at once."},
 	{Name: "healthIntervalMs", Type: "milliseconds", Default: "0", Min: 0, Max: day, Doc: "Distance of two pings while an instance is idle and its lifecycle keep-alive; one that does not answer within 5 s is ended. 0: no pings."},
-	{Name: "limits", Type: "object", Doc: "What each process of the server may have, on Linux: memoryMB of data, cpuSeconds of its life; see ISOLATION.md.",
+	{Name: "limits", Type: "object", Doc: "What the server may have, on Linux: memoryMB, processes (with their threads), cpuSeconds of each process; see ISOLATION.md.",
 		schema: map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
 			"memoryMB":   map[string]any{"type": "integer", "minimum": 1, "maximum": maxMemoryMB},
+			"processes":  map[string]any{"type": "integer", "minimum": 1, "maximum": maxProcesses},
 			"cpuSeconds": map[string]any{"type": "integer", "minimum": 1, "maximum": week / 1000},
 		}}},
 	{Name: "maxInFlight", Type: "integer", Default: "1024", Min: 1, Max: 65_536, Doc: "Calls that one instance is given at once, three quarters of them of one client at most (over HTTP, of one token); more wait, and clients take turns. 1 is for servers that do one thing at a time."},

@@ -163,12 +163,16 @@ func (e *entry) limits(v *hujson.Value) {
 			if n, ok := e.ranged("limits.memoryMB", &m.Value, 1, maxMemoryMB, ""); ok {
 				e.spec.Limits.MemoryMB = int(n)
 			}
+		case "processes":
+			if n, ok := e.ranged("limits.processes", &m.Value, 1, maxProcesses, ""); ok {
+				e.spec.Limits.Processes = int(n)
+			}
 		case "cpuSeconds":
 			if n, ok := e.ranged("limits.cpuSeconds", &m.Value, 1, week/1000, ""); ok {
 				e.spec.Limits.CPUSeconds = int(n)
 			}
 		default:
-			e.bad(e.doc, &m.Name, suggestion(name, []string{"memoryMB", "cpuSeconds"}), "limits.%s is not known; there are limits.memoryMB and limits.cpuSeconds. A limit that nobody enforces would deceive, so the entry is not used", shorten(name))
+			e.bad(e.doc, &m.Name, suggestion(name, []string{"memoryMB", "processes", "cpuSeconds"}), "limits.%s is not known; there are limits.memoryMB, limits.processes and limits.cpuSeconds. A limit that nobody enforces would deceive, so the entry is not used", shorten(name))
 		}
 	}
 }

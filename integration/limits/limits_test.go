@@ -2,11 +2,14 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 func write(t *testing.T, file, text string) {
@@ -89,5 +92,43 @@ func TestKills(t *testing.T) {
 	write(t, filepath.Join(dir, "vmstat"), "nr_free_pages 7\noom_kill 12\ndrop_pagecache 0\n")
 	if n, ok := kills(dir); !ok || n != 12 {
 		t.Errorf("%d, %v", n, ok)
+	}
+}
+
+func TestGroupsOfAFakeMount(t *testing.T) {
+	m, own := fakeGroups(t)
+	g := &Groups{mount: m.Groups, proc: m.Proc, delegated: func(string) bool { return false }}
+	if group, err := g.Open("one", messages.Limits{CPUSeconds: 5}); group != nil || err != nil {
+		t.Errorf("a group for what it does not bound: %v, %v", group, err)
+	}
+	if group, err := g.Open("one", messages.Limits{MemoryMB: 5}); group != nil || err != nil {
+		t.Errorf("memory is bounded in another way: %v, %v", group, err)
+	}
+	if _, err := g.Open("one", messages.Limits{Processes: 5}); !errors.Is(err, errNotDelegated) {
+		t.Errorf("a limit that nobody keeps: %v", err)
+	}
+
+	g = &Groups{mount: m.Groups, proc: m.Proc, delegated: func(dir string) bool { return dir == own }}
+	write(t, filepath.Join(own, "cgroup.procs"), "")
+	write(t, filepath.Join(own, "cgroup.subtree_control"), "")
+	_, err := g.Open("one", messages.Limits{Processes: 5})
+	if err == nil || !strings.Contains(err.Error(), "pids.max") { // which the kernel makes
+		t.Errorf("a group without what bounds it: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(own, "one")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it stays: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(own, "cgroup.subtree_control")); string(text) != "+memory +pids" {
+		t.Errorf("the kernel was asked for %q: %v", text, err)
+	}
+
+	write(t, filepath.Join(m.Proc, "self", "cgroup"), "0::/user/host/"+hostLeaf+"\n")
+	if got := ownGroup(m.Proc); got != "/user/host" {
+		t.Errorf("a host that was started by another is in %q", got)
+	}
+	var none *Group
+	none.Kill()
+	if none.Alive() || none.OutOfMemory() || none.Refused() != 0 || none.Close() != nil {
+		t.Error("no group does something")
 	}
 }

@@ -54,18 +54,7 @@ func (m Memory) Short() string {
 
 // group is the path of this process's group below Groups, "" where it has none of
 // version 2.
-func (m Memory) group() string {
-	text, err := os.ReadFile(filepath.Join(m.Proc, "self", "cgroup"))
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return filepath.Clean("/" + path)
-		}
-	}
-	return ""
-}
+func (m Memory) group() string { return ownGroup(m.Proc) }
 
 func parent(group string) string {
 	if group == "/" {
