@@ -29,7 +29,7 @@ func TestUnits(t *testing.T) {
 	}
 	for _, want := range []string{
 		`ExecStart="/opt/my tools/metamcp" "host" "--config" "/home/a/50%% \"x\" $$HOME\\y&<z>.json"` + "\n",
-		"Type=notify\n", "WatchdogSec=30\n", "Restart=on-failure\n", "WantedBy=default.target\n",
+		"Type=notify\n", "WatchdogSec=30\n", "Delegate=memory pids\nEnvironment=METAMCP_DELEGATED=1\n", "Restart=on-failure\n", "WantedBy=default.target\n",
 	} {
 		if !strings.Contains(u.text, want) {
 			t.Errorf("the unit lacks %q:\n%s", want, u.text)

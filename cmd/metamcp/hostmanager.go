@@ -11,7 +11,7 @@ import (
 
 // managerVars are what systemd gives a service of its own; they say nothing to what
 // that starts.
-var managerVars = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID", "SYSTEMD_EXEC_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"}
+var managerVars = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID", "SYSTEMD_EXEC_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "METAMCP_DELEGATED"}
 
 // manager is who keeps this process running; "": nobody. Variables alone do not say
 // so: whatever a service starts inherits them.

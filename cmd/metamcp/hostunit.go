@@ -46,6 +46,7 @@ RestartSec=1
 TimeoutStopSec=90
 KillMode=mixed
 Delegate=memory pids
+Environment=METAMCP_DELEGATED=1
 
 [Install]
 WantedBy=default.target

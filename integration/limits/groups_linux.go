@@ -3,6 +3,7 @@ package limits
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +25,15 @@ func (c *Group) Into(attr *os.ProcAttr) (started func(), err error) {
 	return func() { _ = dir.Close() }, nil // it was only named
 }
 
-// handedOver tells what systemd writes on a group that it gives away, for all to read
-// or for root.
+// delegatedVariable is set in the unit of the host beside Delegate=, for a systemd that
+// does not write on the group that it gave it away.
+const delegatedVariable = "METAMCP_DELEGATED"
+
+// handedOver tells whether systemd gave a group, which this process is in, away: it
+// writes that on the group, for all to read or for root, since version 251, though not
+// in each version for the units of a user. What a unit says counts for the process that
+// systemd has started for it, and not for what that starts: the group of a terminal is
+// not for us.
 func handedOver(dir string) bool {
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		var value [8]byte
@@ -33,5 +41,5 @@ func handedOver(dir string) bool {
 			return true
 		}
 	}
-	return false
+	return os.Getenv(delegatedVariable) == "1" && os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid())
 }
