@@ -118,6 +118,7 @@ func openTrial(ctx context.Context, cfg *config.Config, dir string, starts []doc
 		own.StartupTimeout = min(own.StartupTimeout, o.patience(s.Spec))
 		own.Timeout = min(own.Timeout, o.patience(s.Spec))
 		own.Lifecycle = messages.LifecycleEphemeral
+		own.Limits.Processes = 0 // the host may have been given the control group that this needs, a trial never is
 		trial.Servers[i] = &own
 	}
 	trial.Problems, trial.Warnings = nil, nil // they were said

@@ -56,8 +56,6 @@ type Options struct {
 	// Guard learns of every tree; nil: the children may outlive a host that
 	// is killed.
 	Guard Guard
-	// Groups bounds what children may have; nil: those that the machine lets it make.
-	Groups *limits.Groups
 	// Logs keeps what children say on stderr; nil keeps the last lines in
 	// memory only.
 	Logs *childlog.Folder
@@ -69,6 +67,7 @@ type Options struct {
 type Launcher struct {
 	o       Options
 	hostID  string
+	groups  *limits.Groups
 	scanner proctree.Scanner
 	wide    pipeBudget
 	sentry  sentry
@@ -88,16 +87,13 @@ func NewLauncher(o Options) (*Launcher, error) {
 	if o.WriteStall <= 0 {
 		o.WriteStall = DefaultWriteStall
 	}
-	if o.Groups == nil {
-		o.Groups = limits.NewGroups()
-	}
 	if o.Logs == nil {
 		o.Logs = childlog.NewFolder("", childlog.Options{})
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	l := &Launcher{o: o}
+	l := &Launcher{o: o, groups: limits.NewGroups()}
 	if o.Guard != nil {
 		l.hostID = o.Guard.HostID()
 	} else {
@@ -137,12 +133,13 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 		l.o.Guard.Ready()
 	}
 	marker := proctree.Marker(l.hostID, instance)
-	group, err := l.o.Groups.Open(groupName(marker), spec.Limits)
+	group, err := l.groups.Open(groupName(marker), spec.Limits)
 	if err != nil {
 		return nil, &launchError{text: fmt.Sprintf("cannot start %q: %v", spec.Name, err), causes: []error{err, messages.ErrNotBounded}}
 	}
 	p, err := l.start(spec, path, instance, marker, group, ear)
 	if err != nil {
+		group.Kill() // it may have started something
 		return nil, errors.Join(err, group.Close())
 	}
 	p.kills = kills
