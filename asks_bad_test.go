@@ -51,9 +51,20 @@ func sendArgs(t testing.TB, args map[string]any) string {
 func TestChildrenThatAskWrongly(t *testing.T) {
 	t.Parallel()
 	e := limited(t, "legacy", nil)
+	refusals, err := e.WatchTrace(t.Context(), "type=child-request")
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := connectClient(t, e, &asked{caps: allCapabilities})
 	c.call("x", "send", sendArgs(t, map[string]any{"lines": []string{fmt.Sprintf(elicitLine, "late-%d")}, "after": true}))
-	c.call("x", "echo", `{"text":"x"}`) // the line is read before
+	select {
+	case r := <-refusals:
+		if !strings.Contains(r.Detail, "no call in flight") {
+			t.Errorf("a late question: %s", r.Detail)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("nothing becomes of a late question")
+	}
 	if n := c.questions(); n != 0 {
 		t.Errorf("%d questions for no call", n)
 	}
