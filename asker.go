@@ -159,11 +159,13 @@ func (s *asker) invite(ctx context.Context, client messages.ClientPort, call uin
 	}
 	client.Withdraw(call, []*messages.Question{q}, "nobody waits for it any more")
 	select {
-	case got := <-answer: // it came first
-		return accepted(got)
-	default:
-		return ctx.Err()
+	case got := <-answer:
+		if got != nil { // it was on its way here before the end of ctx
+			return accepted(got)
+		}
+	case <-s.ctx.Done():
 	}
+	return ctx.Err()
 }
 
 // accepted says what a client answered: nil where its user goes there.

@@ -57,11 +57,22 @@ func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *Prov
 	}
 }
 
-// questionPort takes the answer to one question.
+// questionPort takes the answer to one question, or nil where it was withdrawn before
+// there was one. It holds one.
 type questionPort chan *messages.QuestionAnswer
 
 // Answered implements messages.QuestionPort.
-func (p questionPort) Answered(a *messages.QuestionAnswer) { p <- a }
+func (p questionPort) Answered(a *messages.QuestionAnswer) { p.take(a) }
+
+// Withdrawn implements messages.WithdrawnPort.
+func (p questionPort) Withdrawn() { p.take(nil) }
+
+func (p questionPort) take(a *messages.QuestionAnswer) {
+	select {
+	case p <- a:
+	default: // what came first counts
+	}
+}
 
 // looksSecret says whether a variable must not be asked for by form: its publisher
 // says so, or its name does.

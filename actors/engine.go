@@ -148,7 +148,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		sweepEvery: opts.CatalogSweep,
 		strategy:   supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume }),
 		produceIndex: index.NewActor(&index.ActorDeps{
-			View: e.view, Cache: opts.Cache, Keeper: opts.Keeper, StorePath: opts.StorePath, Warn: opts.Log.Warn,
+			View: e.view, Cache: opts.Cache, Keeper: opts.Keeper, StorePath: opts.StorePath, Warn: opts.Log.Warn, Info: opts.Log.Info,
 			Notify: func(server string, msg any) {
 				if entry, ok := e.dir.Lookup(server); ok {
 					e.sys.Send(entry.Breaker, msg)

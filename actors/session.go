@@ -329,6 +329,9 @@ func (a *sessionActor) onQuestions(m *sessionQuestions) {
 				delete(a.asks, q.ID)
 				open.client.Withdraw(m.call, []*messages.Question{q}, m.reason)
 			}
+			if p, ok := q.Reply.(messages.WithdrawnPort); ok {
+				p.Withdrawn()
+			}
 		}
 		return
 	}

@@ -25,8 +25,8 @@ type ActorDeps struct {
 	StoreRetry time.Duration
 	// Notify hands a message to a server's breaker.
 	Notify func(server string, msg any)
-	// Warn logs what a person should know.
-	Warn func(msg string, args ...any)
+	// Warn logs what a person should know, Info that it is over.
+	Warn, Info func(msg string, args ...any)
 }
 
 // What the host says to the index.

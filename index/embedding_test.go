@@ -102,6 +102,7 @@ func newHost(t *testing.T, dir string, e embed.Embedder, servers map[string][]st
 		StoreRetry: 20 * time.Millisecond,
 		Notify:     func(server string, _ any) { cataloged <- server },
 		Warn:       func(string, ...any) {},
+		Info:       func(string, ...any) {},
 	}
 	var err error
 	h.pid, h.done, err = h.sys.SpawnRoot("index", NewActor(deps), func(reason any) { t.Errorf("the actor gave up: %v", reason) })

@@ -115,6 +115,9 @@ func (a *indexActor) onOpened(ctx *kernel.Context, m *opened) {
 		a.withoutStore(ctx, m.err)
 	} else {
 		a.shelf.store = m.store
+		if before := a.deps.View.Status().StorageTrouble; before != "" {
+			a.deps.Info("the index is kept on disk again", "trouble", before)
+		}
 		a.report(func(s *Status) { s.Storage, s.StorageTrouble = StorageDisk, "" })
 		a.onLoaded(&loaded{sets: m.sets})
 		// What came before the store did is kept too.
@@ -133,7 +136,7 @@ func (a *indexActor) onOpened(ctx *kernel.Context, m *opened) {
 // withoutStore goes on in memory and tries again later.
 func (a *indexActor) withoutStore(ctx *kernel.Context, err error) {
 	if before := a.deps.View.Status().StorageTrouble; before != err.Error() {
-		a.deps.Warn("the index works in memory: what it learns now is not kept", "why", err)
+		a.deps.Warn("the index works in memory for now: what it learns is kept once it can be opened, which is tried every half a minute", "why", err)
 	}
 	a.report(func(s *Status) { s.Storage, s.StorageTrouble = StorageMemory, err.Error() })
 	if !a.shelf.waiting {

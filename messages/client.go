@@ -64,6 +64,13 @@ type QuestionPort interface {
 	Answered(a *QuestionAnswer)
 }
 
+// WithdrawnPort is a [QuestionPort] that is told when a question which was withdrawn
+// can be answered no more: an answer that the client had given by then came before. It
+// never blocks.
+type WithdrawnPort interface {
+	Withdrawn()
+}
+
 // QuestionAnswer is what a client says to a question. Exactly one of Result and
 // Error is set: the client's own bytes, or an error of ours in the same form.
 type QuestionAnswer struct {

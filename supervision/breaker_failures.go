@@ -160,6 +160,9 @@ func unknownOutcome(cause *messages.Error, call *messages.Call, what string) *me
 	if call.Attempt > 0 {
 		err.Hint = "The call was repeated once and lost again. Check what it may have done before you repeat it."
 	}
+	if !cause.Retryable && cause.Hint != "" {
+		err.Hint += " " + cause.Hint // until then it ends the same way, such as by a limit
+	}
 	return &err
 }
 

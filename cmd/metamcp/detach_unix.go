@@ -3,17 +3,14 @@
 package main
 
 import (
-	"errors"
 	osexec "os/exec"
 	"syscall"
+
+	"github.com/metamcp/metamcp/integration/attach"
 )
 
 // detach lets a process outlive the terminal that it is started from.
 func detach(cmd *osexec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// alive tells whether there is a process of this number, which this user may
-// signal.
-func alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
-}
+// alive tells whether a process of this number runs.
+func alive(pid int) bool { return attach.Lives(pid) }

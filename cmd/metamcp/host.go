@@ -78,9 +78,12 @@ func newHostStart(c *common) *cobra.Command {
 			}
 			if info != nil {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs already (pid %d)\n", oneLine(info.Name), info.PID)
+				if other := newFlags(cmd, info); len(other) > 0 {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "it was started without %s; metamcp host restart with the same words starts it anew with them\n", oneLine(strings.Join(other, " ")))
+				}
 				return err
 			}
-			return c.startHost(cmd, cfg, nil)
+			return c.startHost(cmd, cfg, nil, nil)
 		},
 	}
 }
@@ -91,8 +94,10 @@ func newHostRestart(c *common) *cobra.Command {
 		Long: `Start a new host, and let the one that runs end. The new one takes over when it
 is ready; if it cannot start, the old one goes on. Clients stay attached: calls in
 flight are answered by the old host, new ones go to the new. So do those over HTTP,
-at the same address, unless --http names another. The new host gets the flags of the
-old one, save those that this command is given. Where no host runs, one is started.`,
+at the same address, unless --http names another. What takes longer than
+drainTimeoutMs (5 s) is ended, and its client told. The new host gets the flags of the
+old one, save those that this command is given, also where that one was killed. Where
+no host runs, one is started.`,
 		Example: `  metamcp host restart`,
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -111,7 +116,11 @@ old one, save those that this command is given. Where no host runs, one is start
 				}
 				return fmt.Errorf("the host %s (pid %d) is kept by %s, which would start another one: use %s", oneLine(info.Name), info.PID, info.Manager, how)
 			}
-			return c.startHost(cmd, cfg, info)
+			flagsOf := info
+			if killed := attach.Find(cfg.Settings.StateDir, cfg.Files); info == nil && len(killed) > 0 {
+				flagsOf = &killed[0]
+			}
+			return c.startHost(cmd, cfg, info, flagsOf)
 		},
 	}
 }
@@ -199,10 +208,10 @@ func hostLog(cfg *config.Config) string {
 	return filepath.Join(cfg.Settings.StateDir, "logs", "hosts", attach.Key(cfg.Files)+".log")
 }
 
-// startHost starts a host that outlives this process, in the place of before where
-// that is not nil.
-func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, before *control.HostInfo) error {
-	kept, err := keepFlags(cmd, before)
+// startHost starts a host that outlives this process, in the place of before and with
+// the flags of flagsOf, where they are not nil.
+func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, before, flagsOf *control.HostInfo) error {
+	kept, err := keepFlags(cmd, flagsOf)
 	if err != nil {
 		return err
 	}

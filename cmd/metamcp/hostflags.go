@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,11 @@ func hostWords(cfg *config.Config, flags []string) (words []string) {
 		words = append(words, "--config", f)
 	}
 	return append(words, flags...)
+}
+
+// newFlags are those of this command that a host was not started with.
+func newFlags(cmd *cobra.Command, info *control.HostInfo) []string {
+	return slices.DeleteFunc(hostFlagWords(cmd), func(word string) bool { return slices.Contains(info.Flags, word) })
 }
 
 // keepFlags gives this command the flags of the host that it replaces, unless it has

@@ -137,13 +137,21 @@ func ask(asked chan<- ending, now bool) {
 	}
 }
 
-// hurry ends the calls in flight where somebody asks a second time.
+// hurry ends the calls in flight where somebody asks for that, or sends a second
+// signal. Others who ask for the end, as those who take the place do, have what they want.
 func hurry(e *metamcp.Engine, asked <-chan ending, drained <-chan struct{}) {
-	select {
-	case <-asked:
-		e.Log().Warn("asked to end a second time; calls in flight are not waited for")
-		e.Drain(time.Now())
-	case <-drained:
+	for {
+		select {
+		case end := <-asked:
+			if !end.now {
+				continue
+			}
+			e.Log().Warn("asked to end at once; calls in flight are not waited for")
+			e.Drain(time.Now())
+			return
+		case <-drained:
+			return
+		}
 	}
 }
 
@@ -188,6 +196,10 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 // looks for a host meanwhile is told to wait.
 func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, web *hostHTTP) (*metamcp.SharedHost, error) {
 	cfg := e.Config()
+	// Before the other one is asked: it goes on where this one cannot begin.
+	if err := control.CheckPlace(ctx, cfg.Settings.StateDir, cfg.Files); err != nil {
+		return nil, fmt.Errorf("the place of the host cannot be taken: %w", err)
+	}
 	deadline := time.Now().Add(handoverTime)
 	over, err := attach.Announce(cfg.Settings.StateDir, cfg.Files)
 	if err != nil {

@@ -129,7 +129,7 @@ func newTokenRemove(c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			missing := false
+			missing, some := false, false
 			for _, name := range given {
 				removed, err := store.Remove(cmd.Context(), name)
 				switch {
@@ -139,8 +139,12 @@ func newTokenRemove(c *common) *cobra.Command {
 					missing = true
 					fmt.Fprintf(cmd.ErrOrStderr(), "there is no token %s\n", printable(name))
 				default:
+					some = true
 					fmt.Fprintf(cmd.OutOrStdout(), "the token %s is removed\n", name)
 				}
+			}
+			if left, err := store.Any(); some && err == nil && !left {
+				fmt.Fprintln(cmd.ErrOrStderr(), "no token is left: a host that runs lets nobody in over HTTP until it ends; one that is started after that lets in all programs of this machine, unless there is a token again")
 			}
 			if missing {
 				return statusError(exitFailed)

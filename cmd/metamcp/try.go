@@ -99,6 +99,9 @@ func runTest(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags)
 			on.Disabled = false
 			tried[name].Notes = append(tried[name].Notes, "it is turned off at "+spec.Source+", and was started for this test only; metamcp enable "+name+" turns it on")
 		}
+		if on.Limits.Processes > 0 {
+			tried[name].Notes = append(tried[name].Notes, "limits.processes was not in force: only a host that was given a control group keeps it, and no other starts the server (docs/ISOLATION.md)")
+		}
 		trial.Servers = append(trial.Servers, &on)
 	}
 	var starts []doctor.Start

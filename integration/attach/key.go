@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -100,12 +101,21 @@ func Coming(stateDir string, configs []string) bool {
 	return found
 }
 
-// Lives tells whether a process may be there.
+// Lives tells whether a process may be there. One that has ended and that nobody has
+// waited for, as happens in containers, is not.
 func Lives(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = p.Release() }() // only looked at
-	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+	if errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // Linux alone has it
+	if err != nil {
+		return true
+	}
+	_, state, found := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	return !found || len(state) == 0 || state[0] != 'Z' && state[0] != 'X'
 }

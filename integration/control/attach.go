@@ -141,12 +141,14 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 			Hint: "metamcp host stop ends one that was started by metamcp host",
 		}
 	}
-	if err == nil {
-		err = s.Withdraw(r.Context())
-	}
 	if err != nil {
 		writeError(w, err)
 		return
+	}
+	// Whatever comes now, the host ends: one that went on without its place would be
+	// found by nobody. So who asked may go, and what stays in the folder is only said.
+	if err := s.Withdraw(context.WithoutCancel(r.Context())); err != nil {
+		s.o.Log.Warn("what announces this host could not be removed", "error", err)
 	}
 	writeJSON(w, map[string]any{"pid": s.info.PID})
 	s.o.Stop(now)

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 )
 
 // echoing serves clients that attach with their own lines.
@@ -135,5 +137,64 @@ func TestWhoCannotAttach(t *testing.T) {
 	var refused *attach.RefusedError
 	if !errors.As(err, &refused) || !refused.Incompatible() || !strings.Contains(refused.Message, "one client of its own") {
 		t.Errorf("a host of one client: %v", err)
+	}
+}
+
+// A host that was asked to end does, whoever asked for it stays to hear of it, and
+// whatever keeps its announcement from being removed: nobody would find it otherwise.
+func TestStopIsCarriedOut(t *testing.T) {
+	dir := t.TempDir()
+	asked := make(chan bool, 1)
+	s, err := shared(t, dir, func(now bool) { asked <- now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.Background()) }() // it says once more what was in its way
+	unlock, err := lockedfile.Lock(t.Context(), filepath.Join(dir, attach.HostsDir, ".lock"), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := attach.DialSocket(t.Context(), s.Info().Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprint(conn, "POST /v1/stop HTTP/1.1\r\nHost: metamcp\r\nContent-Length: 0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close() // who asked is gone
+	select {
+	case <-asked:
+	case <-time.After(time.Minute):
+		t.Error("the host goes on without its place")
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What keeps every host from a place is known before the one that has it is asked.
+func TestCheckPlace(t *testing.T) {
+	dir, configs := t.TempDir(), []string{"/a.json"}
+	s, err := shared(t, dir, func(bool) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end(t, s)
+	if err := control.CheckPlace(t.Context(), dir, configs); err != nil {
+		t.Errorf("a place that another host has: %v", err)
+	}
+	hosts := filepath.Join(dir, attach.HostsDir)
+	pid := filepath.Join(hosts, ".shared-"+attach.Key(configs)+".pid")
+	if err := os.Remove(pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(pid, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := control.CheckPlace(t.Context(), dir, configs); err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("a folder in the place of a file: %v", err)
+	}
+	if err := os.Remove(pid); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,6 +36,28 @@ func (r registry) claimSingle(configs []string) (*single, error) {
 	return s, nil
 }
 
+// CheckPlace says why no host could take a place in a state folder, apart from another
+// one that has it.
+func CheckPlace(ctx context.Context, stateDir string, configs []string) error {
+	r := newRegistry(stateDir)
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	release, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	release()
+	for _, key := range attach.Keys(configs) {
+		for _, path := range []string{r.singlePath(key), r.holderPath(key)} {
+			if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+				return fmt.Errorf("%s is no regular file; move it away", path)
+			}
+		}
+	}
+	return nil
+}
+
 func (r registry) claimKey(s *single, key string) error {
 	path := r.singlePath(key)
 	l, err := lockedfile.New(path)
@@ -53,7 +76,7 @@ func (r registry) claimKey(s *single, key string) error {
 		}
 		return &Error{
 			Code: CodeAlreadyRuns, Message: "a host runs already for this state folder and configuration: " + who + " has " + path,
-			Hint: "metamcp host status shows it, metamcp host restart replaces it",
+			Hint: "metamcp host status shows it, metamcp host restart replaces it; where they do not find it, its files were removed: end that process",
 		}
 	}
 	s.locks = append(s.locks, l)

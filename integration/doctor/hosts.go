@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/watchdog"
 )
@@ -31,6 +32,7 @@ func (p *Patient) hostChecks() []Check {
 	}
 	return []Check{
 		{ID: "hosts.running", Group: GroupHosts, Run: func(ctx context.Context) []Result { return p.hosts(ctx, dir) }},
+		{ID: "server.limits", Group: GroupServers, Run: func(context.Context) []Result { return p.limits(dir) }},
 		{ID: "hosts.leftovers", Group: GroupHosts, Run: func(ctx context.Context) []Result { return []Result{p.leftovers(ctx, dir)} }},
 	}
 }
@@ -134,7 +136,13 @@ func (p *Patient) host(parent context.Context, h control.HostInfo) (r Result, st
 	}
 	if err != nil {
 		r.Status, r.Found = Warn, fmt.Sprintf("pid %d, metamcp %s, does not answer: %v", h.PID, h.Version, err)
-		r.Why, r.Fix = "It may be stopped, overloaded, or hang.", fmt.Sprintf("metamcp status %d   tries again; kill %d   ends it, and its children with it.", h.PID, h.PID)
+		r.Why, r.Fix = "It may be stopped, overloaded, or hang.", fmt.Sprintf("metamcp status %d   tries again; kill -9 %d   ends it, and its children with it.", h.PID, h.PID)
+		if h.Shared {
+			r.Fix = fmt.Sprintf("metamcp status %d   tries again; metamcp host stop --force   ends it, and its children with it.", h.PID)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			r.Found = fmt.Sprintf("pid %d, metamcp %s, does not answer within %v", h.PID, h.Version, hostPatience)
+		}
 		return r, false
 	}
 	r.Found = fmt.Sprintf("pid %d, metamcp %s, up %s", h.PID, h.Version, time.Since(h.Started).Round(time.Second))
@@ -144,6 +152,26 @@ func (p *Patient) host(parent context.Context, h control.HostInfo) (r Result, st
 		r.Fix = "Restart the client that started it, so that it takes the present program."
 	}
 	return r, false
+}
+
+// limits says where only a host that was given a control group starts a server, which
+// a trial of the start does not show.
+func (p *Patient) limits(dir string) (results []Result) {
+	var given bool
+	for _, h := range attach.Find(dir, p.Config.Files) {
+		given = given || h.Manager == "systemd"
+	}
+	for _, spec := range p.servers() {
+		if spec.Limits.Processes == 0 || given {
+			continue
+		}
+		results = append(results, Result{
+			Subject: spec.Name, Status: Warn, Found: "its limits.processes can be kept only by a host that was given a control group, and none runs that systemd keeps",
+			Why: "Every other host refuses to start it; a trial of its start leaves that limit out.",
+			Fix: fmt.Sprintf("metamcp host install, on Linux with systemd; or take \"processes\" out of \"limits\" at %s.", spec.Source),
+		})
+	}
+	return results
 }
 
 // stale reports sockets on which nobody listens.

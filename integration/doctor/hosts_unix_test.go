@@ -226,3 +226,18 @@ func TestJournalOfARealHost(t *testing.T) {
 		t.Errorf("%q", r.Details)
 	}
 }
+
+// A limit that no host of this place can keep is said, since a trial leaves it out.
+func TestLimitsThatNoHostKeeps(t *testing.T) {
+	dir := t.TempDir()
+	p := patient(t, dir, object{"many": object{"command": "x", "limits": object{"processes": 5}}, "free": object{"command": "x"}}, object{"stateDir": filepath.Join(dir, "state")})
+	var found []doctor.Result
+	for _, r := range doctor.Run(t.Context(), p.Checks(), nil, 0) {
+		if r.ID == "server.limits" {
+			found = append(found, r)
+		}
+	}
+	if len(found) != 1 || found[0].Subject != "many" || found[0].Status != doctor.Warn {
+		t.Errorf("%+v", found)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/npmservers"
 	"github.com/metamcp/metamcp/integration/testkit"
 )
@@ -402,6 +403,64 @@ func TestRestartsAtOnce(t *testing.T) {
 	}
 }
 
+// However many ask a host to make way, calls in flight are answered; only one who does
+// not want to wait ends them.
+func TestAskedToEndByMany(t *testing.T) {
+	calls := filepath.Join(t.TempDir(), "calls")
+	p := newPlace(t, servers{"d0": testkit.DemoServer(t, "--calls-file", calls)}, nil)
+	h := p.host()
+	c := p.client()
+	id := c.start("d0", "slow", `{"ms":2000}`)
+	eventually(t, "the call does not begin", func() bool { return len(records(t, calls)) == 1 })
+	info, err := control.Find(filepath.Join(p.home, ".metamcp"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asking []net.Conn
+	for range 3 { // all are there before the first one is heard
+		conn, err := net.Dial("unix", info.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		asking = append(asking, conn)
+	}
+	for _, conn := range asking {
+		if _, err := fmt.Fprint(conn, "POST /v1/stop HTTP/1.1\r\nHost: metamcp\r\nContent-Length: 0\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if result := c.resultOf(id); bytes.Contains(result, []byte(`"isError":true`)) {
+		t.Errorf("the call in flight ended with %s", result)
+	}
+	if code := h.Wait(t, patience); code != 0 {
+		t.Errorf("the host ended with status %d: %s", code, h.Stderr)
+	}
+}
+
+// A host whose place no other one could take goes on, and is asked nothing.
+func TestPlaceThatNoneCanTake(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	h := p.host()
+	c := p.client()
+	hosts := filepath.Join(p.home, ".metamcp", "hosts")
+	files, err := filepath.Glob(filepath.Join(hosts, ".shared-*.pid"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if err := os.Rename(files[0], files[0]+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(files[0], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.shell("host", "restart"); err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("a restart that cannot succeed: %v", err)
+	}
+	p.serves(h)
+	c.echoes("d0", "as before")
+}
+
 // A new host that cannot start leaves the old one alone.
 func TestBrokenReplacement(t *testing.T) {
 	p := newPlace(t, demos(t, 1), nil)
@@ -580,6 +639,7 @@ func TestHostCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	say("runs already", "host", "start")
+	say("it was started without --pool-size=7", "host", "start", "--pool-size", "7")
 	c := p.client()
 	c.echoes("d0", "one")
 	say("the host main runs (pid ", "host", "restart")

@@ -35,7 +35,7 @@ func (p *place) httpOf() string {
 
 // modernEcho calls a server over HTTP without a session.
 func modernEcho(ctx context.Context, over *http.Client, url, server, text string) error {
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":%q,"tool":"echo","args":{"text":%q}},%s}}`, server, text, modernMeta)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":%q,"tool":"echo","args":{"text":%q}},%s}}`, server, text, strings.Replace(modernMeta, "{", `{"io.modelcontextprotocol/clientInfo":{"name":"modern","version":"1"},`, 1))
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return err
@@ -117,6 +117,9 @@ func TestSharedHostOverHTTP(t *testing.T) {
 	for _, c := range st.Clients {
 		if c.PID == 0 {
 			web++
+		}
+		if c.Name == "" {
+			t.Errorf("a client has no name: %+v", c)
 		}
 	}
 	// Clients without sessions, and of one name, are one.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -21,5 +22,14 @@ func TestLimitTooSmallForAStart(t *testing.T) {
 	}
 	if r := c.refuse("free", "x", "{}", string(messages.CodeConnection)); strings.Contains(r.Hint, "limits.memoryMB") {
 		t.Errorf("without a limit: %s", r)
+	}
+}
+
+// A limit that ends a server during a call is named beside what is said of the call.
+func TestLimitDuringACall(t *testing.T) {
+	c := host(t, servers{"small": with(testkit.DemoServer(t), "limits", map[string]any{"memoryMB": 200})}, nil)
+	c.echoes("small", "before")
+	if r := c.refuse("small", "big", `{"bytes":60000000}`, string(messages.CodeToolExecution)); !strings.Contains(r.Hint, "Check what") || !strings.Contains(r.Hint, "limits.memoryMB") {
+		t.Errorf("%s", r)
 	}
 }

@@ -252,7 +252,7 @@ var refuseEnding = &refusal{
 
 var refuseUnknown = &refusal{
 	status: http.StatusNotFound, code: codeInvalid,
-	why: "there is no such session, or it was ended; begin a new one with initialize",
+	why: "there is no such session, or it was ended, as by the removal of its token; begin a new one with initialize, or repeat the request where the protocol has no sessions",
 }
 
 // refuseHTTP writes a refusal; id is that of the request, or nil.

@@ -89,6 +89,7 @@ func (h *HTTP) modern(x *exchange, who Principal, in *incoming) {
 			x.refuse(f)
 			return
 		}
+		s.introduce(in)
 	}
 	defer s.leave()
 	if f := s.full(in); f != nil {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"golang.org/x/time/rate"
 
 	"github.com/metamcp/metamcp/integration/jsonrpc"
@@ -222,10 +223,24 @@ func (s *httpSession) kept(number uint64) *stream {
 // scopeOf names what the requests of a modern client share. Nothing is shared
 // between principals.
 func scopeOf(who Principal, in *incoming) string {
-	name, err := jsonrpc.Unquote(in.slots[slotClientName])
-	if err != nil {
-		name = ""
-	}
+	name := text(in.slots[slotClientName])
 	const most = 128
 	return who.Key + "\x00" + name[:min(len(name), most)]
+}
+
+// introduce takes down what a modern client says of itself with each request: those
+// that need not pass mcp-go leave no trace there.
+func (s *httpSession) introduce(in *incoming) {
+	if name := text(in.slots[slotClientName]); name != "" {
+		s.c.peer.SetClientInfo(mcp.Implementation{Name: name, Version: text(jsonrpc.Get(in.slots[slotClientInfo], "version"))})
+	}
+}
+
+// text is what a JSON string stands for; "" for anything else.
+func text(raw []byte) string {
+	s, err := jsonrpc.Unquote(raw)
+	if err != nil {
+		return ""
+	}
+	return s
 }

@@ -58,7 +58,7 @@ func (r *relay) expire(req *request) {
 	text := fmt.Sprintf("the host that this client is attached to is not running, and did not come back within %v; the request was not carried out%s", r.o.Wait, r.why())
 	r.busy++
 	r.mu.Unlock()
-	r.write([][]byte{failure(req, text, "Ask the user to run `metamcp host start`; requests work again as soon as it runs.", true)})
+	r.write([][]byte{failure(req, text, "Ask the user to run `metamcp host start`, with the --config and --state-dir of this client's entry where it has them; requests work again as soon as it runs.", true)})
 	r.written()
 }
 
