@@ -282,6 +282,17 @@ func reason(err error) string {
 // topNames are the members of a file that are ours to read.
 var topNames = []string{"mcpServers", "servers", "metamcp"}
 
+// misplaced says whether a member of a file looks like settings of ours that belong
+// into "metamcp". Names that other programs may have too do not count by themselves.
+func misplaced(name string, v *hujson.Value) bool {
+	const telling = 8 // letters, of a name that is hardly anybody else's
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return keyIndex[name] != nil && len(name) >= telling
+	}
+	return slices.ContainsFunc(obj.Members, func(m hujson.ObjectMember) bool { return keyIndex[name+"."+memberName(&m)] != nil })
+}
+
 func (b *builder) members(doc *document, root *hujson.Object) error {
 	found := false
 	for i := range root.Members {
@@ -302,7 +313,9 @@ func (b *builder) members(doc *document, root *hujson.Object) error {
 		default:
 			// Other programs keep their own things beside ours; only what is
 			// nearly one of our names is worth a word.
-			if c := nearest(name, topNames); c != "" && spelling.Distance(strings.ToLower(name), strings.ToLower(c)) <= 2 {
+			if misplaced(name, &m.Value) {
+				b.warnings([]Problem{doc.problem(&m.Name, shorten(name)+" is ignored here", fmt.Sprintf(`write it as "metamcp": {%q: …}`, name))})
+			} else if c := nearest(name, topNames); c != "" && spelling.Distance(strings.ToLower(name), strings.ToLower(c)) <= 2 {
 				b.warnings([]Problem{doc.problem(&m.Name, shorten(name)+" is not known and ignored", "did you mean "+c+"?")})
 			}
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,23 @@ func TestClashesOfFlagsStopTheStart(t *testing.T) {
 			if !errors.As(err, &e) || e.Code != messages.CodeConfiguration || !strings.Contains(e.Message+e.Hint, tt.want) {
 				t.Errorf("%q: %v, want %q", tt.env, err, tt.want)
 			}
+		}
+	}
+}
+
+// Settings beside "metamcp" do nothing, and that is said, unless they may well be
+// another program's.
+func TestMisplacedSettings(t *testing.T) {
+	for text, want := range map[string]bool{
+		`"http": {"address": "127.0.0.1:8090"}`: true, `"pool": {"poolSize": 9, "x": 1}`: true, `"drainTimeoutMs": 9`: true,
+		`"http": {"proxy": "x"}`: false, `"attach": "never"`: false, `"search": 5`: false, `"projects": {}`: false,
+	} {
+		cfg := newWorld(t).load(`{"mcpServers": {}, ` + text + `}`)
+		said := slices.ContainsFunc(cfg.Warnings, func(p Problem) bool {
+			return strings.Contains(p.Message, "is ignored here") && strings.Contains(p.Hint, `"metamcp": {`)
+		})
+		if said != want {
+			t.Errorf("%s: %v", text, cfg.Warnings)
 		}
 	}
 }
