@@ -422,7 +422,7 @@ func TestAskedToEndByMany(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
+		t.Cleanup(func() { _ = conn.Close() })
 		asking = append(asking, conn)
 	}
 	for _, conn := range asking {
