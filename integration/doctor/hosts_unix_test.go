@@ -119,7 +119,7 @@ func TestHostThatHangs(t *testing.T) {
 	defer cancel()
 	for _, c := range p.Checks() {
 		if c.ID == "hosts.running" {
-			r := expect(t, c.Run(ctx), want{"", "hung", doctor.Warn, "pid 7, metamcp 1.0.0, does not answer", "kill 7"})
+			r := expect(t, c.Run(ctx), want{"", "hung", doctor.Warn, "pid 7, metamcp 1.0.0, does not answer", "kill -9 7"})
 			if r.Why == "" {
 				t.Error("it does not say why that matters")
 			}
