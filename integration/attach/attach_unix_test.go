@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -181,5 +182,40 @@ func TestComing(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, HostsDir, ".shared-*")); err != nil || len(left) > 0 {
 		t.Errorf("announcements stay: %v, %v", left, err)
+	}
+}
+
+// A process that has ended is gone, also before anybody has waited for it.
+func TestLives(t *testing.T) {
+	if !Lives(os.Getpid()) {
+		t.Error("this process does not live")
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cat") // ends when nobody holds the pipe's other end
+	cmd.Stdin = in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	if !Lives(cmd.Process.Pid) {
+		t.Error("a process that waits for input does not live")
+	}
+	_ = out.Close()
+	if runtime.GOOS == "linux" {
+		for deadline := time.Now().Add(time.Minute); Lives(cmd.Process.Pid); runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Error("a process that has ended lives until somebody waits for it")
+				break
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if Lives(cmd.Process.Pid) {
+		t.Error("a process that was waited for lives")
 	}
 }

@@ -133,7 +133,7 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 		l.o.Guard.Ready()
 	}
 	marker := proctree.Marker(l.hostID, instance)
-	group, err := l.groups.Open(groupName(marker), spec.Limits)
+	group, err := l.groups.Open("metamcp-"+marker, spec.Limits)
 	if err != nil {
 		return nil, &launchError{text: fmt.Sprintf("cannot start %q: %v", spec.Name, err), causes: []error{err, messages.ErrNotBounded}}
 	}
@@ -146,9 +146,6 @@ func (l *Launcher) Launch(spec *messages.ServerSpec, instance uint64, ear Ear) (
 	p.run()
 	return p, nil
 }
-
-// groupName is a name for the control group of a child.
-func groupName(marker string) string { return "metamcp-" + strings.ReplaceAll(marker, "/", "-") }
 
 // start is Launch once all else is known. After an error nothing is left but the group.
 func (l *Launcher) start(spec *messages.ServerSpec, path string, instance uint64, marker string, group *limits.Group, ear Ear) (*Process, error) {

@@ -282,17 +282,6 @@ func reason(err error) string {
 // topNames are the members of a file that are ours to read.
 var topNames = []string{"mcpServers", "servers", "metamcp"}
 
-// misplaced says whether a member of a file looks like settings of ours that belong
-// into "metamcp". Names that other programs may have too do not count by themselves.
-func misplaced(name string, v *hujson.Value) bool {
-	const telling = 8 // letters, of a name that is hardly anybody else's
-	obj, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return keyIndex[name] != nil && len(name) >= telling
-	}
-	return slices.ContainsFunc(obj.Members, func(m hujson.ObjectMember) bool { return keyIndex[name+"."+memberName(&m)] != nil })
-}
-
 func (b *builder) members(doc *document, root *hujson.Object) error {
 	found := false
 	for i := range root.Members {

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"slices"
 	"strings"
+
+	"github.com/tailscale/hujson"
 
 	"github.com/metamcp/metamcp/integration/spelling"
 )
@@ -28,4 +31,15 @@ func suggestion(name string, candidates []string) string {
 		return "did you mean " + c + "?"
 	}
 	return ""
+}
+
+// misplaced says whether a member of a file looks like settings of ours that belong
+// into "metamcp". Names that other programs may have too do not count by themselves.
+func misplaced(name string, v *hujson.Value) bool {
+	const telling = 8 // letters, of a name that is hardly anybody else's
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return keyIndex[name] != nil && len(name) >= telling
+	}
+	return slices.ContainsFunc(obj.Members, func(m hujson.ObjectMember) bool { return keyIndex[name+"."+memberName(&m)] != nil })
 }

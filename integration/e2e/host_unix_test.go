@@ -438,6 +438,22 @@ func TestAskedToEndByMany(t *testing.T) {
 	}
 }
 
+// The host after one that was killed has its flags.
+func TestRestartAfterAKill(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	if out, err := p.shell("host", "start", "--pool-size", "7"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() { _, _ = p.shell("host", "stop", "--now") })
+	if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.shell("host", "restart")
+	if err != nil || !strings.Contains(string(out), "it has the flags of the host before: --pool-size=7") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // A host whose place no other one could take goes on, and is asked nothing.
 func TestPlaceThatNoneCanTake(t *testing.T) {
 	p := newPlace(t, demos(t, 1), nil)
