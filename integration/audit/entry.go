@@ -136,17 +136,6 @@ func (e *Entry) take() {
 	e.eachName(func(s *string) { *s = messages.RecordedName(*s) })
 }
 
-// clean takes the secrets out of the names of an entry that is the log's own, and cuts
-// them after that: what is cut can no longer be found.
-func (e *Entry) clean(scrub func(string) string) {
-	e.eachName(func(s *string) {
-		if scrub != nil && *s != "" {
-			*s = scrub(*s)
-		}
-		cut(s, maxName)
-	})
-}
-
 // cut shortens a text; the copy lets go of the long one.
 func cut(s *string, most int) {
 	const mark = "…"

@@ -78,6 +78,7 @@ func (w *writer) write(entries []Entry) (int, error) {
 		}
 		w.headOpen = true
 	}
+	w.enc.begin()
 	done := 0
 	for i := range entries {
 		now := w.o.Now()

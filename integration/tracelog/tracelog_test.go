@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,12 +39,14 @@ func records() []messages.TraceRecord {
 // TestJSONIsThatOfTheLibrary holds the encoder to encoding/json's result.
 func TestJSONIsThatOfTheLibrary(t *testing.T) {
 	for _, r := range records() {
-		want, err := json.Marshal(&r)
-		if err != nil {
+		var want bytes.Buffer
+		lib := json.NewEncoder(&want)
+		lib.SetEscapeHTML(false)
+		if err := lib.Encode(&r); err != nil {
 			t.Fatal(err)
 		}
-		if got := AppendJSON(nil, &r); string(got) != string(want)+"\n" {
-			t.Errorf("got  %swant %s", got, want)
+		if got := AppendJSON(nil, &r); string(got) != want.String() {
+			t.Errorf("got  %swant %s", got, &want)
 		}
 	}
 }
@@ -71,12 +74,14 @@ func FuzzJSON(f *testing.F) {
 	f.Add("\xff<>&", "\u2028", uint64(0), int64(0))
 	f.Fuzz(func(t *testing.T, server, detail string, n uint64, ran int64) {
 		r := messages.TraceRecord{Time: when, Kind: detail, Server: server, Detail: detail, Request: n, RanNs: ran, From: server, Type: detail}
-		want, err := json.Marshal(&r)
+		lib, err := json.Marshal(&r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := AppendJSON(nil, &r); string(got) != string(want)+"\n" {
-			t.Errorf("got  %swant %s", got, want)
+		var got, want messages.TraceRecord
+		line := AppendJSON(nil, &r)
+		if err := errors.Join(json.Unmarshal(line, &got), json.Unmarshal(lib, &want)); err != nil || !reflect.DeepEqual(got, want) || bytes.Count(line, []byte("\n")) != 1 {
+			t.Errorf("%v; got  %s, want %s", err, line, lib)
 		}
 	})
 }
