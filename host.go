@@ -89,7 +89,7 @@ func (e *Engine) WatchTrace(ctx context.Context, filter ...string) (<-chan messa
 		return out, nil
 	}
 	v := &viewer{out: out}
-	watcher := e.core.Trace().Attach(v, f.Wants)
+	watcher := e.core.Trace().Attach(v, f.Func())
 	go func() { //nolint:gosec // G118: what ends a watcher does not hang on who asked for it
 		defer e.viewers.Done()
 		defer close(out)

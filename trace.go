@@ -44,14 +44,14 @@ func (e *Engine) startTrace(st *config.Settings) error {
 	case "":
 		return nil
 	case "stderr":
-		e.trace = &traceOutput{watcher: e.core.Trace().Attach(tracelog.NewText(os.Stderr, isTerminal(os.Stderr)), filter.Wants)}
+		e.trace = &traceOutput{watcher: e.core.Trace().Attach(tracelog.NewText(os.Stderr, isTerminal(os.Stderr)), filter.Func())}
 		return nil
 	}
 	f, err := tracelog.OpenFile(st.Trace, e.identity(), 0, childlog.OpenAppend)
 	if err != nil {
 		return &Error{Code: messages.CodeConfiguration, Cause: err, Message: "the trace cannot be written: " + err.Error(), Hint: "Choose another file with --trace=FILE; a pipe must have a reader."}
 	}
-	e.trace = &traceOutput{watcher: e.core.Trace().Attach(f, filter.Wants), file: f}
+	e.trace = &traceOutput{watcher: e.core.Trace().Attach(f, filter.Func()), file: f}
 	return nil
 }
 

@@ -60,9 +60,10 @@ func (t *Trace) Dropped() uint64 { return t.dropped.Load() }
 // scrubbed of secrets; they hold only sizes otherwise.
 func (t *Trace) ShowPayloads(on bool) { t.payloads.Store(on) }
 
-// Attach starts to write to w what wants, which may be nil, lets pass; wants is
-// called on the actors' goroutines and keeps nothing of a record. The caller
-// closes the Watcher, after the actors have stopped if it is to see all.
+// Attach starts to write to w what wants lets pass, or everything where it is nil,
+// which costs less; wants is called on the actors' goroutines and keeps nothing of a
+// record. The caller closes the Watcher, after the actors have stopped if it is to see
+// all.
 func (t *Trace) Attach(w RecordWriter, wants func(*messages.TraceRecord) bool) *Watcher {
 	n := &Watcher{
 		t: t, w: w, wants: wants, full: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
@@ -103,7 +104,27 @@ func (t *Trace) put(r *messages.TraceRecord) {
 
 // Message implements kernel.Tracer.
 func (t *Trace) Message(r *kernel.Record) {
+	list := t.watchers.Load()
+	if list == nil {
+		return
+	}
+	for _, w := range *list {
+		if w.wants == nil || t.wanted(w, r) {
+			w.putMessage(r)
+		}
+	}
+}
+
+// wanted reports whether a watcher with a filter wants a message.
+func (t *Trace) wanted(w *Watcher, r *kernel.Record) bool {
 	rec := t.spare.Get().(*messages.TraceRecord)
+	defer t.spare.Put(rec)
+	ofMessage(rec, r)
+	return w.wants(rec)
+}
+
+// ofMessage makes rec the record of a message.
+func ofMessage(rec *messages.TraceRecord, r *kernel.Record) {
 	*rec = messages.TraceRecord{
 		Time: r.Sent, Kind: messages.TraceMessage, Request: r.Correlation, Span: r.Span, Parent: r.Parent,
 		From: r.From, To: r.To, Type: r.Type, Before: r.Before, After: r.After,
@@ -112,8 +133,6 @@ func (t *Trace) Message(r *kernel.Record) {
 	if r.Panicked {
 		rec.Outcome = "panic"
 	}
-	t.put(rec)
-	t.spare.Put(rec)
 }
 
 // Event implements kernel.Tracer.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // RecordWriter takes the records of a trace, one goroutine at a time. A record
@@ -33,7 +34,7 @@ type Watcher struct {
 	wants func(*messages.TraceRecord) bool // keeps nothing of the record
 
 	mu      sync.Mutex // held for as long as it takes to copy a record
-	waiting []messages.TraceRecord
+	waiting batch
 	dropped uint64
 
 	full chan struct{} // capacity 1: write now
@@ -44,11 +45,39 @@ type Watcher struct {
 	// names are those of the batch as they are written: few, in many records. No
 	// longer, since what a secret is may change.
 	names map[string]string
+	// record is the one that is being written.
+	record messages.TraceRecord
 }
 
 // watchEvery is how long records wait for others: writing each by itself would
 // wake a goroutine for it, which costs more than the record.
 const watchEvery = 20 * time.Millisecond
+
+// writeFrom is from how many records on they wait no longer: few enough for all of
+// them to be in the processor's cache still.
+const writeFrom = 512
+
+// batch is what waits to be written. Nearly all are messages, which are kept as
+// the kernel gave them: half as large as a record, and as quickly copied.
+type batch struct {
+	entries []batchEntry
+	others  []messages.TraceRecord
+}
+
+// batchEntry is a message, or the record others[other-1] where that is not 0.
+type batchEntry struct {
+	message kernel.Record
+	other   int
+}
+
+func (b *batch) len() int { return len(b.entries) }
+
+// reset empties the batch; what its messages name are actors and types, which it
+// may hold on to.
+func (b *batch) reset() {
+	clear(b.others)
+	b.entries, b.others = b.entries[:0], b.others[:0]
+}
 
 // Done is closed when the watcher has ended, because it was closed or its
 // writer failed.
@@ -90,7 +119,7 @@ func (w *Watcher) run() {
 	defer close(w.done)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	var batch []messages.TraceRecord
+	var taken batch
 	for ended := false; !ended; {
 		select {
 		case <-tick.C:
@@ -99,8 +128,8 @@ func (w *Watcher) run() {
 			ended = true
 		}
 		var dropped uint64
-		batch, dropped = w.take(batch)
-		w.flush(batch, dropped)
+		taken, dropped = w.take(taken)
+		w.flush(&taken, dropped)
 		if w.err != nil && !ended {
 			ended = !w.recover()
 		}
@@ -132,10 +161,10 @@ func (w *Watcher) recover() bool {
 		if err := writer.Resume(); err != nil {
 			continue
 		}
-		_, dropped := w.take(nil) // what came while it broke is out of order by now
+		_, dropped := w.take(batch{}) // what came while it broke is out of order by now
 		took := time.Since(began).Round(time.Millisecond)
 		w.err = nil
-		w.flush(nil, dropped)
+		w.flush(&batch{}, dropped)
 		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Detail: fmt.Sprintf("nothing was recorded for %v: %v", took, why)})
 		if w.sync(); w.err != nil {
 			continue
@@ -151,39 +180,71 @@ func (w *Watcher) recover() bool {
 // put leaves a record for the goroutine.
 func (w *Watcher) put(r *messages.TraceRecord) {
 	w.mu.Lock()
-	n := len(w.waiting)
-	if n < traceBuffer {
-		w.waiting = append(w.waiting, *r)
-	} else {
-		w.dropped++
-		w.t.dropped.Add(1)
+	n := w.waiting.len()
+	if w.hasRoom(n) {
+		w.waiting.others = append(w.waiting.others, *r)
+		w.waiting.entries = append(w.waiting.entries, batchEntry{other: len(w.waiting.others)})
 	}
 	w.mu.Unlock()
-	if n == traceBuffer/2 {
-		select {
-		case w.full <- struct{}{}:
-		default:
-		}
+	w.hurry(n)
+}
+
+// putMessage is put for a message.
+func (w *Watcher) putMessage(r *kernel.Record) {
+	w.mu.Lock()
+	n := w.waiting.len()
+	if w.hasRoom(n) {
+		w.waiting.entries = append(w.waiting.entries, batchEntry{message: *r})
+	}
+	w.mu.Unlock()
+	w.hurry(n)
+}
+
+// hasRoom reports whether there is room behind n records, and counts what finds none.
+// The caller holds mu.
+func (w *Watcher) hasRoom(n int) bool {
+	if n < traceBuffer {
+		return true
+	}
+	w.dropped++
+	w.t.dropped.Add(1)
+	return false
+}
+
+// hurry has what waits written where one more record came to n.
+func (w *Watcher) hurry(n int) {
+	if n != writeFrom {
+		return
+	}
+	select {
+	case w.full <- struct{}{}:
+	default:
 	}
 }
 
 // take returns what waits, and leaves old, which is done with, in its place.
-func (w *Watcher) take(old []messages.TraceRecord) (batch []messages.TraceRecord, dropped uint64) {
-	clear(old)
+func (w *Watcher) take(old batch) (taken batch, dropped uint64) {
+	old.reset()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	batch, dropped = w.waiting, w.dropped
-	w.waiting, w.dropped = old[:0], 0
-	return batch, dropped
+	taken, dropped = w.waiting, w.dropped
+	w.waiting, w.dropped = old, 0
+	return taken, dropped
 }
 
-func (w *Watcher) flush(batch []messages.TraceRecord, dropped uint64) {
-	if len(batch) == 0 && dropped == 0 {
+func (w *Watcher) flush(taken *batch, dropped uint64) {
+	if taken.len() == 0 && dropped == 0 {
 		return
 	}
 	clear(w.names)
-	for i := range batch {
-		w.write(&batch[i])
+	for i := range taken.entries {
+		e := &taken.entries[i]
+		if e.other > 0 {
+			w.write(&taken.others[e.other-1])
+			continue
+		}
+		ofMessage(&w.record, &e.message)
+		w.write(&w.record)
 	}
 	if dropped > 0 {
 		w.write(&messages.TraceRecord{Time: time.Now(), Kind: messages.TraceDropped, Count: dropped, Detail: fmt.Sprint(dropped, " records found no room")})

@@ -64,6 +64,15 @@ func ParseFilter(conditions []string) (*Filter, error) {
 	return f, nil
 }
 
+// Func returns [Filter.Wants], and nil where f is nil, so that nobody need ask what
+// has only one answer.
+func (f *Filter) Func() func(*messages.TraceRecord) bool {
+	if f == nil {
+		return nil
+	}
+	return f.Wants
+}
+
 // Wants reports whether the record passes. It is safe for any goroutine; a nil
 // Filter wants everything.
 func (f *Filter) Wants(r *messages.TraceRecord) bool {
