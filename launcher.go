@@ -126,7 +126,7 @@ func linkError(err error) error {
 }
 
 // askedLater are the names of messages.Members, in their order.
-var askedLater = jsonrpc.Names{"uri", "taskId", "requestState"}
+var askedLater = jsonrpc.Names{"uri", "taskId", "requestState", "isError"}
 
 // parseFrame takes a child's line apart.
 func parseFrame(line []byte, f *messages.Frame) error {

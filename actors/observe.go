@@ -74,7 +74,7 @@ func outcomeOf(a *messages.Answer) string {
 		return string(a.Err.Code)
 	case a.RPCError != nil:
 		return OutcomeRPCError
-	case isToolError(a.Result):
+	case a.Has.May(messages.MemberIsError) && isToolError(a.Result):
 		return OutcomeToolError
 	}
 	return OutcomeOK
@@ -82,8 +82,8 @@ func outcomeOf(a *messages.Answer) string {
 
 var isErrorKey = []byte(`"isError"`)
 
-// isToolError reads the member isError of a result. Most results do not have
-// the word anywhere, or only with false behind it, which is quickly seen.
+// isToolError reads the member isError of a result. Many results have it with false
+// behind it, which is quickly seen.
 func isToolError(result json.RawMessage) bool {
 	for rest := []byte(result); ; {
 		_, behind, found := bytes.Cut(rest, isErrorKey)

@@ -224,6 +224,7 @@ const (
 	MemberURI
 	MemberTaskID
 	MemberRequestState
+	MemberIsError
 )
 
 // May says whether one of which may be there.

@@ -293,9 +293,11 @@ const (
 // and control characters. Only the lowest mark is reliable: a borrow may set
 // marks above a true one.
 func special(w uint64) uint64 {
-	q := w ^ ones*'"'
+	// With one bit turned over, the quote (0x22) is next to the control characters
+	// (below 0x20), and nothing else is.
+	low := w ^ ones*0x02
 	e := w ^ ones*'\\'
-	return ((q-ones)&^q | (e-ones)&^e | (w-ones*0x20)&^w) & highs
+	return ((low - ones*0x21) | (e - ones)) &^ w & highs
 }
 
 // backslashes marks them as special does.
