@@ -215,6 +215,12 @@ func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, before, flags
 	if err != nil {
 		return err
 	}
+	if err := c.checkWeb(); err != nil {
+		return err
+	}
+	if _, err := newHostHTTP(c.http, cfg); err != nil {
+		return err
+	}
 	log := hostLog(cfg)
 	words := append([]string{"host", "--log-file", log}, c.hostArguments(cmd, cfg)...)
 	if before != nil {
@@ -229,6 +235,9 @@ func (c *common) startHost(cmd *cobra.Command, cfg *config.Config, before, flags
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "the host %s runs (pid %d); its log is %s\n", oneLine(info.Name), info.PID, log)
+	if err == nil && info.HTTP != "" {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "it serves clients over HTTP at", oneLine(info.HTTP))
+	}
 	if len(kept) > 0 {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), "it has the flags of the host before:", oneLine(strings.Join(kept, " ")))
 	}

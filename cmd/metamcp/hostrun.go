@@ -14,7 +14,6 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
-	"github.com/metamcp/metamcp/integration/web"
 )
 
 // handoverTime is how long the host before may take to let go of its place.
@@ -39,10 +38,8 @@ type ending struct{ now bool }
 // flight are answered, all children end. A second signal skips the waiting.
 func runHost(parent context.Context, c *common, f *hostFlags) error {
 	f.began = time.Now()
-	if c.web != "" {
-		if _, err := web.CheckAddr(c.web); err != nil {
-			return usageError{fmt.Errorf("--web: %w", err)}
-		}
+	if err := c.checkWeb(); err != nil {
+		return err
 	}
 	if f.logFile != "" {
 		file, err := openHostLog(f.logFile)

@@ -77,14 +77,23 @@ func (c *common) takeIn() error {
 	return nil
 }
 
+// checkWeb looks at --web before anything is started.
+func (c *common) checkWeb() error {
+	if c.web == "" {
+		return nil
+	}
+	if _, err := web.CheckAddr(c.web); err != nil {
+		return usageError{fmt.Errorf("--web: %w", err)}
+	}
+	return nil
+}
+
 // serve is the host. It ends when its input ends or at a signal: no new
 // requests, those in flight drain, all children end. A second signal skips the
 // drain.
 func serve(parent context.Context, c *common) error {
-	if c.web != "" {
-		if _, err := web.CheckAddr(c.web); err != nil {
-			return usageError{fmt.Errorf("--web: %w", err)}
-		}
+	if err := c.checkWeb(); err != nil {
+		return err
 	}
 	if c.http != "" {
 		if _, _, err := front.CheckHTTPAddr(c.http); err != nil {

@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,11 +139,15 @@ func TestSharedHostOverHTTP(t *testing.T) {
 // one that has one. The address stays. Sessions are told to begin anew.
 func TestSharedHostOverHTTPIsReplaced(t *testing.T) {
 	p := newPlace(t, demos(t, 2), map[string]any{"http": map[string]any{"maxRequestsPerSecond": 100_000}})
-	if _, err := p.shell("host", "start", "--http", ":0"); err != nil {
+	out, err := p.shell("host", "start", "--http", ":0")
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = p.shell("host", "stop", "--now") })
 	url := p.httpOf()
+	if !strings.Contains(string(out), url) {
+		t.Errorf("the start of a host at %s says %s", url, out)
+	}
 	stop := make(chan struct{})
 	var answered [4]atomic.Int64
 	var all sync.WaitGroup
@@ -226,8 +232,12 @@ func TestHostWithoutItsAddress(t *testing.T) {
 	if _, err := p.shell("host", "start", "--http", taken.Addr().String()); err == nil || !strings.Contains(err.Error(), "choose another port") {
 		t.Errorf("at an address that is taken: %v", err)
 	}
-	if _, err := p.shell("host", "--http", "8090"); err == nil || !strings.Contains(err.Error(), "--http: ") {
-		t.Errorf("at no address: %v", err)
+	for _, wrong := range [][]string{{"host", "--http", "8090"}, {"host", "start", "--http", "8090"}, {"host", "restart", "--web", "8090"}} {
+		const usage = 2
+		var exit *exec.ExitError
+		if _, err := p.shell(wrong...); !errors.As(err, &exit) || exit.ExitCode() != usage || !strings.Contains(err.Error(), wrong[len(wrong)-2]+": ") {
+			t.Errorf("%q: %v", wrong, err)
+		}
 	}
 	if _, err := p.shell("host", "--http", "0.0.0.0:0"); err == nil || !strings.Contains(err.Error(), "metamcp token add") {
 		t.Errorf("for other machines without tokens: %v", err)
