@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/metamcp/metamcp/integration/control"
 )
 
 func TestShellHint(t *testing.T) {
@@ -22,6 +26,19 @@ func TestShellHint(t *testing.T) {
 	} {
 		if got := shellHint(c.text, c.server, c.tool); got != c.want {
 			t.Errorf("%q became %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// TestSaid: what a host answers to a command reads as what the command itself says.
+func TestSaid(t *testing.T) {
+	answer := &control.Error{Code: "SERVER_NOT_FOUND", Message: "there is no server x", Hint: "Call mcp_discover without arguments for the list of servers."}
+	for err, want := range map[error]string{
+		fmt.Errorf("logs: %w", answer):                                   "logs: there is no server x; Run `metamcp discover` for the list of servers.",
+		errors.New("Call mcp_discover with this server for the list of"): "Call mcp_discover with this server for the list of",
+	} {
+		if got := said(err); got != want {
+			t.Errorf("%v is said as %q", err, got)
 		}
 	}
 }

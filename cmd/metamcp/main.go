@@ -17,6 +17,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/lossy"
 	_ "github.com/metamcp/metamcp/integration/relay/early" // a client whose host runs goes no further
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -66,7 +67,7 @@ func run() int {
 	case errors.As(err, &ended):
 		return int(ended)
 	}
-	fmt.Fprintln(stderr, "metamcp:", err)
+	fmt.Fprintln(stderr, "metamcp:", said(err))
 	var e *metamcp.Error
 	if errors.As(err, &e) {
 		for _, d := range e.Details {
@@ -83,6 +84,16 @@ func run() int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// said is the text of an error in the words of the shell: what a host answers has its
+// hint in it.
+func said(err error) string {
+	var answered *control.Error
+	if errors.As(err, &answered) {
+		return shellHint(err.Error(), "", "")
+	}
+	return err.Error()
 }
 
 // statusError ends the program with a status after everything was said.
