@@ -127,6 +127,9 @@ func (m Memory) watch(ctx context.Context, every time.Duration, short func(why s
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if ctx.Err() != nil {
+				return // both were due
+			}
 			if why := m.Short(); why != "" {
 				short(why)
 			}
