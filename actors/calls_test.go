@@ -297,6 +297,27 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
+// TestAnAnswerSurvivesTheNextCall has an answer free the place of a call that the link
+// breaks at: the answer is there already, and is given.
+func TestAnAnswerSurvivesTheNextCall(t *testing.T) {
+	g := &gatekeeper{}
+	r := newRig(t, nil)
+	sc := g.script()
+	sc.panics = func(line []byte) bool { return strings.Contains(string(line), `"do":"boom"`) }
+	r.add("x", sc, func(s *messages.ServerSpec) { s.MaxInFlight = 1 })
+	one, other := r.session(), r.session()
+	first := r.by(one, "x", "hold first")
+	r.f.eventually(t, "the child has the first", func() bool { return g.count("first") == 1 })
+	second, third := r.by(other, "x", "boom"), r.by(one, "x", "echo")
+	g.let()
+	r.wantResult(r.wait(first))
+	r.wantCode(r.wait(second), messages.CodeToolExecution)
+	r.wantResult(r.wait(third))
+	if n := r.f.started("x"); n != 2 {
+		t.Errorf("%d starts, want 2", n)
+	}
+}
+
 // TestOddProgressIsNotPassedOn: of what a child reports, a client gets what it
 // can read.
 func TestOddProgressIsNotPassedOn(t *testing.T) {

@@ -101,6 +101,13 @@ func (c *connection) over(ctx *kernel.Context, p *pending, why string) {
 	}
 }
 
+// overThen does over and then done, whatever happens: who has the call now has it in
+// no table.
+func (c *connection) overThen(ctx *kernel.Context, p *pending, why string, done func()) {
+	defer done()
+	c.over(ctx, p, why)
+}
+
 // forgetAsks withdraws what is open of a call at its client.
 func (c *connection) forgetAsks(ctx *kernel.Context, p *pending, why string) []*ask {
 	if len(p.asks) == 0 {

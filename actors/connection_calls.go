@@ -208,6 +208,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		a.NeedsInput = true
 	}
 	c.leave(p.call.ID)
+	defer c.settle(p, a)
 	c.over(ctx, p, "the call was answered")
 	c.handled++
 	c.answered++
@@ -228,8 +229,21 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	// Breaker and pool hear of it first: who has the answer and calls another
 	// server at once may have this connection evicted for it.
 	c.idleIfDone(ctx)
+}
+
+// settle answers a call that has left the tables. It is deferred: what panics
+// meanwhile, such as the link when it is given the call whose turn has come, loses
+// no answer.
+func (c *connection) settle(p *pending, a *messages.Answer) {
+	if a.Result == nil && a.RPCError == nil && a.Err == nil {
+		a.Err = &messages.Error{
+			Code: messages.CodeConnection, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOther,
+			Message: "the connection to " + strconv.Quote(c.spec.Name) + " broke inside metamcp while it was answered; the call took effect",
+			Hint:    "Check what the call did before you repeat it; metamcp's log has the fault.",
+		}
+	}
 	c.answer(p.call, a)
-	c.hold(p.call.Reply, f.More)
+	c.hold(p.call.Reply, a.More)
 }
 
 func isNumber(raw json.RawMessage) bool {
@@ -368,8 +382,9 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	if p, ok := c.inflight[m.Call]; ok {
 		c.leave(m.Call)
 		c.handled++
-		c.over(ctx, p, "the call was cancelled")
-		c.answer(p.call, &messages.Answer{Err: cancelledError(p.call)})
+		c.overThen(ctx, p, "the call was cancelled", func() {
+			c.answer(p.call, &messages.Answer{Err: cancelledError(p.call)})
+		})
 		if !p.away {
 			c.sendInternal(ctx, cancelledLine(p.wireID(), m.Reason))
 		}

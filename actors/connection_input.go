@@ -179,11 +179,11 @@ func (c *connection) inputError(call *messages.Call, what string) *messages.Answ
 // endInput ends a call whose input will not come. The child waits for nothing.
 func (c *connection) endInput(ctx *kernel.Context, p *pending, a *messages.Answer) {
 	c.leave(p.call.ID)
+	defer c.settle(p, a)
 	c.over(ctx, p, "the call is over")
 	c.handled++
 	c.answered++
 	c.idleIfDone(ctx)
-	c.answer(p.call, a)
 }
 
 // onInput takes one answer of the client's.

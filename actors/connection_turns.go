@@ -67,8 +67,8 @@ func (c *connection) nextTurn(ctx *kernel.Context) {
 		return
 	}
 	c.turning = true
+	defer func() { c.turning = false }()
 	c.serveWaiters(ctx)
-	c.turning = false
 }
 
 const (

@@ -73,18 +73,20 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 		return false
 	}
 	c.leave(p.call.ID)
-	c.over(ctx, p, "the call was answered")
 	c.handled++
 	if ev != nil && supervision.InTrouble(*ev) {
-		ctx.Send(c.parent, &messages.RequestFailed{
-			Instance: c.instance, Evidence: *ev, Call: p.call, Sent: p.since, Answered: c.answered,
+		c.overThen(ctx, p, "the call was answered", func() {
+			ctx.Send(c.parent, &messages.RequestFailed{
+				Instance: c.instance, Evidence: *ev, Call: p.call, Sent: p.since, Answered: c.answered,
+			})
 		})
 		c.idleIfDone(ctx)
 		return true
 	}
 	c.answered++ // badly, but the child is there
 	err.Tool = p.call.Tool
+	defer c.settle(p, &messages.Answer{Err: err})
+	c.over(ctx, p, "the call was answered")
 	c.idleIfDone(ctx)
-	c.answer(p.call, &messages.Answer{Err: err})
 	return true
 }

@@ -61,12 +61,14 @@ func (c *connection) subscribesByListening(ctx *kernel.Context, call *messages.C
 		return false
 	}
 	c.watch.add(uriOf(call))
-	c.listen(ctx)
 	c.handled++
-	c.answer(call, &messages.Answer{Result: json.RawMessage(`{}`)})
-	if c.state == messages.StateIdle {
-		c.tellIdle(ctx) // the breaker has counted the call
-	}
+	defer func() {
+		c.answer(call, &messages.Answer{Result: json.RawMessage(`{}`)})
+		if c.state == messages.StateIdle {
+			c.tellIdle(ctx) // the breaker has counted the call
+		}
+	}()
+	c.listen(ctx)
 	return true
 }
 

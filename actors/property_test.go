@@ -179,6 +179,7 @@ type world struct {
 
 	mu       sync.Mutex
 	calls    []*pendingCall
+	bounded  []*pendingCall // of calls, those with a deadline; afterwards it belongs to whoever has the call
 	contacts []*contactPort
 }
 
@@ -265,6 +266,9 @@ func (w *world) run(s step, cl *client) {
 		pc := &pendingCall{p, call}
 		w.mu.Lock()
 		w.calls = append(w.calls, pc)
+		if s.within > 0 {
+			w.bounded = append(w.bounded, pc)
+		}
 		w.mu.Unlock()
 		cl.call(call, p)
 		if s.cancel {
@@ -377,10 +381,7 @@ func runChaos(t *rapid.T, c *chaos) {
 func (w *world) overdue(t *rapid.T) {
 	limit := time.NewTimer(soon)
 	defer limit.Stop()
-	for _, pc := range w.calls {
-		if pc.call.Deadline.IsZero() {
-			continue
-		}
+	for _, pc := range w.bounded {
 		select {
 		case <-pc.first:
 		case <-limit.C:
