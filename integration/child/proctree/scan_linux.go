@@ -6,13 +6,21 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // environLimit bounds what is read of one process's environment.
 const environLimit = 1 << 20
 
-// listings is how often a scan asks for new processes at most.
-const listings = 5
+const (
+	// listings is how often a scan asks for new processes at most.
+	listings = 5
+	// execPatience is how long a scan waits for those that are just becoming another
+	// program, and execLook is how often it looks. Until then nobody can tell whose
+	// they are, and on a busy machine that takes a while.
+	execPatience = 100 * time.Millisecond
+	execLook     = time.Millisecond
+)
 
 // Scan lists all processes. Markers are read for those only that started at
 // or after since. A process that ends during the scan is left out; one that was
@@ -24,19 +32,30 @@ func Scan(since uint64) (Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := make(Snapshot, 0, len(names))
-	buf := make([]byte, 4096)
-	seen := make(map[string]bool, len(names))
-	for range listings {
-		snap = look(snap, &buf, names, seen, since)
+	s := survey{snap: make(Snapshot, 0, len(names)), buf: make([]byte, 4096), since: since, seen: make(map[string]bool, len(names)), bare: map[string]bool{}}
+	began := time.Now()
+	for n := 1; ; n++ {
+		changing := s.look(names, time.Since(began) < execPatience)
 		if names, err = list(); err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(names, func(name string) bool { return isPID(name) && !seen[name] }) {
-			break
+		fresh := slices.ContainsFunc(names, func(name string) bool { return isPID(name) && !s.seen[name] })
+		switch {
+		case changing:
+			time.Sleep(execLook)
+		case n >= listings || !fresh:
+			return s.snap, nil
 		}
 	}
-	return snap, nil
+}
+
+// survey is one scan while it goes on.
+type survey struct {
+	snap  Snapshot
+	buf   []byte
+	since uint64
+	seen  map[string]bool
+	bare  map[string]bool // those that had arguments and no environment
 }
 
 func list() ([]string, error) {
@@ -54,25 +73,47 @@ func list() ([]string, error) {
 
 func isPID(name string) bool { return name[0] >= '0' && name[0] <= '9' }
 
-// look adds the processes of the names that were not seen yet.
-func look(snap Snapshot, buf *[]byte, names []string, seen map[string]bool, since uint64) Snapshot {
+// look adds the processes of the names that were not seen yet. With patience it leaves
+// out those that are just becoming another program, and says that there is one.
+func (s *survey) look(names []string, patience bool) (changing bool) {
 	for _, name := range names {
-		if !isPID(name) || seen[name] {
+		if !isPID(name) || s.seen[name] {
 			continue
 		}
-		seen[name] = true
-		stat := readInto(buf, "/proc/"+name+"/stat", 4096)
-		p, ok := parseStat(stat)
-		if !ok {
-			continue
+		p, ok := parseStat(readInto(&s.buf, "/proc/"+name+"/stat", 4096))
+		if ok && p.Start >= s.since {
+			environ := readInto(&s.buf, "/proc/"+name+"/environ", environLimit)
+			if patience && p.PPID != kernelThreads && isEmpty(environ) && s.becoming(name) {
+				changing = true
+				continue
+			}
+			p.Marker = findMarker(environ)
 		}
-		if p.Start >= since {
-			p.Marker = findMarker(readInto(buf, "/proc/"+name+"/environ", environLimit))
+		s.seen[name] = true
+		if ok {
+			s.snap = append(s.snap, p)
 		}
-		snap = append(snap, p)
 	}
-	return snap
+	return changing
 }
+
+// becoming says that a process without an environment seems to have none yet: it has no
+// arguments either, or had not been looked at twice.
+func (s *survey) becoming(name string) bool {
+	if isEmpty(readInto(&s.buf, "/proc/"+name+"/cmdline", 1)) {
+		return true
+	}
+	again := s.bare[name]
+	s.bare[name] = true
+	return !again
+}
+
+// kernelThreads is the parent of the kernel's own threads, which have neither
+// arguments nor an environment.
+const kernelThreads = 2
+
+// isEmpty says that a file could be read, and that nothing is in it.
+func isEmpty(content []byte) bool { return content != nil && len(content) == 0 }
 
 // StartTime returns the start time of a running process; false where there is
 // none or where it is a zombie.

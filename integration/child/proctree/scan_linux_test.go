@@ -1,6 +1,12 @@
 package proctree
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
 
 func TestParseStat(t *testing.T) {
 	for _, c := range []struct {
@@ -36,6 +42,37 @@ func TestFindMarker(t *testing.T) {
 	} {
 		if got := findMarker([]byte(environ)); got != want {
 			t.Errorf("findMarker(%q) = %q, want %q", environ, got, want)
+		}
+	}
+}
+
+// TestScanSeesThoseThatExec: a process that becomes another program all the time has
+// no environment for much of it, and is found nevertheless, at one of two looks, which
+// is what the end of a tree relies on.
+func TestScanSeesThoseThatExec(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "again")
+	if err := os.WriteFile(script, []byte("exec sh \"$0\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", script)
+	cmd.Env = append(os.Environ(), MarkerVar+"=exec.1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	missed := 0
+	for i := range 300 {
+		snap, err := Scan(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(snap, func(p Process) bool { return p.PID == cmd.Process.Pid && p.Marker == "exec.1" }) {
+			missed = 0
+		} else if missed++; missed == 2 {
+			t.Fatalf("scans %d and %d do not see it", i-1, i)
 		}
 	}
 }
