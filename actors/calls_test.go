@@ -318,6 +318,16 @@ func TestAnAnswerSurvivesTheNextCall(t *testing.T) {
 	}
 }
 
+// TestAnAnswerSurvivesWhoIsToldOfIt has those break who are told of every call: the
+// caller has its answer, with a session and without.
+func TestAnAnswerSurvivesWhoIsToldOfIt(t *testing.T) {
+	r := newRigWith(t, nil, func(o *Options) { o.CallEnded = func(*CallReport) { panic("the record breaks") } })
+	r.add("x", nil, nil)
+	r.wantResult(r.wait(r.by(r.session(), "x", "echo")))
+	p := r.start("x", "do", doArgs{Do: "echo"}, func(c *messages.Call) { c.Reply = r.e.Observed(c) })
+	r.wantResult(r.wait(p))
+}
+
 // TestOddProgressIsNotPassedOn: of what a child reports, a client gets what it
 // can read.
 func TestOddProgressIsNotPassedOn(t *testing.T) {

@@ -119,8 +119,9 @@ type observedPort struct {
 	started time.Time
 }
 
-// Answer implements messages.ReplyPort.
+// Answer implements messages.ReplyPort. It passes the answer on also where telling
+// others of it breaks.
 func (p *observedPort) Answer(a *messages.Answer) {
+	defer p.inner.Answer(a)
 	p.e.observer.ended(messages.TraceAnswer, p.call, p.started, a, "")
-	p.inner.Answer(a)
 }

@@ -251,6 +251,17 @@ func (c sessionClient) Notify(call uint64, method string, params json.RawMessage
 	c.s.e.sys.Send(c.s.pid, &sessionNotice{client: c.client, call: call, method: method, params: params})
 }
 
+// onAnswer passes on the answer to a call, also where telling others of it breaks.
+func (a *sessionActor) onAnswer(ctx *kernel.Context, c sessionCall, m *messages.Answer) {
+	delete(a.calls, m.Call)
+	a.s.inflight.Add(-1)
+	defer c.call.Reply.Answer(m)
+	a.e.observer.ended(messages.TraceAnswer, c.call, c.started, m, ctx.Self().GetId())
+	if m.RPCError != nil && c.call.Client != nil {
+		a.peer = c.call.Client
+	}
+}
+
 // Receive implements kernel.Actor.
 func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
@@ -258,13 +269,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 		a.calls[m.call.ID] = *m
 	case *messages.Answer:
 		if c, ok := a.calls[m.Call]; ok {
-			delete(a.calls, m.Call)
-			a.s.inflight.Add(-1)
-			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, m, ctx.Self().GetId())
-			if m.RPCError != nil && c.call.Client != nil {
-				a.peer = c.call.Client
-			}
-			c.call.Reply.Answer(m)
+			a.onAnswer(ctx, c, m)
 		}
 	case *sessionHeld:
 		a.held = append(a.held, m.call)
