@@ -15,6 +15,7 @@ type Process struct {
 	// Marker is the value of [MarkerVar] in its environment, "" where there is
 	// none or it could not be read.
 	Marker string
+	kernel bool // one of the kernel's own threads; told on Linux only
 }
 
 // Snapshot is all processes at one moment.

@@ -83,7 +83,7 @@ func (s *survey) look(names []string, patience bool) (changing bool) {
 		p, ok := parseStat(readInto(&s.buf, "/proc/"+name+"/stat", 4096))
 		if ok && p.Start >= s.since {
 			environ := readInto(&s.buf, "/proc/"+name+"/environ", environLimit)
-			if patience && p.PPID != kernelThreads && isEmpty(environ) && s.becoming(name) {
+			if patience && !p.kernel && isEmpty(environ) && s.becoming(name) {
 				changing = true
 				continue
 			}
@@ -108,9 +108,9 @@ func (s *survey) becoming(name string) bool {
 	return !again
 }
 
-// kernelThreads is the parent of the kernel's own threads, which have neither
-// arguments nor an environment.
-const kernelThreads = 2
+// kernelThread is the flag of the kernel's own threads, which have neither arguments
+// nor an environment: PF_KTHREAD of its include/linux/sched.h.
+const kernelThread = 0x00200000
 
 // isEmpty says that a file could be read, and that nothing is in it.
 func isEmpty(content []byte) bool { return content != nil && len(content) == 0 }
@@ -190,7 +190,7 @@ func parseStat(stat []byte) (Process, bool) {
 		return p, false
 	}
 	p.PID, p.Name = pid, string(stat[open+1:end])
-	const first, start = 3, 22
+	const first, flags, start = 3, 9, 22
 	rest := stat[end+1:]
 	for field := first; field <= start; field++ {
 		rest = bytes.TrimLeft(rest, " ")
@@ -211,6 +211,10 @@ func parseStat(stat []byte) (Process, bool) {
 			p.Group, err = strconv.Atoi(string(word))
 		case 6:
 			p.Session, err = strconv.Atoi(string(word))
+		case flags:
+			var n uint64
+			n, err = strconv.ParseUint(string(word), 10, 64)
+			p.kernel = n&kernelThread != 0
 		case start:
 			p.Start, err = strconv.ParseUint(string(word), 10, 64)
 		}

@@ -16,6 +16,7 @@ func TestParseStat(t *testing.T) {
 	}{
 		{"12 (sh) S 3 4 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 777 1 2\n", Process{PID: 12, PPID: 3, Group: 4, Session: 5, Start: 777, Name: "sh"}, true},
 		{"12 (a) b) (c) R 3 4 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 777 9\n", Process{PID: 12, PPID: 3, Group: 4, Session: 5, Start: 777, Name: "a) b) (c"}, true},
+		{"12 (kworker/0:1) I 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 0 0 0 0 777 9\n", Process{PID: 12, PPID: 2, Start: 777, Name: "kworker/0:1", kernel: true}, true},
 		{"12 (sh) Z 3 4 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 777 9\n", Process{}, false},
 		{"12 (sh) S 3", Process{}, false},
 		{"12 sh S", Process{}, false},
