@@ -24,6 +24,7 @@ type bench struct {
 	rec  *messageRecorder
 	done <-chan struct{}
 	root *kernel.PID
+	sent uint64 // by send
 }
 
 // messageRecorder keeps the records of one actor's messages too.
@@ -43,29 +44,29 @@ func (m *messageRecorder) Message(r *kernel.Record) {
 	m.changed = make(chan struct{})
 }
 
-// find returns the n-th record (from 0) of a message type at an actor.
-func (m *messageRecorder) find(actor, msg string, n int) (kernel.Record, bool) {
+// handled returns the record of the message that the test sent as its n-th (from 1).
+func (m *messageRecorder) handled(n uint64) (kernel.Record, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.records {
-		if strings.HasSuffix(r.To, actor) && r.Type == msg {
-			if n == 0 {
-				return r, true
-			}
-			n--
+		if r.From == theTest && r.Parent == n {
+			return r, true
 		}
 	}
 	return kernel.Record{}, false
 }
 
+// number is how many messages of a type an actor has handled.
 func (m *messageRecorder) number(actor, msg string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	n := 0
-	for {
-		if _, ok := m.find(actor, msg, n); !ok {
-			return n
+	for _, r := range m.records {
+		if strings.HasSuffix(r.To, actor) && r.Type == msg {
+			n++
 		}
-		n++
 	}
+	return n
 }
 
 type listener struct {
@@ -138,16 +139,19 @@ func (b *bench) close() {
 	b.rec.check(b.t)
 }
 
-// send sends msg to the connection and returns the record of its handling.
+// theTest is the sender of what the test itself sends.
+const theTest = "test"
+
+// send sends msg to the connection and returns the record of its handling. It is
+// known by its sender: the child may have sent one of the same type just before.
 func (b *bench) send(msg any) kernel.Record {
 	b.t.Helper()
-	name := reflect.TypeOf(msg).Elem().Name()
-	n := b.rec.number("/conn", name)
-	b.sys.Send(b.conn, msg)
+	b.sent++
+	b.sys.SendFrom(kernel.Origin{Actor: theTest, Span: b.sent}, b.conn, msg)
 	var r kernel.Record
-	b.f.eventually(b.t, name+" is handled", func() bool {
+	b.f.eventually(b.t, reflect.TypeOf(msg).Elem().Name()+" is handled", func() bool {
 		var ok bool
-		r, ok = b.rec.find("/conn", name, n)
+		r, ok = b.rec.handled(b.sent)
 		return ok
 	})
 	return r
