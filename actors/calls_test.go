@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -326,6 +327,96 @@ func TestAnAnswerSurvivesWhoIsToldOfIt(t *testing.T) {
 	r.wantResult(r.wait(r.by(r.session(), "x", "echo")))
 	p := r.start("x", "do", doArgs{Do: "echo"}, func(c *messages.Call) { c.Reply = r.e.Observed(c) })
 	r.wantResult(r.wait(p))
+}
+
+// brokenClient panics with whatever it hears, as a bug in a front would.
+type brokenClient struct {
+	heard chan string
+	reply messages.ReplyPort
+}
+
+func (c brokenClient) broken(what string) {
+	c.heard <- what
+	panic("broken")
+}
+func (c brokenClient) Ask(uint64, []*messages.Question)              { c.broken("ask") }
+func (c brokenClient) Withdraw(uint64, []*messages.Question, string) { c.broken("withdraw") }
+func (c brokenClient) Notify(uint64, string, json.RawMessage)        { c.broken("notify") }
+func (c brokenClient) Progress(uint64, json.RawMessage)              { c.broken("progress") }
+func (c brokenClient) Answer(a *messages.Answer) {
+	c.reply.Answer(a)
+	c.broken("answer")
+}
+
+// TestABrokenCallerIsNobodyElsesMatter has the ports of a caller break at whatever
+// they are told: another call that the child has is answered, by the same child.
+func TestABrokenCallerIsNobodyElsesMatter(t *testing.T) {
+	for deed, want := range map[string][]string{
+		"ask":      {"ask", "withdraw", "answer"},
+		"progress": {"progress", "answer"},
+		"die":      {"answer"},
+		"silent":   {"answer"}, // is cancelled
+	} {
+		t.Run(deed, func(t *testing.T) {
+			g := &gatekeeper{}
+			r := newRig(t, nil)
+			r.add("x", g.script(), func(s *messages.ServerSpec) { s.Asks.Sampling = true })
+			other := r.start("x", "read", doArgs{Do: "hold other"}) // may be repeated
+			r.f.eventually(t, "the child has the other call", func() bool { return g.count("other") == 1 })
+			heard := make(chan string, 16)
+			broken := r.start("x", "do", doArgs{Do: deed, N: 1}, func(c *messages.Call) {
+				client := brokenClient{heard, c.Reply}
+				c.Client, c.Progress, c.Reply, c.Can.Sampling = client, client, client, true
+			})
+			if deed == "silent" {
+				r.got("x", methodToolsCall, 2)
+				r.e.Cancel(broken.call, "given up")
+			}
+			for _, what := range want {
+				select {
+				case got := <-heard:
+					if got != what {
+						t.Errorf("it heard %s, want %s", got, what)
+					}
+				case <-time.After(soon):
+					t.Fatalf("it never heard %s", what)
+				}
+			}
+			starts := 1
+			if deed == "die" {
+				starts = 2
+				g.let() // goes nowhere
+				r.f.eventually(t, "the next child has the other call", func() bool { return g.count("other") == 1 })
+			}
+			g.let()
+			r.wantResult(r.wait(other))
+			if n := r.f.started("x"); n != starts {
+				t.Errorf("%d starts, want %d", n, starts)
+			}
+		})
+	}
+}
+
+// TestAskedByWayOfAnotherCall has a child ask something while the newest call that it
+// has is one by which the client cannot be reached.
+func TestAskedByWayOfAnotherCall(t *testing.T) {
+	g := &gatekeeper{}
+	r := newRig(t, nil)
+	r.add("x", g.script(), func(s *messages.ServerSpec) { s.Asks.Sampling = true })
+	client := make(asksOnly, 1)
+	first := r.start("x", "do", doArgs{Do: "hold first"}, func(c *messages.Call) { c.Client, c.Can.Sampling = client, true })
+	r.f.eventually(t, "the child has the first call", func() bool { return g.count("first") == 1 })
+	r.wantResult(r.do("x", "do", doArgs{Do: "ask"}))
+	select {
+	case q := <-client:
+		if q.Method != messages.MethodSample {
+			t.Errorf("asked for %s", q.Method)
+		}
+	case <-time.After(soon):
+		t.Fatal("the client is not asked")
+	}
+	g.let()
+	r.wantResult(r.wait(first))
 }
 
 // TestOddProgressIsNotPassedOn: of what a child reports, a client gets what it

@@ -319,10 +319,10 @@ func (c *connection) onStopping(ctx *kernel.Context) {
 	}
 	for _, p := range c.inflight {
 		c.forgetAsks(ctx, p, "the server was stopped")
-		p.call.Reply.Answer(&messages.Answer{Call: p.call.ID, Err: gone, Server: c.spec.Name, Instance: c.instance})
+		c.answer(p.call, &messages.Answer{Err: gone})
 	}
 	for _, w := range c.waiters {
-		w.Reply.Answer(&messages.Answer{Call: w.ID, Err: gone, Server: c.spec.Name, Instance: c.instance})
+		c.answer(w, &messages.Answer{Err: gone})
 	}
 	c.inflight, c.waiters = nil, nil
 	c.letGo()

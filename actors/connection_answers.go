@@ -13,13 +13,6 @@ import (
 // meanwhile, such as the link when it is given the call whose turn has come, loses
 // no answer.
 func (c *connection) settle(p *pending, a *messages.Answer) {
-	if a.Result == nil && a.RPCError == nil && a.Err == nil {
-		a.Err = &messages.Error{
-			Code: messages.CodeConnection, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOther,
-			Message: "the connection to " + strconv.Quote(c.spec.Name) + " broke inside metamcp while it was answered; the call took effect",
-			Hint:    "Check what the call did before you repeat it; metamcp's log has the fault.",
-		}
-	}
 	c.answer(p.call, a)
 	c.hold(p.call.Reply, a.More)
 }
@@ -75,7 +68,7 @@ func (c *connection) hold(port messages.ReplyPort, more bool) {
 // letGo ends a burst.
 func (c *connection) letGo() {
 	for _, fp := range c.holding {
-		fp.Flush()
+		c.ctx.Contain(fp.Flush)
 	}
 	clear(c.holding)
 	c.holding = c.holding[:0]
@@ -86,5 +79,5 @@ func (c *connection) answer(call *messages.Call, a *messages.Answer) {
 	a.Call, a.Server, a.Instance = call.ID, c.spec.Name, c.instance
 	from := c.ctx.Origin()
 	a.FromActor, a.FromSpan = from.Actor, from.Span
-	call.Reply.Answer(a)
+	c.ctx.Contain(func() { call.Reply.Answer(a) })
 }

@@ -55,7 +55,7 @@ func (c *connection) onAskDue(ctx *kernel.Context, m *askDue) {
 	if a == nil {
 		return
 	}
-	a.p.call.Client.Withdraw(a.p.call.ID, []*messages.Question{a.q}, "timed out")
+	c.withdraw(a.p, []*messages.Question{a.q}, "timed out")
 	c.onAnswered(ctx, &messages.QuestionAnswer{Question: m.question, Error: rpcError(rpcRefused, "the client did not answer "+a.q.Method+" in time")})
 }
 
@@ -70,7 +70,7 @@ func (c *connection) onChildCancelled(ctx *kernel.Context, f *messages.Frame) {
 	}
 	if a := c.asks.byID[string(params.ID)]; a != nil {
 		c.close(ctx, a)
-		a.p.call.Client.Withdraw(a.p.call.ID, []*messages.Question{a.q}, beginning([]byte(params.Reason)))
+		c.withdraw(a.p, []*messages.Question{a.q}, beginning([]byte(params.Reason)))
 		return
 	}
 	c.asks.held = slices.DeleteFunc(c.asks.held, func(h *messages.Frame) bool { return string(h.ID) == string(params.ID) })
@@ -82,7 +82,7 @@ func (c *connection) over(ctx *kernel.Context, p *pending, why string) {
 	if len(p.asks) == 0 {
 		return
 	}
-	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && sameClient(heir.call, p.call) {
+	if heir, _ := c.callOf(&messages.Frame{}); heir != nil && reachable(heir) && sameClient(heir.call, p.call) {
 		p.asks = slices.DeleteFunc(p.asks, func(a *ask) bool {
 			if !a.guessed {
 				return false
@@ -119,6 +119,11 @@ func (c *connection) forgetAsks(ctx *kernel.Context, p *pending, why string) []*
 		questions[i] = a.q
 		c.close(ctx, a)
 	}
-	p.call.Client.Withdraw(p.call.ID, questions, why)
+	c.withdraw(p, questions, why)
 	return gone
+}
+
+// withdraw takes questions back at the client of a call.
+func (c *connection) withdraw(p *pending, questions []*messages.Question, why string) {
+	c.ctx.Contain(func() { p.call.Client.Withdraw(p.call.ID, questions, why) })
 }

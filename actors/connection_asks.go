@@ -127,8 +127,8 @@ func (c *connection) onAsk(ctx *kernel.Context, f *messages.Frame) {
 }
 
 // callOf finds the call that the child says something for: where the transport does
-// not tell, the newest of the only client whose calls the child has. several: they
-// are of more than one.
+// not tell, the newest of the only client whose calls the child has, and of them one
+// by which that client can be reached. several: they are of more than one.
 func (c *connection) callOf(f *messages.Frame) (p *pending, several bool) {
 	if f.Related != nil {
 		id, ok := parseID(f.Related)
@@ -141,12 +141,16 @@ func (c *connection) callOf(f *messages.Frame) (p *pending, several bool) {
 		switch {
 		case p != nil && !sameClient(p.call, other.call):
 			return nil, true
-		case p == nil || other.call.ID > p.call.ID:
+		case p == nil || reachable(other) && !reachable(p),
+			other.call.ID > p.call.ID && reachable(other) == reachable(p):
 			p = other
 		}
 	}
 	return p, false
 }
+
+// reachable says whether the client that made a call can be told and asked things.
+func reachable(p *pending) bool { return p.call.Client != nil }
 
 // sameClient says whether two calls are certainly of one client.
 func sameClient(a, b *messages.Call) bool {
@@ -174,7 +178,7 @@ func (c *connection) askFor(ctx *kernel.Context, p *pending, f *messages.Frame) 
 	}
 	c.asks.byID[string(f.ID)] = a
 	c.rememberElicited(p.call, elicitationID(f.Params))
-	p.call.Client.Ask(p.call.ID, []*messages.Question{a.q})
+	ctx.Contain(func() { p.call.Client.Ask(p.call.ID, []*messages.Question{a.q}) })
 }
 
 // newAsk opens a question; the caller sends it.

@@ -205,19 +205,21 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		}
 		a.NeedsInput = true
 	}
-	c.leave(p.call.ID)
-	defer c.settle(p, a)
-	c.over(ctx, p, "the call was answered")
-	c.handled++
-	c.answered++
 	switch {
 	case isObject(f.Result):
 		a.Result = f.Result
 	case isRPCError(f.Error):
 		a.RPCError = f.Error
-		c.expectElicited(p.call, f.Error)
 	default:
 		a.Err = c.noAnswer(p.call, f)
+	}
+	c.leave(p.call.ID)
+	defer c.settle(p, a)
+	c.over(ctx, p, "the call was answered")
+	c.handled++
+	c.answered++
+	if a.RPCError != nil {
+		c.expectElicited(p.call, a.RPCError)
 	}
 	c.subscribed(p.call, a)
 	if !c.proven {
@@ -261,8 +263,13 @@ func (c *connection) onProgress(f *messages.Frame) {
 		return
 	}
 	if p.call.Progress != nil {
-		p.call.Progress.Progress(p.call.ID, f.Params)
+		c.progress(p.call, f.Params)
 	}
+}
+
+// progress tells the caller, who wants to know, how far a call is.
+func (c *connection) progress(call *messages.Call, params json.RawMessage) {
+	c.ctx.Contain(func() { call.Progress.Progress(call.ID, params) })
 }
 
 // onChildRequest answers what a child asks of its client.

@@ -109,7 +109,7 @@ func (c *connection) onInputNeeded(ctx *kernel.Context, p *pending, f *messages.
 		a.key = key
 		questions = append(questions, a.q)
 	}
-	p.call.Client.Ask(p.call.ID, questions)
+	ctx.Contain(func() { p.call.Client.Ask(p.call.ID, questions) })
 	return false
 }
 

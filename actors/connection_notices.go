@@ -38,8 +38,13 @@ func (c *connection) onMessage(f *messages.Frame) {
 	}
 	if level := messages.ParseLogLevel(params.Level); level != messages.LogNone && level >= p.call.Log {
 		c.ctx.Correlate(p.call.Trace)
-		p.call.Client.Notify(p.call.ID, f.Method, f.Params)
+		c.notify(p.call, f)
 	}
+}
+
+// notify passes a notification of the child's on to the client of a call.
+func (c *connection) notify(call *messages.Call, f *messages.Frame) {
+	c.ctx.Contain(func() { call.Client.Notify(call.ID, f.Method, f.Params) })
 }
 
 func elicitationID(params json.RawMessage) string {
@@ -100,5 +105,5 @@ func (c *connection) onElicited(f *messages.Frame) {
 	}
 	delete(c.asks.elicited, id)
 	c.asks.order = slices.DeleteFunc(c.asks.order, func(other string) bool { return other == id })
-	call.Client.Notify(call.ID, f.Method, f.Params)
+	c.notify(call, f)
 }

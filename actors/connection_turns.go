@@ -112,13 +112,13 @@ func (c *connection) onTurnDue(ctx *kernel.Context, m *turnDue) {
 	now := time.Now()
 	for _, a := range c.overstayed(now) {
 		why := "other clients wait for this server, and a question may hold them up for " + othersPatience.String() + " at most"
-		a.p.call.Client.Withdraw(a.p.call.ID, []*messages.Question{a.q}, why)
+		c.withdraw(a.p, []*messages.Question{a.q}, why)
 		c.onAnswered(ctx, &messages.QuestionAnswer{Question: a.q.ID, Error: rpcError(rpcRefused, "the client did not answer "+a.q.Method+" in time: "+why)})
 	}
 	for _, w := range c.waiters {
 		if w.Progress != nil && !c.itsTurn(w) {
 			params := append([]byte(`{"progress":0,"message":`), strconv.Quote("waiting: this server is asking another client something")...)
-			w.Progress.Progress(w.ID, append(params, '}'))
+			c.progress(w, append(params, '}'))
 		}
 	}
 	c.lookAfterTurns(ctx)

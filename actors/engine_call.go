@@ -140,7 +140,7 @@ func (e *Engine) Cancel(call *messages.Call, reason string) {
 func (e *Engine) refuse(call *messages.Call, err *messages.Error) {
 	own := *err
 	own.Server, own.Tool = shortName(call.Server), shortName(call.Tool)
-	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: call.Server})
+	e.sys.Contain("engine", func() { call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: call.Server}) })
 }
 
 // shortName keeps a name that nobody has from being repeated at any length.

@@ -255,7 +255,7 @@ func (c sessionClient) Notify(call uint64, method string, params json.RawMessage
 func (a *sessionActor) onAnswer(ctx *kernel.Context, c sessionCall, m *messages.Answer) {
 	delete(a.calls, m.Call)
 	a.s.inflight.Add(-1)
-	defer c.call.Reply.Answer(m)
+	defer ctx.Contain(func() { c.call.Reply.Answer(m) })
 	a.e.observer.ended(messages.TraceAnswer, c.call, c.started, m, ctx.Self().GetId())
 	if m.RPCError != nil && c.call.Client != nil {
 		a.peer = c.call.Client
@@ -277,18 +277,18 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	case *sessionRoom:
 		a.goOn()
 	case *sessionFlush:
-		a.flush()
+		ctx.Contain(a.flush)
 	case *sessionProgress:
 		if c, ok := a.calls[m.call]; ok {
-			c.call.Progress.Progress(m.call, m.params)
+			ctx.Contain(func() { c.call.Progress.Progress(m.call, m.params) })
 		}
 	case *sessionQuestions:
-		a.onQuestions(m)
+		a.onQuestions(ctx, m)
 	case *messages.QuestionAnswer:
 		if q, ok := a.asks[m.Question]; ok {
 			delete(a.asks, m.Question)
 			ctx.Correlate(q.trace)
-			q.question.Reply.Answered(m)
+			ctx.Contain(func() { q.question.Reply.Answered(m) })
 		}
 	case *sessionNotice:
 		client := a.client(m.client, m.call)
@@ -296,7 +296,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			client = a.peer
 		}
 		if client != nil {
-			client.Notify(m.call, m.method, m.params)
+			ctx.Contain(func() { client.Notify(m.call, m.method, m.params) })
 		}
 	case *messages.Cancel:
 		if c, ok := a.calls[m.Call]; ok && !a.cancelHeld(m.Call) {
@@ -310,11 +310,11 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			a.e.Cancel(c.call, "the client is gone")
 			gone := &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}
 			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, gone, ctx.Self().GetId())
-			c.call.Reply.Answer(gone)
+			ctx.Contain(func() { c.call.Reply.Answer(gone) })
 		}
 		a.calls, a.held = nil, nil
 		for _, q := range a.asks {
-			q.question.Reply.Answered(&messages.QuestionAnswer{Question: q.question.ID, Error: rpcError(rpcRefused, "the client is gone")})
+			refuseAsked(ctx, q.question, "the client is gone")
 		}
 		a.asks = nil
 		a.e.dir.Each(func(entry *supervision.Entry) {
@@ -322,20 +322,20 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 				ctx.Send(entry.Breaker, &messages.SessionOver{Session: a.id})
 			}
 		})
-		a.flush() // what would have let go comes too late
+		ctx.Contain(a.flush) // what would have let go comes too late
 	}
 }
 
 // onQuestions puts questions on record and to the client, or takes them back.
-func (a *sessionActor) onQuestions(m *sessionQuestions) {
+func (a *sessionActor) onQuestions(ctx *kernel.Context, m *sessionQuestions) {
 	if m.withdrawn {
 		for _, q := range m.questions {
 			if open, ok := a.asks[q.ID]; ok {
 				delete(a.asks, q.ID)
-				open.client.Withdraw(m.call, []*messages.Question{q}, m.reason)
+				ctx.Contain(func() { open.client.Withdraw(m.call, []*messages.Question{q}, m.reason) })
 			}
 			if p, ok := q.Reply.(messages.WithdrawnPort); ok {
-				p.Withdrawn()
+				ctx.Contain(p.Withdrawn)
 			}
 		}
 		return
@@ -343,7 +343,7 @@ func (a *sessionActor) onQuestions(m *sessionQuestions) {
 	client := a.client(m.client, m.call)
 	if client == nil {
 		for _, q := range m.questions {
-			q.Reply.Answered(&messages.QuestionAnswer{Question: q.ID, Error: rpcError(rpcRefused, "the call is over")})
+			refuseAsked(ctx, q, "the call is over")
 		}
 		return
 	}
@@ -358,7 +358,14 @@ func (a *sessionActor) onQuestions(m *sessionQuestions) {
 		mine.Reply = a.port
 		own[i] = &mine
 	}
-	client.Ask(m.call, own)
+	ctx.Contain(func() { client.Ask(m.call, own) })
+}
+
+// refuseAsked refuses a question in the client's place.
+func refuseAsked(ctx *kernel.Context, q *messages.Question, why string) {
+	ctx.Contain(func() {
+		q.Reply.Answered(&messages.QuestionAnswer{Question: q.ID, Error: rpcError(rpcRefused, why)})
+	})
 }
 
 // client is who is asked for a call.

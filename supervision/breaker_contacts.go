@@ -12,16 +12,16 @@ import (
 // its listing.
 func (b *breakerActor) onContact(ctx *kernel.Context, m *messages.Contact) {
 	if err := b.unusable(); err != nil {
-		m.Reply.Contacted(m.ID, err)
+		b.contacted(m, err)
 		return
 	}
 	connected := b.others(nil)
 	if connected && b.cataloged && !m.Refresh {
-		m.Reply.Contacted(m.ID, nil)
+		b.contacted(m, nil)
 		return
 	}
 	if len(b.contacts) >= maxContacts {
-		m.Reply.Contacted(m.ID, &messages.Error{
+		b.contacted(m, &messages.Error{
 			Code: messages.CodePoolSaturated, Server: b.spec.Name, Retryable: true,
 			Message: "too many callers already wait for the server's tools", Hint: "Try again in a moment.",
 		})
@@ -109,11 +109,16 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	}
 }
 
+// contacted answers one who wanted the server's tools.
+func (b *breakerActor) contacted(m *messages.Contact, err *messages.Error) {
+	b.ctx.Contain(func() { m.Reply.Contacted(m.ID, err) })
+}
+
 func (b *breakerActor) answerContacts(err *messages.Error) {
 	waiting := b.contacts
 	b.contacts = nil
 	for _, c := range waiting {
-		c.Reply.Contacted(c.ID, err)
+		b.contacted(c, err)
 	}
 }
 

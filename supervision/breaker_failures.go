@@ -321,7 +321,9 @@ func (b *breakerActor) refuse(call *messages.Call, err *messages.Error) {
 	}
 	own.Server, own.Tool = b.spec.Name, call.Tool
 	from := b.ctx.Origin()
-	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: b.spec.Name, FromActor: from.Actor, FromSpan: from.Span})
+	b.ctx.Contain(func() {
+		call.Reply.Answer(&messages.Answer{Call: call.ID, Err: &own, Server: b.spec.Name, FromActor: from.Actor, FromSpan: from.Span})
+	})
 }
 
 // unusable is why no call can be taken at all, nil when it can.

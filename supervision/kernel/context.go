@@ -84,6 +84,11 @@ func (c *Context) After(d time.Duration, msg any) *Timer {
 	return t
 }
 
+// Contain calls f, which is somebody else's code, such as the port of a caller. A
+// panic of it is logged and traced as the actor's own and ends there: whatever else
+// the actor does, and for whom, goes on.
+func (c *Context) Contain(f func()) { c.sys.Contain(c.ac.Self().GetId(), f) }
+
 // stopTimers keeps what the actor wanted to be told later from being a dead
 // letter, and from holding the actor in memory.
 func (c *Context) stopTimers() {

@@ -448,6 +448,38 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
+// TestContain: what somebody else's code panics with is told and ends there, and
+// neither the actor nor who sends to one that is gone has to do with it.
+func TestContain(t *testing.T) {
+	h := newHouse(t)
+	told := &tape{}
+	h.SetTracer(told)
+	went := make(chan int, 3)
+	pid, done := h.root("r", produce(func(c *kernel.Context, msg any) {
+		if i, ok := msg.(int); ok {
+			c.Contain(func() { panic("the port breaks") })
+			c.Contain(func() { went <- i })
+			went <- i
+		}
+	}), func(reason any) { t.Errorf("the actor gave up: %v", reason) })
+	h.Send(pid, 7)
+	for range 2 {
+		if i := await(t, went, "it goes on"); i != 7 {
+			t.Errorf("got %d", i)
+		}
+	}
+	h.Stop(pid)
+	await(t, done, "it stops")
+	h.OnUndelivered(func(any) { panic("who is told breaks") })
+	h.Send(pid, 8)
+	told.mu.Lock()
+	defer told.mu.Unlock()
+	want := []string{"r the port breaks ResumeDirective", "r who is told breaks ResumeDirective"}
+	if !slices.Equal(told.failures, want) {
+		t.Errorf("told %q, want %q", told.failures, want)
+	}
+}
+
 type news struct{}
 
 func (news) Transient() {}

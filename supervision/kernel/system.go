@@ -169,8 +169,19 @@ func (s *System) lost(to string, msg any) {
 		t.t.DeadLetter(to, msg)
 	}
 	if f := s.undelivered.Load(); f != nil {
-		(*f)(msg)
+		s.Contain(to, func() { (*f)(msg) })
 	}
+}
+
+// Contain calls f on behalf of who, an actor's id or another name for logs and traces,
+// and keeps a panic of it from the caller; see [Context.Contain].
+func (s *System) Contain(who string, f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.as.EventStream.Publish(&actor.SupervisorEvent{Child: &PID{Id: who}, Reason: r, Directive: actor.ResumeDirective})
+		}
+	}()
+	f()
 }
 
 // ErrShutDown is the reason why a worker was refused.
