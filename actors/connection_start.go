@@ -352,7 +352,7 @@ func (c *connection) serveWaiters(ctx *kernel.Context) {
 			return // its turn comes with the end of what others have there
 		}
 		c.waiters = slices.Delete(c.waiters, i, i+1)
-		c.shares.turn(w.Session)
+		c.shares.turn(w.Of())
 		c.admit(ctx, w)
 	}
 }

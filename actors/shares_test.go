@@ -51,6 +51,13 @@ func (g *gatekeeper) count(who string) (n int) {
 	return n
 }
 
+// next is whose the oldest open call is.
+func (g *gatekeeper) next() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open[0].who
+}
+
 // let answers the oldest open call and says whose it was.
 func (g *gatekeeper) let() string {
 	g.mu.Lock()
@@ -206,6 +213,36 @@ func TestCallsOfOneClientAreBounded(t *testing.T) {
 	g.let()
 	for _, p := range mine {
 		r.wantResult(r.wait(p))
+	}
+}
+
+// TestPrincipalsTakeTurns has two principals wait for a server that takes one call at a
+// time, the second behind all calls of the first: their turns alternate.
+func TestPrincipalsTakeTurns(t *testing.T) {
+	g := &gatekeeper{}
+	r := newRig(t, nil)
+	r.add("x", g.script(), func(s *messages.ServerSpec) { s.MaxInFlight = 1 })
+	all := []*pendingCall{r.by(r.session(), "x", "hold neither")}
+	r.f.eventually(t, "the server is busy", func() bool { return g.count("neither") == 1 })
+	for _, who := range []string{"a", "b"} {
+		s := r.session()
+		s.BelongsTo("token " + who)
+		for range 3 {
+			all = append(all, r.by(s, "x", "hold "+who))
+		}
+	}
+	var turns string
+	for range all[1:] {
+		g.let()
+		r.f.eventually(t, "the next turn", func() bool { return g.count("") == 1 })
+		turns += g.next()
+	}
+	g.let()
+	for _, p := range all {
+		r.wantResult(r.wait(p))
+	}
+	if turns != "ababab" {
+		t.Errorf("the turns were %s, want ababab", turns)
 	}
 }
 
