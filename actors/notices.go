@@ -132,13 +132,11 @@ func (e *Engine) Unsubscribe(u *Unsubscribe) { e.sys.Send(e.notices, u) }
 func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
 	case *childNotice:
-		a.onNotice(m)
+		a.onNotice(ctx, m)
 	case *childReady:
 		a.running[m.server] = append(a.running[m.server], runningChild{m.instance, m.pid})
 		a.renewed(m.server)
-		if told := a.e.opts.ListChanged; told != nil {
-			told(m.server, "") // what the child before it had may have been something else
-		}
+		a.changed(ctx, m.server, "") // what the child before it had may have been something else
 		for of, t := range a.topics {
 			if of.Server == m.server && t.at == 0 && !t.asking {
 				a.ask(ctx, of, t)
@@ -160,13 +158,13 @@ func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 		}
 		for _, t := range a.topics {
 			for _, s := range t.waiting {
-				s.Reply(&messages.Answer{Call: s.Call, Err: supervision.ShuttingDown("")})
+				s.answer(ctx, &messages.Answer{Call: s.Call, Err: supervision.ShuttingDown("")})
 			}
 		}
 	}
 }
 
-func (a *noticesActor) onNotice(m *childNotice) {
+func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 	switch m.method {
 	case methodUpdated:
 		var p struct {
@@ -177,28 +175,38 @@ func (a *noticesActor) onNotice(m *childNotice) {
 		}
 		if t := a.topics[Topic{m.server, p.URI}]; t != nil {
 			for s := range t.who {
-				s.port.Updated(s.as, m.params)
+				ctx.Contain(func() { s.port.Updated(s.as, m.params) })
 			}
 		}
 	case methodResourcesChanged, methodPromptsChanged:
-		if told := a.e.opts.ListChanged; told != nil {
-			list := ResourceList
-			if m.method == methodPromptsChanged {
-				list = PromptList
-			}
-			told(m.server, list)
+		list := ResourceList
+		if m.method == methodPromptsChanged {
+			list = PromptList
 		}
+		a.changed(ctx, m.server, list)
 	}
+}
+
+// changed tells who lists what servers offer.
+func (a *noticesActor) changed(ctx *kernel.Context, server string, list ChildList) {
+	if told := a.e.opts.ListChanged; told != nil {
+		ctx.Contain(func() { told(server, list) })
+	}
+}
+
+// answer answers who wanted a subscription; nil: there it is.
+func (s *Subscribe) answer(ctx *kernel.Context, failure *messages.Answer) {
+	ctx.Contain(func() { s.Reply(failure) })
 }
 
 func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 	t, who := a.topics[s.Topic], subscriber{s.Port, s.As}
 	if t != nil && t.who[who] && t.at != 0 {
-		s.Reply(nil)
+		s.answer(ctx, nil)
 		return
 	}
 	if a.total >= maxSubscriptions || a.ports[s.Port] >= maxSubscriptionsOne {
-		s.Reply(&messages.Answer{Call: s.Call, Err: &messages.Error{
+		s.answer(ctx, &messages.Answer{Call: s.Call, Err: &messages.Error{
 			Code: messages.CodePoolSaturated, Server: s.Server,
 			Message: "there are too many subscriptions already: " + strconv.Itoa(maxSubscriptionsOne) + " of one client and " + strconv.Itoa(maxSubscriptions) + " of all are the most",
 			Hint:    "Unsubscribe from resources that are not needed any more.",
@@ -213,7 +221,7 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 	a.ports[s.Port]++
 	if t.at != 0 {
 		t.who[who] = true
-		s.Reply(nil)
+		s.answer(ctx, nil)
 		return
 	}
 	t.waiting = append(t.waiting, s)
@@ -257,7 +265,7 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 			a.less(s.Port)
 			failure := *m.answer
 			failure.Call = s.Call
-			s.Reply(&failure)
+			s.answer(ctx, &failure)
 		}
 		a.lostTopic(ctx, m.topic, t)
 		return
@@ -272,7 +280,7 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	}
 	// The port hears of updates from here on, so its request is answered first.
 	for _, s := range waiting {
-		s.Reply(nil)
+		s.answer(ctx, nil)
 	}
 	switch {
 	case len(t.who) == 0:
@@ -324,7 +332,7 @@ func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
 				continue
 			}
 			a.less(m.Port)
-			s.Reply(&messages.Answer{Call: s.Call, Err: &messages.Error{Code: messages.CodeCancelled, Server: of.Server, Message: "the subscription was ended before it was made"}})
+			s.answer(ctx, &messages.Answer{Call: s.Call, Err: &messages.Error{Code: messages.CodeCancelled, Server: of.Server, Message: "the subscription was ended before it was made"}})
 		}
 		t.waiting = kept
 		for s := range t.who {

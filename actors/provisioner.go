@@ -281,7 +281,7 @@ func (a *provisionerActor) tell(ask *provisionAsk, text string) {
 		return
 	}
 	ask.step++
-	ask.p.Reply.Stepped(messages.ProvisionStep{Number: ask.step, Text: text})
+	a.e.sys.Contain(nameProvisioner, func() { ask.p.Reply.Stepped(messages.ProvisionStep{Number: ask.step, Text: text}) })
 }
 
 // onDone answers all who waited for a package.
@@ -350,7 +350,7 @@ func (a *provisionerActor) end(ask *provisionAsk, r *messages.ProvisionReport) {
 	a.decisions[own.Decision]++
 	a.publish() // before somebody who has the answer looks
 	a.e.trace.provisionEnded(asCall(ask.p), &own, a.self.GetId())
-	ask.p.Reply.Ended(&own)
+	a.e.sys.Contain(nameProvisioner, func() { ask.p.Reply.Ended(&own) })
 }
 
 // publish lets everybody see how the provisioner does.
