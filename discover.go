@@ -37,7 +37,7 @@ type DiscoverRequest struct {
 	// Settle is as in [SearchOptions].
 	Settle time.Duration `json:"-"`
 
-	session uint64 // of the client that asks, which takes turns with others; 0: it begins at once
+	client uint64 // who asks, and takes turns with others; 0: it begins at once
 }
 
 // DiscoverAnswer is what mcp_discover says. One of Servers, Tools, Tool and
@@ -78,21 +78,22 @@ func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAn
 
 // discoverInTurn is Discover for a client, which shares the processors with others.
 func (e *Engine) discoverInTurn(ctx context.Context, session uint64, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	left, refused := e.searches.join(session)
+	client := e.core.Sharer(session)
+	left, refused := e.searches.join(client)
 	if refused != nil {
 		return nil, refused
 	}
 	defer left()
-	ask.session = session
+	ask.client = client
 	return e.Discover(ctx, ask)
 }
 
 // turn waits for the turn of who asks to have an answer put together, which done ends.
 func (e *Engine) turn(ctx context.Context, ask *DiscoverRequest) (done func(), err error) {
-	if ask.session == 0 {
+	if ask.client == 0 {
 		return func() {}, nil
 	}
-	if done, err = e.searches.enter(ctx, ask.session); err != nil {
+	if done, err = e.searches.enter(ctx, ask.client); err != nil {
 		return nil, asError(err)
 	}
 	return done, nil
@@ -258,8 +259,8 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 }
 
 func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
-	opts := SearchOptions{Server: ask.Server, Limit: ask.Limit, Settle: ask.Settle, session: ask.session}
-	if ask.session != 0 {
+	opts := SearchOptions{Server: ask.Server, Limit: ask.Limit, Settle: ask.Settle, client: ask.client}
+	if ask.client != 0 {
 		opts.turns = e.searches
 	}
 	found, err := e.Search(ctx, ask.Query, opts)

@@ -63,16 +63,17 @@ func (e *Engine) discoverForScript(ctx context.Context, session uint64, args jso
 	if refused != nil {
 		return nil, refused
 	}
-	left, refused := e.searches.join(session)
+	client := e.core.Sharer(session)
+	left, refused := e.searches.join(client)
 	if refused != nil {
 		return nil, refused
 	}
 	defer left()
-	matches, err := e.matchesForScript(ctx, session, ask, only)
+	matches, err := e.matchesForScript(ctx, client, ask, only)
 	if err != nil {
 		return nil, asError(err)
 	}
-	done, err := e.searches.enter(ctx, session)
+	done, err := e.searches.enter(ctx, client)
 	if err != nil {
 		return nil, asError(err)
 	}
@@ -88,7 +89,7 @@ func (e *Engine) discoverForScript(ctx context.Context, session uint64, args jso
 	return raw, nil
 }
 
-func (e *Engine) matchesForScript(ctx context.Context, session uint64, ask scriptSearch, only []string) ([]Match, error) {
+func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask scriptSearch, only []string) ([]Match, error) {
 	switch {
 	case ask.Server != "":
 		if err := e.core.Unreachable(ask.Server, only); err != nil {
@@ -102,7 +103,7 @@ func (e *Engine) matchesForScript(ctx context.Context, session uint64, ask scrip
 	// the others is started.
 	var all []Match
 	for _, server := range only {
-		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches, session: session})
+		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches, client: client})
 		if err != nil {
 			return nil, err
 		}

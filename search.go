@@ -32,7 +32,7 @@ type SearchOptions struct {
 
 	ranking string // "": the configured one
 	turns   *turns // bound the search among others; nil: it begins at once
-	session uint64 // whose turn it takes
+	client  uint64 // whose turn it takes
 }
 
 // Match is a tool that fits a query.
@@ -83,7 +83,7 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 		return nil, &Error{Code: messages.CodeConfiguration, Message: "search.ranking: " + err.Error(), Cause: err}
 	}
 	if opts.turns != nil {
-		ranker = inTurn{ranker, ctx, opts.turns, opts.session}
+		ranker = inTurn{ranker, ctx, opts.turns, opts.client}
 	}
 	found, note := e.core.Search(ctx, ranker, index.Query{
 		Text: query, Server: opts.Server, Limit: opts.Limit, Connected: connectedOf(e.core.Directory()),

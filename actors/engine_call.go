@@ -106,6 +106,7 @@ func (e *Engine) Contact(server string, refresh bool, port messages.ContactPort)
 }
 
 func (e *Engine) contact(entry *supervision.Entry, meta messages.Meta, refresh bool, port messages.ContactPort) {
+	meta.Principal = e.principal(meta.Session)
 	e.sys.Send(entry.Breaker, &messages.Contact{Meta: meta, ID: e.contacts.Add(1), Refresh: refresh, Reply: port})
 }
 

@@ -211,3 +211,36 @@ func TestSecondInstanceForABusyServer(t *testing.T) {
 	}
 	r.settled(2)
 }
+
+// TestPlacesGoRoundThePrincipals has three sessions of one token wait for the only
+// place, and behind them one of another: that is served second.
+func TestPlacesGoRoundThePrincipals(t *testing.T) {
+	g := &gatekeeper{}
+	r := newRig(t, places(1))
+	for i := range 5 {
+		name := "s" + strconv.Itoa(i)
+		r.add(name, g.script(), nil)
+		r.ok(name) // its tools are known from now on
+	}
+	all := []*pendingCall{r.by(r.session(), "s0", "hold neither")}
+	r.f.eventually(t, "the place is taken", func() bool { return g.count("") == 1 })
+	for i, who := range []string{"a", "a", "a", "b"} {
+		s := r.session()
+		s.BelongsTo("token " + who)
+		all = append(all, r.by(s, "s"+strconv.Itoa(i+1), "hold "+who))
+		r.f.eventually(t, "it waits", func() bool { return r.stats().Waiting == i+1 })
+	}
+	var turns string
+	for range all[1:] {
+		g.let()
+		r.f.eventually(t, "the next has the place", func() bool { return g.count("") == 1 })
+		turns += g.next()
+	}
+	g.let()
+	for _, p := range all {
+		r.wantResult(r.wait(p))
+	}
+	if turns != "abaa" {
+		t.Errorf("the turns were %s, want abaa", turns)
+	}
+}

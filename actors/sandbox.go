@@ -165,7 +165,7 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 	case *wantResult:
 		ctx.Send(m.run, &keptResultFound{m.ask, s.kept.get(m.session, m.id)})
 	case *keepResult:
-		m.reply <- s.kept.keep(m.session, s.e.sharer(m.session), m.value, time.Now())
+		m.reply <- s.kept.keep(m.session, s.e.Sharer(m.session), m.value, time.Now())
 		s.expire(ctx)
 	case *keptDue:
 		if m.gen == s.keptGen {
@@ -203,13 +203,13 @@ func (s *sandboxActor) onRun(ctx *kernel.Context, m *messages.Run) {
 	case s.e.closed.Load():
 		refuseRun(m, supervision.ShuttingDown(""))
 		return
-	case len(s.waiting) >= maxWaitingRuns+s.free() && !s.displace(ctx, s.e.sharer(m.Session)):
+	case len(s.waiting) >= maxWaitingRuns+s.free() && !s.displace(ctx, s.e.Sharer(m.Session)):
 		refuseRun(m, s.crowded())
 		return
 	}
 	s.used = true
 	s.lastRun++
-	r := &sandboxRun{id: m.ID, n: s.lastRun, session: m.Session, sharer: s.e.sharer(m.Session)}
+	r := &sandboxRun{id: m.ID, n: s.lastRun, session: m.Session, sharer: s.e.Sharer(m.Session)}
 	settings := s.settings
 	pid, err := ctx.Spawn("run~"+strconv.FormatUint(r.n, 10), func() kernel.Actor { return newRunActor(s.e, m, settings) }, kernel.Inline())
 	if err != nil {

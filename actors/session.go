@@ -131,9 +131,9 @@ func (e *Engine) principal(session uint64) uint64 {
 	return 0
 }
 
-// sharer is whom a session counts for where something is shared out: its principal,
+// Sharer is whom a session counts for where something is shared out: its principal,
 // or itself where that is not known.
-func (e *Engine) sharer(session uint64) uint64 {
+func (e *Engine) Sharer(session uint64) uint64 {
 	if p := e.principal(session); p != 0 {
 		return p
 	}

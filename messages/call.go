@@ -14,9 +14,20 @@ type Meta struct {
 	// Session is the client connection that the request came from; 0 is the
 	// host itself.
 	Session uint64
+	// Principal is whose session it is, where that is known; 0: it is not.
+	Principal uint64
 	// Deadline ends the wait for a connection, and the request where no
 	// progress gives it new time. Zero: the server's timeouts alone hold.
 	Deadline time.Time
+}
+
+// Of is whom the request counts for where something is shared out: a principal, which
+// may have many sessions, or the session.
+func (m *Meta) Of() uint64 {
+	if m.Principal != 0 {
+		return m.Principal
+	}
+	return m.Session
 }
 
 // ReplyPort takes the one answer to a request. Answer is called exactly once
@@ -78,21 +89,10 @@ type Call struct {
 	TakesInput bool
 	// Input is that of such a further call; nil: this is none.
 	Input *Input
-	// Principal is whose session it is, where that is known; 0: it is not.
-	Principal uint64
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
 	// Held takes the call back before a child gets it; nil: nobody wants to.
 	Held HeldPort
-}
-
-// Of is whom the call counts for where something is shared out: a principal, which may
-// have many sessions, or the session.
-func (c *Call) Of() uint64 {
-	if c.Principal != 0 {
-		return c.Principal
-	}
-	return c.Session
 }
 
 // OfTool says whether it is a tools/call.

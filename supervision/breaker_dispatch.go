@@ -123,7 +123,7 @@ func (b *breakerActor) reserve(ctx *kernel.Context, in *instance) {
 	ctx.Send(b.pool, &reserveFrom{&messages.Reserve{
 		// A place serves whoever calls the server, so no single call's
 		// deadline ends the wait for it.
-		Meta:   messages.Meta{Trace: b.cause.Trace, Session: b.cause.Session},
+		Meta:   messages.Meta{Trace: b.cause.Trace, Session: b.cause.Session, Principal: b.cause.Principal},
 		Ticket: in.ticket, Server: b.spec.Name,
 	}, ctx.Self()})
 }

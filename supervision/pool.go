@@ -54,14 +54,14 @@ func NewPool(cfg PoolConfig) *Pool {
 	}
 }
 
-// Acquire asks for a place for a new connection to server on behalf of
-// session. The ticket, which the caller makes up, is answered by exactly one
+// Acquire asks for a place for a new connection to server on behalf of client,
+// which is a [messages.Meta.Of]. The ticket, which the caller makes up, is answered by exactly one
 // Grant or Refuse, now or from a later call, unless it is withdrawn before.
-// Where all who may wait do, the newest of the session that has most of them gives
-// way to one of a session that has fewer.
+// Where all who may wait do, the newest of the client that has most of them gives
+// way to one of a client that has fewer.
 // A ticket that waits already is left as it is. A zero deadline is none; the
 // pool's AcquireTimeout bounds the wait in any case.
-func (p *Pool) Acquire(now time.Time, ticket uint64, server string, session uint64, deadline time.Time) []Action {
+func (p *Pool) Acquire(now time.Time, ticket uint64, server string, client uint64, deadline time.Time) []Action {
 	if p.waiters.has(ticket) {
 		return p.settle(now, nil)
 	}
@@ -75,13 +75,13 @@ func (p *Pool) Acquire(now time.Time, ticket uint64, server string, session uint
 	acts := p.expire(now, nil)
 	acts = p.grant(now, acts)
 	if p.waiters.len() >= p.cfg.MaxWaiters {
-		displaced := p.waiters.displace(session)
+		displaced := p.waiters.displace(client)
 		if displaced == nil {
 			return p.settle(now, append(acts, Refuse{Ticket: ticket, Err: p.errQueueFull(server)}))
 		}
 		acts = append(acts, Refuse{Ticket: displaced.ticket, Err: p.errQueueFull(displaced.server)})
 	}
-	w := &waiter{ticket: ticket, server: server, session: session, since: now, deadline: deadline}
+	w := &waiter{ticket: ticket, server: server, client: client, since: now, deadline: deadline}
 	w.expires = p.expiry(w)
 	p.waiters.push(w)
 	return p.settle(now, acts)

@@ -114,7 +114,7 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 		p.apply(ctx, p.pool.Idle(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
 	case *reserveFrom:
 		p.askers[m.Ticket] = asker{m.from, m.Meta}
-		p.apply(ctx, p.pool.Acquire(now, m.Ticket, m.Server, m.Session, m.Deadline))
+		p.apply(ctx, p.pool.Acquire(now, m.Ticket, m.Server, m.Of(), m.Deadline))
 	case *messages.Withdraw:
 		delete(p.askers, m.Ticket)
 		p.apply(ctx, p.pool.Withdraw(now, m.Ticket))

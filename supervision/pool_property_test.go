@@ -89,7 +89,7 @@ func (m *model) granted(g supervision.Grant) {
 		if w.ticket == g.Ticket {
 			break
 		}
-		if w.session == g.Session {
+		if w.session == g.Client {
 			m.t.Fatalf("session %d: ticket %d overtook %d", w.session, g.Ticket, w.ticket)
 		}
 	}
@@ -102,17 +102,17 @@ func (m *model) granted(g supervision.Grant) {
 		}
 	} else {
 		for session, others := range m.passed {
-			if session == g.Session {
+			if session == g.Client {
 				continue
 			}
-			if others[g.Session]++; others[g.Session] > 1 {
-				m.t.Fatalf("session %d was served twice while %d waited", g.Session, session)
+			if others[g.Client]++; others[g.Client] > 1 {
+				m.t.Fatalf("session %d was served twice while %d waited", g.Client, session)
 			}
 		}
 	}
 	w := m.leave(g.Ticket)
-	if w.session != g.Session {
-		m.t.Fatalf("ticket %d of session %d was granted to %d", w.ticket, w.session, g.Session)
+	if w.session != g.Client {
+		m.t.Fatalf("ticket %d of session %d was granted to %d", w.ticket, w.session, g.Client)
 	}
 	if m.passed[w.session] != nil {
 		m.passed[w.session] = map[uint64]int{} // it had its turn

@@ -42,7 +42,7 @@ func (p *Pool) expire(now time.Time, acts []Action) []Action {
 	return acts
 }
 
-// grant gives free main places to the waiters, one session after the other,
+// grant gives free main places to the waiters, one client after the other,
 // and then free reserve places to the oldest of them, if it waited for long
 // enough.
 func (p *Pool) grant(now time.Time, acts []Action) []Action {
@@ -73,7 +73,7 @@ func (p *Pool) grantTo(w *waiter, now time.Time, reserve bool) Grant {
 		l.onReserve = p.reserve.PushBack(l)
 	}
 	return Grant{
-		Ticket: w.ticket, Lease: l.id, Server: w.server, Session: w.session,
+		Ticket: w.ticket, Lease: l.id, Server: w.server, Client: w.client,
 		Reserve: reserve, Waited: max(now.Sub(w.since), 0),
 	}
 }

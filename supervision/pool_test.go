@@ -110,7 +110,7 @@ func TestPoolAnEvictionNobodyNeedsAnyMore(t *testing.T) {
 	expect(t, acquire(p, 4*ms, 11), "grant 11→2")
 }
 
-func TestPoolIsFairBetweenSessions(t *testing.T) {
+func TestPoolIsFairBetweenClients(t *testing.T) {
 	p := filled(t, config(1))
 	for i := uint64(10); i < 15; i++ {
 		p.Acquire(at(0), i, "a", 7, time.Time{})
@@ -187,7 +187,7 @@ func TestPoolCountsAnEndingReserveLeaseThatMovedToAMainPlace(t *testing.T) {
 	expect(t, p.Release(at(time.Second), 3), "grant 11→4")
 }
 
-func TestPoolReserveServesTheOldestWhateverItsSession(t *testing.T) {
+func TestPoolReserveServesTheOldestWhosoever(t *testing.T) {
 	cfg := config(1)
 	cfg.Reserve, cfg.ReserveAfter = 1, time.Second
 	p := filled(t, cfg)
@@ -411,7 +411,7 @@ func TestPoolGrantSaysWhatTheWaiterNeeds(t *testing.T) {
 	p := filled(t, config(1))
 	p.Acquire(epoch, 10, "x", 42, time.Time{})
 	acts := p.Release(at(1500*ms), 1)
-	want := supervision.Grant{Ticket: 10, Lease: 2, Server: "x", Session: 42, Waited: 1500 * ms}
+	want := supervision.Grant{Ticket: 10, Lease: 2, Server: "x", Client: 42, Waited: 1500 * ms}
 	if len(acts) != 1 || acts[0] != supervision.Action(want) {
 		t.Errorf("got %+v", acts)
 	}

@@ -62,7 +62,7 @@ type Grant struct {
 	Ticket  uint64
 	Lease   uint64 // unique in this pool, never 0
 	Server  string
-	Session uint64
+	Client  uint64
 	Reserve bool          // from the reserve
 	Waited  time.Duration // since Acquire
 }

@@ -10,14 +10,14 @@ import (
 type waiter struct {
 	ticket   uint64
 	server   string
-	session  uint64
+	client   uint64
 	since    time.Time
 	deadline time.Time // its own; zero: none
 	expires  time.Time // when it gives up; zero: never
 
 	seq         uint64        // order of arrival
 	age         *list.Element // in waitQueue.byAge
-	turn        *list.Element // in sessionQueue.waiters
+	turn        *list.Element // in clientQueue.waiters
 	expireIndex int           // in waitQueue.byExpiry; -1: never expires
 }
 
@@ -26,26 +26,26 @@ func (w *waiter) rank() uint64   { return w.seq }
 func (w *waiter) setIndex(i int) { w.expireIndex = i }
 
 // waitQueue holds those who wait in three orders: by age, by the time when
-// they give up, and by turn, which is round robin over the sessions and first
-// come, first served within each. However many calls of one session wait, they
-// delay another session's next call by one place only.
+// they give up, and by turn, which is round robin over the clients and first
+// come, first served within each. However many calls of one client wait, they
+// delay another client's next call by one place only.
 type waitQueue struct {
 	byTicket map[uint64]*waiter
 	lastSeq  uint64
 	byAge    list.List
 	byExpiry timeHeap[*waiter]
-	sessions map[uint64]*sessionQueue
-	turns    list.List // of *sessionQueue; the front is served next
+	clients  map[uint64]*clientQueue
+	turns    list.List // of *clientQueue; the front is served next
 }
 
-// sessionQueue is one session's waiters; it exists while there are any.
-type sessionQueue struct {
+// clientQueue is one client's waiters; it exists while there are any.
+type clientQueue struct {
 	waiters list.List
 	turn    *list.Element
 }
 
 func newWaitQueue() waitQueue {
-	return waitQueue{byTicket: map[uint64]*waiter{}, sessions: map[uint64]*sessionQueue{}}
+	return waitQueue{byTicket: map[uint64]*waiter{}, clients: map[uint64]*clientQueue{}}
 }
 
 func (q *waitQueue) len() int { return len(q.byTicket) }
@@ -61,11 +61,11 @@ func (q *waitQueue) push(w *waiter) {
 	if !w.expires.IsZero() {
 		heap.Push(&q.byExpiry, w)
 	}
-	s := q.sessions[w.session]
+	s := q.clients[w.client]
 	if s == nil {
-		s = &sessionQueue{}
+		s = &clientQueue{}
 		s.turn = q.turns.PushBack(s)
-		q.sessions[w.session] = s
+		q.clients[w.client] = s
 	}
 	w.turn = s.waiters.PushBack(w)
 }
@@ -81,7 +81,7 @@ func (q *waitQueue) oldest() *waiter {
 // next returns whose turn it is; nil when nobody waits.
 func (q *waitQueue) next() *waiter {
 	if e := q.turns.Front(); e != nil {
-		return e.Value.(*sessionQueue).waiters.Front().Value.(*waiter)
+		return e.Value.(*clientQueue).waiters.Front().Value.(*waiter)
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func (q *waitQueue) nextToExpire() *waiter {
 	return nil
 }
 
-// served removes a waiter that got its place: its session has had its turn.
+// served removes a waiter that got its place: its client has had its turn.
 func (q *waitQueue) served(w *waiter) {
-	if s := q.sessions[w.session]; s != nil {
+	if s := q.clients[w.client]; s != nil {
 		q.turns.MoveToBack(s.turn)
 	}
 	q.remove(w)
@@ -115,25 +115,25 @@ func (q *waitQueue) remove(w *waiter) {
 	if w.expireIndex >= 0 {
 		heap.Remove(&q.byExpiry, w.expireIndex)
 	}
-	s := q.sessions[w.session]
+	s := q.clients[w.client]
 	s.waiters.Remove(w.turn)
 	if s.waiters.Len() == 0 {
 		q.turns.Remove(s.turn)
-		delete(q.sessions, w.session)
+		delete(q.clients, w.client)
 	}
 }
 
-// displace removes the newest waiter of the session that has most of them, for one
-// of a session that would not have as many; nil: there is none such.
-func (q *waitQueue) displace(session uint64) *waiter {
-	var most *sessionQueue
+// displace removes the newest waiter of the client that has most of them, for one
+// of a client that would not have as many; nil: there is none such.
+func (q *waitQueue) displace(client uint64) *waiter {
+	var most *clientQueue
 	for e := q.turns.Front(); e != nil; e = e.Next() {
-		if s := e.Value.(*sessionQueue); most == nil || s.waiters.Len() > most.waiters.Len() {
+		if s := e.Value.(*clientQueue); most == nil || s.waiters.Len() > most.waiters.Len() {
 			most = s
 		}
 	}
 	mine := 0
-	if s := q.sessions[session]; s != nil {
+	if s := q.clients[client]; s != nil {
 		mine = s.waiters.Len()
 	}
 	if most == nil || most.waiters.Len() <= mine+1 {
