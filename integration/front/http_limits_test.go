@@ -187,7 +187,7 @@ func TestHTTPSessionsAreBounded(t *testing.T) {
 // A session of which nothing is open ends after a while; one with a stream does
 // not.
 func TestHTTPIdleSessionsEnd(t *testing.T) {
-	f := startHTTP(t, HTTPOptions{IdleTimeout: 50 * time.Millisecond})
+	f := startHTTP(t, HTTPOptions{IdleTimeout: 500 * time.Millisecond})
 	live := f.open()
 	st := f.stream("GET", "", live)
 	f.open()
