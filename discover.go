@@ -93,7 +93,7 @@ func (e *Engine) turn(ctx context.Context, ask *DiscoverRequest) (done func(), e
 	if ask.client == 0 {
 		return func() {}, nil
 	}
-	if done, err = e.searches.enter(ctx, ask.client); err != nil {
+	if done, err = e.searches.Enter(ctx, ask.client); err != nil {
 		return nil, asError(err)
 	}
 	return done, nil
@@ -261,7 +261,7 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
 	opts := SearchOptions{Server: ask.Server, Limit: ask.Limit, Settle: ask.Settle, client: ask.client}
 	if ask.client != 0 {
-		opts.turns = e.searches
+		opts.turns = e.searches.Turns
 	}
 	found, err := e.Search(ctx, ask.Query, opts)
 	if err != nil {

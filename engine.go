@@ -99,7 +99,7 @@ type Engine struct {
 	reloads    context.Context
 	endReloads context.CancelFunc
 
-	searches  *turns // of clients and scripts
+	searches  *searches // of clients and scripts
 	unmet     atomic.Pointer[unmet]
 	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
@@ -140,7 +140,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: searchTurns()}
+	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: newSearches()}
 	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, cfg); err != nil {
 		return nil, err

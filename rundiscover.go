@@ -73,7 +73,7 @@ func (e *Engine) discoverForScript(ctx context.Context, session uint64, args jso
 	if err != nil {
 		return nil, asError(err)
 	}
-	done, err := e.searches.enter(ctx, client)
+	done, err := e.searches.Enter(ctx, client)
 	if err != nil {
 		return nil, asError(err)
 	}
@@ -103,7 +103,7 @@ func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask script
 	// the others is started.
 	var all []Match
 	for _, server := range only {
-		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches, client: client})
+		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches.Turns, client: client})
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
@@ -30,9 +31,9 @@ type SearchOptions struct {
 	// yet is found by its words.
 	Settle time.Duration
 
-	ranking string // "": the configured one
-	turns   *turns // bound the search among others; nil: it begins at once
-	client  uint64 // whose turn it takes
+	ranking string        // "": the configured one
+	turns   *actors.Turns // bound the search among others; nil: it begins at once
+	client  uint64        // whose turn it takes
 }
 
 // Match is a tool that fits a query.

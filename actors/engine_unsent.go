@@ -83,16 +83,19 @@ func (e *Engine) later(call *messages.Call, check func() (then func())) {
 	u := e.hold(call, "the call was not checked")
 	e.sys.Go(func(ctx context.Context) {
 		defer e.waiting.Add(-1)
+		began, over := e.judges.Queue(call.Of())
 		select {
-		case e.judges <- struct{}{}: // each is bounded in time, so the turn comes
+		case <-began: // each is bounded in time, so the turn comes
 		case <-u.over:
+			over()
 			return
 		case <-ctx.Done():
+			over()
 			u.giveUp(e.gone(call.Server))
 			return
 		}
 		then := func() func() {
-			defer func() { <-e.judges }()
+			defer over()
 			if u.done.Load() {
 				return nil
 			}

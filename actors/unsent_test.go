@@ -13,17 +13,63 @@ func TestWaitForAJudgeIsBounded(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("a", nil, nil)
 	r.ok("a")
-	for range maxJudges {
-		r.e.judges <- struct{}{}
-	}
+	free := r.noJudge()
 	r.wantCode(r.do("a", "typed", doArgs{}, func(c *messages.Call) { c.Deadline = time.Now().Add(20 * time.Millisecond) }), messages.CodeExecutionTimeout)
 	given := r.start("a", "nothere", doArgs{})
 	r.e.Cancel(given.call, "enough")
 	r.wantCode(r.wait(given), messages.CodeCancelled)
 	patient := r.start("a", "nothere", doArgs{})
 	r.ok("a") // what needs no judge does not notice
-	for range maxJudges {
-		<-r.e.judges
-	}
+	free(maxJudges)
 	r.wantCode(r.wait(patient), messages.CodeToolNotFound)
+}
+
+// noJudge leaves no call a worker to check it. free lets so many turns go.
+func (r *rig) noJudge() (free func(n int)) {
+	var taken []func()
+	for range maxJudges {
+		began, over := r.e.judges.Queue(0)
+		<-began
+		taken = append(taken, over)
+	}
+	return func(n int) {
+		for _, over := range taken[:n] {
+			over()
+		}
+		taken = taken[n:]
+	}
+}
+
+// TestChecksGoRoundTheClients has two clients wait for checks: each has a queue of its
+// own, which are served in turn.
+func TestChecksGoRoundTheClients(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	free := r.noJudge()
+	greedy, modest := r.session(), r.session()
+	modest.BelongsTo("token")
+	waiting := func(of uint64) int {
+		r.e.judges.mu.Lock()
+		defer r.e.judges.mu.Unlock()
+		return len(r.e.judges.waiting[of])
+	}
+	var all []*port
+	ask := func(s *guest) {
+		p := newPort()
+		all = append(all, p)
+		id := lastCall.Add(1)
+		s.Call(&messages.Call{Meta: messages.Meta{Trace: id}, ID: id, Server: "a", Method: methodToolsCall, Tool: "typed", Reply: p})
+	}
+	for range 5 {
+		ask(greedy)
+	}
+	ask(modest)
+	r.f.eventually(t, "each waits in a queue of its own", func() bool {
+		return waiting(greedy.ID()) == 5 && waiting(r.e.Sharer(modest.ID())) == 1
+	})
+	free(maxJudges)
+	for _, p := range all {
+		r.wantCode(r.wait(&pendingCall{p, &messages.Call{Server: "a"}}), messages.CodeValidation)
+	}
 }

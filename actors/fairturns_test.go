@@ -1,4 +1,4 @@
-package metamcp
+package actors
 
 import (
 	"context"
@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	"github.com/metamcp/metamcp/messages"
 )
 
 // TestTurnsGoRoundTheClients: however many searches of one client wait, another's is
 // behind one of them.
 func TestTurnsGoRoundTheClients(t *testing.T) {
-	shared := newTurns(1)
-	done, err := shared.enter(t.Context(), 1)
+	shared := NewTurns(1)
+	done, err := shared.Enter(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +24,7 @@ func TestTurnsGoRoundTheClients(t *testing.T) {
 	waits := func(session uint64, n int) {
 		for i := range n {
 			go func() {
-				done, err := shared.enter(context.Background(), session)
+				done, err := shared.Enter(context.Background(), session)
 				if err != nil {
 					t.Error(err)
 				}
@@ -58,7 +56,7 @@ func TestTurnsGoRoundTheClients(t *testing.T) {
 	}
 }
 
-func waiting(t *turns, session uint64, n int) bool {
+func waiting(t *Turns, session uint64, n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.waiting[session]) == n
@@ -66,47 +64,20 @@ func waiting(t *turns, session uint64, n int) bool {
 
 // TestTurnsOfThoseWhoGiveUp: they hold none, and the others' come in order.
 func TestTurnsOfThoseWhoGiveUp(t *testing.T) {
-	shared := newTurns(1)
-	done, err := shared.enter(t.Context(), 1)
+	shared := NewTurns(1)
+	done, err := shared.Enter(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for session := range uint64(3) {
-		if _, err := shared.enter(gone, session); !errors.Is(err, context.Canceled) {
+		if _, err := shared.Enter(gone, session); !errors.Is(err, context.Canceled) {
 			t.Errorf("session %d: %v", session, err)
 		}
 	}
 	done()
 	if shared.free != 1 || len(shared.order) > 0 || len(shared.waiting) > 0 {
 		t.Errorf("left over: %d free, %v, %v", shared.free, shared.order, shared.waiting)
-	}
-}
-
-func TestSearchesOfOneClientAreBounded(t *testing.T) {
-	shared := newTurns(1)
-	var left []func()
-	for range maxSearches {
-		l, refused := shared.join(1)
-		if refused != nil {
-			t.Fatal(refused)
-		}
-		left = append(left, l)
-	}
-	_, refused := shared.join(1)
-	if refused == nil || refused.Code != messages.CodePoolSaturated || !refused.Retryable || refused.Hint == "" {
-		t.Errorf("one more: %+v", refused)
-	}
-	other, refused := shared.join(2)
-	if refused != nil {
-		t.Fatalf("another client: %v", refused)
-	}
-	other()
-	for _, l := range left {
-		l()
-	}
-	if len(shared.joined) > 0 {
-		t.Errorf("still counted: %v", shared.joined)
 	}
 }
