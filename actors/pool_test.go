@@ -230,17 +230,5 @@ func TestPlacesGoRoundThePrincipals(t *testing.T) {
 		all = append(all, r.by(s, "s"+strconv.Itoa(i+1), "hold "+who))
 		r.f.eventually(t, "it waits", func() bool { return r.stats().Waiting == i+1 })
 	}
-	var turns string
-	for range all[1:] {
-		g.let()
-		r.f.eventually(t, "the next has the place", func() bool { return g.count("") == 1 })
-		turns += g.next()
-	}
-	g.let()
-	for _, p := range all {
-		r.wantResult(r.wait(p))
-	}
-	if turns != "abaa" {
-		t.Errorf("the turns were %s, want abaa", turns)
-	}
+	r.wantTurns(g, all, "abaa")
 }

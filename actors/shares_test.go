@@ -216,6 +216,25 @@ func TestCallsOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
+// wantTurns lets the calls go one by one, of which the first is with its server and the
+// others wait, and compares in which order they do.
+func (r *rig) wantTurns(g *gatekeeper, all []*pendingCall, want string) {
+	r.t.Helper()
+	var turns string
+	for range all[1:] {
+		g.let()
+		r.f.eventually(r.t, "the next turn", func() bool { return g.count("") == 1 })
+		turns += g.next()
+	}
+	g.let()
+	for _, p := range all {
+		r.wantResult(r.wait(p))
+	}
+	if turns != want {
+		r.t.Errorf("the turns were %s, want %s", turns, want)
+	}
+}
+
 // TestPrincipalsTakeTurns has two principals wait for a server that takes one call at a
 // time, the second behind all calls of the first: their turns alternate.
 func TestPrincipalsTakeTurns(t *testing.T) {
@@ -231,19 +250,7 @@ func TestPrincipalsTakeTurns(t *testing.T) {
 			all = append(all, r.by(s, "x", "hold "+who))
 		}
 	}
-	var turns string
-	for range all[1:] {
-		g.let()
-		r.f.eventually(t, "the next turn", func() bool { return g.count("") == 1 })
-		turns += g.next()
-	}
-	g.let()
-	for _, p := range all {
-		r.wantResult(r.wait(p))
-	}
-	if turns != "ababab" {
-		t.Errorf("the turns were %s, want ababab", turns)
-	}
+	r.wantTurns(g, all, "ababab")
 }
 
 // TestSessionsOfOnePrincipalShare: they have together what one client may have of a
