@@ -206,7 +206,7 @@ func (c collector) header(name, value string) {
 		return
 	}
 	c.add(name, rest, minLength, certain)
-	if strings.EqualFold(scheme, "basic") {
+	if strings.EqualFold(scheme, basic) {
 		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil {
 			c.add(name, string(plain), minLength, true)
 			if _, password, ok := strings.Cut(string(plain), ":"); ok {

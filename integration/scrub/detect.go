@@ -22,11 +22,7 @@ var scans = sync.Pool{New: func() any { return &scan{open: make([]part, len(allR
 
 // at takes the keywords whose rarest part is at i, where key stands.
 func (s *scan) at(spans []span, b []byte, r *rules, i int, key uint32, plain *part) ([]span, *scan) {
-	n := r.at[filterPlace(key)]
-	if !r.near[n].fit(b, i) {
-		return spans, s
-	}
-	words := r.words[n]
+	words := r.words[r.filter.at[filterPlace(key)]]
 	for j := range words {
 		w := &words[j]
 		if start := i - w.rare; start >= 0 && hasPrefixFold(b[start:], w.text) {

@@ -1,6 +1,9 @@
 package scrub
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // keyLength is how many bytes decide whether a place is looked at closely.
 const keyLength = 3
@@ -25,10 +28,14 @@ func (k *keys) has(key uint32) bool { p := filterPlace(key); return k[p>>6]>>(p&
 // filter finds the places of a text where anything that is looked for may begin. All
 // texts pass through it, and of nearly all nothing is left, so two places are looked at
 // at once: by the four bytes from the first on, of each its last five bits, which are
-// the same for both cases of a letter.
+// the same for both cases of a letter. Where these let one through, the key itself and
+// the bytes around it have to be right.
 type filter struct {
-	keys  keys
 	pairs [1 << (4*pairBits - 6)]uint64
+	keys  keys
+	at    [1 << filterBits]uint16 // the place in around, by filterPlace of a key
+	// around is what stands beside the keys with the same place. 0: no key has it.
+	around []around
 }
 
 const (
@@ -36,20 +43,91 @@ const (
 	pairMask = 1<<pairBits - 1
 )
 
-func (f *filter) add(key uint32) {
-	f.keys.add(key)
-	k := key&pairMask | key>>8&pairMask<<pairBits | key>>16&pairMask<<(2*pairBits)
-	for other := range uint32(1 << pairBits) {
-		f.addPair(k | other<<(3*pairBits)) // the key at the first place
-		f.addPair(k<<pairBits | other)     // and at the second
-	}
+// around is which bytes may stand right before a key, right behind it and behind that:
+// bits by their last five, which ignores case. Of ordinary texts that have a key, most
+// have another byte there.
+type around struct {
+	before, behind, beyond uint32
+	sorts                  sorts
 }
 
-func (f *filter) addPair(p uint32)   { f.pairs[p>>6] |= 1 << (p & 63) }
-func (f *filter) pair(p uint32) bool { return f.pairs[p>>6&(1<<(4*pairBits-6)-1)]>>(p&63)&1 != 0 }
+// sorts are the sorts of what is looked for.
+type sorts uint8
 
-// next is the first place from i on where a key stands that is looked for, or may be;
-// -1: there is none.
+const (
+	ofRule  sorts = 1 << iota // a keyword of a rule
+	ofShape                   // what shapeAt knows
+	ofKnown                   // a secret of the configuration
+)
+
+const anyByte = 1<<32 - 1
+
+// add looks for a word, in whatever case, which has its key at rare: it is told by
+// that, and rare is where the word is the rarest. It returns the key's place in around.
+func (f *filter) add(word []byte, rare int, sort sorts) uint16 {
+	key := keyOf(word[rare:])
+	f.keys.add(key)
+	n := f.at[filterPlace(key)]
+	if n == 0 {
+		if len(f.around) == 0 {
+			f.around = make([]around, 1)
+		}
+		n = uint16(len(f.around))
+		f.at[filterPlace(key)] = n
+		f.around = append(f.around, around{})
+	}
+	bit := func(at int) uint32 {
+		if at < 0 || at >= len(word) {
+			return anyByte
+		}
+		return 1 << (word[at] & pairMask)
+	}
+	before, behind, beyond := bit(rare-1), bit(rare+keyLength), bit(rare+keyLength+1)
+	a := &f.around[n]
+	a.before, a.behind, a.beyond, a.sorts = a.before|before, a.behind|behind, a.beyond|beyond, a.sorts|sort
+	k := key&pairMask | key>>8&pairMask<<pairBits | key>>16&pairMask<<(2*pairBits)
+	for other := range uint32(1 << pairBits) {
+		if behind>>other&1 != 0 {
+			f.addPair(k | other<<(3*pairBits)) // the key is at the first place
+		}
+		if before>>other&1 != 0 {
+			f.addPair(k<<pairBits | other) // and at the second
+		}
+	}
+	return n
+}
+
+// copied returns a copy that may have more added.
+func (f *filter) copied() *filter {
+	own := *f // Go puts what is so large on the heap
+	own.around = slices.Clone(f.around)
+	return &own
+}
+
+func (f *filter) addPair(p uint32) { f.pairs[p>>6] |= 1 << (p & 63) }
+
+// pair has its lowest bit set where a key may stand at one of two places.
+func (f *filter) pair(p uint32) uint64 { return f.pairs[p>>6&(1<<(4*pairBits-6)-1)] >> (p & 63) }
+
+// sortsAt are the sorts of what may be where key stands, if next has found it there.
+func (f *filter) sortsAt(key uint32) sorts { return f.around[f.at[filterPlace(key)]].sorts }
+
+// stands reports whether a key stands at i, and around it what stands there wherever
+// something is found.
+func (f *filter) stands(b []byte, i int) bool {
+	key := keyOf(b[i:])
+	return f.keys.has(key) && f.around[f.at[filterPlace(key)]].fit(b, i)
+}
+
+func (a *around) fit(b []byte, i int) bool {
+	behind := i + keyLength
+	return (i == 0 || a.before>>(b[i-1]&pairMask)&1 != 0) &&
+		(behind >= len(b) || a.behind>>(b[behind]&pairMask)&1 != 0) &&
+		(behind+1 >= len(b) || a.beyond>>(b[behind+1]&pairMask)&1 != 0)
+}
+
+// next is the first place from i on where the key of what is looked for stands, or may
+// stand; -1: there is none.
 func (f *filter) next(b []byte, i int) int {
 	const (
 		places = 8 // that are looked at in one turn
@@ -67,30 +145,27 @@ func (f *filter) next(b []byte, i int) int {
 		even, odd := t&twos, t>>16&twos
 		at04 := even | odd<<(2*pairBits)
 		at26 := odd | (even>>32|end<<32)<<(2*pairBits)
-		at := -1
-		switch {
-		case f.pair(uint32(at04)) && f.either(b, i, &at):
-		case f.pair(uint32(at26)) && f.either(b, i+2, &at):
-		case f.pair(uint32(at04>>32)) && f.either(b, i+4, &at):
-		case f.pair(uint32(at26>>32)) && f.either(b, i+6, &at):
-		default:
+		p0, p2, p4, p6 := f.pair(uint32(at04)), f.pair(uint32(at26)), f.pair(uint32(at04>>32)), f.pair(uint32(at26>>32))
+		if (p0|p2|p4|p6)&1 == 0 { // as nearly always, so that one jump decides
 			continue
 		}
-		return at
+		for n, p := range [...]uint64{p0, p2, p4, p6} {
+			if p&1 == 0 {
+				continue
+			}
+			at := i + 2*n
+			if f.stands(b, at) {
+				return at
+			}
+			if f.stands(b, at+1) {
+				return at + 1
+			}
+		}
 	}
 	for ; i+keyLength <= len(b); i++ {
-		if f.keys.has(keyOf(b[i:])) {
+		if f.stands(b, i) {
 			return i
 		}
 	}
 	return -1
-}
-
-// either reports whether a key stands at i or behind it, and where.
-func (f *filter) either(b []byte, i int, at *int) bool {
-	if *at = i; f.keys.has(keyOf(b[i:])) {
-		return true
-	}
-	*at = i + 1
-	return f.keys.has(keyOf(b[i+1:]))
 }

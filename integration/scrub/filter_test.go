@@ -1,34 +1,62 @@
 package scrub
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
-// The filter finds every place where a key stands, wherever that is and whatever stands
-// around it, and no other.
+// The filter finds every place where the key of a word stands and beside it the word's
+// bytes, as far as it looks at these, wherever that is and whatever stands around it,
+// and no other.
 func TestFilterFindsEveryPlace(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2)) // the same texts with every run
-	for range 300 {
-		f, added := &filter{}, map[uint32]bool{}
-		for _, key := range []string{"aBc", "dab", "b-d"} {
-			f.add(keyOf([]byte(key)))
-			added[keyOf([]byte(key))] = true
+	words := []struct {
+		text string
+		rare int
+	}{{"aBc", 0}, {"dabba", 0}, {"b-d", 0}, {"cbdac", 1}, {"acca", 1}}
+	// beside is the part of the word that the filter looks at, and where its key is there.
+	beside := func(text string, rare int) (string, int) {
+		from := max(0, rare-1)
+		return text[from:min(len(text), rare+keyLength+2)], rare - from
+	}
+	for range 2000 {
+		f := &filter{}
+		for _, w := range words {
+			f.add([]byte(w.text), w.rare, ofKnown)
 		}
 		b := make([]byte, rng.IntN(60))
 		for i := range b {
 			b[i] = byte('a' + rng.IntN(4))
 		}
-		for range rng.IntN(3) {
-			if len(b) >= keyLength {
-				copy(b[rng.IntN(len(b)-keyLength+1):], bytes.ToUpper([]byte("abc")))
+		for range rng.IntN(4) {
+			word := words[rng.IntN(len(words))].text
+			if rng.IntN(2) == 0 {
+				word = strings.ToUpper(word)
+			}
+			if len(b) >= len(word) {
+				copy(b[rng.IntN(len(b)-len(word)+1):], word)
 			}
 		}
+		fits := func(i int) bool {
+			return slices.ContainsFunc(words, func(w struct {
+				text string
+				rare int
+			},
+			) bool {
+				want, rare := beside(w.text, w.rare)
+				from := i - rare
+				if from < 0 { // the text begins within the word: the filter does not ask
+					want, from = want[-from:], 0
+				}
+				got := string(b[from:min(len(b), from+len(want))])
+				return len(b)-i >= keyLength && strings.EqualFold(got, want[:len(got)])
+			})
+		}
 		var want, got []int
-		for i := 0; i+keyLength <= len(b); i++ {
-			if added[keyOf(b[i:])] {
+		for i := range b {
+			if fits(i) {
 				want = append(want, i)
 			}
 		}

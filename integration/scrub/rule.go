@@ -83,13 +83,11 @@ type allowlist struct {
 
 // rules are all of them, ready for use.
 type rules struct {
-	list  []rule
-	keys  []uint32 // of the rarest parts of the keywords
-	words [][]keyword
-	// at is the place in words, by filterPlace of a key; there stand the
-	// keywords of all keys with the same place, and at 0 none.
-	at      [1 << filterBits]uint16
-	near    []neighbours // of the keywords in words, by the same place
+	list []rule
+	// filter passes their keywords and the beginnings of all shapes.
+	filter filter
+	// words are the keywords, by the place of their key in filter.around.
+	words   [][]keyword
 	allowed func() allowlist
 }
 
@@ -98,30 +96,6 @@ type keyword struct {
 	text  string
 	rare  int // where its rarest part begins
 	rules []uint16
-}
-
-// neighbours are the bytes that may stand right before and right behind the rarest
-// part of some keywords: bits by their last five, which ignores case. Of ordinary
-// texts that have the part, most have another byte there.
-type neighbours struct{ before, behind uint32 }
-
-const anyByte = 1<<32 - 1
-
-func (n *neighbours) add(w *keyword) {
-	before, behind := uint32(anyByte), uint32(anyByte)
-	if w.rare > 0 {
-		before = 1 << (w.text[w.rare-1] & 31)
-	}
-	if end := w.rare + keyLength; end < len(w.text) {
-		behind = 1 << (w.text[end] & 31)
-	}
-	n.before, n.behind = n.before|before, n.behind|behind
-}
-
-// fit says whether one of the keywords may have its rarest part at i.
-func (n *neighbours) fit(b []byte, i int) bool {
-	end := i + keyLength
-	return (i == 0 || n.before>>(b[i-1]&31)&1 != 0) && (end >= len(b) || n.behind>>(b[end]&31)&1 != 0)
 }
 
 // rarest returns where those three bytes of a word begin that are the rarest
@@ -206,7 +180,7 @@ var allRules = sync.OnceValue(readRules)
 func readRules() *rules {
 	var file ruleFile
 	_ = json.Unmarshal(rulesJSON, &file) // it is a part of the program, and tested
-	r := &rules{words: make([][]keyword, 1), near: make([]neighbours, 1), allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
+	r := &rules{allowed: sync.OnceValue(func() allowlist { return file.Allowlist.compile() })}
 	byWord := map[string][]uint16{}
 	for _, src := range apart(file.Rules) {
 		if ownRule[src.ID] {
@@ -229,18 +203,13 @@ func readRules() *rules {
 		byWord[w] = append(byWord[w], n)
 	}
 	for w, list := range byWord {
-		rare := rarest(w)
-		key := keyOf([]byte(w[rare:]))
-		r.keys = append(r.keys, key)
-		place := &r.at[filterPlace(key)]
-		if *place == 0 {
-			*place = uint16(len(r.words))
-			r.words, r.near = append(r.words, nil), append(r.near, neighbours{})
-		}
-		word := keyword{w, rare, list}
-		r.words[*place] = append(r.words[*place], word)
-		r.near[*place].add(&word)
+		word := keyword{w, rarest(w), list}
+		n := int(r.filter.add([]byte(w), word.rare, ofRule))
+		r.words = append(r.words, make([][]keyword, max(0, n+1-len(r.words)))...)
+		r.words[n] = append(r.words[n], word)
 	}
+	addShapes(&r.filter)
+	r.words = append(r.words, make([][]keyword, len(r.filter.around)-len(r.words))...) // none
 	return r
 }
 

@@ -129,11 +129,14 @@ func (s *Set) appendWritten(spans []span, b []byte, certain bool) []span {
 	passes := s.passes()
 	for i := passes.next(b, 0); i >= 0; i = passes.next(b, i+1) {
 		key := keyOf(b[i:])
-		if k := s.knownAt(b, i, key, certain); k != nil {
-			spans = append(spans, span{i, i + len(k.value), k.marker})
+		sorts := passes.sortsAt(key)
+		if sorts&ofKnown != 0 {
+			spans = s.appendKnown(spans, b, i, key, certain)
 		}
-		spans, sc = sc.at(spans, b, r, i, key, &plain)
-		if i < shapesFrom {
+		if sorts&ofRule != 0 {
+			spans, sc = sc.at(spans, b, r, i, key, &plain)
+		}
+		if sorts&ofShape == 0 || i < shapesFrom {
 			continue
 		}
 		if found, ok := shapeAt(b, i, key); ok {
@@ -151,27 +154,28 @@ func (s *Set) passes() *filter {
 }
 
 func (s *Set) newFilter() *filter {
-	f := shapeFilter()
+	f := &allRules().filter
 	if len(s.known) > 0 {
-		own := *f // Go puts what is so large on the heap
-		f = &own
-		for key := range s.known {
-			f.add(key)
+		f = f.copied()
+		for _, same := range s.known {
+			for i := range same {
+				f.add(same[i].value, 0, ofKnown)
+			}
 		}
 	}
 	s.filter.Store(f) // whoever else made one made the same
 	return f
 }
 
-// knownAt returns the longest known secret that stands at i, or nil.
-func (s *Set) knownAt(b []byte, i int, key uint32, certain bool) *secret {
+// appendKnown appends the longest known secret that stands at i.
+func (s *Set) appendKnown(spans []span, b []byte, i int, key uint32, certain bool) []span {
 	list := s.known[key]
 	for j := range list {
-		if (list[j].certain || !certain) && bytes.HasPrefix(b[i:], list[j].value) {
-			return &list[j] // the others are shorter
+		if k := &list[j]; (k.certain || !certain) && bytes.HasPrefix(b[i:], k.value) {
+			return append(spans, span{i, i + len(k.value), k.marker}) // the others are shorter
 		}
 	}
-	return nil
+	return spans
 }
 
 // without returns b with markers in place of spans.
@@ -196,8 +200,8 @@ func (s *Set) findKnown(b []byte, certain bool) (spans []span) {
 	passes := s.passes()
 	for i := passes.next(b, 0); i >= 0; i = passes.next(b, i+1) {
 		key := keyOf(b[i:])
-		if k := s.knownAt(b, i, key, certain); k != nil {
-			spans = append(spans, span{i, i + len(k.value), k.marker})
+		if passes.sortsAt(key)&ofKnown != 0 {
+			spans = s.appendKnown(spans, b, i, key, certain)
 		}
 	}
 	return spans
@@ -210,10 +214,11 @@ func (s *Set) findPlain(b []byte) (spans []span) {
 	shapesFrom := 0
 	for i := passes.next(b, 0); i >= 0; i = passes.next(b, i+1) {
 		key := keyOf(b[i:])
-		if k := s.knownAt(b, i, key, false); k != nil {
-			spans = append(spans, span{i, i + len(k.value), k.marker})
+		sorts := passes.sortsAt(key)
+		if sorts&ofKnown != 0 {
+			spans = s.appendKnown(spans, b, i, key, false)
 		}
-		if i < shapesFrom {
+		if sorts&ofShape == 0 || i < shapesFrom {
 			continue
 		}
 		if found, ok := shapeAt(b, i, key); ok {

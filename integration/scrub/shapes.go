@@ -3,8 +3,6 @@ package scrub
 import (
 	"bytes"
 	"encoding/base64"
-	"slices"
-	"sync"
 )
 
 // shape is how a service's tokens look: a prefix and so many characters.
@@ -54,12 +52,12 @@ const (
 	jwtStart      = "eyJ" // {" in base64
 	pemStart      = "-----BEGIN "
 	userinfoStart = "://"
+	bearer        = "bearer"
+	basic         = "basic"
 )
 
-// special are the first three bytes of what [shapeAt] looks at beside shapes.
-var special = []string{
-	jwtStart, pemStart[:keyLength], userinfoStart, "Bea", "bea", "BEA", "Bas", "bas", "BAS",
-}
+// special is what [shapeAt] looks at beside shapes.
+var special = []string{jwtStart, pemStart, userinfoStart, bearer, basic}
 
 // byKey are the shapes by their first three bytes.
 var byKey = func() map[uint32][]shape {
@@ -71,41 +69,19 @@ var byKey = func() map[uint32][]shape {
 	return m
 }()
 
-// ownKeys are the beginnings of the shapes here, ownSet the same as a set.
-var (
-	ownKeys = func() (list []uint32) {
-		for _, sh := range shapes {
-			list = append(list, keyOf([]byte(sh.prefix)))
-		}
-		for _, sp := range special {
-			list = append(list, keyOf([]byte(sp)))
-		}
-		return list
-	}()
-	ownSet = func() (set keys) {
-		for _, key := range ownKeys {
-			set.add(key)
-		}
-		return set
-	}()
-)
-
-// shapeFilter passes the beginnings of all shapes, and the keywords of all
-// rules.
-var shapeFilter = sync.OnceValue(func() *filter {
-	f := &filter{}
-	for _, key := range slices.Concat(ownKeys, allRules().keys) {
-		f.add(key)
+// addShapes makes a filter pass the beginnings of all shapes.
+func addShapes(f *filter) {
+	for _, sh := range shapes {
+		f.add([]byte(sh.prefix), 0, ofShape)
 	}
-	return f
-})
+	for _, sp := range special {
+		f.add([]byte(sp), 0, ofShape)
+	}
+}
 
 // shapeAt returns the token that begins at i, or the one that what stands at i
 // introduces. key is keyOf(b[i:]).
 func shapeAt(b []byte, i int, key uint32) (span, bool) {
-	if !ownSet.has(key) {
-		return span{}, false
-	}
 	if b[i] == userinfoStart[0] {
 		return userinfo(b, i)
 	}
@@ -235,10 +211,10 @@ func authorization(b []byte, i int) (span, bool) {
 	const leastBearer, leastBasic = 16, 8
 	var word string
 	switch {
-	case hasPrefixFold(b[i:], "bearer"):
-		word = "bearer"
-	case hasPrefixFold(b[i:], "basic"):
-		word = "basic"
+	case hasPrefixFold(b[i:], bearer):
+		word = bearer
+	case hasPrefixFold(b[i:], basic):
+		word = basic
 	default:
 		return span{}, false
 	}
@@ -257,7 +233,7 @@ func authorization(b []byte, i int) (span, bool) {
 		end++
 	}
 	token := b[start:end]
-	if word == "bearer" && len(token) >= leastBearer && digits > 0 || word == "basic" && len(token) >= leastBasic && isUserAndPassword(token) {
+	if word == bearer && len(token) >= leastBearer && digits > 0 || word == basic && len(token) >= leastBasic && isUserAndPassword(token) {
 		return span{start, end, marker(kindAuthorization)}, true
 	}
 	return span{}, false
