@@ -14,6 +14,8 @@ const (
 	// prefixSize is how much of a line that is skipped is shown, and how much
 	// of its end is kept.
 	prefixSize = 4 << 10
+	// maxHint bounds the buffer that is made since an earlier line needed it.
+	maxHint = 4 << 20
 )
 
 var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
@@ -46,6 +48,7 @@ type splitter struct {
 	start  int     // of the current line
 	seen   int     // searched for a line feed up to here
 	end    int     // of the data
+	hint   int     // length of the last line that did not fit into a pooled buffer
 
 	skipping bool   // until the next line feed
 	tail     []byte // the end of what is skipped; nil where nobody asks for it
@@ -60,8 +63,9 @@ func (s *splitter) room() []byte {
 	}
 	if s.end == len(s.buf) {
 		// settle leaves the current line at the front, so the buffer is full
-		// of one line.
-		larger := make([]byte, min(2*len(s.buf), max(s.max+readSize, 2*readSize)))
+		// of one line. The next one may be as long as the last: a buffer made at
+		// once for it spares the copies, and that they are zeroed before.
+		larger := make([]byte, min(max(2*len(s.buf), s.hint+s.hint/8), max(s.max+readSize, 2*readSize)))
 		copy(larger, s.buf[:s.end])
 		s.drop()
 		s.buf = larger
@@ -130,6 +134,9 @@ func (s *splitter) emit(line []byte, more bool) {
 	case len(line) < smallLine:
 		s.sink.line(append(make([]byte, 0, len(line)), line...), more)
 	default:
+		if len(line) >= readSize {
+			s.hint = min(len(line), maxHint)
+		}
 		s.given = true
 		s.sink.line(line[:len(line):len(line)], more)
 	}

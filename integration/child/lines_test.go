@@ -131,3 +131,25 @@ func TestIdle(t *testing.T) {
 		t.Errorf("buffer %d bytes, %d lines, grown %d times", len(s.buf), len(f.lines), f.grew)
 	}
 }
+
+// Who sends a long line sends the next one as well: that gets its buffer at once, and
+// none that is much larger than it.
+func TestLongLinesInARow(t *testing.T) {
+	f := new(found)
+	s := &splitter{sink: f, max: 4 << 20}
+	line := []byte("{" + strings.Repeat("x", 1<<20) + "}\n")
+	whole := func() int { return len(line) }
+	feed(s, line, whole)
+	first := f.grew
+	feed(s, line, whole)
+	if second := f.grew - first; first < 2 || second != 1 {
+		t.Errorf("the buffer was replaced %d times for the first line, %d times for the second", first, second)
+	}
+	if len(f.lines) != 2 || !bytes.Equal(f.lines[0], f.lines[1]) {
+		t.Fatalf("%d lines, or not the same", len(f.lines))
+	}
+	feed(s, []byte("{"+strings.Repeat("y", 100_000)+"}\n"), whole)
+	if got := len(f.lines[2]); got != 100_002 {
+		t.Errorf("a shorter line has %d bytes", got)
+	}
+}
