@@ -30,7 +30,7 @@ func (r slowRanking) Search(*index.Catalog, index.Query) []index.Match {
 // holds none and gets none.
 func TestSearchesInTurn(t *testing.T) {
 	const all = 20
-	shared := actors.NewTurns(2)
+	shared := actors.NewTurns(2, 100)
 	slow := slowRanking{now: new(atomic.Int64), most: new(atomic.Int64), begun: make(chan struct{}, all), end: make(chan struct{})}
 	gaveUp, cancel := context.WithCancel(t.Context())
 	var found, none atomic.Int64

@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"strconv"
 	"sync"
@@ -24,7 +25,8 @@ type searches struct {
 }
 
 func newSearches() *searches {
-	return &searches{Turns: actors.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), joined: map[uint64]int{}}
+	// join bounds those that wait.
+	return &searches{Turns: actors.NewTurns(max(1, runtime.GOMAXPROCS(0)/2), math.MaxInt), joined: map[uint64]int{}}
 }
 
 // join counts a search of a client until left is called, or says that there are too

@@ -104,8 +104,7 @@ type Engine struct {
 	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
 	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
 
-	judges     *Turns       // of the workers that check calls
-	waiting    atomic.Int64 // calls that wait for such a turn
+	judges     *Turns // of the workers that check calls
 	contacts   atomic.Uint64
 	questions  atomic.Uint64 // to clients, ever
 	unsent     sync.Map      // call id → *unsent
@@ -129,7 +128,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	if opts.Scrub == nil {
 		opts.Scrub = func(err *messages.Error) *messages.Error { return err }
 	}
-	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: NewTurns(maxJudges)}
+	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: NewTurns(maxJudges, maxLater)}
 	e.view.OnChange = opts.CatalogChanged
 	e.searcher = index.NewSearcher(e.view)
 	e.sessionCalls.Store(int64(opts.Settings.SessionCalls))

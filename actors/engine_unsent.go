@@ -63,27 +63,27 @@ func (u *unsent) giveUp(err *messages.Error) {
 	}
 }
 
-// maxLater bounds the calls that wait for a worker, maxJudges those workers.
+// maxLater bounds the calls that are checked by a worker or wait for that, half of
+// them of one client; maxJudges bounds those workers.
 const (
-	maxLater  = 16384
+	maxLater  = 32768
 	maxJudges = 4
 )
 
 // later checks a call on a worker. check returns what to do with the call then;
 // that is left out where the call was given up meanwhile.
 func (e *Engine) later(call *messages.Call, check func() (then func())) {
-	if e.waiting.Add(1) > maxLater {
-		e.waiting.Add(-1)
+	began, over, err := e.judges.Queue(call.Of())
+	if err != nil {
 		e.refuse(call, &messages.Error{
 			Code: messages.CodePoolSaturated, Retryable: true,
-			Message: strconv.Itoa(maxLater) + " calls already wait for their arguments to be checked", Hint: "Send fewer calls at a time.",
+			Message: strconv.Itoa(maxLater/2) + " calls of this client, or twice as many of all, already wait for their arguments to be checked",
+			Hint:    "Send fewer calls at a time.",
 		})
 		return
 	}
 	u := e.hold(call, "the call was not checked")
 	e.sys.Go(func(ctx context.Context) {
-		defer e.waiting.Add(-1)
-		began, over := e.judges.Queue(call.Of())
 		select {
 		case <-began: // each is bounded in time, so the turn comes
 		case <-u.over:
@@ -106,7 +106,7 @@ func (e *Engine) later(call *messages.Call, check func() (then func())) {
 		}
 	}, func(reason any) {
 		if reason == any(kernel.ErrShutDown) {
-			e.waiting.Add(-1)
+			over() // it has not begun
 			u.giveUp(e.gone(call.Server))
 			return
 		}

@@ -11,7 +11,7 @@ import (
 // TestTurnsGoRoundTheClients: however many searches of one client wait, another's is
 // behind one of them.
 func TestTurnsGoRoundTheClients(t *testing.T) {
-	shared := NewTurns(1)
+	shared := NewTurns(1, 100)
 	done, err := shared.Enter(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -51,8 +51,14 @@ func TestTurnsGoRoundTheClients(t *testing.T) {
 	if want := []string{"1.0", "2.0", "3.0", "1.1", "2.1", "1.2", "1.3", "1.4"}; !slices.Equal(order, want) {
 		t.Errorf("the turns went to %v, want %v", order, want)
 	}
-	if shared.free != 1 || len(shared.order) > 0 || len(shared.waiting) > 0 {
-		t.Errorf("left over: %d free, %v, %v", shared.free, shared.order, shared.waiting)
+	wantNobody(t, shared)
+}
+
+// wantNobody checks that nobody has a turn or waits for one.
+func wantNobody(t *testing.T, shared *Turns) {
+	t.Helper()
+	if shared.free != 1 || shared.asked != 0 || len(shared.order) > 0 || len(shared.waiting) > 0 || len(shared.asking) > 0 {
+		t.Errorf("left over: %d free, %d asked, %v, %v, %v", shared.free, shared.asked, shared.order, shared.waiting, shared.asking)
 	}
 }
 
@@ -64,7 +70,7 @@ func waiting(t *Turns, session uint64, n int) bool {
 
 // TestTurnsOfThoseWhoGiveUp: they hold none, and the others' come in order.
 func TestTurnsOfThoseWhoGiveUp(t *testing.T) {
-	shared := NewTurns(1)
+	shared := NewTurns(1, 100)
 	done, err := shared.Enter(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +83,41 @@ func TestTurnsOfThoseWhoGiveUp(t *testing.T) {
 		}
 	}
 	done()
-	if shared.free != 1 || len(shared.order) > 0 || len(shared.waiting) > 0 {
-		t.Errorf("left over: %d free, %v, %v", shared.free, shared.order, shared.waiting)
+	wantNobody(t, shared)
+}
+
+// TestTurnsAreBounded: one client cannot take the places of all.
+func TestTurnsAreBounded(t *testing.T) {
+	shared := NewTurns(1, 4)
+	var overs []func()
+	ask := func(client uint64) error {
+		_, over, err := shared.Queue(client)
+		if err == nil {
+			overs = append(overs, over)
+		}
+		return err
 	}
+	for i, want := range []struct {
+		client uint64
+		err    error
+	}{{1, nil}, {1, nil}, {1, ErrTooManyWait}, {2, nil}, {1, ErrTooManyWait}, {3, nil}, {4, ErrTooManyWait}} {
+		if err := ask(want.client); !errors.Is(err, want.err) {
+			t.Errorf("client %d, which is the %d. to ask: %v, want %v", want.client, i+1, err, want.err)
+		}
+	}
+	if _, err := shared.Enter(t.Context(), 4); !errors.Is(err, ErrTooManyWait) {
+		t.Errorf("entering where no place is left: %v", err)
+	}
+	overs[1]() // it waited
+	if err := ask(4); err != nil {
+		t.Errorf("the place of one who gave up: %v", err)
+	}
+	overs[0]() // it had the turn
+	if err := ask(1); err != nil {
+		t.Errorf("the place of one whose turn is over: %v", err)
+	}
+	for _, over := range overs[2:] {
+		over()
+	}
+	wantNobody(t, shared)
 }

@@ -28,7 +28,10 @@ func TestWaitForAJudgeIsBounded(t *testing.T) {
 func (r *rig) noJudge() (free func(n int)) {
 	var taken []func()
 	for range maxJudges {
-		began, over := r.e.judges.Queue(0)
+		began, over, err := r.e.judges.Queue(0)
+		if err != nil {
+			r.t.Fatal(err)
+		}
 		<-began
 		taken = append(taken, over)
 	}
