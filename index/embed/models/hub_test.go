@@ -106,11 +106,12 @@ func (c *cutter) Write(b []byte) (int, error) {
 	if c.left > 0 && len(b) >= c.left {
 		b, c.over = b[:c.left], true
 	}
+	// Before they are: who has got them may ask how many there were.
+	c.hub.set(func() { c.hub.sent += len(b) })
 	n, err := c.ResponseWriter.Write(b)
 	if c.left > 0 {
 		c.left -= n
 	}
-	c.hub.set(func() { c.hub.sent += n })
 	if c.over {
 		_ = http.NewResponseController(c.ResponseWriter).Flush()
 		return n, io.ErrShortWrite
