@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,7 +140,7 @@ func withFiles(err error, e *metamcp.Engine) error {
 
 // withEngineUntil is withEngine with what is to be said of an interruption.
 func withEngineUntil(parent context.Context, c *common, interrupted string, do func(ctx context.Context, e *metamcp.Engine) error) error {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted(parent)
 	defer stop()
 	e, err := c.open(ctx, false)
 	if err != nil {

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -58,7 +55,7 @@ first; the others learn theirs again when they are used.`,
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
 			r, err := metamcp.RebuildStore(ctx, metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion()}, what)
 			if err != nil {

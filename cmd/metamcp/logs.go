@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +34,7 @@ otherwise, so that no host needs to run.`,
 					return fmt.Errorf("%s is behind a URL, and what it writes is with whoever runs it; metamcp test %s says whether it works, and --log-level debug what metamcp does with it", printable(given[0]), printable(given[0]))
 				}
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
 			out := shown(cmd.OutOrStdout())
 			if host == "" {

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -195,7 +193,7 @@ func newModelRemove(c *common) *cobra.Command {
 
 // interruptible runs do until it is done or a signal comes.
 func interruptible(parent context.Context, next string, do func(context.Context) error) error {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted(parent)
 	defer stop()
 	err := do(ctx)
 	if errors.Is(err, context.Canceled) && parent.Err() == nil {

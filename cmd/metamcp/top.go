@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +44,7 @@ that is shared counts for each. Only Linux tells them. P50 and p99 are of the la
   metamcp top --once --json`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
 			if !slices.Contains(liveview.TopSorts(), f.sort) {
 				return usageError{fmt.Errorf("--sort %q: use %s", f.sort, strings.Join(liveview.TopSorts(), ", "))}

@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +62,7 @@ there is no such request, 2 wrong usage.`,
   metamcp trace run.jsonl show 7 --mermaid`,
 		Args: args(traceArgs),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
 			out := cmd.OutOrStdout()
 			if f.follow || f.lines {

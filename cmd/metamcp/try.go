@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +57,7 @@ there is no such server, 130 interrupted.`,
 		}),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			f.servers = given
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
 			return runTest(ctx, cmd, c, &f)
 		},
