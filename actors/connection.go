@@ -99,6 +99,7 @@ type connectionDeps struct {
 	holding  func() bool
 	vet      func(call *messages.Call) *messages.Error
 	accepted func(server string) messages.Accepted
+	alone    func() bool                            // the host has one session at most
 	starts   chan struct{}                          // bounds concurrent starts
 	askers   sync.Map                               // by the hash of their entries: servers that ask, *atomic.Bool
 	asked    *atomic.Uint64                         // questions to clients, ever

@@ -125,10 +125,14 @@ func (w *weights) clear() {
 	w.timer = nil
 }
 
-// fits says whether there is room for the answer to a call: within the share of its
-// client, and at the child.
+// weightFits says whether there is room for the answer to a call: within the share of
+// its client, and at the child. What nobody knows is no reason to wait where nobody
+// else is there.
 func (c *connection) weightFits(call *messages.Call) (own, all bool) {
 	t := c.weights.tool(call)
+	if !t.known && c.deps.alone() {
+		return true, true
+	}
 	bytes := t.expected()
 	own = bytes == 0 || c.weights.of[call.Of()]+bytes <= heavyShare
 	all = bytes == 0 || c.weights.inflight+bytes <= heavyWindow

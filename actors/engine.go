@@ -140,6 +140,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts:  make(chan struct{}, opts.MaxStarts),
 		holding: e.view.Holding, vet: e.vet, accepted: e.view.Accepted, scrub: opts.ScrubFrame,
+		alone: func() bool { return e.Sessions() <= 1 },
 	}
 	ready := make(chan error, 1)
 	root := &rootActor{

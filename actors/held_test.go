@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // TestClientThatDoesNotReadTakesNoPlace: what no child has of its calls waits in its
@@ -157,6 +158,7 @@ func TestToolThatHasNotAnswered(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("x", g.script(), nil)
 	greedy := r.session()
+	r.session() // somebody might wait
 	const all = 100
 	began := time.Now()
 	var calls []*pendingCall
@@ -174,6 +176,26 @@ func TestToolThatHasNotAnswered(t *testing.T) {
 	for _, p := range calls {
 		r.wantResult(r.wait(p))
 	}
+}
+
+// TestToolThatHasNotAnsweredItsOnlyClient: no call waits for others that nobody makes;
+// who comes later finds what is under way counted.
+func TestToolThatHasNotAnsweredItsOnlyClient(t *testing.T) {
+	c, call := weighed()
+	alone := true
+	c.deps = &connectionDeps{alone: func() bool { return alone }}
+	c.weights.timer = &kernel.Timer{} // it is set already
+	for range 100 {
+		c.take(t, call(1, "new"))
+	}
+	alone = false
+	if c.fits(call(1, "new")) {
+		t.Error("it is given more than its share while somebody is there")
+	}
+	if c.fits(call(2, "new")) {
+		t.Error("the child is asked for more than it may be")
+	}
+	c.take(t, call(2, "small"))
 }
 
 func TestWeightOfAnswers(t *testing.T) {
