@@ -63,8 +63,10 @@ const (
 const anyByte = 1<<32 - 1
 
 // add looks for a word, in whatever case, which has its key at rare: it is told by
-// that, and rare is where the word is the rarest. It returns the key's place in around.
-func (f *filter) add(word []byte, rare int, sort sorts) uint16 {
+// that, and rare is where the word is the rarest. follow are the bytes that may follow
+// the word, as in around; where it has fewer, any byte may. It returns the key's place
+// in around.
+func (f *filter) add(word []byte, rare int, sort sorts, follow ...uint32) uint16 {
 	key := keyOf(word[rare:])
 	f.keys.add(key)
 	n := f.at[filterPlace(key)]
@@ -77,10 +79,13 @@ func (f *filter) add(word []byte, rare int, sort sorts) uint16 {
 		f.around = append(f.around, around{})
 	}
 	bit := func(at int) uint32 {
-		if at < 0 || at >= len(word) {
-			return anyByte
+		switch {
+		case at >= 0 && at < len(word):
+			return 1 << (word[at] & pairMask)
+		case at >= len(word) && at < len(word)+len(follow):
+			return follow[at-len(word)]
 		}
-		return 1 << (word[at] & pairMask)
+		return anyByte
 	}
 	before, behind, beyond := bit(rare-1), bit(rare+keyLength), bit(rare+keyLength+1)
 	a := &f.around[n]

@@ -53,6 +53,19 @@ type charSet [4]uint64
 func (s *charSet) add(c byte)      { s[c>>6] |= 1 << (c & 63) }
 func (s *charSet) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
 
+// bits are the last five bits of each byte of a set; a nil set has all.
+func (s *charSet) bits() (bits uint32) {
+	if s == nil {
+		return anyByte
+	}
+	for c := range 0x100 {
+		if s.has(byte(c)) {
+			bits |= 1 << (c & pairMask)
+		}
+	}
+	return bits
+}
+
 // program is what a match must have from its start on: runs of bytes of a set.
 type program []run
 

@@ -204,13 +204,37 @@ func readRules() *rules {
 	}
 	for w, list := range byWord {
 		word := keyword{w, rarest(w), list}
-		n := int(r.filter.add([]byte(w), word.rare, ofRule))
+		n := int(r.filter.add([]byte(w), word.rare, ofRule, r.following(w, list)...))
 		r.words = append(r.words, make([][]keyword, max(0, n+1-len(r.words)))...)
 		r.words[n] = append(r.words[n], word)
 	}
 	addShapes(&r.filter)
 	r.words = append(r.words, make([][]keyword, len(r.filter.around)-len(r.words))...) // none
 	return r
+}
+
+// following is what must follow a keyword of the shortest, which is a part of many
+// ordinary words: two bytes, by their last five bits. nil: any may, for one of its rules.
+func (r *rules) following(word string, list []uint16) (follow []uint32) {
+	if len(word) > keyLength {
+		return nil
+	}
+	follow = make([]uint32, 2)
+	for _, n := range list {
+		if r.list[n].outline == nil {
+			return nil
+		}
+		o := r.list[n].outline()
+		if o.method != asPrefix && o.method != asValue {
+			return nil
+		}
+		for _, p := range o.programs {
+			for i := range follow {
+				follow[i] |= p.at(len(word) + i).bits()
+			}
+		}
+	}
+	return follow
 }
 
 // apart makes two of rules that look for an assignment or for a token.
