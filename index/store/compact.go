@@ -41,11 +41,33 @@ func (s *Store) Compact() (freed int64, err error) {
 	if err := s.intact(); err != nil {
 		return 0, fail(op, s.path, err)
 	}
-	if err := s.room(tables / 3); err != nil {
-		return 0, fail(op, s.path, err)
-	}
-	err = guarded(func() error { return s.db.Flatten(1) })
+	err = s.merge(tables)
 	return max(0, tables-s.tablesSize()), fail(op, s.path, err)
+}
+
+// newTables is how many tables that memtables became are left as they are: each read
+// looks into all of them, and to merge them may be to write the whole store anew.
+const newTables = 4
+
+// settle follows a write: it merges the tables that memtables became since the last
+// time, once they are some. What was written is safe without it, so that a failure is
+// only told. s.writer and s.life are held.
+func (s *Store) settle() {
+	if s.db.Levels()[0].NumTables < newTables {
+		return
+	}
+	if err := s.merge(s.tablesSize()); err != nil && !s.unsettled {
+		s.unsettled = true // once is enough
+		s.options.Log("warn", "the tables of the index store could not be merged: "+err.Error())
+	}
+}
+
+// merge makes one level of all tables, which have so many bytes.
+func (s *Store) merge(tables int64) error {
+	if err := s.room(tables / 3); err != nil {
+		return err
+	}
+	return guarded(func() error { return s.db.Flatten(1) })
 }
 
 // tablesSize adds up badger's tables.

@@ -75,3 +75,22 @@ func TestSweptRoomIsFreed(t *testing.T) {
 		t.Errorf("%d bytes became %d", before, after)
 	}
 }
+
+// TestNewTablesAreMerged: tables do not pile up, though nothing looks after them while
+// nobody writes.
+func TestNewTablesAreMerged(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, t.TempDir(), Options{})
+	most := 0
+	for i := range 12 {
+		mustPut(t, s, "m", vectors(i*1000, (i+1)*1000, 512, "s")) // a memtable each
+		most = max(most, s.db.Levels()[0].NumTables)
+	}
+	if most >= newTables+2 {
+		t.Errorf("%d tables were left", most)
+	}
+	if n := countTrue(present(t, s, "m", 12_000, 512, "s")); n != 12_000 {
+		t.Errorf("%d vectors are left", n)
+	}
+	mustClose(t, s)
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,9 +24,8 @@ const (
 	// largestRecord is more than a vector of MaxDimension takes. Badger writes no
 	// more than 15 % of a memtable at once.
 	largestRecord = 4*MaxDimension + 32<<10
-	// defaultReserve covers what badger may write in the background after a
-	// write was accepted: two memtables, and a compaction of them into the
-	// level below.
+	// defaultReserve covers what badger may write after a write was accepted: two
+	// memtables, and a compaction of them into the level below.
 	defaultReserve = 48 << 20
 	// closeLimit is how long Close waits for badger.
 	closeLimit = 10 * time.Second
@@ -56,6 +56,8 @@ type Store struct {
 	info    fs.FileInfo      // of data, to notice when it is deleted or replaced
 	mapped  map[string]int64 // sizes of badger's mapped files; guarded by writer
 	rebuilt string
+	// unsettled: it was told that tables could not be merged; guarded by writer.
+	unsettled bool
 
 	life   sync.RWMutex // held for writing by Close
 	closed bool
@@ -181,7 +183,9 @@ func badgerOptions(path string, memtable int64, log func(level, msg string)) bad
 	return badger.DefaultOptions(path).
 		WithLogger(logger{log}).
 		WithMemTableSize(memtable).WithNumMemtables(2).
-		WithNumCompactors(2).WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(4).
+		// Badger's compactors look for work every 50 ms for as long as they live;
+		// here settle does it, and no write waits for them.
+		WithNumCompactors(0).WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(math.MaxInt).
 		// While a table is made, twice its size is taken at once.
 		WithBaseTableSize(memtableSize / 2).
 		// Without compression there need not be a cache.
@@ -313,6 +317,7 @@ func (s *Store) writeHeld(size int64, fn func(b batch) error) error {
 	if err != nil {
 		return s.breaks(err)
 	}
+	s.settle()
 	return nil
 }
 
