@@ -130,6 +130,7 @@ func TestGreedyClientDoesNotStarveAnother(t *testing.T) {
 		r.f.eventually(t, "the greedy client's share is full", func() bool { return g.count("greedy") == share })
 		for range 5 {
 			p := r.by(modest, "x", "hold modest")
+			r.f.eventually(t, "it is with the server's instance", func() bool { return r.held("x") == unanswered(all)+1 })
 			// Where the window has no place of its own for it, one answer makes one.
 			let := 0
 			for r.f.eventually(t, "the child has its share", func() bool { return g.count("") >= min(window, share+1) }); g.count("modest") == 0; let++ {
@@ -216,6 +217,27 @@ func TestCallsOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
+func unanswered(all []*pendingCall) (n int) {
+	for _, p := range all {
+		if !p.answered() {
+			n++
+		}
+	}
+	return n
+}
+
+// held is how many calls the instances of a server have, those that wait included.
+func (r *rig) held(server string) (n int) {
+	e, ok := r.e.Directory().Lookup(server)
+	if !ok {
+		return 0
+	}
+	for _, in := range e.Instances() {
+		n += in.InFlight
+	}
+	return n
+}
+
 // wantTurns lets the calls go one by one, of which the first is with its server and the
 // others wait, and compares in which order they do.
 func (r *rig) wantTurns(g *gatekeeper, all []*pendingCall, want string) {
@@ -250,6 +272,7 @@ func TestPrincipalsTakeTurns(t *testing.T) {
 			all = append(all, r.by(s, "x", "hold "+who))
 		}
 	}
+	r.f.eventually(t, "all others wait", func() bool { return r.held("x") == len(all) })
 	r.wantTurns(g, all, "ababab")
 }
 
