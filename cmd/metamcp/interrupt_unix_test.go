@@ -3,9 +3,7 @@
 package main
 
 import (
-	"errors"
 	"os"
-	osexec "os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -18,19 +16,18 @@ import (
 // writes ends when it is interrupted again and again.
 func TestInsistingEndsACommand(t *testing.T) {
 	t.Parallel()
-	const patience = time.Minute
+	const (
+		patience = time.Minute
+		bySignal = -1 // the exit status then
+	)
 	home := t.TempDir()
 	pipe := filepath.Join(home, "config.json")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := osexec.Command(testkit.PlainBinary(t), "call", "server", "tool", "--config", pipe)
-	cmd.Env = append(os.Environ(), "HOME="+home)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	p := testkit.StartCommand(t, testkit.Command{
+		Path: testkit.PlainBinary(t), Args: []string{"call", "server", "tool", "--config", pipe}, Env: []string{"HOME=" + home}, Dir: home,
+	})
 	testkit.Eventually(t, patience, func() error {
 		writer, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0) // fails while nobody reads
 		if err == nil {
@@ -43,16 +40,14 @@ func TestInsistingEndsACommand(t *testing.T) {
 	tooLong := time.After(patience)
 	for {
 		select {
-		case err := <-ended:
-			var exit *osexec.ExitError
-			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
-				t.Errorf("it ended with %v", err)
+		case <-p.Exited():
+			if got := p.Wait(t, patience); got != bySignal {
+				t.Errorf("it ended with status %d: %s", got, p.Stderr)
 			}
 			return
 		case <-again.C:
-			_ = cmd.Process.Signal(syscall.SIGTERM) // fails once it has ended
+			p.Signal(t, syscall.SIGTERM)
 		case <-tooLong:
-			_ = cmd.Process.Kill()
 			t.Fatal("it did not end")
 		}
 	}
