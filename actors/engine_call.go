@@ -60,9 +60,10 @@ func (e *Engine) Call(call *messages.Call) {
 // old.
 func (e *Engine) send(entry *supervision.Entry, call *messages.Call, tool *index.Entry, known *index.ServerEntry) {
 	call.Idempotent = tool.Tool.ReadOnly || tool.Tool.Idempotent
+	origin := call.Origin() // the call is others' once it is sent
 	e.sys.Send(entry.Breaker, call)
 	if known.Toolset.Live && e.stale(known.Toolset) {
-		e.contact(entry, call.Meta, true, nobody{})
+		e.contact(entry, origin, true, nobody{})
 	}
 }
 
@@ -134,7 +135,7 @@ func (e *Engine) Cancel(call *messages.Call, reason string) {
 		return
 	}
 	if entry, ok := e.dir.Lookup(call.Server); ok {
-		e.sys.Send(entry.Breaker, &messages.Cancel{Meta: call.Meta, Call: call.ID, Reason: reason})
+		e.sys.Send(entry.Breaker, &messages.Cancel{Meta: call.Origin(), Call: call.ID, Reason: reason})
 	}
 }
 

@@ -24,6 +24,21 @@ func TestWaitForAJudgeIsBounded(t *testing.T) {
 	r.wantCode(r.wait(patient), messages.CodeToolNotFound)
 }
 
+// TestCancelLeavesTheDeadlineToItsHolder gives a call up while the connection that
+// has it sets its deadline; the race detector judges.
+func TestCancelLeavesTheDeadlineToItsHolder(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	call := &messages.Call{ID: 1, Server: "a", Tool: "do", Timeout: time.Second}
+	set := make(chan struct{})
+	go func() {
+		defer close(set)
+		new(connection).boundTurn(call)
+	}()
+	r.e.Cancel(call, "enough")
+	<-set
+}
+
 // noJudge leaves no call a worker to check it. free lets so many turns go.
 func (r *rig) noJudge() (free func(n int)) {
 	var taken []func()

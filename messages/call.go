@@ -21,6 +21,10 @@ type Meta struct {
 	Deadline time.Time
 }
 
+// Origin is where the request came from: what does not change on its way, so that
+// whoever made it may read it at any time. The deadline is its holder's.
+func (m *Meta) Origin() Meta { return Meta{Trace: m.Trace, Session: m.Session, Principal: m.Principal} }
+
 // Of is whom the request counts for where something is shared out: a principal, which
 // may have many sessions, or the session.
 func (m *Meta) Of() uint64 {
