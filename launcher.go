@@ -118,6 +118,9 @@ func (l remoteLink) Sendv(head, body, tail []byte) error {
 	return linkError(l.Link.Sendv(head, body, tail))
 }
 
+// Cork implements actors.Link: each message is a request of its own anyway.
+func (remoteLink) Cork(*messages.Burst) {}
+
 func linkError(err error) error {
 	if errors.Is(err, child.ErrBacklog) || errors.Is(err, remote.ErrBacklog) {
 		return actors.ErrBacklog

@@ -88,7 +88,7 @@ func (f frontEngine) Call(r front.Request) {
 func (f frontEngine) call(r front.Request) {
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: r.Call}, ID: r.Call, Server: r.Server, Tool: r.Tool, Args: r.Args,
-		Timeout: r.Timeout, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
+		Timeout: r.Timeout, Burst: r.Burst, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
 		Client: r.Client, Can: r.Can, Log: r.Log, Shared: r.Shared, TakesInput: r.TakesInput, Input: r.Input,
 	}
 	if r.Timeout > 0 {

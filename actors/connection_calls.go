@@ -136,6 +136,9 @@ func (c *connection) write(p *pending) error {
 	if call.Sending != nil {
 		t.meta = call.Sending.Sending(messages.Sending{Instance: c.instance, Attempt: call.Attempt, Era: c.hs.era, Transport: c.spec.Transport})
 	}
+	if call.Burst != nil {
+		c.run.link.Cork(call.Burst)
+	}
 	if !call.OfTool() {
 		return c.run.link.Sendv(id.askLine(call, wire, t))
 	}

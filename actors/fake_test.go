@@ -149,6 +149,8 @@ type fakeLink struct {
 	discovers int
 	greeted   bool
 	page      int
+	corked    bool
+	held      []string                   // what waits for the end of a burst
 	deferred  map[string]json.RawMessage // id by which a late answer is given
 }
 
@@ -177,9 +179,28 @@ func (l *fakeLink) Send(line []byte) error {
 	case l.exit != nil:
 		return errors.New("broken pipe")
 	}
+	if l.corked {
+		l.held = append(l.held, string(line))
+		return nil
+	}
 	l.in = append(l.in, string(line))
 	poke(l.wake)
 	return nil
+}
+
+// Cork implements Link.
+func (l *fakeLink) Cork(b *messages.Burst) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.corked = l.corked || b.Hold(l)
+}
+
+// Uncork implements messages.Corked.
+func (l *fakeLink) Uncork() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.in, l.held, l.corked = append(l.in, l.held...), nil, false
+	poke(l.wake)
 }
 
 // Sendv implements Link.
@@ -189,6 +210,7 @@ func (l *fakeLink) Sendv(head, body, tail []byte) error {
 
 // CloseInput implements Link.
 func (l *fakeLink) CloseInput() {
+	l.Uncork()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inClosed = true

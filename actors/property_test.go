@@ -263,6 +263,10 @@ func (w *world) run(s step, cl *client) {
 		if s.within > 0 {
 			call.Deadline = time.Now().Add(s.within)
 		}
+		if rand.IntN(4) == 0 {
+			call.Burst = new(messages.Burst)
+			defer call.Burst.End()
+		}
 		pc := &pendingCall{p, call}
 		w.mu.Lock()
 		w.calls = append(w.calls, pc)

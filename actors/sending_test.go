@@ -2,6 +2,7 @@ package actors
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,45 @@ func (s *sends) Sending(to messages.Sending) []byte {
 	defer s.mu.Unlock()
 	s.seen = append(s.seen, to)
 	return []byte(s.meta)
+}
+
+// TestBurst: what is written to a child while a burst goes on reaches it at its end,
+// in order; after that everything does at once.
+func TestBurst(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	burst := new(messages.Burst)
+	with := func(c *messages.Call) { c.Burst = burst }
+	first := r.start("a", "do", doArgs{Do: "silent"}, with)
+	second := r.start("a", "do", doArgs{}, with)
+	third := r.start("a", "do", doArgs{}) // of somebody else
+	child := r.f.living("a")[0]
+	r.f.eventually(t, "three calls are written", func() bool {
+		child.mu.Lock()
+		defer child.mu.Unlock()
+		return len(child.held) == 3
+	})
+	r.e.Cancel(first.call, "enough")
+	r.wantCode(r.wait(first), messages.CodeCancelled)
+	if n := len(r.f.lines("a", methodToolsCall)); n != 1 {
+		t.Errorf("the child got %d calls before the end of the burst, want the one that was there before", n)
+	}
+	burst.End()
+	r.wantResult(r.wait(second))
+	r.wantResult(r.wait(third))
+	r.got("a", methodCancelled, 1)
+	var ids []uint64
+	for _, line := range r.got("a", methodToolsCall, 4)[1:] {
+		id, _ := parseID(line.ID)
+		ids = append(ids, id)
+	}
+	if want := []uint64{first.call.ID, second.call.ID, third.call.ID}; !slices.Equal(ids, want) {
+		t.Errorf("the child got the calls %d, want %d", ids, want)
+	}
+	r.wantResult(r.do("a", "do", doArgs{}, with))
+	r.add("b", nil, nil)
+	r.wantResult(r.do("b", "do", doArgs{}, with)) // it waited for the child
 }
 
 func TestSendingIsToldAndAddsToMeta(t *testing.T) {

@@ -60,6 +60,9 @@ type Link interface {
 	// Sendv is Send for a line in parts, none of which is copied if it can be
 	// written at once.
 	Sendv(head, body, tail []byte) error
+	// Cork lets what is sent from now on wait for the end of b, where that has
+	// not come.
+	Cork(b *messages.Burst)
 	// CloseInput ends the child's stdin once what was sent is written.
 	CloseInput()
 	// Signal reaches every process of the child's tree.

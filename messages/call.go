@@ -95,6 +95,8 @@ type Call struct {
 	Input *Input
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
+	// Burst is what the call came with; nil: it came alone.
+	Burst *Burst
 	// Held takes the call back before a child gets it; nil: nobody wants to.
 	Held HeldPort
 }

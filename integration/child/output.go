@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // wideMessage is from which size on a pipe is made larger, once.
@@ -28,6 +30,7 @@ type output struct {
 	queue   [][]byte
 	queued  int   // bytes in queue
 	err     error // why nothing is taken any more
+	corked  bool  // what is queued waits for the end of a burst
 	running bool  // the goroutine owns the pipe and the front of the queue
 	closing bool
 	wide    bool
@@ -68,10 +71,17 @@ func (o *output) send(a, b, c []byte) error {
 		o.wide = true
 		o.widen()
 	}
-	if o.running {
+	if o.running || o.corked {
 		o.enqueue(pieces[:], 0)
+		var err error
+		if len(o.queue) >= corkedPieces || o.queued >= corkedBytes {
+			err = o.uncork()
+		}
 		o.mu.Unlock()
-		return nil
+		if err != nil {
+			o.failed(err)
+		}
+		return err
 	}
 	o.direct = pieces
 	n, err := o.write.try(o.direct[:])
@@ -83,12 +93,59 @@ func (o *output) send(a, b, c []byte) error {
 		return err
 	}
 	o.enqueue(pieces[:], n)
+	o.drainRest()
+	o.mu.Unlock()
+	return nil
+}
+
+// drainRest starts the goroutine where something is queued. o.mu is held.
+func (o *output) drainRest() {
 	if len(o.queue) > 0 {
 		o.running = true
 		o.wg.Add(1)
 		go o.drain()
 	}
+}
+
+// What is held back at most: a longer burst goes out in parts. A message is two
+// pieces, or four where it is large.
+const (
+	corkedPieces = 32
+	corkedBytes  = 32 << 10
+)
+
+func (o *output) cork(b *messages.Burst) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.corked && !o.running && o.refusal() == nil {
+		o.corked = b.Hold(o)
+	}
+}
+
+// Uncork implements [messages.Corked].
+func (o *output) Uncork() {
+	o.mu.Lock()
+	err := o.uncork()
 	o.mu.Unlock()
+	if err != nil {
+		o.failed(err)
+	}
+}
+
+// uncork writes what is held back; o.mu is held. Of an error o.failed is to be told
+// once it is not.
+func (o *output) uncork() error {
+	waits := o.corked && o.err == nil && len(o.queue) > 0
+	o.corked = false
+	if !waits {
+		return nil
+	}
+	var n int
+	if n, o.err = o.write.try(o.queue); o.err != nil {
+		return o.err
+	}
+	o.consume(n)
+	o.drainRest()
 	return nil
 }
 
@@ -173,13 +230,18 @@ func (o *output) consume(n int) {
 // closeInput closes the pipe once what is queued was written.
 func (o *output) closeInput() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.closing {
+		o.mu.Unlock()
 		return
 	}
 	o.closing = true
+	err := o.uncork()
 	if !o.running {
 		_ = o.file.Close()
+	}
+	o.mu.Unlock()
+	if err != nil {
+		o.failed(err)
 	}
 }
 

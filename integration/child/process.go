@@ -77,6 +77,11 @@ func (p *Process) Send(line []byte) error { return p.out.send(line, nil, nil) }
 // empty; they are written without being joined.
 func (p *Process) Sendv(head, body, tail []byte) error { return p.out.send(head, body, tail) }
 
+// Cork lets what is sent from now on wait for the end of b, unless b is over or what
+// was sent before waits already: then the child gets in one write what is sent
+// until then. Some 16 messages, or 32 KiB, are held back at most.
+func (p *Process) Cork(b *messages.Burst) { p.out.cork(b) }
+
 // CloseInput closes stdin once what is queued was written, which asks a server
 // to exit.
 func (p *Process) CloseInput() {

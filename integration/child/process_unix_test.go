@@ -76,6 +76,87 @@ func TestOrderUnderLoad(t *testing.T) {
 	r.until(t, "flush", func() bool { return r.flushes > 0 && r.flushes <= n })
 }
 
+// TestCork: what is sent waits for the end of the burst, but for what is more than is
+// held back, and for the end of the input.
+func TestCork(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "echo")
+	sent := 0
+	send := func(pad int) {
+		t.Helper()
+		if err := p.Send([]byte(`{"id":` + itoa(sent) + `,"method":"m","params":"` + strings.Repeat("z", pad) + `"}`)); err != nil {
+			t.Fatal(err)
+		}
+		sent++
+	}
+	waiting := func() int {
+		p.out.mu.Lock()
+		defer p.out.mu.Unlock()
+		return len(p.out.queue)
+	}
+	corked := func(lines, pad int) *messages.Burst {
+		t.Helper()
+		b := new(messages.Burst)
+		for range lines {
+			p.Cork(b)
+			send(pad)
+		}
+		return b
+	}
+	few := corked(3, 10)
+	if waiting() == 0 {
+		t.Error("three short messages of a burst are not held back")
+	}
+	few.End()
+	if n := waiting(); n > 0 {
+		t.Errorf("%d pieces wait behind the end of the burst", n)
+	}
+	r.until(t, "three frames", func() bool { return len(r.frames) == sent })
+
+	many := corked(2*corkedPieces+1, 10)
+	r.until(t, "all frames but the last", func() bool { return len(r.frames) >= sent-1 })
+	many.End()
+	large := corked(3, corkedBytes)
+	r.until(t, "all large frames", func() bool { return len(r.frames) == sent })
+	large.End()
+
+	last := corked(2, 10)
+	p.Cork(new(messages.Burst)) // another, which does not end
+	p.CloseInput()
+	if e := r.exit(t); e.Code != 0 || !e.Requested {
+		t.Errorf("exit %+v, want a requested one with code 0", e)
+	}
+	last.End()
+	p.Cork(new(messages.Burst))
+	if err := p.Send([]byte("{}")); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("Send after CloseInput: %v, want ErrInputClosed", err)
+	}
+	if len(r.frames) != sent {
+		t.Errorf("%d frames, want %d", len(r.frames), sent)
+	}
+	for i, f := range r.frames {
+		if string(f.ID) != itoa(i) {
+			t.Fatalf("frame %d has id %s", i, f.ID)
+		}
+	}
+}
+
+// TestBurstOutlivesItsChild: a burst may end when the child has, or is being released.
+func TestBurstOutlivesItsChild(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "no-read")
+	r.method(t, 0)
+	b := new(messages.Burst)
+	p.Cork(b)
+	if err := p.Send([]byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(messages.SignalTerminate)
+	r.exit(t)
+	b.End()
+	if err := p.Send([]byte("{}")); err == nil {
+		t.Error("a child that is gone takes messages")
+	}
+}
+
 func TestExits(t *testing.T) {
 	for _, c := range []struct {
 		mode, signal string

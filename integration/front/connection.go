@@ -60,7 +60,7 @@ func newConnection(ctx context.Context, opts Options, out sink) *connection {
 var bom = []byte("\xef\xbb\xbf")
 
 // line takes one line of the client. It runs on the reading goroutine.
-func (c *connection) line(line []byte, first bool) {
+func (c *connection) line(line []byte, first bool, burst *messages.Burst) {
 	if first {
 		line = bytes.TrimPrefix(line, bom)
 	}
@@ -68,20 +68,20 @@ func (c *connection) line(line []byte, first bool) {
 		return
 	}
 	if len(line) <= largeLine {
-		c.message(line, c.out)
+		c.message(line, c.out, burst)
 		return
 	}
 	select {
 	case c.parsers <- struct{}{}:
 	default:
-		c.message(line, c.out)
+		c.message(line, c.out, burst)
 		return
 	}
 	c.mu.Lock()
 	if c.refusing {
 		c.mu.Unlock()
 		<-c.parsers
-		c.message(line, c.out)
+		c.message(line, c.out, burst)
 		return
 	}
 	c.table.BeginParse()
@@ -90,7 +90,7 @@ func (c *connection) line(line []byte, first bool) {
 	go func() {
 		defer c.running.Done()
 		defer func() { <-c.parsers }()
-		c.message(line, c.out)
+		c.message(line, c.out, burst)
 		c.mu.Lock()
 		c.table.EndParse()
 		c.mu.Unlock()
@@ -99,8 +99,9 @@ func (c *connection) line(line []byte, first bool) {
 
 // message checks one message and begins what it asks for; what it is answered
 // goes to out.
-func (c *connection) message(line []byte, out sink) {
+func (c *connection) message(line []byte, out sink, burst *messages.Burst) {
 	in, err := parseIncoming(line)
+	in.burst = burst
 	if err != nil {
 		refuse(out, in.ID, codeOf(err), err.Error())
 		return
@@ -278,7 +279,7 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	p.key = c.keyOf(&p.Entry)
 	r := Request{
 		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Context: in.traceContext(),
-		Cancelled: p.Cancelled(), Reply: p,
+		Burst: in.burst, Cancelled: p.Cancelled(), Reply: p,
 	}
 	if p.Token != nil {
 		r.Progress = p

@@ -45,6 +45,8 @@ type Request struct {
 	// Progress takes the child's progress before the answer; nil where the
 	// client did not ask for it.
 	Progress messages.ProgressPort
+	// Burst is that of [messages.Call].
+	Burst *messages.Burst
 	// Client, Can, Log, Shared, TakesInput and Input are those of [messages.Call].
 	Client     messages.ClientPort
 	Can        messages.ClientCan

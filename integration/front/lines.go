@@ -87,6 +87,19 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
+// ahead says whether at least n whole lines were read already.
+func (l *lineReader) ahead(n int) bool {
+	rest := l.buf[l.from:l.to]
+	for ; n > 0; n-- {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+1:]
+	}
+	return true
+}
+
 // fill reads more behind the bytes that are in the buffer.
 func (l *lineReader) fill() {
 	if l.from > 0 {

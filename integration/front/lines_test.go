@@ -36,6 +36,15 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
+func TestLineReaderAhead(t *testing.T) {
+	l := newLineReader(strings.NewReader("a\nb\n\nc"), MaxLine, nil)
+	for i, want := range []int{2, 1, 0, 0} {
+		if _, err := l.next(); err != nil || !l.ahead(want) || l.ahead(want+1) {
+			t.Errorf("behind line %d: %v; %d whole lines are not what is ahead", i+1, err, want)
+		}
+	}
+}
+
 func TestLineReaderLimit(t *testing.T) {
 	for _, limit := range []int{10, largeLine, 5 * largeLine} {
 		for _, over := range []int{1, 2, largeLine, 10 * largeLine} {

@@ -74,7 +74,7 @@ func (r *reached) judge(t *testing.T, s *server.MCPServer, line []byte) {
 	if err == nil && in.Method == "subscriptions/listen" {
 		return // it ends when the client says so
 	}
-	c.message(line, c.out)
+	c.message(line, c.out, nil)
 	c.running.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -151,7 +151,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	readDone := make(chan error, 1)
 	over := make(chan struct{})
 	go func() {
-		readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) }), func() { output.untilRoom(over) })
+		readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) }), func(first func()) { output.untilRoom(over, first) })
 	}()
 	var err error
 	timeout := opts.DrainTimeout
@@ -201,22 +201,44 @@ func sameFile(a, b *os.File) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
+// A burst is of minBurst lines at least: fewer are served sooner where each child
+// begins at once. It is of maxBurst at most, so that none waits for long.
+const (
+	minBurst = 9
+	maxBurst = 64
+)
+
 // read takes lines from the client until its input ends, or the session. It calls
-// pause before each of them.
-func (c *connection) read(lines *lineReader, pause func()) error {
+// pause before each of them, which calls its argument before it waits. Lines that
+// were read together are a burst, which is over before anything is waited for.
+func (c *connection) read(lines *lineReader, pause func(first func())) error {
 	defer c.readEnded.Store(true)
 	defer c.noAnswers("the client's input has ended: it cannot answer")
+	var burst *messages.Burst
+	end := func() {
+		burst.End()
+		burst = nil
+	}
+	defer end()
+	left := 0 // that the burst may still take
 	for first := true; ; first = false {
-		pause()
+		pause(end)
 		line, err := lines.next()
 		c.untilListed(line)
-		if more, err := c.take(line, first, err, lines.limit); !more {
+		if burst == nil && lines.ahead(minBurst-1) {
+			burst, left = new(messages.Burst), maxBurst
+		}
+		if more, err := c.take(line, first, err, lines.limit, burst); !more {
 			return err
+		}
+		if left--; left <= 0 || !lines.ahead(1) {
+			end()
 		}
 	}
 }
 
 // untilListed holds the reading up where a line needs what is not known yet.
+// No call came before such a line, so that nothing is held back for a burst.
 func (c *connection) untilListed(line []byte) {
 	if c.opts.Listed == nil {
 		return
@@ -250,7 +272,7 @@ func (c *connection) noAnswers(why string) {
 }
 
 // take begins what one line asks for, unless the session ends.
-func (c *connection) take(line []byte, first bool, err error, limit int) (more bool, _ error) {
+func (c *connection) take(line []byte, first bool, err error, limit int, burst *messages.Burst) (more bool, _ error) {
 	c.gate.Lock()
 	defer c.gate.Unlock()
 	switch {
@@ -261,7 +283,7 @@ func (c *connection) take(line []byte, first bool, err error, limit int) (more b
 	case err != nil:
 		return false, fmt.Errorf("reading from the client: %w", err)
 	default:
-		c.line(line, first)
+		c.line(line, first, burst)
 	}
 	return true, nil
 }

@@ -166,9 +166,11 @@ func (o *Output) tellRoom() {
 	}
 }
 
-// untilRoom returns once there is room, or over is closed.
-func (o *Output) untilRoom(over <-chan struct{}) {
+// untilRoom returns once there is room, or over is closed. It calls first before it
+// waits.
+func (o *Output) untilRoom(over <-chan struct{}, first func()) {
 	for room := o.Room(); room != nil; room = o.Room() {
+		first()
 		select {
 		case <-room:
 		case <-over:
