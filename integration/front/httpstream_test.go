@@ -9,6 +9,27 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestLineThatIsKeptIsNotReused: a sink keeps a large part as it is, so that the buffer
+// behind it serves no other line.
+func TestLineThatIsKeptIsNotReused(t *testing.T) {
+	line := func(s *stream, of string) {
+		withLine(func(dst []byte) []byte {
+			dst = append(dst, strings.Repeat(of, largePart)...)
+			_ = s.Answer(dst)
+			return dst
+		})
+	}
+	for range 20 { // a pool does not always keep
+		first := newStream(1)
+		line(first, "a")
+		line(newStream(1), "b")
+		events, _, _ := first.next(0)
+		if got := string(bytes.Join(events[0].parts, nil)); strings.Trim(got, "a") != "" {
+			t.Fatalf("a line of a's has become %.10s", got)
+		}
+	}
+}
+
 // What a stream gives out is what was written to it, in order, from any event
 // on; a number that never was loses nothing that comes later.
 func TestStreamIsRead(t *testing.T) {

@@ -17,13 +17,13 @@ type pending struct {
 }
 
 // lineBuffers holds buffers for lines while they are built. A buffer that a
-// large line has passed is not kept.
+// large line may have passed is not: whoever writes that keeps it.
 var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
 func withLine(f func(dst []byte) []byte) {
 	buf := lineBuffers.Get().(*[]byte)
 	*buf = f((*buf)[:0])
-	if cap(*buf) <= largePart {
+	if cap(*buf) < largePart {
 		lineBuffers.Put(buf)
 	}
 }
