@@ -146,7 +146,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	root := &rootActor{
 		gaveUp:     opts.GaveUp,
 		sweepEvery: opts.CatalogSweep,
-		strategy:   supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume }),
+		strategy:   resumes(), ofPool: resumes(),
 		produceIndex: index.NewActor(&index.ActorDeps{
 			View: e.view, Cache: opts.Cache, Keeper: opts.Keeper, StorePath: opts.StorePath, Warn: opts.Log.Warn, Info: opts.Log.Info,
 			Notify: func(server string, msg any) {

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,6 +60,20 @@ func TestRootGivesUpAndGoesOn(t *testing.T) {
 		t.Errorf("it gives up twice: %v", reason)
 	default:
 	}
+}
+
+// TestBugsOfTwoActorsAtOnce: root and pool each judge what breaks below them; the race
+// detector judges both.
+func TestBugsOfTwoActorsAtOnce(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", nil, nil)
+	r.ok("x")
+	entry, _ := r.e.dir.Lookup("x")
+	var both sync.WaitGroup
+	both.Go(func() { r.e.sys.Send(r.e.index, (*messages.Listing)(nil)) })
+	both.Go(func() { r.e.sys.Send(entry.Breaker, (*messages.RequestFailed)(nil)) })
+	both.Wait()
+	r.ok("x")
 }
 
 // brokenPort panics with every answer, as a bug in a front would.

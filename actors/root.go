@@ -23,8 +23,9 @@ type rootActor struct {
 	produceProvisioner func() kernel.Actor
 	produceNotices     func() kernel.Actor
 	spawned            func(s spawned, err error)
-	strategy           supervision.Strategy
-	gaveUp             func(reason any) // called once; nil: nobody hears it
+	strategy           supervision.Strategy // of the root's own mailbox
+	ofPool             supervision.Strategy // of the pool's
+	gaveUp             func(reason any)     // called once; nil: nobody hears it
 	damaged            bool
 	sessions           uint64
 	sweepEvery         time.Duration
@@ -84,6 +85,12 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 	}
 }
 
+// resumes is a strategy that resumes what fails until it fails too often. It keeps a
+// record, so each actor that supervises has its own.
+func resumes() supervision.Strategy {
+	return supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume })
+}
+
 // decide is what becomes of a child that panicked.
 func (r *rootActor) decide(child string, reason any) kernel.Directive {
 	if !slices.Contains(lasting, child) {
@@ -124,7 +131,7 @@ func (r *rootActor) spawn(ctx *kernel.Context) (s spawned, err error) {
 		return s, err
 	}
 	s.pool, err = ctx.Spawn(namePool, r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
-		return kernel.Directive(r.strategy.Decide(child, reason, time.Now()))
+		return kernel.Directive(r.ofPool.Decide(child, reason, time.Now()))
 	}))
 	return s, err
 }

@@ -22,7 +22,8 @@ const (
 // and more than limit of them escalate. Limit+1 failures at once do so, and
 // so do more than about 0.7·limit per window for a long time, while a failure
 // now and then never adds up. Unlike a list of timestamps it needs two numbers
-// per child, and unlike a plain counter it forgives.
+// per child, and unlike a plain counter it forgives. It belongs to the one actor that
+// supervises the children.
 type OneForOne struct {
 	limit  float64
 	window time.Duration
