@@ -4,7 +4,9 @@ package metamcp_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,5 +39,39 @@ func TestAuditLogThatCannotBeOpened(t *testing.T) {
 	})
 	if err := e.Close(t.Context()); err != nil {
 		t.Errorf("close: %v", err)
+	}
+}
+
+// TestArgumentsMayBeReused: a program may write its next arguments where the last were,
+// once it has the result. The audit log, which is behind, has what was sent.
+func TestArgumentsMayBeReused(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "audit.jsonl")
+	e := openConfig(t, dir, children(map[string][]string{"one": nil}, map[string]any{"audit": map[string]any{"file": file}}))
+	args := []byte(`{"text":"0"}`)
+	const calls = 10
+	for i := range calls {
+		args[9] = '0' + byte(i)
+		r, err := e.Execute(t.Context(), "one", "echo", args, metamcp.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(r.Raw), fmt.Sprintf(`"%d"`, i)) {
+			t.Errorf("call %d got %s", i, r.Raw)
+		}
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	log, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes := map[string]bool{}
+	for _, hash := range regexp.MustCompile(`"argsHash":"[0-9a-f]+"`).FindAllString(string(log), -1) {
+		hashes[hash] = true
+	}
+	if len(hashes) != calls {
+		t.Errorf("the audit log has %d different arguments, want %d:\n%s", len(hashes), calls, log)
 	}
 }

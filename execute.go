@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +49,8 @@ const maxProgress = 1024
 // Execute calls a tool with args, one JSON object or nil, and waits for its
 // result. A result with IsError is no error of Execute; an error is always an
 // *[Error], and says whether a JSON-RPC error of the child is its cause. When
-// ctx ends the call is cancelled at the child.
+// ctx ends the call is cancelled at the child. args may be changed once Execute has
+// returned.
 func (e *Engine) Execute(ctx context.Context, server, tool string, args json.RawMessage, opts ExecuteOptions) (*Result, error) {
 	var res *Result
 	for u, err := range e.run(ctx, server, tool, args, opts, false) {
@@ -71,6 +74,7 @@ func (e *Engine) run(ctx context.Context, server, tool string, args json.RawMess
 			yield(Update{}, err)
 			return
 		}
+		args := slices.Clone(args) // the audit log and the child's pipe may be behind
 		answer := make(answerPort, 1)
 		id := front.NextCall()
 		call := &messages.Call{
@@ -170,7 +174,7 @@ func resultOf(call *messages.Call, a *messages.Answer) (Update, error) {
 	if flag := jsonrpc.Get(a.Result, "isError"); flag != nil {
 		head.IsError = string(flag) == "true"
 	}
-	return Update{Result: &Result{Raw: a.Result, Redacted: a.Redacted, IsError: head.IsError}}, nil
+	return Update{Result: &Result{Raw: a.Result, Redacted: maps.Clone(a.Redacted), IsError: head.IsError}}, nil
 }
 
 // answerPort takes a call's one answer.
