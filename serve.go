@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/actors"
@@ -27,8 +28,13 @@ func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 
 // serveSession is ServeStdio for any client.
 func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) error {
-	// cl.peer is set before the first line is read.
-	session, err := e.core.OpenSession(func() { cl.peer.Release() })
+	// It is there before the first line is read, but the session may end before that.
+	var peer atomic.Pointer[front.Peer]
+	session, err := e.core.OpenSession(func() {
+		if p := peer.Load(); p != nil {
+			p.Release()
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -50,6 +56,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 	return front.Serve(ctx, in, out, front.Options{
 		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
 		Ready: func(p *front.Peer) {
+			peer.Store(p)
 			cl.peer, cl.passed = p, passed
 			session.HoldWhile(p.Full)
 			e.clients.Store(session.ID(), cl)
