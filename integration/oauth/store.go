@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -107,6 +108,9 @@ func (s *shelf) read() (*saved, error) {
 func (s *shelf) write(ctx context.Context, v *saved) error {
 	if s.dir == "" {
 		return nil
+	}
+	if len(v.Clients) > maxClients {
+		v.Clients = maps.Clone(v.Clients) // others read the map that it came from
 	}
 	for name := range v.Clients {
 		if len(v.Clients) <= maxClients {
