@@ -136,9 +136,7 @@ func (c *connection) write(p *pending) error {
 	if call.Sending != nil {
 		t.meta = call.Sending.Sending(messages.Sending{Instance: c.instance, Attempt: call.Attempt, Era: c.hs.era, Transport: c.spec.Transport})
 	}
-	if call.Burst != nil {
-		c.run.link.Cork(call.Burst)
-	}
+	c.run.link.Cork(call.Burst)
 	if !call.OfTool() {
 		return c.run.link.Sendv(id.askLine(call, wire, t))
 	}
@@ -300,6 +298,7 @@ func (c *connection) reply(ctx *kernel.Context, id json.RawMessage, body string)
 // not take means that it has not read for a long time; the write deadline will
 // end it, so the loss is only traced.
 func (c *connection) sendInternal(ctx *kernel.Context, line []byte) {
+	c.run.link.Cork(nil) // whoever waits for it is of no burst
 	if err := c.run.link.Send(line); err != nil {
 		ctx.Event("unsent", err.Error(), 0)
 	}

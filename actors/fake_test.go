@@ -130,6 +130,8 @@ type fakeLink struct {
 
 	mu       sync.Mutex
 	in       []string
+	corked   *messages.Burst
+	held     []string // what waits for its end
 	inClosed bool
 	out      []string
 	got      []rpcLine
@@ -149,8 +151,6 @@ type fakeLink struct {
 	discovers int
 	greeted   bool
 	page      int
-	corked    bool
-	held      []string                   // what waits for the end of a burst
 	deferred  map[string]json.RawMessage // id by which a late answer is given
 }
 
@@ -179,7 +179,7 @@ func (l *fakeLink) Send(line []byte) error {
 	case l.exit != nil:
 		return errors.New("broken pipe")
 	}
-	if l.corked {
+	if l.corked != nil {
 		l.held = append(l.held, string(line))
 		return nil
 	}
@@ -192,14 +192,24 @@ func (l *fakeLink) Send(line []byte) error {
 func (l *fakeLink) Cork(b *messages.Burst) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.corked = l.corked || b.Hold(l)
+	if l.corked == b {
+		return
+	}
+	l.uncork()
+	if b.Hold(l) {
+		l.corked = b
+	}
 }
 
 // Uncork implements messages.Corked.
 func (l *fakeLink) Uncork() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.in, l.held, l.corked = append(l.in, l.held...), nil, false
+	l.uncork()
+}
+
+func (l *fakeLink) uncork() {
+	l.in, l.held, l.corked = append(l.in, l.held...), nil, nil
 	poke(l.wake)
 }
 

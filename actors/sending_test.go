@@ -26,39 +26,52 @@ func (s *sends) Sending(to messages.Sending) []byte {
 	return []byte(s.meta)
 }
 
-// TestBurst: what is written to a child while a burst goes on reaches it at its end,
-// in order; after that everything does at once.
+// TestBurst: what is written to a child for a burst reaches it at its end, or with what
+// is written for anybody else, in order. After that everything does at once.
 func TestBurst(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("a", nil, nil)
 	r.ok("a")
-	burst := new(messages.Burst)
+	child, burst := r.f.living("a")[0], new(messages.Burst)
 	with := func(c *messages.Call) { c.Burst = burst }
-	first := r.start("a", "do", doArgs{Do: "silent"}, with)
+	held := func(n int) {
+		t.Helper()
+		r.f.eventually(t, "a call is written", func() bool {
+			child.mu.Lock()
+			defer child.mu.Unlock()
+			return len(child.held) == n
+		})
+	}
+	first := r.start("a", "do", doArgs{}, with)
 	second := r.start("a", "do", doArgs{}, with)
-	third := r.start("a", "do", doArgs{}) // of somebody else
-	child := r.f.living("a")[0]
-	r.f.eventually(t, "three calls are written", func() bool {
-		child.mu.Lock()
-		defer child.mu.Unlock()
-		return len(child.held) == 3
-	})
-	r.e.Cancel(first.call, "enough")
-	r.wantCode(r.wait(first), messages.CodeCancelled)
+	held(2)
 	if n := len(r.f.lines("a", methodToolsCall)); n != 1 {
 		t.Errorf("the child got %d calls before the end of the burst, want the one that was there before", n)
 	}
-	burst.End()
-	r.wantResult(r.wait(second))
-	r.wantResult(r.wait(third))
-	r.got("a", methodCancelled, 1)
-	var ids []uint64
-	for _, line := range r.got("a", methodToolsCall, 4)[1:] {
-		id, _ := parseID(line.ID)
-		ids = append(ids, id)
+	other := r.start("a", "do", doArgs{})
+	for _, call := range []*pendingCall{first, second, other} {
+		r.wantResult(r.wait(call))
 	}
-	if want := []uint64{first.call.ID, second.call.ID, third.call.ID}; !slices.Equal(ids, want) {
-		t.Errorf("the child got the calls %d, want %d", ids, want)
+	hanging := r.start("a", "do", doArgs{Do: "silent"}, with)
+	held(1)
+	r.e.Cancel(hanging.call, "enough")
+	r.wantCode(r.wait(hanging), messages.CodeCancelled)
+	r.got("a", methodCancelled, 1)
+	last := r.start("a", "do", doArgs{}, with)
+	held(1)
+	burst.End()
+	r.wantResult(r.wait(last))
+
+	var got, want []uint64
+	for _, line := range r.got("a", methodToolsCall, 6)[1:] {
+		id, _ := parseID(line.ID)
+		got = append(got, id)
+	}
+	for _, call := range []*pendingCall{first, second, other, hanging, last} {
+		want = append(want, call.call.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the child got the calls %d, want %d", got, want)
 	}
 	r.wantResult(r.do("a", "do", doArgs{}, with))
 	r.add("b", nil, nil)

@@ -60,8 +60,9 @@ type Link interface {
 	// Sendv is Send for a line in parts, none of which is copied if it can be
 	// written at once.
 	Sendv(head, body, tail []byte) error
-	// Cork lets what is sent from now on wait for the end of b, where that has
-	// not come.
+	// Cork lets what is sent from now on wait for the end of b, but not for that
+	// of another burst; nil: for none. What is held back counts as sent: it may be
+	// lost, which EOF will tell.
 	Cork(b *messages.Burst)
 	// CloseInput ends the child's stdin once what was sent is written.
 	CloseInput()

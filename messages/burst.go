@@ -2,7 +2,7 @@ package messages
 
 import "sync/atomic"
 
-// Burst is the requests that came in one read of a client. What is written to
+// Burst is requests that came in one read of a client. What is written to
 // children for them may wait for the last of them, so that each child gets its part
 // in one write. The zero value is a burst that goes on; a nil *Burst is over. Its
 // methods may be called from any goroutine.
@@ -43,13 +43,17 @@ func (b *Burst) Hold(who Corked) bool {
 	}
 }
 
-// End uncorks, before it returns, all who hold something back, once for each
-// Hold that returned true.
+// End uncorks, before it returns, all who hold something back, in the order in which
+// they began to, and once for each Hold that returned true.
 func (b *Burst) End() {
 	if b == nil {
 		return
 	}
-	for c := b.held.Swap(over); c != nil && c != over; c = c.next {
+	var first *corked
+	for c := b.held.Swap(over); c != nil && c != over; {
+		c.next, first, c = first, c, c.next
+	}
+	for c := first; c != nil; c = c.next {
 		c.who.Uncork()
 	}
 }

@@ -95,7 +95,7 @@ type Call struct {
 	Input *Input
 	// Sending is told when the call is written to a child; nil: nobody is.
 	Sending SendPort
-	// Burst is what the call came with; nil: it came alone.
+	// Burst is what the call came with; nil: it is of none.
 	Burst *Burst
 	// Held takes the call back before a child gets it; nil: nobody wants to.
 	Held HeldPort

@@ -28,10 +28,10 @@ type output struct {
 
 	mu      sync.Mutex
 	queue   [][]byte
-	queued  int   // bytes in queue
-	err     error // why nothing is taken any more
-	corked  bool  // what is queued waits for the end of a burst
-	running bool  // the goroutine owns the pipe and the front of the queue
+	queued  int             // bytes in queue
+	err     error           // why nothing is taken any more
+	running bool            // the goroutine owns the pipe and the front of the queue
+	corked  *messages.Burst // what is queued waits for its end; nil: for none
 	closing bool
 	wide    bool
 	direct  [4][]byte // scratch of the direct write
@@ -71,10 +71,10 @@ func (o *output) send(a, b, c []byte) error {
 		o.wide = true
 		o.widen()
 	}
-	if o.running || o.corked {
+	if o.running || o.corked != nil {
 		o.enqueue(pieces[:], 0)
 		var err error
-		if len(o.queue) >= corkedPieces || o.queued >= corkedBytes {
+		if o.corked != nil && (len(o.queue) >= corkedPieces || o.queued >= corkedBytes) {
 			err = o.uncork()
 		}
 		o.mu.Unlock()
@@ -107,18 +107,26 @@ func (o *output) drainRest() {
 	}
 }
 
-// What is held back at most: a longer burst goes out in parts. A message is two
-// pieces, or four where it is large.
+// What is held back at most: a longer burst goes out in parts. A message has up to
+// four pieces, a small one that ends with its line feed is one.
 const (
 	corkedPieces = 32
 	corkedBytes  = 32 << 10
 )
 
+// cork is [Process.Cork].
 func (o *output) cork(b *messages.Burst) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.corked && !o.running && o.refusal() == nil {
-		o.corked = b.Hold(o)
+	var err error
+	if o.corked != b {
+		err = o.uncork()
+	}
+	if o.corked == nil && !o.running && o.refusal() == nil && b.Hold(o) {
+		o.corked = b
+	}
+	o.mu.Unlock()
+	if err != nil {
+		o.failed(err)
 	}
 }
 
@@ -135,14 +143,19 @@ func (o *output) Uncork() {
 // uncork writes what is held back; o.mu is held. Of an error o.failed is to be told
 // once it is not.
 func (o *output) uncork() error {
-	waits := o.corked && o.err == nil && len(o.queue) > 0
-	o.corked = false
+	waits := o.corked != nil && o.err == nil && len(o.queue) > 0
+	o.corked = nil
 	if !waits {
 		return nil
 	}
 	var n int
 	if n, o.err = o.write.try(o.queue); o.err != nil {
 		return o.err
+	}
+	if n == o.queued { // nearly always, and the list serves again
+		clear(o.queue)
+		o.queue, o.queued = o.queue[:0], 0
+		return nil
 	}
 	o.consume(n)
 	o.drainRest()
@@ -251,6 +264,10 @@ func (o *output) stop() {
 	o.closing = true
 	if o.err == nil {
 		o.err = ErrInputClosed
+	}
+	o.corked = nil
+	if !o.running {
+		o.queue, o.queued = nil, 0
 	}
 	_ = o.file.Close()
 	o.mu.Unlock()

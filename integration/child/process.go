@@ -77,9 +77,11 @@ func (p *Process) Send(line []byte) error { return p.out.send(line, nil, nil) }
 // empty; they are written without being joined.
 func (p *Process) Sendv(head, body, tail []byte) error { return p.out.send(head, body, tail) }
 
-// Cork lets what is sent from now on wait for the end of b, unless b is over or what
-// was sent before waits already: then the child gets in one write what is sent
-// until then. Some 16 messages, or 32 KiB, are held back at most.
+// Cork lets what is sent from now on wait for the end of b, so that the child gets it
+// in one write, and writes what still waits for another burst. Where b is nil or over,
+// or the child is slow to read, nothing waits for a burst. Some 32 small messages, or
+// 32 KiB, are held back at most. What goes wrong with a message that is held back is
+// told by EOF alone.
 func (p *Process) Cork(b *messages.Burst) { p.out.cork(b) }
 
 // CloseInput closes stdin once what is queued was written, which asks a server

@@ -119,8 +119,21 @@ func TestCork(t *testing.T) {
 	r.until(t, "all large frames", func() bool { return len(r.frames) == sent })
 	large.End()
 
+	// Nobody waits for the burst of somebody else.
+	first := corked(2, 10)
+	second := corked(1, 10)
+	r.until(t, "the frames of the first burst", func() bool { return len(r.frames) == sent-1 })
+	p.Cork(nil)
+	r.until(t, "the frame of the second burst", func() bool { return len(r.frames) == sent })
+	third := corked(1, 10)
+	first.End() // writes that too
+	if n := waiting(); n > 0 {
+		t.Errorf("%d pieces wait", n)
+	}
+	second.End()
+	third.End()
+
 	last := corked(2, 10)
-	p.Cork(new(messages.Burst)) // another, which does not end
 	p.CloseInput()
 	if e := r.exit(t); e.Code != 0 || !e.Requested {
 		t.Errorf("exit %+v, want a requested one with code 0", e)
@@ -140,20 +153,30 @@ func TestCork(t *testing.T) {
 	}
 }
 
-// TestBurstOutlivesItsChild: a burst may end when the child has, or is being released.
+// TestBurstOutlivesItsChild: a burst may end when the child has, and when it was
+// released.
 func TestBurstOutlivesItsChild(t *testing.T) {
-	p, r := launch(t, newLauncher(t, nil), "no-read")
-	r.method(t, 0)
-	b := new(messages.Burst)
-	p.Cork(b)
-	if err := p.Send([]byte("{}")); err != nil {
-		t.Fatal(err)
-	}
-	p.Signal(messages.SignalTerminate)
-	r.exit(t)
-	b.End()
-	if err := p.Send([]byte("{}")); err == nil {
-		t.Error("a child that is gone takes messages")
+	for _, released := range []bool{false, true} {
+		p, r := launch(t, newLauncher(t, nil), "no-read")
+		r.method(t, 0)
+		b := new(messages.Burst)
+		p.Cork(b)
+		if err := p.Send([]byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		p.Signal(messages.SignalTerminate)
+		r.exit(t)
+		if released {
+			eventually(t, "the tree is gone", func() bool { return !p.TreeAlive() })
+			p.Release()
+		}
+		b.End()
+		if err := p.Send([]byte("{}")); err == nil {
+			t.Error("a child that is gone takes messages")
+		}
+		if p.out.queue != nil && released {
+			t.Error("what was not written is kept")
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -62,20 +61,21 @@ func TestLinesReadTogetherAreABurst(t *testing.T) {
 // TestBurstIsOverBeforeAClientIsWaitedFor: a client that is full is read no further, and
 // what it asked for before goes out.
 func TestBurstIsOverBeforeAClientIsWaitedFor(t *testing.T) {
-	held := heldBack{make(chan struct{}, 1)}
-	large := json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, bytes.Repeat([]byte("x"), fullAt)))
+	held := heldBack{make(chan struct{}, 2)}
+	// Of the first answer a part is in the pipe, so that the second fills the client.
+	large := json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", fullAt) + `"}]}`)
 	s := start(t, Options{Engine: &fakeEngine{call: func(r Request) {
 		if r.Tool == "large" {
 			if !r.Burst.Hold(held) {
-				t.Error("the first of many lines is in no burst")
+				t.Error("the first of many lines are in no burst")
 			}
 			r.Reply.Answer(&messages.Answer{Call: r.Call, Result: large})
 			return
 		}
 		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: echo(r)})
 	}}})
-	lines := []string{callLine(1, `{"server":"s","tool":"large"}`)}
-	for id := 2; id <= minBurst; id++ {
+	lines := []string{callLine(1, `{"server":"s","tool":"large"}`), callLine(2, `{"server":"s","tool":"large"}`)}
+	for id := 3; id <= minBurst; id++ {
 		lines = append(lines, callLine(id, `{"server":"s","tool":"t"}`))
 	}
 	s.send(lines...)

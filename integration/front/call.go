@@ -76,7 +76,7 @@ var incomingShape = jsonrpc.NewStrictShape(mcpParams,
 type incoming struct {
 	jsonrpc.Message
 	slots [numSlots][]byte
-	burst *messages.Burst // what it came with; nil: it came alone
+	burst *messages.Burst // what it came with; nil: it is of none
 }
 
 func parseIncoming(line []byte) (incoming, error) {

@@ -359,7 +359,9 @@ func (c *connection) request(in *incoming, era messages.Era, out sink) *Entry {
 	switch in.Method {
 	case "initialize", "server/discover", "ping":
 		// Answered from memory, and in order, so that what a script pipes in
-		// without waiting finds the handshake done.
+		// without waiting finds the handshake done. That waits for notifications
+		// before it, and nothing is held back meanwhile.
+		in.burst.End()
 		c.handle(ctx, e, in, l)
 	default:
 		go c.handle(ctx, e, in, l)

@@ -121,7 +121,7 @@ func (o *Output) put(parts [][]byte) error {
 		o.signal()
 		return nil
 	}
-	if size <= largePart {
+	if size < largePart {
 		o.scratch = o.scratch[:0]
 		for _, p := range parts {
 			o.scratch = append(o.scratch, p...)
