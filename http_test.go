@@ -1,18 +1,64 @@
 package metamcp
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"math/big"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/bearer"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/trust"
 )
+
+// TestCertificatesStayThemselves: whoever shows a certificate is the same for each
+// request of a connection, and nobody else.
+func TestCertificatesStayThemselves(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDoor(&config.Settings{StateDir: t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := map[string]string{}
+	for _, name := range []string{"alice", "bobby"} {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+			Subject: pkix.Name{CommonName: name + ".clients.prod.internal.example.com"}, Issuer: pkix.Name{CommonName: "ca"},
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}}, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			who, err := d.authorize(&http.Request{Header: http.Header{}, TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{cert}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i > 0 && was[name] != who.Key {
+				t.Errorf("%s is another for request %d", name, i+1)
+			}
+			was[name] = who.Key
+		}
+	}
+	if was["alice"] == was["bobby"] {
+		t.Error("two clients are one")
+	}
+}
 
 // Who gets in over HTTP, and as whom.
 func TestDoor(t *testing.T) {
