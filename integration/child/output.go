@@ -52,14 +52,14 @@ func (o *output) send(a, b, c []byte) error {
 		return nil
 	}
 	for i := range last {
-		pieces[i] = blankFeeds(pieces[i], len(pieces[i]))
+		pieces[i] = blankBreaks(pieces[i], len(pieces[i]))
 	}
 	end := pieces[last]
 	if end[len(end)-1] != '\n' {
 		pieces[3] = lineFeed
-		pieces[last] = blankFeeds(end, len(end))
+		pieces[last] = blankBreaks(end, len(end))
 	} else {
-		pieces[last] = blankFeeds(end, len(end)-1)
+		pieces[last] = blankBreaks(end, len(end)-1)
 	}
 
 	o.mu.Lock()
@@ -274,16 +274,16 @@ func (o *output) stop() {
 	o.wg.Wait()
 }
 
-// blankFeeds returns p without line feeds in its first n bytes. Where JSON is
-// valid they can only be blanks between tokens, so blanks take their place, in
-// a copy: others may read p.
-func blankFeeds(p []byte, n int) []byte {
-	if bytes.IndexByte(p[:n], '\n') < 0 {
+// blankBreaks returns p without line feeds and carriage returns, at which some servers
+// end a line as well, in its first n bytes. Where JSON is valid they can only be blanks
+// between tokens, so blanks take their place, in a copy: others may read p.
+func blankBreaks(p []byte, n int) []byte {
+	if bytes.IndexByte(p[:n], '\n') < 0 && bytes.IndexByte(p[:n], '\r') < 0 {
 		return p
 	}
 	q := bytes.Clone(p)
 	for i, c := range q[:n] {
-		if c == '\n' {
+		if c == '\n' || c == '\r' {
 			q[i] = ' '
 		}
 	}

@@ -63,8 +63,8 @@ func (p *Process) Stderr() []string { return p.log.Last() }
 // never blocks: what the pipe does not take at once is queued in order.
 //
 // The slice is handed over: it may be read until it is written, however late,
-// and must not be changed by anyone any more. Line feeds inside it become
-// blanks, which is right for JSON.
+// and must not be changed by anyone any more. Line breaks inside it become
+// blanks, which is right for JSON: a line feed or a carriage return.
 //
 // It returns [ErrBacklog] when more than the queue's limit waits already
 // (Drained will follow), [ErrInputClosed] after CloseInput, [ErrWriteStalled]

@@ -27,7 +27,7 @@ func TestEcho(t *testing.T) {
 		func() error { return p.Send([]byte(`{"method":"a"}`)) },
 		func() error { return p.Send([]byte("{\"method\":\n\"b\"}\n")) },
 		func() error { return p.Sendv([]byte(`{"method":"c","params":`), body, []byte("}\n")) },
-		func() error { return p.Sendv([]byte("{\n"), []byte("\"method\":\"d\"\n"), []byte("\n}\n")) },
+		func() error { return p.Sendv([]byte("{\n"), []byte("\"method\":\"d\"\r\n"), []byte("\r}\r\n")) },
 		func() error { return p.Sendv(nil, nil, nil) },
 		func() error { return p.Sendv(nil, []byte(`{"method":"e"}`), nil) },
 	} {
@@ -55,6 +55,19 @@ func TestEcho(t *testing.T) {
 		t.Errorf("Send after CloseInput: %v, want ErrInputClosed", err)
 	}
 	eventually(t, "the tree is gone", func() bool { return !p.TreeAlive() })
+}
+
+// TestBreaksBecomeBlanks: many servers end a line at a carriage return as well, so that
+// what stands behind one would be a message of its own.
+func TestBreaksBecomeBlanks(t *testing.T) {
+	p, r := launch(t, newLauncher(t, nil), "echo")
+	if err := p.Sendv([]byte("{\r\"method\":\"m\",\"params\":"), []byte("{\"a\":\r1,\n\"b\":\r\n2}"), []byte("\r}\n")); err != nil {
+		t.Fatal(err)
+	}
+	r.method(t, 0)
+	if got := string(r.frames[0].Params); got != `{"a": 1, "b":  2}` {
+		t.Errorf("the server got %q", got)
+	}
 }
 
 func TestOrderUnderLoad(t *testing.T) {
