@@ -96,7 +96,7 @@ func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*
 	}
 	answer, err := e.discoverInTurn(ctx, session, ask)
 	if err != nil {
-		return errorResult(asError(err)), nil
+		return errorResult(e.secrets.Load().Error(asError(err))), nil
 	}
 	text, err := compact(answer)
 	if err != nil {

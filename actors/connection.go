@@ -105,6 +105,8 @@ type connectionDeps struct {
 	asked    *atomic.Uint64                         // questions to clients, ever
 	launches atomic.Uint64                          // processes ever started: their number marks their trees
 	scrub    func(server string, f *messages.Frame) // nil: frames stay
+	// scrubError returns an error without secrets.
+	scrubError func(err *messages.Error) *messages.Error
 }
 
 // pending is a call that the child has.

@@ -77,6 +77,9 @@ func (c *connection) letGo() {
 // answer gives a call its one answer.
 func (c *connection) answer(call *messages.Call, a *messages.Answer) {
 	a.Call, a.Server, a.Instance = call.ID, c.spec.Name, c.instance
+	if a.Err != nil { // it may repeat what the child said
+		a.Err = c.deps.scrubError(a.Err)
+	}
 	from := c.ctx.Origin()
 	a.FromActor, a.FromSpan = from.Actor, from.Span
 	c.ctx.Contain(func() { call.Reply.Answer(a) })

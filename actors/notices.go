@@ -174,8 +174,12 @@ func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 			return
 		}
 		if t := a.topics[Topic{m.server, p.URI}]; t != nil {
+			told := &messages.Frame{Params: m.params}
+			if scrub := a.e.opts.ScrubFrame; scrub != nil {
+				scrub(m.server, told)
+			}
 			for s := range t.who {
-				ctx.Contain(func() { s.port.Updated(s.as, m.params) })
+				ctx.Contain(func() { s.port.Updated(s.as, told.Params) })
 			}
 		}
 	case methodResourcesChanged, methodPromptsChanged:

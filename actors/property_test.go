@@ -157,11 +157,13 @@ func (c *chaos) spec(i int, hash string) *messages.ServerSpec {
 type contactPort struct {
 	n    atomic.Int32
 	done chan struct{}
+	err  *messages.Error // once it is done
 }
 
 // Contacted implements messages.ContactPort.
-func (p *contactPort) Contacted(uint64, *messages.Error) {
+func (p *contactPort) Contacted(_ uint64, err *messages.Error) {
 	if p.n.Add(1) == 1 {
+		p.err = err
 		close(p.done)
 	}
 }

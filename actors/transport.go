@@ -148,7 +148,7 @@ func (e *earOf) Frame(f *messages.Frame) {
 func isForCaller(f *messages.Frame) bool {
 	switch f.Method {
 	case "":
-	case methodProgress, methodMessage, methodElicited, messages.MethodElicit, messages.MethodSample:
+	case methodProgress, methodMessage, methodElicited, methodCancelled, messages.MethodElicit, messages.MethodSample, messages.MethodRoots:
 		return true
 	default:
 		return false

@@ -170,7 +170,7 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 	case *messages.Cataloged:
 		b.onCataloged(ctx, m)
 	case *messages.ListingFailed:
-		b.onCataloged(ctx, &messages.Cataloged{Server: b.spec.Name, Instance: m.Instance, Err: m.Err})
+		b.onCataloged(ctx, &messages.Cataloged{Server: b.spec.Name, Instance: m.Instance, Err: b.deps.Scrub(m.Err)})
 	case *messages.ConnectionFailed:
 		b.onFailed(ctx, m)
 	case *messages.ConnectionEnded:
