@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -25,7 +26,39 @@ type mergedList struct {
 
 type ownedTemplate struct {
 	server string
-	match  *uritemplate.Template // nil: it is not understood
+	match  *uritemplate.Template // nil: it is not understood, or too much
+	names  int                   // how many variables it has
+}
+
+// templateNames is how many variables a template has; below 0: it is not to be
+// matched. The library makes instructions of each character that a prefix ({x:9})
+// allows, and takes all variables along with each byte that it looks at.
+func templateNames(text string) int {
+	if len(text) > maxTemplate {
+		return -1
+	}
+	names, prefixes := 0, 0
+	_, rest, _ := strings.Cut(text, "{")
+	for part := range strings.SplitSeq(rest, "{") {
+		expression, _, closed := strings.Cut(part, "}")
+		if !closed {
+			continue
+		}
+		for name := range strings.SplitSeq(expression, ",") {
+			names++
+			if _, prefix, ok := strings.Cut(name, ":"); ok {
+				n, err := strconv.Atoi(prefix)
+				if err != nil || n < 0 || n > maxPrefix {
+					return -1
+				}
+				prefixes += n
+			}
+		}
+	}
+	if names > maxTemplateNames || prefixes > maxPrefix {
+		return -1
+	}
+	return names
 }
 
 // all reads a list of all servers that have it, waiting until ctx ends.
@@ -91,12 +124,14 @@ func (x *exposure) merge(kind listKind, servers []offer, items [][]listItem) *me
 	m := &mergedList{owners: map[string][]string{}}
 	var things []thing
 	for i, list := range items {
+		read := 0 // of its templates, in bytes
 		for _, it := range list {
 			m.owners[it.key] = append(m.owners[it.key], servers[i].server)
 			things = append(things, thing{server: servers[i].server, name: it.key, raw: it.raw})
 			if kind == listTemplates {
-				t := ownedTemplate{server: servers[i].server}
-				if len(it.key) <= maxTemplate {
+				t := ownedTemplate{server: servers[i].server, names: templateNames(it.key)}
+				if t.names >= 0 && read+len(it.key) <= maxTemplates {
+					read += len(it.key)
 					t.match, _ = uritemplate.New(it.key) // nil where it is none
 				}
 				m.templates = append(m.templates, t)

@@ -29,8 +29,17 @@ const (
 	// lastPause is the longest distance between two readings of a list that
 	// changes all the time.
 	lastPause = time.Minute
-	// maxTemplate is the longest template that is matched, in bytes.
-	maxTemplate = 4 << 10
+	// maxTemplate is the longest template that is matched, and maxTemplates how
+	// much of all templates of a server is, in bytes; one has maxTemplateNames
+	// variables at most, which ask for maxPrefix characters in all.
+	maxTemplate      = 4 << 10
+	maxTemplates     = 256 << 10
+	maxTemplateNames = 16
+	maxPrefix        = 256
+	// maxMatched is the longest URI that is held against templates, and maxMatching
+	// the work of it for each server, in bytes times variables squared.
+	maxMatched  = 8 << 10
+	maxMatching = 10 << 20
 )
 
 var listSeed = maphash.MakeSeed()

@@ -117,12 +117,20 @@ func (p *passed) there(servers []string) (left []string) {
 
 // matching are the servers with a template for an URI.
 func (m *mergedList) matching(uri string) (servers []string) {
-	if len(uri) > maxItemKey {
+	if len(uri) > maxMatched {
 		return nil
 	}
-	for _, t := range m.templates {
-		if t.match != nil && !slices.Contains(servers, t.server) && t.match.Match(uri) != nil {
-			servers = append(servers, t.server)
+	server, left := "", 0
+	for _, t := range m.templates { // those of a server stand together
+		if t.server != server {
+			server, left = t.server, maxMatching
+		}
+		if t.match == nil || left <= 0 || slices.Contains(servers, server) {
+			continue
+		}
+		left -= len(uri) * (t.names + 1) * (t.names + 1)
+		if t.match.Match(uri) != nil {
+			servers = append(servers, server)
 		}
 	}
 	return servers
