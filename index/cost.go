@@ -258,6 +258,28 @@ func (c *cost) affordable(doc any, bytes int) bool {
 	return work <= maxWork && matches <= maxMatchings
 }
 
+// tooMany says that a text of JSON has so many values that judging them cannot be
+// afforded, before it is decoded: a value of two bytes becomes some fifty.
+func (c *cost) tooMany(raw []byte) bool {
+	left, quoted := maxWork/visitWork/max(c.visits, 1), false
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			i++ // stands in a string alone
+		case ',':
+			if quoted {
+				continue
+			}
+			if left--; left < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // shape is what a document consists of.
 type shape struct {
 	nodes, containers, depth int

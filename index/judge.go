@@ -110,6 +110,9 @@ func (j *judge) problems(args json.RawMessage) (out []Problem) {
 			out = nil // the judge failed, not the arguments
 		}
 	}()
+	if j.cost.tooMany(args) {
+		return nil
+	}
 	doc, err := decode(args)
 	if err != nil {
 		return []Problem{{Message: "expected one valid JSON object: " + err.Error()}}

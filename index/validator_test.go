@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -219,6 +220,27 @@ func BenchmarkValidateByLibrary(b *testing.B) {
 	for b.Loop() {
 		if v.Validate(json.RawMessage(`{"text":"hello"}`)) != nil {
 			b.Fatal("invalid")
+		}
+	}
+}
+
+// TestManyArgumentsAreNotDecoded: what cannot be afforded is not made large before that
+// is seen.
+func TestManyArgumentsAreNotDecoded(t *testing.T) {
+	v := NewValidator(json.RawMessage(`{"type":"object","required":["a"]}`))
+	args := []byte(`{"s":"` + strings.Repeat(`,\"`, 100) + `","x":[` + strings.Repeat("0,", 4<<20) + `0]}`)
+	v.Validate(nil) // compiles
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	problems := v.Validate(args)
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(4*len(args)) || problems != nil {
+		t.Errorf("%d bytes for arguments of %d, and the verdict %v", grown, len(args), problems)
+	}
+	for text, want := range map[string]bool{`{"a":",,,,"}`: false, `[1,2,3]`: false, `[1,2,3,4]`: true, `["\",\\",2,3]`: false} {
+		c := &cost{extent: extent{visits: maxWork / visitWork / 2}}
+		if got := c.tooMany([]byte(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 }
