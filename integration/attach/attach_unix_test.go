@@ -82,6 +82,7 @@ func TestConnect(t *testing.T) {
 		{"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}", "answered with status 404", true},
 		{"HTTP/1.1 503 Busy\r\n\r\n", "answered with status 503", false},
 		{"HTTP/1.1 503 Busy\r\nContent-Length: 99999999\r\n\r\n", "answered with status 503", false},
+		{"HTTP/1.1 503 Busy\r\nContent-Length: -1\r\n\r\n", "answered with status 503", false},
 		{"HTTP/1.1 101 Switching\r\nMetamcp-Welcome: {\"protocol\":2}\r\n\r\n", "speaks protocol 2", true},
 		{"HTTP/1.1 101 Switching\r\nMetamcp-Welcome: no\r\n\r\n", "is not understood", false},
 		{"SSH-2.0\r\n", "it answers", false},

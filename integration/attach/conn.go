@@ -205,13 +205,11 @@ func greet(conn net.Conn, host HostInfo, hello Hello) (*Conn, error) {
 func (c *Conn) head() (status int, headers map[string]string, err error) {
 	headers = map[string]string{}
 	for size, first := 0, true; ; first = false {
-		line, err := c.rest.ReadString('\n')
-		if size += len(line); err == nil && size > maxHeader {
-			err = errors.New("its answer is too long")
-		}
+		line, err := c.headLine(maxHeader - size)
 		if err != nil {
 			return 0, nil, err
 		}
+		size += len(line)
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case first:
@@ -231,11 +229,28 @@ func (c *Conn) head() (status int, headers map[string]string, err error) {
 	}
 }
 
+// headLine reads one line of at most so many bytes.
+func (c *Conn) headLine(most int) (string, error) {
+	var line []byte
+	for {
+		piece, err := c.rest.ReadSlice('\n')
+		line = append(line, piece...)
+		switch {
+		case len(line) > most:
+			return "", errors.New("its answer is too long")
+		case err == nil:
+			return string(line), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return "", err
+		}
+	}
+}
+
 // refusal reads why the host lets nobody in.
 func (c *Conn) refusal(status int, headers map[string]string) error {
 	r := &RefusedError{}
 	n, err := strconv.ParseInt(headers["content-length"], 10, 64)
-	if err == nil && n <= maxBody {
+	if err == nil && n >= 0 && n <= maxBody {
 		text := make([]byte, n)
 		if _, err = io.ReadFull(c.rest, text); err == nil {
 			err = json.Unmarshal(text, r)
