@@ -123,11 +123,14 @@ func (s *Set) walk(raw []byte, result bool) ([]byte, Counts) {
 	} else {
 		out = append(out, raw[w.copied:]...)
 	}
-	clear(w.stack)
-	const keep = 4 << 20
+	const keep, keepLevels = 4 << 20, 1 << 10
 	if cap(w.text) > keep {
 		w.text = nil
 	}
+	if cap(w.stack) > keepLevels {
+		w.stack = nil
+	}
+	clear(w.stack[:cap(w.stack)]) // levels that were left name parts of raw
 	*w = walker{stack: w.stack[:0], text: w.text[:0], spans: w.spans[:0]}
 	walkers.Put(w)
 	return out, counts
