@@ -153,7 +153,7 @@ func (s *splitter) bound() {
 	if n <= prefixSize {
 		return
 	}
-	line := s.trim(s.buf[s.start:s.end])
+	line := s.trimLeft(s.buf[s.start:s.end]) // its end is not here, and may be blank for long
 	switch {
 	case !opensMessage(line):
 		if len(line) > 0 {
@@ -229,14 +229,19 @@ func (s *splitter) replace(rest []byte) {
 // trim cuts off what may surround a message: blanks, a carriage return and, in
 // front of the first line, a byte order mark.
 func (s *splitter) trim(line []byte) []byte {
+	line = s.trimLeft(line)
+	for len(line) > 0 && isBlank(line[len(line)-1]) {
+		line = line[:len(line)-1]
+	}
+	return line
+}
+
+func (s *splitter) trimLeft(line []byte) []byte {
 	if !s.begun {
 		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 	}
 	for len(line) > 0 && isBlank(line[0]) {
 		line = line[1:]
-	}
-	for len(line) > 0 && isBlank(line[len(line)-1]) {
-		line = line[:len(line)-1]
 	}
 	return line
 }
