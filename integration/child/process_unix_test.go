@@ -131,6 +131,11 @@ func TestCork(t *testing.T) {
 	large := corked(3, corkedBytes)
 	r.until(t, "all large frames", func() bool { return len(r.frames) == sent })
 	large.End()
+	eventually(t, "nothing is left of them", func() bool {
+		p.out.mu.Lock()
+		defer p.out.mu.Unlock()
+		return !p.out.running
+	})
 
 	// Nobody waits for the burst of somebody else.
 	first := corked(2, 10)
