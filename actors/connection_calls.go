@@ -323,6 +323,9 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 			c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
 			c.handled++
 			c.answer(w, &messages.Answer{Err: cancelledError(w)})
+			if c.state == messages.StateIdle && c.ready {
+				c.tellIdle(ctx) // the breaker has counted the call
+			}
 			c.nextTurn(ctx)
 			return
 		}

@@ -57,6 +57,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 			c.answer(w, &messages.Answer{Err: c.waitedTooLong(w)})
 		}
 	}
+	gaveUp := len(kept) < len(c.waiters)
 	clear(c.waiters[len(kept):])
 	c.waiters = kept
 	if timedOut && c.ping == nil && c.ready {
@@ -64,6 +65,9 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 	}
 	if !next.IsZero() {
 		c.arm(ctx, next)
+	}
+	if gaveUp && c.state == messages.StateIdle && c.ready {
+		c.tellIdle(ctx) // the breaker has counted the calls
 	}
 	c.idleIfDone(ctx)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type memoryKeeper struct {
 	accepted map[string]*memoryAccepted
 	keeps    int
 	panics   bool
+	hold     chan struct{} // Keep waits until it is closed; nil: for nothing
 }
 
 type memoryAccepted struct {
@@ -41,6 +43,9 @@ func (k *memoryKeeper) Load(server string) messages.Accepted {
 }
 
 func (k *memoryKeeper) Keep(ts *messages.Toolset) messages.Accepted {
+	if k.hold != nil {
+		<-k.hold
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.panics {
@@ -353,6 +358,46 @@ func TestHoldWhereTheKeeperBreaks(t *testing.T) {
 	k.panics = false
 	k.mu.Unlock()
 	r.ok("a")
+}
+
+// TestCallThatEndsAtTheGate: it leaves nothing behind, so that its instance is idle
+// while its tools are still being compared, and afterwards.
+func TestCallThatEndsAtTheGate(t *testing.T) {
+	for name, end := range map[messages.Code]func(r *rig, c *messages.Call){
+		messages.CodeCancelled: func(r *rig, c *messages.Call) {
+			r.e.Ask(c)
+			r.e.Cancel(c, "enough")
+		},
+		messages.CodeExecutionTimeout: func(r *rig, c *messages.Call) {
+			c.Deadline = time.Now().Add(5 * time.Millisecond)
+			r.e.Ask(c)
+		},
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			k := newMemoryKeeper()
+			k.hold = make(chan struct{})
+			compare := sync.OnceFunc(func() { close(k.hold) })
+			defer compare()
+			r := newRigWith(t, nil, keptBy(k))
+			r.e.SetPins(messages.PinsHold)
+			r.add("a", nil, nil)
+			listed := make(contacted, 1)
+			r.e.Contact("a", false, listed)
+			r.f.eventually(t, "the index has the listing", func() bool { return r.trace.count("transition", "ACTIVE → IDLE") == 1 })
+			p := newPort()
+			r.ports = append(r.ports, p)
+			call := &messages.Call{ID: lastCall.Add(1), Server: "a", Method: "prompts/list", Cancelled: &atomic.Bool{}, Reply: p}
+			end(r, call)
+			r.wantCode(r.wait(&pendingCall{p, call}), name)
+			r.settled(1)
+			compare()
+			if err := <-listed; err != nil {
+				t.Error(err)
+			}
+			r.settled(1)
+			r.ok("a")
+		})
+	}
 }
 
 // TestRecordingIsPaced: a server that changes its tools with every listing does
