@@ -223,5 +223,8 @@ func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) 
 		c.onListChanged(ctx)
 	}
 	c.listForGate(ctx)
+	if len(c.waiters) > 0 && !c.gated(c.waiters[0]) {
+		c.serveWaiters(ctx) // nothing is held back any more, and no verdict will come
+	}
 	c.idleIfDone(ctx)
 }

@@ -400,6 +400,41 @@ func TestCallThatEndsAtTheGate(t *testing.T) {
 	}
 }
 
+// TestCallsPassAGateThatOpens: nobody holds tools back any more when the listing ends
+// that they wait for, however it ends.
+func TestCallsPassAGateThatOpens(t *testing.T) {
+	for name, answer := range map[string]func(l *fakeLink, id json.RawMessage){
+		"listed":  func(l *fakeLink, id json.RawMessage) { l.answer(id, usualTools) },
+		"refused": func(l *fakeLink, id json.RawMessage) { l.refuse(id, "not now") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists, asked := 0, make(chan func(), 1)
+			r := newRigWith(t, nil, keptBy(newMemoryKeeper()))
+			r.e.SetPins(messages.PinsHold)
+			r.add("a", &script{answers: func(l *fakeLink, m rpcLine) bool {
+				if m.Method != methodToolsList {
+					return false
+				}
+				if lists++; lists == 1 {
+					return false
+				}
+				asked <- func() { answer(l, m.ID) }
+				return true
+			}}, nil)
+			r.wantResult(r.do("a", "do", doArgs{Do: "changed"}))
+			calls := []*pendingCall{r.start("a", "do", doArgs{}), r.start("a", "do", doArgs{})}
+			end := <-asked
+			r.e.SetPins(messages.PinsWarn)
+			r.f.eventually(t, "nothing is held back", func() bool { return !r.e.view.Holding() })
+			end()
+			for _, p := range calls {
+				r.wantResult(r.wait(p))
+			}
+			r.settled(1)
+		})
+	}
+}
+
 // TestRecordingIsPaced: a server that changes its tools with every listing does
 // not keep the disk busy.
 func TestRecordingIsPaced(t *testing.T) {
