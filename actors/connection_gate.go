@@ -155,7 +155,13 @@ func (c *connection) vet(call *messages.Call) *messages.Error {
 		return nil
 	}
 	if g.by != accepted {
-		g.by, g.review = accepted, accepted.Review(g.listed, messages.PinsHold)
+		g.by = nil
+		c.ctx.Contain(func() { g.review, g.by = accepted.Review(g.listed, messages.PinsHold), accepted })
+		if g.by == nil {
+			err := c.notJudged("comparing them with what the user has accepted broke inside metamcp")
+			err.Tool = call.Tool
+			return err
+		}
 	}
 	if review := g.review.Of(call.Tool); review != nil && review.Held {
 		return toolHeld(call, review)

@@ -24,11 +24,13 @@ type memoryKeeper struct {
 	keeps    int
 	panics   bool
 	hold     chan struct{} // Keep waits until it is closed; nil: for nothing
+	reviews  atomic.Int32  // which of the next reviews breaks; 0: none
 }
 
 type memoryAccepted struct {
 	tools     map[string]string
 	approvals int
+	reviews   *atomic.Int32 // nil: all of them go well
 }
 
 func newMemoryKeeper() *memoryKeeper { return &memoryKeeper{accepted: map[string]*memoryAccepted{}} }
@@ -53,7 +55,7 @@ func (k *memoryKeeper) Keep(ts *messages.Toolset) messages.Accepted {
 	}
 	k.keeps++
 	if k.accepted[ts.Server] == nil {
-		a := &memoryAccepted{tools: map[string]string{}}
+		a := &memoryAccepted{tools: map[string]string{}, reviews: &k.reviews}
 		for _, t := range ts.Tools {
 			a.tools[t.Name] = string(t.Raw)
 		}
@@ -79,6 +81,9 @@ func (a *memoryAccepted) Review(ts *messages.Toolset, mode messages.PinMode) *me
 	r := &messages.Review{Tools: map[string]*messages.ToolReview{}}
 	if a.tools == nil {
 		return r
+	}
+	if a.reviews != nil && a.reviews.Add(-1) == 0 {
+		panic("the review breaks")
 	}
 	for _, t := range ts.Tools {
 		switch old, ok := a.tools[t.Name]; {
@@ -358,6 +363,55 @@ func TestHoldWhereTheKeeperBreaks(t *testing.T) {
 	k.panics = false
 	k.mu.Unlock()
 	r.ok("a")
+}
+
+// TestHoldWhereAReviewBreaks: at the index, which compares the first listing and a
+// later one, and at the connection. Nothing passes, and nobody waits for ever.
+func TestHoldWhereAReviewBreaks(t *testing.T) {
+	rigOf := func(t *testing.T) (*rig, *memoryKeeper) {
+		t.Helper()
+		k := newMemoryKeeper()
+		r := newRigWith(t, nil, keptBy(k))
+		r.e.SetPins(messages.PinsHold)
+		r.add("a", nil, nil)
+		return r, k
+	}
+	for broken, where := range map[int32]string{1: "index", 2: "connection"} {
+		t.Run(where, func(t *testing.T) {
+			r, k := rigOf(t)
+			k.reviews.Store(broken)
+			if err := r.wantCode(r.do("a", "do", doArgs{}), messages.CodeConnection); !err.Retryable {
+				t.Errorf("%+v", err)
+			}
+			if n := len(r.f.lines("a", methodToolsCall)); n != 0 {
+				t.Errorf("a got %d calls", n)
+			}
+			r.ok("a")
+			if n := r.f.started("a"); n != 1 {
+				t.Errorf("%d starts, want 1", n)
+			}
+		})
+	}
+	t.Run("later", func(t *testing.T) {
+		r, k := rigOf(t)
+		r.ok("a")
+		k.reviews.Store(1)
+		for _, breaks := range []bool{true, false} {
+			port := make(contacted, 1)
+			r.e.Contact("a", true, port)
+			limit := time.NewTimer(soon)
+			select {
+			case err := <-port:
+				if (err != nil) != breaks {
+					t.Errorf("breaks: %v, %v", breaks, err)
+				}
+			case <-limit.C:
+				t.Fatal("no answer to who wanted the tools")
+			}
+			limit.Stop()
+		}
+		r.ok("a")
+	})
 }
 
 // TestCallThatEndsAtTheGate: it leaves nothing behind, so that its instance is idle

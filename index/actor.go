@@ -95,7 +95,7 @@ func NewActor(deps *ActorDeps) func() kernel.Actor {
 func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
 	case *messages.Listing:
-		a.onListing(ctx, m)
+		a.take(ctx, m.Server, m.Instance, m.Verdict, func() { a.onListing(ctx, m) })
 	case *Known:
 		a.onKnown(ctx, m)
 	case *loaded:
@@ -151,6 +151,25 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 			a.endEmbedder(ctx.System(), e)
 		}
 	}
+}
+
+// take has f deal with a listing, which meets what strangers wrote and the code of
+// others. Where that breaks the listing is over: nobody is to wait for ever for what
+// becomes of it.
+func (a *indexActor) take(ctx *kernel.Context, server string, instance, verdict uint64, f func()) {
+	taken := false
+	ctx.Contain(func() {
+		f()
+		taken = true
+	})
+	if taken {
+		return
+	}
+	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: instance, Verdict: verdict, Err: &messages.Error{
+		Code: messages.CodeConnection, Server: server, Class: messages.ClassOther, Retryable: true,
+		Message: fmt.Sprintf("%q is connected but taking in its tool listing broke inside metamcp", server),
+		Hint:    "Try again; if it stays so, report it with the log of the host.",
+	}})
 }
 
 func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
@@ -271,6 +290,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 }
 
 func (a *indexActor) onLoaded(m *loaded) {
+	defer closeIfAny(m.done)
 	cat := a.deps.View.Load()
 	for server, accepted := range m.accepted {
 		// What a worker said meanwhile is newer.
@@ -288,7 +308,6 @@ func (a *indexActor) onLoaded(m *loaded) {
 		cat = cat.with(ts, labels(spec, a.review(ts)), like)
 	}
 	a.deps.View.store(cat)
-	closeIfAny(m.done)
 }
 
 // work gives the worker the next thing to do at the disk.

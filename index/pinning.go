@@ -224,7 +224,7 @@ func (a *indexActor) onKept(ctx *kernel.Context, m *kept) {
 			delete(a.pins.unsettled, server)
 			continue
 		}
-		a.accept(ctx, server, accepted)
+		ctx.Contain(func() { a.accept(ctx, server, accepted) }) // the other servers wait, too
 	}
 	if m.broke != nil {
 		a.unsettledFailed(m.broke)
@@ -255,7 +255,7 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 	waiting := p.unsettled[server]
 	delete(p.unsettled, server)
 	for _, j := range waiting {
-		a.publish(ctx, j, a.sticky(j, a.review(j.ts)))
+		a.take(ctx, server, j.instance, j.verdict, func() { a.publish(ctx, j, a.sticky(j, a.review(j.ts))) })
 	}
 	cat := a.deps.View.Load()
 	known, spec := cat.Server(server), a.specs[server]
@@ -320,7 +320,7 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 		for server, waiting := range p.unsettled {
 			delete(p.unsettled, server)
 			for _, j := range waiting {
-				a.publish(ctx, j, nil)
+				a.take(ctx, server, j.instance, j.verdict, func() { a.publish(ctx, j, nil) })
 			}
 		}
 	}
@@ -371,7 +371,7 @@ func (a *indexActor) onPinsLoaded(ctx *kernel.Context, m *pinsLoaded) {
 		if len(a.pins.unsettled[server]) > 0 && !accepted.Pinned() {
 			continue // the worker that accepts them is under way
 		}
-		a.accept(ctx, server, accepted)
+		ctx.Contain(func() { a.accept(ctx, server, accepted) })
 		known := a.deps.View.Load().Server(server)
 		if known == nil || !known.Toolset.Live {
 			continue
