@@ -121,6 +121,70 @@ func TestProbeWithoutAPlaceDoesNotLockTheBreaker(t *testing.T) {
 	r.f.eventually(t, "another probe passes", func() bool { return r.do("a", "do", doArgs{}).Err == nil })
 }
 
+// TestProbeBesideALongCall: the instance that gets it is not idle when it is over, and
+// the next call passes all the same.
+func TestProbeBesideALongCall(t *testing.T) {
+	var full atomic.Bool
+	for name, probe := range map[string]func(r *rig){
+		"answered": func(r *rig) { r.ok("a") },
+		"refused":  func(r *rig) { r.do("a", "do", doArgs{Do: "rpcerror"}) },
+		"timed out": func(r *rig) {
+			r.wantCode(r.do("a", "do", doArgs{Do: "silent"}, within(20*time.Millisecond)), messages.CodeExecutionTimeout)
+		},
+		"not taken": func(r *rig) {
+			full.Store(true)
+			r.wantCode(r.do("a", "do", doArgs{}), messages.CodePoolSaturated)
+			full.Store(false)
+		},
+		"given back": func(r *rig) {
+			holds := atomic.Bool{}
+			holds.Store(true)
+			back := make(takenBack, 1)
+			p := r.start("a", "do", doArgs{}, func(c *messages.Call) { c.Held = &holding{&holds, back} })
+			call := <-back
+			r.ok("a")
+			holds.Store(false)
+			r.e.Call(call)
+			r.wantResult(r.wait(p))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, breaks(50*time.Millisecond))
+			sc := &script{backlog: func(line []byte) bool { return full.Load() && strings.Contains(string(line), methodToolsCall) }}
+			r.add("a", sc, func(s *messages.ServerSpec) { s.URL = "http://a" })
+			r.ok("a")
+			long := r.start("a", "do", doArgs{Do: "silent"})
+			for r.status("a").Breaker == "closed" {
+				r.wantCode(r.do("a", "do", doArgs{Do: "trouble"}), messages.CodeToolExecution)
+			}
+			r.f.eventually(t, "the cooldown ends", func() bool { return r.halfOpen("a") })
+			probe(r)
+			r.ok("a")
+			r.ok("a")
+			if s := r.status("a"); s.Breaker != "closed" {
+				t.Errorf("status %+v", s)
+			}
+			r.e.Cancel(long.call, "enough")
+			r.wantCode(r.wait(long), messages.CodeCancelled)
+			r.settled(1)
+		})
+	}
+}
+
+// holding is a caller who wants its calls back for a while.
+type holding struct {
+	holds *atomic.Bool
+	back  takenBack
+}
+
+type takenBack chan *messages.Call
+
+// Holds implements messages.HeldPort.
+func (h *holding) Holds() bool { return h.holds.Load() }
+
+// TakeBack implements messages.HeldPort.
+func (h *holding) TakeBack(call *messages.Call) { h.back <- call }
+
 func TestWhatNeverOpensTheBreaker(t *testing.T) {
 	t.Run("auth", func(t *testing.T) {
 		r := newRig(t, breaks(time.Hour))

@@ -13,6 +13,7 @@ import (
 // meanwhile, such as the link when it is given the call whose turn has come, loses
 // no answer.
 func (c *connection) settle(p *pending, a *messages.Answer) {
+	c.probeOver(p.call, true)
 	c.answer(p.call, a)
 	c.hold(p.call.Reply, a.More)
 }
@@ -74,8 +75,18 @@ func (c *connection) letGo() {
 	c.holding = c.holding[:0]
 }
 
+// probeOver tells the breaker, once and before anybody else hears of it, that the call
+// which it waits for is over.
+func (c *connection) probeOver(call *messages.Call, answered bool) {
+	if call.Probe {
+		call.Probe = false
+		c.ctx.Send(c.parent, &messages.ProbeOver{Call: call.ID, Answered: answered})
+	}
+}
+
 // answer gives a call its one answer.
 func (c *connection) answer(call *messages.Call, a *messages.Answer) {
+	c.probeOver(call, false)
 	a.Call, a.Server, a.Instance = call.ID, c.spec.Name, c.instance
 	if a.Err != nil { // it may repeat what the child said
 		a.Err = c.deps.scrubError(a.Err)

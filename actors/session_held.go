@@ -87,6 +87,7 @@ func (c *connection) heldBack(ctx *kernel.Context, call *messages.Call) bool {
 		return false
 	}
 	c.handled++
+	c.probeOver(call, false)
 	call.Held.TakeBack(call)
 	if c.state == messages.StateIdle && c.ready {
 		c.tellIdle(ctx) // the breaker has counted the call

@@ -75,7 +75,9 @@ type Call struct {
 	Attempt    uint8         // 0 for the first
 	// Needs is the connection's: how many changes of the child's list have to be
 	// compared with what was accepted before the call is sent.
-	Needs     uint64
+	Needs uint64
+	// Probe is the breaker's: it is half-open and waits for what becomes of the call.
+	Probe     bool
 	Cancelled *atomic.Bool // set once the caller has given up; nothing is sent or repeated afterwards
 	Reply     ReplyPort
 	Progress  ProgressPort // nil: nobody listens

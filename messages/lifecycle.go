@@ -70,6 +70,13 @@ type (
 	// FirstSuccess says that a request was answered for the first time since
 	// the last Connect: the child does not only greet, it works.
 	FirstSuccess struct{ Instance uint64 }
+	// ProbeOver says that the call which a half-open breaker let pass has left its
+	// connection, which may have other calls. Answered is true where the child
+	// answered it.
+	ProbeOver struct {
+		Call     uint64
+		Answered bool
+	}
 	// ConnectionIdle says that nothing is in flight any more. Handled counts
 	// all calls that the connection has finished, so that a breaker that has
 	// sent one since can tell that this is old news; Answered counts those that

@@ -167,6 +167,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onReady(ctx, m)
 	case *messages.FirstSuccess:
 		b.succeeded(ctx)
+	case *messages.ProbeOver:
+		b.onProbeOver(ctx, m)
 	case *messages.Cataloged:
 		b.onCataloged(ctx, m)
 	case *messages.ListingFailed:
@@ -309,6 +311,18 @@ func (b *breakerActor) succeeded(ctx *kernel.Context) {
 		ctx.Event("breaker", before.String()+" → "+after.String(), 0)
 	}
 	b.publish()
+}
+
+// onProbeOver takes notice of what became of the half-open probe, whose connection may
+// be busy with other calls for long.
+func (b *breakerActor) onProbeOver(ctx *kernel.Context, m *messages.ProbeOver) {
+	switch {
+	case !b.policy.Probing() || b.probeCall != m.Call:
+	case m.Answered:
+		b.succeeded(ctx)
+	default:
+		b.policy.OnNeutral(time.Now(), true)
+	}
 }
 
 // freeProbe frees a half-open probe that nothing carries any more, and whose

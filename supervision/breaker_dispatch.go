@@ -28,6 +28,7 @@ func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
 }
 
 func (b *breakerActor) dispatch(ctx *kernel.Context, call *messages.Call, probe bool) {
+	call.Probe = probe
 	if probe {
 		b.probeMark, b.probeCall = 0, call.ID
 	}
