@@ -76,6 +76,7 @@ type connection struct {
 	timer *kernel.Timer
 	gen   uint64 // of the deadline timer
 	ping  *kernel.Timer
+	pings uint64 // ever sent
 
 	health    *kernel.Timer
 	healthGen uint64
@@ -134,7 +135,7 @@ type pending struct {
 // no answer.
 type (
 	deadlineDue struct{ gen uint64 }
-	pingDue     struct{ run uint64 }
+	pingDue     struct{ run, n uint64 }
 	startupDue  struct{ run uint64 }
 	probeDue    struct{ run uint64 }
 	// brokeDue makes sure that a panic is dealt with though nothing else comes.
@@ -203,7 +204,7 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 			c.onDeadline(ctx)
 		}
 	case *pingDue:
-		if c.run != nil && m.run == c.run.n && c.ping != nil {
+		if c.run != nil && m.run == c.run.n && m.n == c.pings && c.ping != nil {
 			c.fail(ctx, messages.Evidence{Timeout: true, Text: "the server stopped answering: a ping, as after a request that timed out, found no answer within " + pingTimeout.String()})
 		}
 	case *healthDue:

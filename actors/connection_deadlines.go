@@ -105,7 +105,8 @@ func (c *connection) sendPing(ctx *kernel.Context) {
 		method = methodDiscover
 	}
 	c.request(ctx, method, nil, func(*kernel.Context, *messages.Frame) {})
-	c.ping = ctx.After(pingTimeout, &pingDue{c.run.n})
+	c.pings++
+	c.ping = ctx.After(pingTimeout, &pingDue{c.run.n, c.pings})
 }
 
 func (c *connection) timeoutError(p *pending) *messages.Error {

@@ -40,6 +40,28 @@ func TestIdleInstanceThatDoesNotAnswerIsEnded(t *testing.T) {
 	}
 }
 
+// TestAlarmOfAnAnsweredPing: one that was on its way when the ping was answered says
+// nothing of the next.
+func TestAlarmOfAnAnsweredPing(t *testing.T) {
+	b := newBench(t, &script{silent: []string{methodPing}})
+	b.send(&messages.Connect{})
+	b.heard("ConnectionIdle", 1)
+	for n := range 2 {
+		b.send(&messages.Frame{Instance: 1, Method: "notifications/nothing"})
+		c, p := b.call("silent")
+		c.Timeout = time.Millisecond
+		b.send(c)
+		b.f.eventually(t, "the call times out", p.answered)
+		b.f.eventually(t, "the child is pinged", func() bool { return len(b.f.lines("a", methodPing)) == n+1 })
+	}
+	if r := b.send(&pingDue{run: 1, n: 1}); r.After != "IDLE" {
+		t.Errorf("the alarm of the first ping takes it to %s", r.After)
+	}
+	if r := b.send(&pingDue{run: 1, n: 2}); r.After != "CLOSED" {
+		t.Errorf("the alarm of the second ping takes it to %s", r.After)
+	}
+}
+
 // TestMemoryPressureEndsWhatIsIdle leaves alone what works.
 func TestMemoryPressureEndsWhatIsIdle(t *testing.T) {
 	r := newRig(t, nil)
