@@ -378,6 +378,27 @@ func TestCancelledProbeThatWasHeld(t *testing.T) {
 	}
 }
 
+// TestTimedOutProbeThatWasHeld: another may take its place while the instance is dying
+// still.
+func TestTimedOutProbeThatWasHeld(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold, p.Cooldown = 1, 10*time.Millisecond })
+	s.add("a")
+	s.idle("a")
+	s.call("a")
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+	s.until("the cooldown ends", func() bool { return s.state("a") == "half-open" })
+	_, port := s.call("a", func(c *messages.Call) { c.Deadline = time.Now().Add(10 * time.Millisecond) })
+	if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeExecutionTimeout {
+		t.Errorf("answer %+v", a)
+	}
+	_, next := s.call("a")
+	if len(next) != 0 {
+		t.Fatalf("the next probe was refused: %+v", (<-next).Err)
+	}
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.hears("a#1 Call", 2)
+}
+
 func TestNoConnectionCanBeMade(t *testing.T) {
 	s := newStage(t, nil)
 	s.add("a")

@@ -295,7 +295,6 @@ func (b *breakerActor) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 		if call.ID == m.Call {
 			b.held = append(b.held[:i:i], b.held[i+1:]...)
 			b.refuse(call, cancelled(call))
-			b.probeCancelled(m.Call)
 			return
 		}
 	}
@@ -305,8 +304,8 @@ func (b *breakerActor) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	}
 }
 
-// probeCancelled frees the half-open probe where its call was given up: that
-// says nothing of the server.
+// probeCancelled frees the half-open probe where its call was given up, or is refused
+// without a child: that says nothing of the server.
 func (b *breakerActor) probeCancelled(call uint64) {
 	if b.policy.Probing() && b.probeCall == call {
 		b.policy.OnNeutral(time.Now(), true)
@@ -315,6 +314,7 @@ func (b *breakerActor) probeCancelled(call uint64) {
 
 // refuse answers a call without a child.
 func (b *breakerActor) refuse(call *messages.Call, err *messages.Error) {
+	b.probeCancelled(call.ID)
 	own := *err
 	if call.Attempt > 0 && own.Code != messages.CodeToolExecution {
 		own = begunBefore(&own, call)
