@@ -45,13 +45,13 @@ type passed struct {
 	mu     sync.Mutex
 	links  memory // URI → the server whose result named it
 	tasks  memory // task → the server that made it
-	topics map[topicOf]actors.Topic
+	topics map[topicOf]*subscription
 }
 
 var _ front.Passed = (*passed)(nil)
 
 func (x *exposure) passedFor(session *actors.Session) *passed {
-	p := &passed{x: x, session: session, turns: make(chan struct{}, maxAsks), topics: map[topicOf]actors.Topic{}}
+	p := &passed{x: x, session: session, turns: make(chan struct{}, maxAsks), topics: map[topicOf]*subscription{}}
 	p.ctx, p.stop = context.WithCancel(x.ctx)
 	return p
 }

@@ -14,6 +14,14 @@ type topicOf struct {
 	uri string
 }
 
+// subscription is one that is there, or is asked for. It is kept for the end of the
+// session until none of the requests for it can have made it.
+type subscription struct {
+	topic actors.Topic
+	asked int  // requests without an answer
+	there bool // one of them was granted
+}
+
 // subscribe answers resources/subscribe.
 func (p *passed) subscribe(a *front.Ask) {
 	topic, err := p.route(stringOf(a.Params, "uri"))
@@ -36,8 +44,14 @@ func (p *passed) begin(call uint64, uri string, topic actors.Topic, to front.Upd
 	of := topicOf{to, uri}
 	p.mu.Lock()
 	over := p.topics == nil
+	own := p.topics[of]
 	if !over {
-		p.topics[of] = topic
+		if own == nil {
+			own = &subscription{}
+			p.topics[of] = own
+		}
+		own.topic = topic
+		own.asked++
 	}
 	p.mu.Unlock()
 	if over {
@@ -47,11 +61,13 @@ func (p *passed) begin(call uint64, uri string, topic actors.Topic, to front.Upd
 	p.x.e.core.Subscribe(&actors.Subscribe{
 		Topic: topic, As: uri, Port: to, Call: call, Session: p.session.ID(),
 		Reply: func(failure *messages.Answer) {
-			if failure != nil {
-				p.mu.Lock()
+			p.mu.Lock()
+			own.asked--
+			own.there = own.there || failure == nil
+			if !own.there && own.asked == 0 && p.topics[of] == own {
 				delete(p.topics, of)
-				p.mu.Unlock()
 			}
+			p.mu.Unlock()
 			reply(failure)
 		},
 	})
@@ -62,11 +78,11 @@ func (p *passed) begin(call uint64, uri string, topic actors.Topic, to front.Upd
 func (p *passed) unsubscribe(a *front.Ask) {
 	of := topicOf{a.Peer, stringOf(a.Params, "uri")}
 	p.mu.Lock()
-	topic, ok := p.topics[of]
+	own := p.topics[of]
 	delete(p.topics, of)
 	p.mu.Unlock()
-	if ok {
-		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: topic, As: of.uri, Port: a.Peer})
+	if own != nil {
+		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: a.Peer})
 	}
 	p.result(a, json.RawMessage(`{}`), nil)
 }
