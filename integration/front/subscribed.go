@@ -24,7 +24,16 @@ type resourceListener struct {
 // SubscribeToResourceErr is for mcp-go; the error goes to the client.
 func (l *resourceListener) SubscribeToResourceErr(uri string) error {
 	done := make(chan *messages.Error, 1)
-	l.passed.Subscribe(l.call, uri, l, func(err *messages.Error) { done <- err })
+	l.passed.Subscribe(l.call, uri, l, func(err *messages.Error) {
+		done <- err
+		select {
+		case <-l.over:
+			if err == nil {
+				l.passed.Unsubscribe(l)
+			}
+		default:
+		}
+	})
 	select {
 	case err := <-done:
 		if err != nil {
@@ -32,6 +41,8 @@ func (l *resourceListener) SubscribeToResourceErr(uri string) error {
 		}
 		return nil
 	case <-l.over:
+		// mcp-go ends only those that are there, and this one may come yet.
+		l.passed.Unsubscribe(l)
 		return errShuttingDown
 	}
 }
