@@ -72,8 +72,11 @@ func (l *listener) told(method string, params json.RawMessage) {
 	if params != nil && json.Unmarshal(params, &members) != nil {
 		return
 	}
-	meta := make(map[string]json.RawMessage)
-	if raw := members["_meta"]; raw != nil && json.Unmarshal(raw, &meta) != nil {
+	if members == nil { // null sets it to that
+		members = make(map[string]json.RawMessage)
+	}
+	var meta map[string]json.RawMessage
+	if raw := members["_meta"]; raw == nil || json.Unmarshal(raw, &meta) != nil || meta == nil {
 		meta = make(map[string]json.RawMessage)
 	}
 	meta[keySubscription] = l.id

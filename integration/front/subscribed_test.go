@@ -2,9 +2,11 @@ package front
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/metamcp/metamcp/messages"
@@ -46,5 +48,38 @@ func TestSubscriptionThatWasGivenUp(t *testing.T) {
 	s.endsClean()
 	if len(servers.ended) > 0 {
 		t.Error("it is ended more often")
+	}
+}
+
+// lineSink keeps what is written to it.
+type lineSink struct {
+	sink
+	lines []string
+}
+
+func (s *lineSink) Write(parts ...[]byte) error {
+	line := ""
+	for _, p := range parts {
+		line += string(p)
+	}
+	s.lines = append(s.lines, line)
+	return nil
+}
+
+// An update reaches its subscriber whatever the server has put into _meta.
+func TestUpdatesWithOddMeta(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"uri":"x","_meta":null}`:    `"uri":"x"`,
+		`{"uri":"x","_meta":7}`:       `"uri":"x"`,
+		`{"uri":"x","_meta":{"a":1}}`: `"a":1`,
+		`null`:                        `"method":"` + methodUpdated + `"`,
+	} {
+		out := &lineSink{}
+		l := &resourceListener{listener: newListener(&Peer{filters: map[*listener]mcp.SubscriptionFilter{}}, json.RawMessage(`"one"`), out)}
+		l.acknowledged = true
+		l.Updated("x", json.RawMessage(params))
+		if len(out.lines) != 1 || !strings.Contains(out.lines[0], `"`+keySubscription+`":"one"`) || !strings.Contains(out.lines[0], want) {
+			t.Errorf("%s: %q", params, out.lines)
+		}
 	}
 }
