@@ -151,7 +151,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	readDone := make(chan error, 1)
 	over := make(chan struct{})
 	go func() {
-		readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) }), func(first func()) { output.untilRoom(over, first) })
+		readDone <- c.read(newLineReader(reader, opts.MaxLine, func() { growPipe(input) }), over, func(first func()) { output.untilRoom(over, first) })
 	}()
 	var err error
 	timeout := opts.DrainTimeout
@@ -208,10 +208,10 @@ const (
 	maxBurst = 64
 )
 
-// read takes lines from the client until its input ends, or the session. It calls
-// pause before each of them, which calls its argument before it waits. Lines that
+// read takes lines from the client until its input ends, or the session, which closes
+// over. It calls pause before each of them, which calls its argument before it waits. Lines that
 // were read together are a burst, which is over before anything is waited for.
-func (c *connection) read(lines *lineReader, pause func(first func())) error {
+func (c *connection) read(lines *lineReader, over <-chan struct{}, pause func(first func())) error {
 	defer c.readEnded.Store(true)
 	defer c.noAnswers("the client's input has ended: it cannot answer")
 	var burst *messages.Burst
@@ -224,7 +224,7 @@ func (c *connection) read(lines *lineReader, pause func(first func())) error {
 	for first := true; ; first = false {
 		pause(end)
 		line, err := lines.next()
-		c.untilListed(line)
+		c.untilListed(line, over)
 		if burst == nil && lines.ahead(minBurst-1) {
 			burst, left = new(messages.Burst), maxBurst
 		}
@@ -237,9 +237,10 @@ func (c *connection) read(lines *lineReader, pause func(first func())) error {
 	}
 }
 
-// untilListed holds the reading up where a line needs what is not known yet.
+// untilListed holds the reading up where a line needs what is not known yet. Where
+// over is closed first, it refuses what the line asks for, and nothing is taken any more.
 // No call came before such a line, so that nothing is held back for a burst.
-func (c *connection) untilListed(line []byte) {
+func (c *connection) untilListed(line []byte, over <-chan struct{}) {
 	if c.opts.Listed == nil {
 		return
 	}
@@ -256,8 +257,14 @@ func (c *connection) untilListed(line []byte) {
 		switch in.Method {
 		case "initialize", "server/discover", "ping", "tools/list":
 		default:
-			<-c.opts.Listed
-			c.opts.Listed = nil
+			select {
+			case <-c.opts.Listed:
+				c.opts.Listed = nil
+			case <-over:
+				era, _ := in.era()
+				e := &Entry{ID: in.ID, Era: era, passed: in.Method != methodToolsCall}
+				_ = c.out.Answer(c.failure(e, errShuttingDown)) // the session ends anyway
+			}
 		}
 	}
 }

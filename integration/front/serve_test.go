@@ -308,6 +308,26 @@ func TestCallsWaitForTheLists(t *testing.T) {
 	s.endsClean()
 }
 
+// A session ends although its first call waits for the lists, and the call is
+// refused.
+func TestEndBeforeTheLists(t *testing.T) {
+	engine := &fakeEngine{call: func(Request) { t.Error("the call came before the lists") }}
+	for _, line := range []string{callLine(2, `{"server":"s","tool":"t"}`), `{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`} {
+		s := start(t, Options{Engine: engine, Listed: make(chan struct{})})
+		s.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, line)
+		if got := s.recv(); !strings.Contains(got, `"id":1,`) {
+			t.Errorf("got %s", got)
+		}
+		s.cancel()
+		if got := s.recv(); !strings.Contains(got, `"id":2,`) || !strings.Contains(got, "shutting down") {
+			t.Errorf("the call is answered with %s", got)
+		}
+		if err := s.wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A client keeps the name with which it came: settings say what clients of a name may
 // do.
 func TestNameOfAClientStays(t *testing.T) {
