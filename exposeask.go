@@ -59,7 +59,9 @@ func (x *exposure) passedFor(session *actors.Session) *passed {
 // close ends what is under way and all subscriptions of the session; none may
 // begin any more.
 func (p *passed) close() {
-	p.stop()
+	p.mu.Lock()
+	p.stop() // who looks whether it is over under this lock has begun what is waited for
+	p.mu.Unlock()
 	p.work.Wait()
 	p.mu.Lock()
 	ports := map[front.Updates]bool{}
