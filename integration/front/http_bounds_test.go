@@ -314,3 +314,37 @@ func TestParkedOfOnePrincipal(t *testing.T) {
 		t.Errorf("%s, %v", why, p.of)
 	}
 }
+
+// untold is a child to which it is all the same what becomes of its questions.
+type untold struct{}
+
+func (untold) Answered(*messages.QuestionAnswer) {}
+
+// A timer that comes too late ends no work that is parked anew.
+func TestLateTimerOfAParkedCall(t *testing.T) {
+	p, engine := NewParked(), &fakeEngine{}
+	c := newConnection(t.Context(), Options{MCP: newMCP(nil), Engine: engine, Parked: p}.withDefaults(), newStream(0))
+	e := &Entry{ID: json.RawMessage("1"), Call: NextCall(), Era: messages.EraModern, out: newStream(1), params: json.RawMessage(`{}`)}
+	if !c.register(e) {
+		t.Fatal("it is not registered")
+	}
+	c.park(e, []*messages.Question{{ID: 1, Method: "roots/list", Reply: untold{}}})
+	w := e.work
+	first := w.handle
+	in, err := parseIncoming([]byte(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"requestState":"` + parkedPrefix + first + `"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What it was asked is left open, so that it is parked at once.
+	if _, taken := c.takeOver(&in, messages.EraModern, newStream(2)); !taken || w.handle == "" || w.handle == first {
+		t.Fatalf("it is not parked anew: %v, %q", taken, w.handle)
+	}
+	p.expire(w, first, "late")
+	if w.over || len(engine.reasons()) != 0 {
+		t.Error("a timer of before has ended it")
+	}
+	p.expire(w, w.handle, "in time")
+	if !w.over || len(engine.reasons()) != 1 {
+		t.Error("its own timer does not end it")
+	}
+}

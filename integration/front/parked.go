@@ -157,7 +157,8 @@ func (p *Parked) show(w *work) func() {
 	_, _ = rand.Read(handle[:]) // it never fails
 	w.handle = base64.RawURLEncoding.EncodeToString(handle[:])
 	p.works[w.handle] = w
-	w.timer = time.AfterFunc(parkedFor, func() { p.expire(w, "the client did not answer in time") })
+	parked := w.handle
+	w.timer = time.AfterFunc(parkedFor, func() { p.expire(w, parked, "the client did not answer in time") })
 	result := []byte(`{"resultType":"input_required","inputRequests":{`)
 	for i, q := range w.queue {
 		if i > 0 {
@@ -255,10 +256,12 @@ func (p *Parked) drop(w *work) {
 	}
 }
 
-// expire gives up a work that is parked.
-func (p *Parked) expire(w *work, why string) {
+// expire gives up a work that is parked. A timer that could not be stopped any more
+// names the handle that was its own, since the work may be parked anew meanwhile; ""
+// is whichever it has.
+func (p *Parked) expire(w *work, handle, why string) {
 	p.mu.Lock()
-	if w.over || w.now != nil {
+	if w.over || w.now != nil || handle != "" && w.handle != handle {
 		p.mu.Unlock()
 		return
 	}
@@ -320,7 +323,7 @@ func (c *connection) endParked(why string) {
 	mine := slices.DeleteFunc(slices.Collect(maps.Values(p.works)), func(w *work) bool { return w.c != c })
 	p.mu.Unlock()
 	for _, w := range mine {
-		p.expire(w, why)
+		p.expire(w, "", why)
 	}
 }
 
