@@ -82,7 +82,7 @@ func (p *passed) unsubscribe(a *front.Ask) {
 	delete(p.topics, of)
 	p.mu.Unlock()
 	if own != nil {
-		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: a.Peer})
+		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: a.Peer, Session: p.session.ID()})
 	}
 	p.result(a, json.RawMessage(`{}`), nil)
 }

@@ -110,6 +110,6 @@ func uriOf(call *messages.Call) string {
 func (c *connection) onNotice(ctx *kernel.Context, f *messages.Frame) {
 	switch f.Method {
 	case methodUpdated, methodResourcesChanged, methodPromptsChanged:
-		ctx.Send(c.deps.notices, &childNotice{server: c.spec.Name, method: f.Method, params: f.Params})
+		ctx.Send(c.deps.notices, &childNotice{server: c.spec.Name, instance: c.instance, method: f.Method, params: f.Params})
 	}
 }

@@ -39,22 +39,40 @@ type UpdatePort interface {
 // Topic is one resource of a server, in the server's own words.
 type Topic struct{ Server, URI string }
 
+// place is a server, or that of a session which has instances of its own
+// (messages.ScopeSession).
+type place struct {
+	server string
+	owner  uint64 // the session; 0: everybody
+}
+
+// topicAt is a resource as one place has it: two instances of a server may say
+// different things under one URI.
+type topicAt struct {
+	Topic
+	owner uint64
+}
+
+func (t topicAt) place() place { return place{t.Server, t.owner} }
+
 // noticesActor owns the subscriptions to resources: which clients have them, and
-// which child. It asks a child once for all of its clients, again when another
-// child takes the place of the one that it asked, and no more once the last
-// client is gone.
+// which child. It asks a child once for all of its clients, which is one where a
+// session has instances of its own; again when another child takes the place of the
+// one that it asked; and no more once the last client is gone.
 type noticesActor struct {
 	e       *Engine
 	running map[string][]runningChild // by server, the oldest first
-	topics  map[Topic]*topic
+	topics  map[topicAt]*topic
+	places  map[place]int      // topics of each
 	ports   map[UpdatePort]int // subscriptions of each
 	total   int
-	renewal map[string]*renewal // by server
+	renewal map[place]*renewal
 }
 
 type runningChild struct {
 	instance uint64
 	pid      *kernel.PID
+	owner    uint64 // whose subscriptions it has; 0: everybody's
 }
 
 // topic is a resource that somebody is subscribed to, or wants to be.
@@ -65,10 +83,11 @@ type topic struct {
 	waiting []*Subscribe // for the answer
 }
 
-// subscriber is a port and the URI under which it knows the resource.
+// subscriber is a port, the URI under which it knows the resource, and its session.
 type subscriber struct {
-	port UpdatePort
-	as   string
+	port    UpdatePort
+	as      string
+	session uint64
 }
 
 // renewal is the pause before a server is started for its subscriptions.
@@ -92,8 +111,9 @@ type (
 	// Unsubscribe ends that; where the topic is zero all that the port has.
 	Unsubscribe struct {
 		Topic
-		As   string
-		Port UpdatePort
+		As      string
+		Port    UpdatePort
+		Session uint64 // that subscribed; of no account where the topic is zero
 	}
 	childReady struct {
 		server   string
@@ -105,20 +125,21 @@ type (
 		instance uint64
 	}
 	childNotice struct {
-		server string
-		method string
-		params json.RawMessage
+		server   string
+		instance uint64
+		method   string
+		params   json.RawMessage
 	}
 	// subscribedAt is a child's answer to a subscription.
 	subscribedAt struct {
-		topic  Topic
+		topic  topicAt
 		answer *messages.Answer
 	}
-	renewDue struct{ server string }
+	renewDue struct{ place }
 )
 
 func newNotices(e *Engine) *noticesActor {
-	return &noticesActor{e: e, running: map[string][]runningChild{}, topics: map[Topic]*topic{}, ports: map[UpdatePort]int{}, renewal: map[string]*renewal{}}
+	return &noticesActor{e: e, running: map[string][]runningChild{}, topics: map[topicAt]*topic{}, places: map[place]int{}, ports: map[UpdatePort]int{}, renewal: map[place]*renewal{}}
 }
 
 // Subscribe subscribes a port to a resource.
@@ -134,14 +155,11 @@ func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 	case *childNotice:
 		a.onNotice(ctx, m)
 	case *childReady:
-		a.running[m.server] = append(a.running[m.server], runningChild{m.instance, m.pid})
-		a.renewed(m.server)
+		at := place{m.server, a.ownerOf(m.server, m.pid)}
+		a.running[m.server] = append(a.running[m.server], runningChild{m.instance, m.pid, at.owner})
+		a.renewed(at)
 		a.changed(ctx, m.server, "") // what the child before it had may have been something else
-		for of, t := range a.topics {
-			if of.Server == m.server && t.at == 0 && !t.asking {
-				a.ask(ctx, of, t)
-			}
-		}
+		a.renew(ctx, at)
 	case *childGone:
 		a.onGone(ctx, m)
 	case *Subscribe:
@@ -173,11 +191,15 @@ func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 		if json.Unmarshal(m.params, &p) != nil {
 			return
 		}
-		if t := a.topics[Topic{m.server, p.URI}]; t != nil {
-			told := &messages.Frame{Params: m.params}
-			if scrub := a.e.opts.ScrubFrame; scrub != nil {
-				scrub(m.server, told)
-			}
+		who := a.concerned(m, p.URI)
+		if len(who) == 0 {
+			return
+		}
+		told := &messages.Frame{Params: m.params}
+		if scrub := a.e.opts.ScrubFrame; scrub != nil {
+			scrub(m.server, told)
+		}
+		for _, t := range who {
 			for s := range t.who {
 				ctx.Contain(func() { s.port.Updated(s.as, told.Params) })
 			}
@@ -204,7 +226,8 @@ func (s *Subscribe) answer(ctx *kernel.Context, failure *messages.Answer) {
 }
 
 func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
-	t, who := a.topics[s.Topic], subscriber{s.Port, s.As}
+	of, who := topicAt{s.Topic, a.owner(s.Server, s.Session)}, subscriber{s.Port, s.As, s.Session}
+	t := a.topics[of]
 	if t != nil && t.who[who] && t.at != 0 {
 		s.answer(ctx, nil)
 		return
@@ -218,8 +241,7 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 		return
 	}
 	if t == nil {
-		t = &topic{who: map[subscriber]bool{}}
-		a.topics[s.Topic] = t
+		t = a.add(of)
 	}
 	a.total++
 	a.ports[s.Port]++
@@ -230,15 +252,15 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 	}
 	t.waiting = append(t.waiting, s)
 	if !t.asking {
-		a.ask(ctx, s.Topic, t)
+		a.ask(ctx, of, t)
 	}
 }
 
-// ask subscribes at the child; any instance of the server will do.
-func (a *noticesActor) ask(ctx *kernel.Context, of Topic, t *topic) {
+// ask subscribes at the child; any instance of the place will do.
+func (a *noticesActor) ask(ctx *kernel.Context, of topicAt, t *topic) {
 	t.asking = true
 	self, sys := ctx.Self(), ctx.System()
-	id, session := a.e.opts.NextCall(), uint64(0)
+	id, session := a.e.opts.NextCall(), of.owner
 	if len(t.waiting) > 0 {
 		session = t.waiting[0].Session
 	}
@@ -275,8 +297,11 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 		return
 	}
 	t.at = m.answer.Instance
+	if c := a.child(m.topic.Server, t.at); c != nil {
+		c.owner = m.topic.owner // it may be one that had been everybody's
+	}
 	for _, s := range waiting {
-		if who := (subscriber{s.Port, s.As}); t.who[who] {
+		if who := (subscriber{s.Port, s.As, s.Session}); t.who[who] {
 			a.less(s.Port) // it asked twice
 		} else {
 			t.who[who] = true
@@ -289,7 +314,7 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	switch {
 	case len(t.who) == 0:
 		a.drop(ctx, m.topic, t)
-	case a.pid(m.topic.Server, t.at) == nil: // it was lost meanwhile
+	case a.child(m.topic.Server, t.at) == nil, a.misplaced(m.topic, t): // it was lost meanwhile, or its scope changed
 		t.at = 0
 		a.lostTopic(ctx, m.topic, t)
 	}
@@ -303,23 +328,24 @@ func (a *noticesActor) less(port UpdatePort) {
 	}
 }
 
-func (a *noticesActor) pid(server string, instance uint64) *kernel.PID {
-	for _, c := range a.running[server] {
-		if c.instance == instance {
-			return c.pid
+func (a *noticesActor) child(server string, instance uint64) *runningChild {
+	running := a.running[server]
+	for i := range running {
+		if running[i].instance == instance {
+			return &running[i]
 		}
 	}
 	return nil
 }
 
 // drop ends a topic that nobody wants any more.
-func (a *noticesActor) drop(ctx *kernel.Context, of Topic, t *topic) {
+func (a *noticesActor) drop(ctx *kernel.Context, of topicAt, t *topic) {
 	if t.asking || len(t.waiting) > 0 || len(t.who) > 0 {
 		return // the answer to what is out ends it
 	}
-	delete(a.topics, of)
-	if pid := a.pid(of.Server, t.at); pid != nil {
-		ctx.Send(pid, &unsubscribe{of.URI})
+	a.remove(of)
+	if c := a.child(of.Server, t.at); c != nil {
+		ctx.Send(c.pid, &unsubscribe{of.URI})
 	}
 }
 
@@ -328,7 +354,7 @@ func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
 		return
 	}
 	all := m.Topic == Topic{}
-	leave := func(of Topic, t *topic) {
+	leave := func(of topicAt, t *topic) {
 		kept := t.waiting[:0]
 		for _, s := range t.waiting {
 			if s.Port != m.Port || !all && s.As != m.As {
@@ -348,8 +374,10 @@ func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
 		a.drop(ctx, of, t)
 	}
 	if !all {
-		if t := a.topics[m.Topic]; t != nil {
-			leave(m.Topic, t)
+		for _, of := range []topicAt{{m.Topic, 0}, {m.Topic, m.Session}} { // whichever it was then
+			if t := a.topics[of]; t != nil {
+				leave(of, t)
+			}
 		}
 		return
 	}

@@ -21,25 +21,25 @@ func (a *noticesActor) onGone(ctx *kernel.Context, m *childGone) {
 
 // lostTopic makes a subscription that no child has be renewed, if anybody has
 // it.
-func (a *noticesActor) lostTopic(ctx *kernel.Context, of Topic, t *topic) {
+func (a *noticesActor) lostTopic(ctx *kernel.Context, of topicAt, t *topic) {
 	if len(t.who) == 0 {
 		a.drop(ctx, of, t)
 		return
 	}
-	r := a.renewal[of.Server]
+	r := a.renewal[of.place()]
 	if r == nil {
 		r = &renewal{}
-		a.renewal[of.Server] = r
+		a.renewal[of.place()] = r
 	}
 	if r.timer == nil {
 		r.pause = min(max(2*r.pause, firstRenewal), lastRenewal)
-		r.timer = ctx.After(r.pause, &renewDue{of.Server})
+		r.timer = ctx.After(r.pause, &renewDue{of.place()})
 	}
 }
 
 // renewed forgets a pause: the server runs.
-func (a *noticesActor) renewed(server string) {
-	if r := a.renewal[server]; r != nil {
+func (a *noticesActor) renewed(at place) {
+	if r := a.renewal[at]; r != nil {
 		r.timer.Stop()
 		r.timer = nil
 	}
@@ -47,28 +47,70 @@ func (a *noticesActor) renewed(server string) {
 
 // onRenewDue asks again for what was lost; that starts the server.
 func (a *noticesActor) onRenewDue(ctx *kernel.Context, m *renewDue) {
-	r := a.renewal[m.server]
+	r := a.renewal[m.place]
 	if r == nil || r.timer == nil {
 		return
 	}
 	r.timer = nil
-	_, configured := a.e.dir.Lookup(m.server)
-	lost := false
+	if _, configured := a.e.dir.Lookup(m.server); configured {
+		if !a.renew(ctx, m.place) {
+			delete(a.renewal, m.place)
+		}
+		return
+	}
 	for of, t := range a.topics {
-		if of.Server != m.server || t.at != 0 || t.asking {
+		if of.place() != m.place || t.at != 0 || t.asking {
 			continue
 		}
-		if !configured {
-			for s := range t.who {
-				a.less(s.port)
-			}
-			delete(a.topics, of)
+		for s := range t.who {
+			a.less(s.port)
+		}
+		a.remove(of)
+	}
+	delete(a.renewal, m.place)
+}
+
+// renew asks for what no child of a place has, and says whether there is any of
+// that.
+func (a *noticesActor) renew(ctx *kernel.Context, at place) (lost bool) {
+	if a.places[at] == 0 {
+		return false
+	}
+	for of, t := range a.topics {
+		if of.place() != at || t.at != 0 || t.asking {
 			continue
 		}
 		lost = true
+		a.regroup(ctx, of, t)
+		if len(t.who) == 0 {
+			a.remove(of)
+			continue
+		}
 		a.ask(ctx, of, t)
 	}
-	if !lost {
-		delete(a.renewal, m.server)
+	return lost
+}
+
+// regroup moves who is subscribed to where it has its instance now, which is
+// somewhere else after a change of the server's scope.
+func (a *noticesActor) regroup(ctx *kernel.Context, of topicAt, t *topic) {
+	for s := range t.who {
+		to := topicAt{of.Topic, a.owner(of.Server, s.session)}
+		if to == of {
+			continue
+		}
+		delete(t.who, s)
+		next := a.topics[to]
+		if next == nil {
+			next = a.add(to)
+		}
+		if next.who[s] {
+			a.less(s.port) // it asked there as well
+			continue
+		}
+		next.who[s] = true
+		if next.at == 0 && !next.asking {
+			a.ask(ctx, to, next)
+		}
 	}
 }

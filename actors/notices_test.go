@@ -1,0 +1,164 @@
+package actors
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// subscribed is a client of resources.
+type subscribed struct {
+	r     *rig
+	s     *guest
+	heard chan string // which start of the server told it
+}
+
+func (p *subscribed) Updated(_ string, params json.RawMessage) {
+	var m struct{ Of int }
+	_ = json.Unmarshal(params, &m) // of a child of ours
+	p.heard <- strconv.Itoa(m.Of)
+}
+
+// announces is a server that has resources, and tells of one with each call.
+func announces() *script {
+	return &script{answers: func(l *fakeLink, m rpcLine) bool {
+		switch {
+		case m.Method == methodSubscribe, m.Method == methodUnsubscribe:
+			l.answer(m.ID, `{}`)
+			return true
+		case m.Method == methodToolsCall && strings.Contains(m.raw, "echo"):
+			l.say(`{"jsonrpc":"2.0","method":"` + methodUpdated + `","params":{"uri":"u","of":` + strconv.Itoa(l.n) + `}}`)
+		}
+		return false
+	}}
+}
+
+var watchedTopic = Topic{Server: "x", URI: "u"}
+
+func (r *rig) subscribe(s *guest) *subscribed {
+	r.t.Helper()
+	p := &subscribed{r, s, make(chan string, 64)}
+	done := make(chan *messages.Answer, 1)
+	r.e.Subscribe(&Subscribe{Topic: watchedTopic, As: "u", Port: p, Call: lastCall.Add(1), Session: s.ID(), Reply: func(failure *messages.Answer) { done <- failure }})
+	select {
+	case failure := <-done:
+		if failure != nil {
+			r.t.Fatalf("the subscription failed: %+v", failure)
+		}
+	case <-time.After(soon):
+		r.t.Fatal("no answer to a subscription")
+	}
+	return p
+}
+
+// hears has the client's own instance tell of a change, which must be the next one
+// that the client hears of; and returns which instance it is.
+func (p *subscribed) hears() string {
+	p.r.t.Helper()
+	own := p.r.who(p.r.wait(p.r.by(p.s, "x", "echo")))
+	select {
+	case got := <-p.heard:
+		if got != own {
+			p.r.t.Errorf("a client of instance %s hears what instance %s tells", own, got)
+		}
+	case <-time.After(soon):
+		p.r.t.Fatal("a client does not hear of a change")
+	}
+	return own
+}
+
+// Each session hears of its own instance's resources alone, also after that was lost.
+func TestSubscriptionsAreASessionsOwn(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", announces(), scoped)
+	a, b := r.subscribe(r.session()), r.subscribe(r.session())
+	first, other := a.hears(), b.hears()
+	if first == other {
+		t.Fatal("two sessions share an instance")
+	}
+	a.hears()
+	b.hears()
+
+	if answer := r.wait(r.by(a.s, "x", "die")); answer.Err == nil {
+		t.Fatalf("answered %s", answer.Result)
+	}
+	r.got("x", methodSubscribe, 3)
+	if again := r.subscribed(a); again == first || again == other {
+		t.Errorf("a is served by %s after its own was lost", again)
+	}
+	if b.hears() != other {
+		t.Error("b has another instance")
+	}
+
+	r.e.Unsubscribe(&Unsubscribe{Topic: watchedTopic, As: "u", Port: b, Session: b.s.ID()})
+	r.got("x", methodUnsubscribe, 1)
+	r.wantResult(r.wait(r.by(b.s, "x", "echo")))
+	a.hears()
+	if len(b.heard) > 0 {
+		t.Error("b hears of changes although it unsubscribed")
+	}
+	r.e.Unsubscribe(&Unsubscribe{Port: a})
+	r.got("x", methodUnsubscribe, 2)
+}
+
+// subscribed waits until the client hears of changes, which begins a moment after
+// its instance was asked.
+func (r *rig) subscribed(p *subscribed) string {
+	r.t.Helper()
+	r.f.eventually(r.t, "the subscription is there again", func() bool {
+		r.wantResult(r.wait(r.by(p.s, "x", "echo")))
+		return len(p.heard) > 0
+	})
+	for len(p.heard) > 0 {
+		<-p.heard
+	}
+	return p.hears()
+}
+
+// Whose subscriptions they are is seen anew when a changed scope has ended the
+// instances that had them.
+func TestSubscriptionsFollowTheScope(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", announces(), nil)
+	a, b := r.subscribe(r.session()), r.subscribe(r.session())
+	if n := len(r.f.lines("x", methodSubscribe)); n != 1 {
+		t.Errorf("a shared server was asked %d times", n)
+	}
+	rescope := func(to messages.Scope) {
+		next := *r.specs["x"]
+		next.Scope = to
+		r.specs["x"] = &next
+		r.apply(Change{Updated: []*messages.ServerSpec{&next}})
+	}
+	rescope(messages.ScopeSession)
+	r.got("x", methodSubscribe, 3)
+	if r.subscribed(a) == r.subscribed(b) {
+		t.Error("two sessions share an instance")
+	}
+	for len(a.heard) > 0 { // of the time before
+		<-a.heard
+	}
+	a.hears()
+	b.hears()
+
+	rescope(messages.ScopeShared)
+	r.f.eventually(t, "both have one subscription", func() bool {
+		for _, p := range []*subscribed{a, b} {
+			for len(p.heard) > 0 {
+				<-p.heard
+			}
+		}
+		r.wantResult(r.wait(r.by(a.s, "x", "echo")))
+		return len(a.heard) == 1 && len(b.heard) == 1
+	})
+	r.e.Unsubscribe(&Unsubscribe{Topic: watchedTopic, As: "u", Port: a, Session: a.s.ID()})
+	r.e.Unsubscribe(&Unsubscribe{Port: b})
+	r.f.eventually(t, "the child is told that nobody is left", func() bool {
+		lines := r.f.lines("x", methodUnsubscribe)
+		return len(lines) > 0
+	})
+}
