@@ -159,23 +159,72 @@ func (r *inputReader) value(n *Need, in *registry.Input) (value string, ok bool,
 func (r *inputReader) fixed(n *Need, in *registry.Input) (string, bool, error) {
 	var failed error
 	complete := true
-	text := placeholder().ReplaceAllStringFunc(literal(in.Value), func(match string) string {
-		name := match[1 : len(match)-1]
+	text := fill(in.Value, func(name string) (string, bool) {
 		variable, known := in.Variables[name]
 		if !known {
-			return match
+			return "", false
 		}
 		inner := need(name, n.Place, &variable)
 		value, ok, err := r.value(&inner, &variable)
 		failed = cmp.Or(failed, err)
 		complete = complete && (ok || !variable.Required)
-		return value
+		return value, true
 	})
 	return text, complete && failed == nil, failed
 }
 
+// fill replaces the {variables} of a publisher's text that are known by their
+// values, which are in the words of a configuration file, as the result is.
+func fill(text string, value func(name string) (words string, known bool)) string {
+	var parts []string
+	at := 0
+	for _, m := range placeholder().FindAllStringIndex(text, -1) {
+		if words, known := value(text[m[0]+1 : m[1]-1]); known {
+			parts = append(parts, literal(text[at:m[0]]), words)
+			at = m[1]
+		}
+	}
+	return join(append(parts, literal(text[at:]))...)
+}
+
 // literal writes text so that a configuration file means just that.
 func literal(text string) string { return strings.ReplaceAll(text, "${", "$${") }
+
+// join puts texts in the words of a configuration file one behind the other. What
+// is a reference in one of them is one in the result, and nothing else is: not what
+// begins in one text and ends in the next, which nobody who vouches for either has
+// written. A $ that comes to stand before a reference makes it plain: a
+// configuration file has no way to say both.
+func join(texts ...string) string {
+	var out, plain strings.Builder
+	for _, s := range texts {
+		for {
+			begin := strings.Index(s, "${")
+			if begin < 0 {
+				break
+			}
+			length := strings.IndexByte(s[begin:], '}') + 1
+			switch {
+			case begin > 0 && s[begin-1] == '$': // escaped
+				plain.WriteString(s[:begin-1])
+				length = len("${")
+				plain.WriteString(s[begin : begin+length])
+			case length == 0: // it ends nowhere, and must not end in the next text
+				length = len("${")
+				plain.WriteString(s[:begin+length])
+			default:
+				plain.WriteString(s[:begin])
+				out.WriteString(literal(plain.String()))
+				plain.Reset()
+				out.WriteString(s[begin : begin+length])
+			}
+			s = s[begin+length:]
+		}
+		plain.WriteString(s)
+	}
+	out.WriteString(literal(plain.String()))
+	return out.String()
+}
 
 // arguments returns the words of a command line, and those that a person would
 // start from.
@@ -207,7 +256,7 @@ func (r *inputReader) arguments(list []registry.Argument, runtime bool) (words, 
 		case ok:
 			words, draft = append(append(words, flag...), value), append(append(draft, flag...), value)
 		case n.Required:
-			draft = append(append(draft, flag...), "<"+strings.Trim(name, "-<>")+">")
+			draft = append(append(draft, flag...), literal("<"+strings.Trim(name, "-<>")+">"))
 		}
 	}
 	return words, draft, nil

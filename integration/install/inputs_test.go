@@ -2,13 +2,17 @@ package install
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
+	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/integration/trust"
+	"github.com/metamcp/metamcp/messages"
 )
 
 func TestSuggestedNames(t *testing.T) {
@@ -122,6 +126,73 @@ func TestInputs(t *testing.T) {
 	}
 	if len(p.Missing) != 1 || p.Missing[0].Name != "LACKS" {
 		t.Errorf("missing are %+v", p.Missing)
+	}
+}
+
+// configured is an entry as the configuration understands it, where the secret OTHER
+// is stored and is "hush-hush".
+func configured(t *testing.T, e *Entry) *messages.ServerSpec {
+	t.Helper()
+	home := t.TempDir()
+	_, err := secrets.New(filepath.Join(home, ".metamcp")).Set(t.Context(), "OTHER", "hush-hush", true)
+	must(t, err)
+	file := filepath.Join(home, "mcp.json")
+	must(t, os.WriteFile(file, []byte(`{"mcpServers": {"x": `+mustJSON(t, e)+`}}`), 0o600))
+	cfg, err := config.Load(config.Sources{Files: []string{file}, Home: home, Cwd: home, Environ: []string{"TOKEN=mine"}})
+	must(t, err)
+	spec := cfg.Server("x")
+	if spec == nil || spec.Err != nil {
+		t.Fatalf("the entry %s is %+v; %v", mustJSON(t, e), spec, cfg.Problems)
+	}
+	return spec
+}
+
+// What a publisher writes in pieces is no reference where the pieces meet.
+func TestAPublisherAssemblesNoReference(t *testing.T) {
+	pieces := map[string]registry.Input{"a": {Default: "$"}, "b": {Default: "{secret:OTHER}"}, "token": {}}
+	values := []struct{ in, want string }{
+		{"{a}{b}", "${secret:OTHER}"},
+		{"{a}{secret:OTHER}", "${secret:OTHER}"},
+		{"${b}", "${secret:OTHER}"},
+		{"{a}{a}{b}", "$${secret:OTHER}"},
+		{"${a}{b}", "$${secret:OTHER}"},
+		{"{token}{b}", "mine ${secret:OTHER}"},
+		{"{b}{token}{token}", "{secret:OTHER}mine ${TOKEN} $"},
+		{"{none}${a}", "{none}$$"},
+	}
+	given := Options{StateDir: t.TempDir(), Values: map[string]string{"token": "${TOKEN} $"}}
+	for _, v := range values {
+		s := &registry.Server{Name: "io.github.test/remote", Remotes: []registry.Transport{{
+			Type: "streamable-http", URL: "https://mcp.example.com/" + v.in, Variables: pieces,
+			Headers: []registry.KeyValue{{Name: "X-Key", Input: registry.Input{Value: v.in, Variables: pieces}}},
+		}}}
+		opts := given
+		if !strings.Contains(v.in, "{token}") {
+			opts.Values = nil
+		}
+		p, err := Resolve(t.Context(), opts, s, trust.Candidates(s)[0], trust.ServerName)
+		must(t, err)
+		spec := configured(t, &p.Entry)
+		if spec.Headers["X-Key"] != v.want || spec.URL != "https://mcp.example.com/"+v.want || spec.Filled["secret:OTHER"] != "" {
+			t.Errorf("%s: %s means %q at %q", v.in, mustJSON(t, p.Entry), spec.Headers["X-Key"], spec.URL)
+		}
+	}
+
+	m := &manifest{UserConfig: map[string]userOption{"a": {Default: []byte(`"{secret:OTHER}"`)}, "b": {Default: []byte(`"$"`)}}}
+	f := filling{m: m, given: map[string]string{"token": "${TOKEN} $", "open": "${"}, folder: "/final"}
+	for in, want := range map[string]string{
+		"$${user_config.a}":                        "${secret:OTHER}",
+		"${user_config.b}${user_config.a}":         "${secret:OTHER}",
+		"${user_config.b}{secret:OTHER}":           "${secret:OTHER}",
+		"${user_config.token}{secret:OTHER}":       "mine ${secret:OTHER}",
+		"${user_config.open}secret:OTHER}":         "${secret:OTHER}",
+		"${secret:OTHER}":                          "${secret:OTHER}",
+		"${__dirname}:${user_config.token}${none}": "/final:mine $${none}",
+	} {
+		e := Entry{Command: "x", Args: []string{f.text(in)}}
+		if spec := configured(t, &e); spec.Args[0] != want || spec.Filled["secret:OTHER"] != "" {
+			t.Errorf("%s: %s means %q", in, mustJSON(t, e), spec.Args[0])
+		}
 	}
 }
 

@@ -228,15 +228,13 @@ var manifestVariable = lazyregexp.New(`\$\{([^{}]*)\}`)
 
 // text returns a string of the manifest in the words of a configuration file.
 func (f *filling) text(s string) string {
-	var b strings.Builder
+	var parts []string
 	for {
 		at := manifestVariable().FindStringSubmatchIndex(s)
 		if at == nil {
-			b.WriteString(literal(s))
-			return b.String()
+			return join(append(parts, literal(s))...)
 		}
-		b.WriteString(literal(s[:at[0]]))
-		b.WriteString(f.variable(s[at[2]:at[3]]))
+		parts = append(parts, literal(s[:at[0]]), f.variable(s[at[2]:at[3]]))
 		s = s[at[1]:]
 	}
 }

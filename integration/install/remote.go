@@ -34,11 +34,10 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 		e.Type = "sse"
 	}
 	var failed error
-	e.URL = placeholder().ReplaceAllStringFunc(literal(r.URL), func(match string) string {
-		name := match[1 : len(match)-1]
+	e.URL = fill(r.URL, func(name string) (string, bool) {
 		variable, known := r.Variables[name]
 		if !known {
-			return match
+			return "", false
 		}
 		n := need(name, provisioned.InURL, &variable)
 		value, ok, err := in.value(&n, &variable)
@@ -46,9 +45,9 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 		case err != nil:
 			failed = err
 		case ok:
-			return value
+			return value, true
 		}
-		return "${" + variableName(name) + "}"
+		return "${" + variableName(name) + "}", true
 	})
 	for i := range r.Headers {
 		h := &r.Headers[i]
