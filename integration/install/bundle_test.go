@@ -16,7 +16,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -377,6 +379,45 @@ func TestCompressedMuch(t *testing.T) {
 	reason(t, err, BadBundle)
 	if info, err := os.Stat(filepath.Join(into, "bomb")); err != nil || info.Size() > 1<<20+1 {
 		t.Errorf("it wrote %v, %v", info, err)
+	}
+}
+
+// A short text can name a long one very often: what a bundle is started with has a
+// bound all the same.
+func TestABundleGrowsWithinBounds(t *testing.T) {
+	many := func(what string) string { return strings.Repeat(what, maxValue/len(what)) }
+	list := func(n int, word string) string { return mustJSON(t, slices.Repeat([]string{word}, n)) }
+	for name, option := range map[string]string{
+		"a text": `{"default": "` + strings.Repeat("x", maxValue+1) + `"}`,
+		"a word": `{"multiple": true, "default": ["` + strings.Repeat("x", maxValue+1) + `"]}`,
+		"words":  `{"multiple": true, "default": ` + list(maxOptions+1, "") + `}`,
+	} {
+		if _, err := parseManifest([]byte(`{"server": {"mcp_config": {"command": "x"}}, "user_config": {"a": ` + option + `}}`)); err == nil || !strings.Contains(err.Error(), "too long") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	env := map[string]string{}
+	for i := range 8 {
+		env["V"+strconv.Itoa(i)] = many("${user_config.a}")
+	}
+	long := `{"default": "` + many("x") + `"}`
+	for name, c := range map[string]struct{ config, a, b string }{
+		"arguments":       {`"args": ` + list(8, many("${user_config.a}")), long, long},
+		"variables":       {`"env": ` + mustJSON(t, env), long, long},
+		"words of a list": {`"args": ` + list(maxOptions, "${user_config.b}"), long, `{"multiple": true, "default": ` + list(8, many("${user_config.a}")) + `}`},
+		"folders":         {`"args": ` + list(8, many("${user_config.a}")), `{"default": "` + many("${__dirname}") + `"}`, long},
+	} {
+		m, err := parseManifest([]byte(`{"server": {"mcp_config": {"command": "x", ` + c.config + `}}, "user_config": {"a": ` + c.a + `, "b": ` + c.b + `}}`))
+		must(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = m.start(&Plan{Name: "x", opts: Options{Environ: []string{"PATH="}}}, t.TempDir(), "/final/"+strings.Repeat("f", 100))
+		runtime.ReadMemStats(&after)
+		reason(t, err, BadBundle)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 512<<20 { // the race detector takes its share
+			t.Errorf("%s: that took %d MiB", name, took>>20)
+		}
 	}
 }
 

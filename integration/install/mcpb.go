@@ -110,7 +110,13 @@ func platform() string {
 	return runtime.GOOS
 }
 
-const maxOptions = 200
+const (
+	maxOptions = 200
+	// maxFilled bounds a command line and its variables together, once the
+	// variables of the manifest are filled in: a short text can name a long one
+	// very often. Systems pass about as much to a process.
+	maxFilled = 2 << 20
+)
 
 var (
 	optionName   = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.-]{0,99}$`)
@@ -163,9 +169,13 @@ func parseManifest(text []byte) (*manifest, error) {
 	if len(m.UserConfig) > maxOptions || len(c.Args) > maxOptions || len(c.Env) > maxOptions {
 		return nil, fmt.Errorf("has more than %d options, arguments or variables", maxOptions)
 	}
-	for name := range m.UserConfig {
+	for name, o := range m.UserConfig {
 		if !optionName().MatchString(name) {
 			return nil, fmt.Errorf("has an option %q, which is no name", shorten(name))
+		}
+		words := o.defaults()
+		if len(words) > maxOptions || len(o.defaultText()) > maxValue || slices.ContainsFunc(words, func(w string) bool { return len(w) > maxValue }) {
+			return nil, fmt.Errorf("has an option %q whose default is too long", shorten(name))
 		}
 	}
 	for name := range c.Env {
@@ -222,22 +232,30 @@ type filling struct {
 	m      *manifest
 	given  map[string]string
 	folder string
+	bytes  int // of all texts so far
 }
 
 var manifestVariable = lazyregexp.New(`\$\{([^{}]*)\}`)
 
-// text returns a string of the manifest in the words of a configuration file.
+// text returns a string of the manifest in the words of a configuration file; it is
+// of no use where that is too much.
 func (f *filling) text(s string) string {
 	var parts []string
-	for {
+	for !f.tooMuch() {
 		at := manifestVariable().FindStringSubmatchIndex(s)
 		if at == nil {
+			f.bytes += len(s)
 			return join(append(parts, literal(s))...)
 		}
-		parts = append(parts, literal(s[:at[0]]), f.variable(s[at[2]:at[3]]))
+		value := f.variable(s[at[2]:at[3]])
+		parts = append(parts, literal(s[:at[0]]), value)
+		f.bytes += at[0] + len(value)
 		s = s[at[1]:]
 	}
+	return ""
 }
+
+func (f *filling) tooMuch() bool { return f.bytes > maxFilled }
 
 func (f *filling) variable(name string) string {
 	home := "${HOME}"
@@ -271,6 +289,9 @@ func (f *filling) variable(name string) string {
 func (f *filling) words(args []string) []string {
 	var out []string
 	for _, a := range args {
+		if f.tooMuch() {
+			break
+		}
 		match := manifestVariable().FindStringSubmatch(a)
 		option := ""
 		if len(match) == 2 && match[0] == a {
@@ -331,6 +352,9 @@ func (m *manifest) start(p *Plan, into, final string) (*started, error) {
 		}
 	}
 	s := &started{entry: Entry{Command: command, Args: f.words(c.Args), Env: orNil(env)}}
+	if f.tooMuch() {
+		return nil, fail(BadBundle, "", "the command line and the variables of the bundle are longer than %d bytes", maxFilled)
+	}
 	if find(p.opts.Environ, command) == "" && !filepath.IsAbs(command) {
 		s.notes = append(s.notes, fmt.Sprintf("%s, which starts it, is not in PATH", command))
 	}
