@@ -15,8 +15,11 @@ import (
 )
 
 const (
-	// maxPosts is how many requests are with one server at once; more wait here.
+	// maxPosts is how many calls are with one server at once; more wait here.
 	maxPosts = 256
+	// maxAsks is the same for what the host itself asks, a few at a time. None of it
+	// waits for calls: one of it is whether a server lives that has not answered one.
+	maxAsks = 16
 	// maxWaiting bounds the requests of one link, each of which has a goroutine.
 	maxWaiting = 16 << 10
 
@@ -71,6 +74,7 @@ type Link struct {
 	ctx    context.Context //nolint:containedctx // the life of the link's goroutines
 	cancel context.CancelFunc
 	posts  chan struct{}
+	asks   chan struct{}
 	earMu  sync.Mutex // one call of ear at a time
 	work   sync.WaitGroup
 	done   chan struct{} // Exited was called
@@ -113,7 +117,7 @@ type exchange struct {
 
 func newLink(l *Launcher, spec *messages.ServerSpec, base *url.URL, ear Ear) *Link {
 	k := &Link{
-		l: l, spec: spec, base: base, ear: ear, posts: make(chan struct{}, maxPosts),
+		l: l, spec: spec, base: base, ear: ear, posts: make(chan struct{}, maxPosts), asks: make(chan struct{}, maxAsks),
 		done: make(chan struct{}), renewing: make(chan struct{}, 1), reaching: make(chan struct{}, 1), inflight: map[string]*exchange{},
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
@@ -214,9 +218,13 @@ func (k *Link) run(x *exchange, gate <-chan struct{}) {
 	// What is no request is short, and must not wait for requests: it may be
 	// the cancellation of one.
 	if x.id != nil {
+		places := k.posts
+		if asksOnly(x.method) {
+			places = k.asks
+		}
 		select {
-		case k.posts <- struct{}{}:
-			defer func() { <-k.posts }()
+		case places <- struct{}{}:
+			defer func() { <-places }()
 		case <-x.ctx.Done():
 			return
 		}

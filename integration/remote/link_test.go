@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -659,6 +660,34 @@ func TestBacklog(t *testing.T) {
 	k.say(long)
 	if err := k.Send([]byte(long)); !errors.Is(err, ErrBacklog) {
 		t.Error(err)
+	}
+}
+
+// A server that keeps as many calls as it is given is still asked whether it lives.
+func TestAPingWaitsForNoCall(t *testing.T) {
+	t.Parallel()
+	for method, modern := range map[string]bool{methodPing: false, methodTools: false, methodDiscover: true} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			s.on["tools/call"] = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+			k := open(t, messages.TransportHTTP, s, Options{})
+			if modern {
+				k.greetModern(s)
+			} else {
+				k.greet()
+			}
+			before := len(s.saw(t, 0, calls(method)))
+			for i := range maxPosts + 1 {
+				k.say(strings.Replace(callLine, `"id":7`, `"id":`+strconv.Itoa(1000+i), 1))
+			}
+			s.saw(t, maxPosts, calls("tools/call"))
+			k.say(`{"jsonrpc":"2.0","id":8,"method":"` + method + `"}`)
+			s.saw(t, before+1, calls(method))
+			if n := len(s.saw(t, maxPosts, calls("tools/call"))); n != maxPosts {
+				t.Errorf("%d calls are with the server", n)
+			}
+		})
 	}
 }
 

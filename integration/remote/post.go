@@ -223,6 +223,15 @@ func drain(resp *http.Response) {
 	_ = resp.Body.Close()
 }
 
+// asksOnly says whether a request is one of the host's own that changes nothing.
+func asksOnly(method string) bool {
+	switch method {
+	case methodPing, methodDiscover, methodTools, methodInitialize:
+		return true
+	}
+	return false
+}
+
 // post makes one request. The caller closes the body.
 func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session string) (*http.Response, error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { x.sent.Store(true) }})
@@ -231,8 +240,7 @@ func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session strin
 		return nil, err
 	}
 	k.headers(req, session)
-	switch x.method {
-	case methodPing, methodDiscover, methodTools, methodInitialize:
+	if asksOnly(x.method) {
 		// Without a value it is not sent, and says that a connection which was closed
 		// while nobody used it may be replaced.
 		req.Header["Idempotency-Key"] = nil
