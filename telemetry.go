@@ -52,6 +52,9 @@ func (e *Engine) callEnded(r *actors.CallReport) {
 	if e.audit != nil {
 		e.audit.called(r)
 	}
-	e.times.ended(r)
+	e.times.ended(r, func(server string) bool {
+		_, ok := e.core.Directory().Lookup(server)
+		return ok
+	})
 	e.telemetry.Ended(r.Call, r.Answer, r.Outcome, r.Took)
 }

@@ -24,12 +24,13 @@ type serverTimes struct {
 	last          []time.Duration // a ring, once it is full
 }
 
-// ended takes note of a call.
-func (t *callTimes) ended(r *actors.CallReport) {
+// ended takes note of a call, if there is its server: a call may also end before
+// anybody has looked, and its name is whatever the client sent.
+func (t *callTimes) ended(r *actors.CallReport, thereIs func(server string) bool) {
 	value, ok := t.by.Load(r.Call.Server)
 	if !ok {
-		if r.Outcome == string(messages.CodeServerNotFound) {
-			return // a name that anybody made up
+		if !thereIs(r.Call.Server) {
+			return
 		}
 		value, _ = t.by.LoadOrStore(r.Call.Server, &serverTimes{})
 	}
