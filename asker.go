@@ -25,12 +25,15 @@ type asker struct {
 
 	mu     sync.Mutex
 	closed bool
-	waits  map[uint64]context.CancelFunc // calls that wait for their user
+	waits  map[uint64]*round // of calls that wait for their user
 	work   sync.WaitGroup
 }
 
+// round is one wait of a call for its user. The next one may begin before it ends.
+type round struct{ cancel context.CancelFunc }
+
 func (e *Engine) newAsker(session *actors.Session, local bool) *asker {
-	s := &asker{e: e, session: session, local: local, waits: map[uint64]context.CancelFunc{}}
+	s := &asker{e: e, session: session, local: local, waits: map[uint64]*round{}}
 	s.ctx, s.gone = context.WithCancel(context.Background())
 	e.askers.Store(session.ID(), s)
 	return s
@@ -87,11 +90,14 @@ func (s *asker) begin(call uint64, f func(ctx context.Context)) bool {
 		return false
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	s.waits[call] = cancel
+	own := &round{cancel}
+	s.waits[call] = own
 	s.work.Go(func() {
 		defer func() {
 			s.mu.Lock()
-			delete(s.waits, call)
+			if s.waits[call] == own {
+				delete(s.waits, call)
+			}
 			s.mu.Unlock()
 			cancel()
 		}()
@@ -104,8 +110,8 @@ func (s *asker) begin(call uint64, f func(ctx context.Context)) bool {
 func (s *asker) cancel(call uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cancel := s.waits[call]; cancel != nil {
-		cancel()
+	if r := s.waits[call]; r != nil {
+		r.cancel()
 	}
 }
 
