@@ -106,8 +106,9 @@ type connectionDeps struct {
 	asked    *atomic.Uint64                         // questions to clients, ever
 	launches atomic.Uint64                          // processes ever started: their number marks their trees
 	scrub    func(server string, f *messages.Frame) // nil: frames stay
-	// scrubError returns an error without secrets.
+	// scrubError returns an error without secrets, scrubText a text; that may be nil.
 	scrubError func(err *messages.Error) *messages.Error
+	scrubText  func(text []byte) []byte
 }
 
 // pending is a call that the child has.

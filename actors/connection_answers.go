@@ -41,10 +41,9 @@ func (c *connection) noAnswer(call *messages.Call, f *messages.Frame) *messages.
 		Message: strconv.Quote(c.spec.Name) + " answered with neither a result object nor a proper error",
 		Hint:    "This is a fault of the server. Check what the call may have done before you repeat it.",
 	}
-	const enough = 300
 	for _, said := range []json.RawMessage{f.Result, f.Error} {
 		if len(said) > 0 {
-			e.Details = append(e.Details, strings.ToValidUTF8(string(said[:min(len(said), enough)]), ""))
+			e.Details = append(e.Details, strings.ToValidUTF8(c.deps.beginning(said), ""))
 		}
 	}
 	return e

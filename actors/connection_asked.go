@@ -70,7 +70,7 @@ func (c *connection) onChildCancelled(ctx *kernel.Context, f *messages.Frame) {
 	}
 	if a := c.asks.byID[string(params.ID)]; a != nil {
 		c.close(ctx, a)
-		c.withdraw(a.p, []*messages.Question{a.q}, beginning([]byte(params.Reason)))
+		c.withdraw(a.p, []*messages.Question{a.q}, c.deps.beginning([]byte(params.Reason)))
 		return
 	}
 	c.asks.held = slices.DeleteFunc(c.asks.held, func(h *messages.Frame) bool { return string(h.ID) == string(params.ID) })

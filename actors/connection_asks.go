@@ -99,7 +99,7 @@ func (a *asks) drop() {
 func (c *connection) onAsk(ctx *kernel.Context, f *messages.Frame) {
 	switch {
 	case f.Method != messages.MethodElicit && f.Method != messages.MethodSample && f.Method != messages.MethodRoots:
-		c.refuseAsk(ctx, f, rpcNoMethod, "metamcp does not pass "+beginning([]byte(f.Method))+" on to its client")
+		c.refuseAsk(ctx, f, rpcNoMethod, "metamcp does not pass "+c.deps.beginning([]byte(f.Method))+" on to its client")
 		return
 	case c.hs.era == messages.EraModern:
 		c.refuseAsk(ctx, f, rpcNoMethod, "a server of this protocol asks with a result that needs input, not with requests")
@@ -266,13 +266,13 @@ func (c *connection) mayAsk(p *pending, method string, params json.RawMessage) (
 	case messages.MethodRoots:
 		return lacks("its folders (roots)", can.Roots, allowed.Roots)
 	}
-	return rpcNoMethod, "a client cannot be asked for " + beginning([]byte(method))
+	return rpcNoMethod, "a client cannot be asked for " + c.deps.beginning([]byte(method))
 }
 
 // refuseAsk answers a request of the child's with an error.
 func (c *connection) refuseAsk(ctx *kernel.Context, f *messages.Frame, code int, why string) {
 	if ctx.Tracing() {
-		ctx.Event("child-request", beginning([]byte(f.Method))+" refused: "+why, 0)
+		ctx.Event("child-request", c.deps.beginning([]byte(f.Method))+" refused: "+why, 0)
 	}
 	c.reply(ctx, f.ID, errorBody(code, why))
 }

@@ -128,7 +128,7 @@ func (c *connection) refuseInput(ctx *kernel.Context, p *pending, r *inputReques
 			continue
 		}
 		if ctx.Tracing() {
-			ctx.Event("child-request", beginning([]byte(q.Method))+" refused: "+why, 0)
+			ctx.Event("child-request", c.deps.beginning([]byte(q.Method))+" refused: "+why, 0)
 		}
 		if required := capability(q.Method, q.Params); required != "" {
 			return &messages.Answer{RPCError: missingCapability(why, required)}

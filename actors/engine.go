@@ -139,7 +139,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		asked:    &e.questions,
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts:  make(chan struct{}, opts.MaxStarts),
-		holding: e.view.Holding, vet: e.vet, accepted: e.view.Accepted, scrub: opts.ScrubFrame, scrubError: opts.Scrub,
+		holding: e.view.Holding, vet: e.vet, accepted: e.view.Accepted, scrub: opts.ScrubFrame, scrubError: opts.Scrub, scrubText: opts.ScrubText,
 		alone: func() bool { return e.Sessions() <= 1 },
 	}
 	ready := make(chan error, 1)

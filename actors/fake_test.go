@@ -306,7 +306,7 @@ func (l *fakeLink) speaker() {
 		for i, line := range out {
 			var m rpcLine
 			if id, ok := strings.CutPrefix(line, "broken "); ok {
-				l.ear.Broken([]byte(id), []byte(`{"id":`+id+`,"result":`), errors.New("it has no end"))
+				l.ear.Broken([]byte(id), []byte(`{"id":`+id+`,"result":"`+strings.Repeat("-", 270)+secretOfFake), errors.New("it has no end"))
 				continue
 			}
 			if id, ok := strings.CutPrefix(line, "trouble "); ok {

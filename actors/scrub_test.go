@@ -38,6 +38,26 @@ func TestErrorsAreScrubbed(t *testing.T) {
 	}
 }
 
+// secretOfFake stands in a broken line of a fake child where that is cut.
+const secretOfFake = "hunter2hunter2hunter2"
+
+// TestASecretIsFoundBeforeALineIsCut: what is left of it would not be recognized.
+func TestASecretIsFoundBeforeALineIsCut(t *testing.T) {
+	scrub := func(text []byte) []byte { return []byte(strings.ReplaceAll(string(text), secretOfFake, "***")) }
+	r := newRigWith(t, nil, func(o *Options) { o.ScrubText = scrub })
+	r.add("a", nil, nil)
+	a := r.do("a", "do", doArgs{Do: "broken"})
+	if a.Err == nil || len(a.Err.Details) != 1 || !strings.Contains(a.Err.Details[0], "---***") || strings.Contains(a.Err.Details[0], secretOfFake[:4]) {
+		t.Errorf("a broken answer: %+v", a.Err)
+	}
+	d := &connectionDeps{scrubText: scrub}
+	for n := 280; n < 310; n++ {
+		if got := d.beginning([]byte(strings.Repeat("-", n) + secretOfFake)); len(got) > 300 || strings.Contains(got, secretOfFake[:4]) {
+			t.Errorf("with %d bytes before it: %q", n, got)
+		}
+	}
+}
+
 // TestFramesThatReachClientsAreTold apart from those that stay with the connection.
 func TestFramesThatReachClientsAreTold(t *testing.T) {
 	for method, want := range map[string]bool{

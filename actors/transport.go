@@ -169,16 +169,20 @@ func (e *earOf) Flush() {
 func (e *earOf) Drained() {}
 
 func (e *earOf) Noise(line []byte) {
-	e.c.sys.Send(e.c.self, &runNoise{e.run, beginning(line)})
+	e.c.sys.Send(e.c.self, &runNoise{e.run, e.c.deps.beginning(line)})
 }
 
 func (e *earOf) Broken(id json.RawMessage, line []byte, why error) {
-	e.c.sys.Send(e.c.self, &runBroken{e.run, id, beginning(line), why})
+	e.c.sys.Send(e.c.self, &runBroken{e.run, id, e.c.deps.beginning(line), why})
 }
 
-// beginning is as much of a line as people need to recognise it.
-func beginning(line []byte) string {
-	const enough = 300
+// beginning is as much of a line as people need to recognise it. A secret is looked
+// for before the rest of it may be cut off.
+func (d *connectionDeps) beginning(line []byte) string {
+	const enough, searched = 300, 8 << 10
+	if d.scrubText != nil && len(line) > enough {
+		line = d.scrubText(line[:min(len(line), searched)])
+	}
 	return string(line[:min(len(line), enough)])
 }
 

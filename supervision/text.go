@@ -5,7 +5,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // ansi matches terminal escapes: colours and cursor moves, and titles.
@@ -15,7 +16,8 @@ var ansi = sync.OnceValue(func() *regexp.Regexp {
 
 // oneLine makes s fit to be shown within a line: valid UTF-8, no terminal
 // escapes, no control characters, runs of white space as one blank, at most n
-// bytes (n ≥ 3), cut with an ellipsis between two characters.
+// bytes (n ≥ 3), cut with an ellipsis between two words: secrets are taken out of it
+// later.
 func oneLine(s string, n int) string {
 	if strings.ContainsRune(s, '\x1b') {
 		s = ansi().ReplaceAllString(s, "")
@@ -37,23 +39,10 @@ func oneLine(s string, n int) string {
 		}
 		b.WriteRune(r)
 		if b.Len() > n {
-			return cut(b.String(), n)
+			return messages.CutAtWord(b.String(), n)
 		}
 	}
 	return b.String()
-}
-
-// cut shortens s to at most n bytes, the ellipsis included.
-func cut(s string, n int) string {
-	const ellipsis = "…"
-	if len(s) <= n {
-		return s
-	}
-	end := n - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + ellipsis
 }
 
 // nonEmptyLines returns the lines of s that are not blank.

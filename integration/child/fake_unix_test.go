@@ -58,6 +58,10 @@ func fake(mode string) {
 	case "noise":
 		_, _ = os.Stdout.WriteString("\xef\xbb\xbf" + `{"method":"one"}` + "\r\n\n  \nhello\n" + `{"level":"info"}` + "\n{broken\n" +
 			strings.Repeat("n", 10_000) + "\n" + `[{"method":"two"},{"method":"three","params":["]",","]}]` + "\n[]\n" + `{"method":"four"}`)
+	case "secret":
+		for _, n := range []int{4085, 4096, prefixSize - 10, prefixSize} {
+			_, _ = os.Stdout.WriteString(strings.Repeat("n", n) + secretOfFake + strings.Repeat("m", 5000) + "\n")
+		}
 	case "broken":
 		_, _ = os.Stdout.WriteString(`{"id":1,"result":{"text":"a` + "\xff\xc3" + `b"}}` + "\n" +
 			`{"id":2,"result":{"text":"` + "\xff" + `"}}` + "\n" +

@@ -97,7 +97,7 @@ func replaceInvalid(line []byte) []byte {
 func (in *inbox) noteRepair() {
 	if !in.repaired {
 		in.repaired = true
-		in.p.log.Note([]byte("text on stdout was not UTF-8; each such byte became U+FFFD (this is said once)"))
+		in.p.log.Note([]byte("text on stdout was not UTF-8; each such byte became U+FFFD (this is said once)"), false)
 	}
 }
 
@@ -115,17 +115,17 @@ func (in *inbox) noise(line []byte, cut bool) { in.p.ear.Noise(in.note(line, cut
 
 // note logs the beginning of a line and returns it as it is shown.
 func (in *inbox) note(line []byte, cut bool) []byte {
+	in.p.log.Note(append([]byte("not JSON-RPC on stdout: "), line...), cut)
 	if cut {
 		line = append(line, " … (cut)"...)
 	}
-	in.p.log.Note(append([]byte("not JSON-RPC on stdout: "), line...))
 	return line
 }
 
 // tooLarge tells at once where the id stands in front, as it does with most
 // servers; skipped does where it stands at the end.
 func (in *inbox) tooLarge(prefix []byte) {
-	in.p.log.Note([]byte("a message of more than " + strconv.Itoa(in.p.launcher.o.MaxLine) + " bytes on stdout was skipped"))
+	in.p.log.Note([]byte("a message of more than "+strconv.Itoa(in.p.launcher.o.MaxLine)+" bytes on stdout was skipped"), false)
 	if id := jsonrpc.AnswerID(prefix, nil); id != nil {
 		in.p.ear.TooLarge(id)
 		return

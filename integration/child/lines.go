@@ -11,9 +11,10 @@ const (
 	// smallLine is up to where a line is copied out of the read buffer; from
 	// there on the buffer itself is handed over.
 	smallLine = 32 << 10
-	// prefixSize is how much of a line that is skipped is shown, and how much
-	// of its end is kept.
-	prefixSize = 4 << 10
+	// prefixSize is how much of a line that is skipped is kept to be shown, and how
+	// much of its end. The log shows half of it, since a secret where it is cut could
+	// not be recognized.
+	prefixSize = 8 << 10
 	// maxHint bounds the buffer that is made since an earlier line needed it.
 	maxHint = 4 << 20
 )

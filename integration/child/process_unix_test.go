@@ -307,12 +307,30 @@ func TestNoise(t *testing.T) {
 	if got := strings.Join(methods, " "); got != "one two three four" {
 		t.Errorf("methods %q", got)
 	}
-	want := []string{"hello", `{"level":"info"}`, "{broken", strings.Repeat("n", 4096) + " … (cut)", "[]"}
+	want := []string{"hello", `{"level":"info"}`, "{broken", strings.Repeat("n", prefixSize) + " … (cut)", "[]"}
 	if strings.Join(r.noise, "\n") != strings.Join(want, "\n") {
 		t.Errorf("noise %q", r.noise)
 	}
 	if len(e.Stderr) != 5 || e.Stderr[0] != "not JSON-RPC on stdout: hello" {
 		t.Errorf("log %q", e.Stderr)
+	}
+}
+
+// secretOfFake stands where a line that is no message is cut.
+const secretOfFake = "hunter2hunter2hunter2"
+
+func TestASecretWhereNoiseIsCut(t *testing.T) {
+	d := childlog.NewFolder(t.TempDir(), childlog.Options{Scrub: func(line []byte) []byte {
+		return bytes.ReplaceAll(line, []byte(secretOfFake), []byte("***"))
+	}})
+	_, r := launch(t, newLauncher(t, func(o *Options) { o.Logs = d }), "secret")
+	r.exit(t)
+	text, err := os.ReadFile(d.Path("fake-secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "n … (cut)") + strings.Count(string(text), "*** … (cut)") + strings.Count(string(text), "m … (cut)"); n != 4 || strings.Contains(string(text), secretOfFake[:4]) {
+		t.Errorf("the log is %q", text)
 	}
 }
 

@@ -101,11 +101,11 @@ func (l *Log) skip(p []byte) []byte {
 }
 
 // Note writes one line of our own about the child, for example a line of its
-// stdout that was no message. It may be called from any goroutine.
-func (l *Log) Note(text []byte) {
-	cut := len(text) > maxLine+margin
-	if cut {
-		text = text[:maxLine+margin]
+// stdout that was no message; cut says that the rest of it is missing, and its last
+// 4 KiB are not shown then. It may be called from any goroutine.
+func (l *Log) Note(text []byte, cut bool) {
+	if len(text) > maxLine+margin {
+		text, cut = text[:maxLine+margin], true
 	}
 	l.flush(l.line(nil, l.folder.scrub, bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), cut, l.folder.now().UTC()), 1)
 }

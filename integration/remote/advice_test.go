@@ -29,6 +29,23 @@ func refusedWith(t *testing.T, transport messages.Transport, url string, with ..
 	return f
 }
 
+// Secrets are taken out of a body once it was cut: the head of one must not stay.
+func TestNoWordOfABodyIsCutInTwo(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2hunter2hunter2"
+	for n := 270; n < 305; n++ {
+		for _, body := range []string{
+			strings.Repeat("-", n) + " " + secret + " and more",
+			`{"error":{"message":"` + strings.Repeat("-", n) + "=" + secret + `"}}`,
+			`["` + strings.Repeat("-", n) + `","` + secret + `"]`,
+		} {
+			if said := strings.ReplaceAll(wordsOf([]byte(body)), secret, ""); strings.Contains(said, secret[:4]) || said == "" || len(said) > 300 {
+				t.Errorf("of %q is said %q", body, said)
+			}
+		}
+	}
+}
+
 // A credential that is refused is that, whatever the body of the refusal is, and
 // the advice names the header, or an example of one.
 func TestCredentialsThatAreRefused(t *testing.T) {

@@ -120,16 +120,16 @@ func counted(value string, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// oneLine is the beginning of a body for people.
+// oneLine is the beginning of a body for people. Secrets are taken out of it later.
 func oneLine(body []byte) string {
 	const enough = 300
-	body = body[:min(len(body), enough)]
+	text := messages.CutAtWord(string(body[:min(len(body), 2*enough)]), enough)
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if r < ' ' {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(string(body), "\uFFFD"))), " ")
+	}, strings.ToValidUTF8(text, "\uFFFD"))), " ")
 }
 
 // unreachable is the failure that an error of the HTTP client is, without the

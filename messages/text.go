@@ -1,0 +1,29 @@
+package messages
+
+import "strings"
+
+// CutAtWord shortens text to at most most bytes, of which the last are an ellipsis
+// where something is missing; most is at least the length of that. No word is divided:
+// the beginning of one may be that of a secret, which nobody recognizes any more. A
+// text that is one long word has nothing but the ellipsis left. It is for those who
+// cannot have secrets taken out before they cut.
+func CutAtWord(text string, most int) string {
+	const (
+		ellipsis = "…"
+		ends     = " \t\r\n\"'`:,=<>()"
+	)
+	if len(text) <= most {
+		return text
+	}
+	kept := text[:most-len(ellipsis)]
+	for {
+		end := strings.LastIndexAny(kept, ends)
+		if end < 0 {
+			return ellipsis
+		}
+		if text[end+1] != '=' { // else it may be the padding of Base64
+			return strings.TrimRight(kept[:end+1], " \t\r\n") + ellipsis
+		}
+		kept = kept[:end]
+	}
+}

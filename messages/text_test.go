@@ -1,0 +1,34 @@
+package messages
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCutAtWord(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", ""},
+		{"0123456789abcdef", "0123456789abcdef"},
+		{"0123456789 bcdefg", "0123456789…"},
+		{"0123456789abcdefg", "…"},
+		{"key=secretsecretsecret", "key=…"},
+		{"a key: secretsecret", "a key:…"},
+		{`{"k":"secretsecretsecret`, `{"k":"…`},
+		{"f(x,secretsecretsecret", "f(x,…"},
+		{"<a>secretsecretsecret", "<a>…"},
+		{"k: c2VjcmV0ab== and more", "k:…"},
+		{"c2VjcmV0abcd== and more", "…"},
+		{"word ääääääääääää", "word…"},
+		{"             secretsecret", "…"},
+		{"one two three four five", "one two…"},
+	} {
+		const most = 16
+		got := CutAtWord(c.text, most)
+		if got != c.want || len(got) > most {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+	if got := CutAtWord(strings.Repeat("x", 4), 3); got != "…" {
+		t.Errorf("the least that there may be: %q", got)
+	}
+}

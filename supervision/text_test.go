@@ -1,0 +1,33 @@
+package supervision_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// Secrets are taken out of what is said here once it was cut: the head of one that is
+// cut off must not stay, since nobody recognizes it.
+func TestNoWordIsCutInTwo(t *testing.T) {
+	const secret = "hunter2hunter2hunter2"
+	for n := 250; n < 310; n++ {
+		text := strings.Repeat("words ", n/6) + strings.Repeat("x", n%6) + " key=" + secret + " and more"
+		e := supervision.Describe("s", exitWith(1, "first", text))
+		b := supervision.NewBreaker(1, time.Second, nil)
+		b.OnFailure(epoch, messages.ClassOther, errors.New(text), 0)
+		refusal := b.Refusal(epoch, "s")
+		said := append([]string{e.Message, refusal.Message}, e.Details...)
+		for _, s := range said {
+			if s = strings.ReplaceAll(s, secret, ""); strings.Contains(s, secret[:4]) {
+				t.Errorf("with %d bytes before it, a piece of the secret is in %q", n, s)
+			}
+		}
+		if !strings.Contains(e.Details[len(e.Details)-1], "words words") {
+			t.Errorf("the detail is %q", e.Details)
+		}
+	}
+}
