@@ -59,9 +59,14 @@ func filterCalls() error {
 		return errors.New("the kernel has no seccomp")
 	}
 	pid := uint64(syscall.Getpid())
+	// What a descriptor is asked or told: not who gets a signal when it is ready, and
+	// which one, since that goes to other processes too.
+	fcntl := func(command uint64, more ...seccomp.Condition) seccomp.NameWithConditions {
+		return seccomp.NameWithConditions{Name: "fcntl", Conditions: append(more, seccomp.Condition{Argument: 1, Operation: seccomp.Equal, Value: command})}
+	}
 	groups := []seccomp.SyscallGroup{
 		{Action: seccomp.ActionAllow, Names: known([]string{
-			"read", "write", "readv", "writev", "pread64", "close", "fcntl", "dup",
+			"read", "write", "readv", "writev", "pread64", "close", "dup",
 			"mmap", "munmap", "mprotect", "madvise", "mremap", "brk", "mincore", "membarrier",
 			"futex", "set_robust_list", "get_robust_list", "rseq", "sched_yield", "sched_getaffinity", "gettid", "getpid", "set_tid_address",
 			"nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday", "time",
@@ -76,6 +81,8 @@ func filterCalls() error {
 			// Signals to this process only.
 			{Name: "tgkill", Conditions: []seccomp.Condition{{Argument: 0, Operation: seccomp.Equal, Value: pid}}},
 			{Name: "kill", Conditions: []seccomp.Condition{{Argument: 0, Operation: seccomp.Equal, Value: pid}}},
+			fcntl(unix.F_GETFD), fcntl(unix.F_SETFD), fcntl(unix.F_GETFL), fcntl(unix.F_DUPFD), fcntl(unix.F_DUPFD_CLOEXEC),
+			fcntl(unix.F_SETFL, seccomp.Condition{Argument: 2, Operation: seccomp.BitsNotSet, Value: unix.O_ASYNC}),
 			// Limits of this process only.
 			{Name: "prlimit64", Conditions: []seccomp.Condition{{Argument: 0, Operation: seccomp.Equal, Value: 0}}},
 		}},

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
@@ -82,7 +83,19 @@ func attemptAll(file string) {
 		"kill the host":   func() error { return syscall.Kill(parent, 0) },
 		"kill everybody":  func() error { return syscall.Kill(-1, 0) },
 		"tgkill the host": func() error { return unix.Tgkill(parent, parent, 0) },
-		"a pidfd":         func() error { _, err := unix.PidfdOpen(parent, 0); return err },
+		"a pipe's owner": func() error {
+			_, err := unix.FcntlInt(0, unix.F_SETOWN, parent)
+			return err
+		},
+		"a pipe's owner, extended": func() error {
+			owner := struct{ kind, pid int32 }{1, int32(parent)}
+			_, _, e := syscall.RawSyscall(syscall.SYS_FCNTL, 0, unix.F_SETOWN_EX, uintptr(unsafe.Pointer(&owner)))
+			return errnoOf(e)
+		},
+		"a pipe's signal":   func() error { _, err := unix.FcntlInt(0, unix.F_SETSIG, int(syscall.SIGKILL)); return err },
+		"signals of a pipe": func() error { _, err := unix.FcntlInt(0, unix.F_SETFL, unix.O_ASYNC|unix.O_NONBLOCK); return err },
+		"a lease":           func() error { _, err := unix.FcntlInt(0, unix.F_SETLEASE, unix.F_UNLCK); return err },
+		"a pidfd":           func() error { _, err := unix.PidfdOpen(parent, 0); return err },
 		"read the host's memory": func() error {
 			buf := make([]byte, 8)
 			local := []unix.Iovec{{Base: &buf[0], Len: 8}}
@@ -117,7 +130,14 @@ func attemptAll(file string) {
 	}
 	close(jobs)
 	wg.Wait()
-	// What is left must work: threads, memory, time.
+	// What is left must work: pipes, threads, memory, time.
+	flags, err := unix.FcntlInt(1, unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(1, unix.F_SETFL, flags)
+	}
+	if err != nil {
+		out.Results["a pipe's flags"] = err.Error()
+	}
 	for range 20 {
 		wg.Go(func() {
 			runtime.LockOSThread() // ends with its thread
