@@ -20,7 +20,7 @@ type Ear interface {
 	// it follows one or more calls of Frame, so that the receiver can write
 	// what they caused at once.
 	Flush()
-	// Noise is a line of stdout that was no JSON-RPC message, at most 4 KiB
+	// Noise is a line of stdout that was no JSON-RPC message, at most 8 KiB
 	// of it and marked where it was cut. It was logged already. The slice
 	// belongs to the receiver.
 	Noise(line []byte)
@@ -31,7 +31,7 @@ type Ear interface {
 	Broken(id json.RawMessage, line []byte, why error)
 	// TooLarge says that a message over the cap was skipped. id is that of the
 	// request which it answers, nil where it answers none or where the id
-	// stands neither in its first nor in its last 4 KiB. It is called once for
+	// stands neither in its first nor in its last 8 KiB. It is called once for
 	// each such message, as soon as the id is known, else at its end.
 	TooLarge(id json.RawMessage)
 	// Drained says that bytes had been queued for stdin and none are now.
