@@ -95,7 +95,7 @@ func NewActor(deps *ActorDeps) func() kernel.Actor {
 func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
 	case *messages.Listing:
-		a.take(ctx, m.Server, m.Instance, m.Verdict, func() { a.onListing(ctx, m) })
+		a.take(m.Server, m.Instance, m.Verdict, func() { a.onListing(ctx, m) })
 	case *Known:
 		a.onKnown(ctx, m)
 	case *loaded:
@@ -155,21 +155,21 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 
 // take has f deal with a listing, which meets what strangers wrote and the code of
 // others. Where that breaks the listing is over: nobody is to wait for ever for what
-// becomes of it.
-func (a *indexActor) take(ctx *kernel.Context, server string, instance, verdict uint64, f func()) {
+// becomes of it. The panic goes on, to whoever supervises this actor.
+func (a *indexActor) take(server string, instance, verdict uint64, f func()) {
 	taken := false
-	ctx.Contain(func() {
-		f()
-		taken = true
-	})
-	if taken {
-		return
-	}
-	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: instance, Verdict: verdict, Err: &messages.Error{
-		Code: messages.CodeConnection, Server: server, Class: messages.ClassOther, Retryable: true,
-		Message: fmt.Sprintf("%q is connected but taking in its tool listing broke inside metamcp", server),
-		Hint:    "Try again; if it stays so, report it with the log of the host.",
-	}})
+	defer func() {
+		if taken {
+			return
+		}
+		a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: instance, Verdict: verdict, Err: &messages.Error{
+			Code: messages.CodeConnection, Server: server, Class: messages.ClassOther, Retryable: true,
+			Message: fmt.Sprintf("%q is connected but taking in its tool listing broke inside metamcp", server),
+			Hint:    "Try again; if it stays so, report it with the log of the host.",
+		}})
+	}()
+	f()
+	taken = true
 }
 
 func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {

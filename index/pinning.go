@@ -255,7 +255,9 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 	waiting := p.unsettled[server]
 	delete(p.unsettled, server)
 	for _, j := range waiting {
-		a.take(ctx, server, j.instance, j.verdict, func() { a.publish(ctx, j, a.sticky(j, a.review(j.ts))) })
+		ctx.Contain(func() { // the others wait, too
+			a.take(server, j.instance, j.verdict, func() { a.publish(ctx, j, a.sticky(j, a.review(j.ts))) })
+		})
 	}
 	cat := a.deps.View.Load()
 	known, spec := cat.Server(server), a.specs[server]
@@ -320,7 +322,9 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 		for server, waiting := range p.unsettled {
 			delete(p.unsettled, server)
 			for _, j := range waiting {
-				a.take(ctx, server, j.instance, j.verdict, func() { a.publish(ctx, j, nil) })
+				ctx.Contain(func() {
+					a.take(server, j.instance, j.verdict, func() { a.publish(ctx, j, nil) })
+				})
 			}
 		}
 	}
