@@ -166,7 +166,9 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 	case *messages.ConnectionReady:
 		b.onReady(ctx, m)
 	case *messages.FirstSuccess:
-		b.succeeded(ctx)
+		if in := b.instances[m.Instance]; in != nil {
+			b.worked(ctx, in)
+		}
 	case *messages.ProbeOver:
 		b.onProbeOver(ctx, m)
 	case *messages.Cataloged:
@@ -301,6 +303,14 @@ func (b *breakerActor) anyBusy() bool {
 		}
 	}
 	return false
+}
+
+// worked takes notice that an instance's child answered calls, unless it is a
+// retired one, which says nothing of those to come.
+func (b *breakerActor) worked(ctx *kernel.Context, in *instance) {
+	if !in.retire {
+		b.succeeded(ctx)
+	}
 }
 
 func (b *breakerActor) succeeded(ctx *kernel.Context) {

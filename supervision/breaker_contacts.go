@@ -44,10 +44,12 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	}
 	now := time.Now()
 	var ready *instance
+	dying := false
 	for _, in := range b.instances {
 		switch {
 		case in.retire || in.phase == phaseClosing:
-		case in.phase == phaseFailed && b.policy.State(now) == BreakerOpen: // it is not started again
+		case in.phase == phaseFailed:
+			dying = dying || b.policy.State(now) != BreakerOpen // or it is not started again
 		case in.phase != phaseReady && in.phase != phaseIdle, in.listing:
 			return // it lists once it is connected, or does so now
 		default:
@@ -59,6 +61,9 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 		ready.listing = true
 		ctx.Send(ready.pid, &messages.Relist{})
 		return
+	}
+	if dying {
+		return // it lists once it is started again
 	}
 	d := b.policy.Allow(now)
 	if !d.Allowed {
@@ -122,6 +127,16 @@ func (b *breakerActor) answerContacts(err *messages.Error) {
 	}
 }
 
+// lostContacts is for those who wait for a listing when in is lost. Where it was not
+// the one to bring it they go on to wait: it was retired, or there is another.
+func (b *breakerActor) lostContacts(ctx *kernel.Context, in *instance, err *messages.Error) {
+	if in.retire || b.others(in) {
+		b.serveContacts(ctx)
+		return
+	}
+	b.answerContacts(err)
+}
+
 // onRespec takes a new configuration over. Children of the old one end when
 // they are idle.
 func (b *breakerActor) onRespec(ctx *kernel.Context, m *messages.Respec) {
@@ -143,7 +158,8 @@ func (b *breakerActor) onRespec(ctx *kernel.Context, m *messages.Respec) {
 func (b *breakerActor) retireAll(ctx *kernel.Context, reason string) {
 	for _, in := range b.instances {
 		in.retire = true
-		if in.phase == phaseIdle || in.phase == phaseWaiting {
+		// A start that nobody has a call on would hold its place for nothing.
+		if in.phase == phaseIdle || in.phase == phaseWaiting || in.phase == phaseConnecting && in.gauge.Load.Load() == 0 {
 			b.close(ctx, in, reason, nil)
 		}
 	}

@@ -170,7 +170,7 @@ func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.Reserve
 		return
 	}
 	b.close(ctx, in, "no place in the pool", m.Err)
-	b.answerContacts(m.Err)
+	b.lostContacts(ctx, in, m.Err)
 }
 
 // others reports whether another instance is in use, whoever it is for.

@@ -74,11 +74,17 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 				Code: messages.CodeConnection, Server: b.spec.Name, Class: messages.ClassOther, Retryable: true,
 				Message: "the connection to the server broke inside metamcp", Hint: "Please report this with the log of the host.",
 			}
-			b.policy.OnFailure(now, messages.ClassOther, err, 0)
 			b.tellDeath(true, err)
-			b.died(ctx, now, 0)
+			if in.retire {
+				b.releaseProbe(in)
+			} else {
+				b.policy.OnFailure(now, messages.ClassOther, err, 0)
+				b.died(ctx, now, 0)
+			}
+			b.unstack(in)
+			in.phase = phaseClosing // it takes nothing any more
 			b.publish()
-			b.answerContacts(err)
+			b.lostContacts(ctx, in, err)
 			b.onClosed(ctx, n)
 			return
 		}

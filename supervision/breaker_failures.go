@@ -27,23 +27,36 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 		b.onExhausted(ctx, in, m.Returned, err)
 		return
 	}
-	if !m.Started {
-		b.alternate(m.Evidence)
-	}
-	if harmless := wasIdle && m.Evidence.Exit != nil && m.Evidence.Exit.Code == 0 && m.Evidence.Exit.Signal == ""; !harmless {
-		b.count(ctx, now, err, m.Evidence.RetryAfter)
-		var lived time.Duration
-		if m.Started {
-			lived = now.Sub(in.ready)
-		}
+	harmless := wasIdle && m.Evidence.Exit != nil && m.Evidence.Exit.Code == 0 && m.Evidence.Exit.Signal == ""
+	if !harmless {
 		b.tellDeath(m.Started, err)
-		b.died(ctx, now, lived)
+	}
+	// That of a retired one says nothing of those to come, which may be of
+	// another configuration.
+	if in.retire {
+		b.releaseProbe(in)
+	} else {
+		if !m.Started {
+			b.alternate(m.Evidence)
+		}
+		if !harmless {
+			b.count(ctx, now, err, m.Evidence.RetryAfter)
+			var lived time.Duration
+			if m.Started {
+				lived = now.Sub(in.ready)
+			}
+			b.died(ctx, now, lived)
+		}
 	}
 	b.cataloged = b.cataloged && b.others(in)
 	b.entry.active.Store(b.anyBusy())
 	b.publish() // before anybody hears of it: who does may look at once
-	b.answerContacts(err)
+	b.lostContacts(ctx, in, err)
 	for _, rc := range m.Returned {
+		if in.retire && b.leaving == nil && !rc.Written {
+			b.onCall(ctx, rc.Call)
+			continue
+		}
 		b.afterLoss(ctx, rc, m.Started, err)
 	}
 	b.publish()
@@ -75,11 +88,12 @@ func (b *breakerActor) opened(ctx *kernel.Context, now time.Time, before Breaker
 func (b *breakerActor) onRequestFailed(ctx *kernel.Context, m *messages.RequestFailed) {
 	now := time.Now()
 	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
-	if in := b.instances[m.Instance]; in != nil {
+	in := b.instances[m.Instance]
+	if in != nil {
 		b.recovered(ctx, in, m.Answered)
 		in.troubled = true
 	}
-	if m.Sent.After(b.counted) {
+	if m.Sent.After(b.counted) && (in == nil || !in.retire) {
 		b.counted = now
 		b.count(ctx, now, err, m.Evidence.RetryAfter)
 	} else {
@@ -106,7 +120,7 @@ func (b *breakerActor) recovered(ctx *kernel.Context, in *instance, answered uin
 	in.answered = answered
 	if more && in.troubled {
 		in.troubled = false
-		b.succeeded(ctx)
+		b.worked(ctx, in)
 	}
 }
 

@@ -56,7 +56,7 @@ func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned [
 	if in.squeezed >= maxSqueezes || in.retire || b.leaving != nil {
 		b.releaseProbe(in)
 		b.publish()
-		b.answerContacts(err)
+		b.lostContacts(ctx, in, err)
 		for _, rc := range returned {
 			b.afterLoss(ctx, rc, false, err)
 		}
@@ -79,7 +79,7 @@ func (b *breakerActor) onRoomMade(ctx *kernel.Context, m *roomMade) {
 	}
 	err := in.noRoom
 	in.noRoom = nil
-	if m.none {
+	if m.none && !in.retire { // what waits goes elsewhere once that one is gone
 		b.releaseProbe(in)
 		b.answerContacts(err)
 		held := b.held
