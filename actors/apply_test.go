@@ -96,6 +96,50 @@ func TestRemovedWithCallsInFlight(t *testing.T) {
 	r.ok("a")
 }
 
+// TestCancelAtARemovedServer: a call that a removed server still works at can be
+// given up, also where there is a server of that name again.
+func TestCancelAtARemovedServer(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		r := newRig(t, nil)
+		r.add("a", nil, nil)
+		r.ok("a")
+		s, err := r.e.OpenSession(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ofSession := newPort()
+		call := &messages.Call{
+			ID: lastCall.Add(1), Server: "a", Tool: "do", Args: []byte(`{"do":"silent"}`), Cancelled: newFlag(), Reply: ofSession,
+		}
+		r.ports = append(r.ports, ofSession)
+		s.Call(call)
+		own := r.start("a", "do", doArgs{Do: "silent"})
+		r.s.programs["silent"] = func(s *fakeScript) {
+			s.ask(messages.ScriptAsk{Kind: messages.AskCall, Server: "a", Tool: "do", Args: []byte(`{"do":"silent"}`)})
+			s.hang()
+		}
+		script := r.script("silent")
+		r.got("a", methodToolsCall, 4)
+		delete(r.specs, "a")
+		r.apply(Change{Removed: []string{"a"}, Drain: time.Hour})
+		if again {
+			r.add("a", nil, nil)
+		}
+		r.e.Cancel(own.call, "enough")
+		r.wantCode(r.wait(own), messages.CodeCancelled)
+		r.got("a", methodCancelled, 1)
+		s.Cancel(call.ID, "enough")
+		r.wantCode(r.wait(&pendingCall{ofSession, call}), messages.CodeCancelled)
+		r.got("a", methodCancelled, 2)
+		r.e.CancelRun(script.run, "enough")
+		r.refusedRun(script, messages.CodeCancelled)
+		r.got("a", methodCancelled, 3)
+		r.f.eventually(t, "its child ends", func() bool { return r.f.aliveNow() == 0 })
+		s.Close()
+		r.close()
+	}
+}
+
 func TestRemovedWithoutMuchTime(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("a", nil, nil)

@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // Call checks one tools/call and hands it to the server's breaker. The call's
@@ -26,6 +28,7 @@ import (
 // at first sight, and looking for the nearest names.
 func (e *Engine) Call(call *messages.Call) {
 	call.Principal = e.principal(call.Session)
+	tracked(call)
 	entry, ok := e.dir.Lookup(call.Server)
 	if !ok {
 		e.later(call, func() func() {
@@ -61,7 +64,7 @@ func (e *Engine) Call(call *messages.Call) {
 func (e *Engine) send(entry *supervision.Entry, call *messages.Call, tool *index.Entry, known *index.ServerEntry) {
 	call.Idempotent = tool.Tool.ReadOnly || tool.Tool.Idempotent
 	origin := call.Origin() // the call is others' once it is sent
-	e.sys.Send(entry.Breaker, call)
+	e.hand(entry, call)
 	if known.Toolset.Live && e.stale(known.Toolset) {
 		e.contact(entry, origin, true, nobody{})
 	}
@@ -116,11 +119,27 @@ func (e *Engine) contact(entry *supervision.Entry, meta messages.Meta, refresh b
 // [Engine.Call].
 func (e *Engine) Ask(call *messages.Call) {
 	call.Principal = e.principal(call.Session)
+	tracked(call)
 	entry, ok := e.dir.Lookup(call.Server)
 	if !ok {
 		e.refuse(call, e.ServerNotFound(call.Server))
 		return
 	}
+	e.hand(entry, call)
+}
+
+// tracked lets a call be found by who has made it, and by its copies, before any of
+// them is handed over.
+func tracked(call *messages.Call) {
+	if call.Taker == nil {
+		call.Taker = &atomic.Value{}
+	}
+}
+
+// hand gives a call to a breaker, which is noted first: where it is not yet when the
+// call is given up, the breaker finds that in the call.
+func (e *Engine) hand(entry *supervision.Entry, call *messages.Call) {
+	call.Taker.Store(entry.Breaker)
 	e.sys.Send(entry.Breaker, call)
 }
 
@@ -134,8 +153,12 @@ func (e *Engine) Cancel(call *messages.Call, reason string) {
 		u.(*unsent).giveUp(cancelledError(call))
 		return
 	}
-	if entry, ok := e.dir.Lookup(call.Server); ok {
-		e.sys.Send(entry.Breaker, &messages.Cancel{Meta: call.Origin(), Call: call.ID, Reason: reason})
+	if call.Taker == nil {
+		return
+	}
+	// The server may have been removed since: its breaker has the call all the same.
+	if breaker, ok := call.Taker.Load().(*kernel.PID); ok {
+		e.sys.Send(breaker, &messages.Cancel{Meta: call.Origin(), Call: call.ID, Reason: reason})
 	}
 }
 

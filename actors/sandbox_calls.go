@@ -73,6 +73,7 @@ func (a *runActor) onCall(ctx *kernel.Context, c *scriptCall, tool string) {
 		call.Timeout = time.Duration(min(ask.TimeoutMs, int64(a.settings.Limits.Wall/time.Millisecond)+1)) * time.Millisecond
 		call.Deadline = time.Now().Add(call.Timeout)
 	}
+	tracked(call)
 	call.Reply = scriptPort{a.e.sys, a.self, call.Trace}
 	if a.run.Begin != nil {
 		a.run.Begin(call)

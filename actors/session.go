@@ -147,6 +147,7 @@ func (s *Session) ID() uint64 { return s.id }
 // answer and progress pass its actor.
 func (s *Session) Call(call *messages.Call) {
 	call.Session = s.id
+	tracked(call)
 	own := *call
 	own.Reply = sessionPort{s}
 	if call.Progress != nil {

@@ -79,8 +79,12 @@ type Call struct {
 	// Probe is the breaker's: it is half-open and waits for what becomes of the call.
 	Probe     bool
 	Cancelled *atomic.Bool // set once the caller has given up; nothing is sent or repeated afterwards
-	Reply     ReplyPort
-	Progress  ProgressPort // nil: nobody listens
+	// Taker is the engine's: it holds who got the call, since there may be another
+	// server of that name when the caller gives up. All copies of a call have it
+	// together; the engine makes it where there is none yet.
+	Taker    *atomic.Value
+	Reply    ReplyPort
+	Progress ProgressPort // nil: nobody listens
 	// Client reaches who can be asked while the call lasts; nil: nobody can. Can
 	// is what it can be asked for, and Log what it wants of the child's log.
 	Client ClientPort
