@@ -272,8 +272,8 @@ func (b *breakerActor) onHeldDue(m *heldDue) {
 	}
 }
 
-// flushHeld dispatches what was held; what still finds no connection is held
-// again.
+// flushHeld dispatches what was held, unless the breaker has opened since; what
+// still finds no connection is held again.
 func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 	held := b.held
 	b.held = nil
@@ -284,6 +284,10 @@ func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 		}
 		if err := b.unusable(); err != nil {
 			b.refuse(call, err)
+			continue
+		}
+		if !b.passes(call) {
+			b.refuse(call, b.policy.Refusal(time.Now(), b.spec.Name))
 			continue
 		}
 		in := b.pick(ctx, call.Session)
@@ -297,6 +301,18 @@ func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 		}
 		b.give(ctx, in, call)
 	}
+}
+
+// passes says whether the breaker lets a call that it has let pass before pass still.
+func (b *breakerActor) passes(call *messages.Call) bool {
+	if b.policy.Probing() && b.probeCall == call.ID {
+		return true
+	}
+	d := b.policy.Allow(time.Now())
+	if call.Probe = d.Probe; d.Probe {
+		b.probeMark, b.probeCall = 0, call.ID
+	}
+	return d.Allowed
 }
 
 // onReturned finds another connection for a call that reached one too late.
