@@ -45,7 +45,8 @@ type (
 		Lease  uint64
 		Reason string
 	}
-	// EvictRefused answers Evict when the connection has work again.
+	// EvictRefused answers Evict, or takes Ending back, when the connection has work
+	// again.
 	EvictRefused struct{ Lease uint64 }
 )
 

@@ -103,6 +103,7 @@ type instance struct {
 	listing    bool // its tools are on their way to the catalog
 	squeezed   int  // how often in a row the system refused its start
 	ended      bool // it failed and has nothing left
+	ending     bool // it failed idle, and the pool was told that its place comes free
 	keep       bool // somebody is subscribed to what it has
 	// noRoom is why the system refused its start, while it waits for another
 	// connection's end.

@@ -14,6 +14,11 @@ func (b *breakerActor) onEvict(ctx *kernel.Context, m *messages.Evict) {
 			return
 		}
 	}
+	for _, in := range b.instances {
+		if in.lease == m.Lease && (in.phase == phaseClosing || in.ending) {
+			return // it ends already, and Release follows
+		}
+	}
 	ctx.Send(b.pool, &messages.EvictRefused{Lease: m.Lease})
 }
 

@@ -22,6 +22,10 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 	// One that was idle closes itself, unless it had begun to list its tools
 	// anew; ConnectionClosed or ConnectionEnded tells.
 	in.phase, in.ended = phaseFailed, false
+	if wasIdle { // nobody else is to be evicted for its place, nor it once more
+		in.ending = true
+		ctx.Send(b.pool, &messages.Ending{Lease: in.lease})
+	}
 	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
 	if !m.Started && isExhausted(m.Evidence.Err) {
 		b.onExhausted(ctx, in, m.Returned, err)
@@ -210,6 +214,10 @@ func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded)
 	wanted := b.heldFor(in) || len(b.contacts) > 0
 	if wanted && !in.retire && b.leaving == nil && b.policy.StartDelay(now) == 0 && b.policy.State(now) != BreakerOpen {
 		in.phase = phaseConnecting
+		if in.ending { // after all it keeps its place
+			in.ending = false
+			ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease})
+		}
 		ctx.Send(in.pid, &messages.Connect{Era: b.era()})
 		b.flushHeld(ctx)
 		b.publish()
