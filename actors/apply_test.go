@@ -22,6 +22,73 @@ func (r *rig) change(name string, change func(s *messages.ServerSpec)) *messages
 
 func newHash(s *messages.ServerSpec) { s.Hash = "2" }
 
+// update gives a server what a running child does not feel.
+func (r *rig) update(name string, change func(s *messages.ServerSpec)) {
+	r.t.Helper()
+	s := spec(name, change)
+	r.specs[name] = s
+	r.apply(Change{Updated: []*messages.ServerSpec{s}})
+}
+
+func TestNewTimeoutHoldsForARunningChild(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	r.update("a", func(s *messages.ServerSpec) { s.Timeout = 30 * time.Millisecond })
+	r.wantCode(r.do("a", "do", doArgs{Do: "silent"}), messages.CodeExecutionTimeout)
+	r.ok("a")
+	if n := r.f.started("a"); n != 1 {
+		t.Errorf("%d starts", n)
+	}
+}
+
+func TestMoreCallsAtOnceForThoseThatWait(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, func(s *messages.ServerSpec) { s.MaxInFlight = 1 })
+	r.ok("a")
+	busy := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	waits := r.start("a", "do", doArgs{})
+	r.update("a", func(s *messages.ServerSpec) { s.MaxInFlight = 4 })
+	r.wantResult(r.wait(waits))
+	r.e.Cancel(busy.call, "enough")
+	r.wantCode(r.wait(busy), messages.CodeCancelled)
+}
+
+func TestIdleInstanceIsPingedOnceThatIsWanted(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	r.settled(1)
+	r.update("a", watched)
+	r.got("a", methodPing, 2)
+}
+
+// What becomes of an idle instance is what its server's entry says now.
+func TestNewLifecycleHoldsForAnIdleInstance(t *testing.T) {
+	keepAlive := func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleKeepAlive }
+	short := func(s *messages.ServerSpec) { s.IdleTimeout = 20 * time.Millisecond }
+	for name, tt := range map[string]struct {
+		before, after func(s *messages.ServerSpec)
+	}{
+		"a shorter timeout":          {nil, short},
+		"kept alive no longer":       {keepAlive, short},
+		"kept alive for some time":   {keepAlive, func(s *messages.ServerSpec) { keepAlive(s); short(s) }},
+		"ephemeral":                  {nil, func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleEphemeral }},
+		"kept alive, then ephemeral": {keepAlive, func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleEphemeral }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add("a", nil, tt.before)
+			r.ok("a")
+			r.settled(1)
+			r.update("a", tt.after)
+			r.f.eventually(t, "its child ends", func() bool { return r.f.aliveNow() == 0 })
+			r.ok("a")
+		})
+	}
+}
+
 func TestChangedServerIsRestartedWhenIdle(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("a", nil, nil)

@@ -200,6 +200,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onClose(ctx, m)
 	case *messages.Relist:
 		c.list(ctx)
+	case *messages.Respec:
+		c.onRespec(ctx, m)
 	case *deadlineDue:
 		if m.gen == c.gen {
 			c.onDeadline(ctx)
@@ -261,6 +263,20 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 	case kernel.Stopping:
 		c.onStopping(ctx)
 	}
+}
+
+// onRespec takes over what a running child does not feel of its server's new
+// configuration. What is under way keeps the times with which it began. A child of
+// an older configuration ends as soon as it can and keeps that until then.
+func (c *connection) onRespec(ctx *kernel.Context, m *messages.Respec) {
+	if m.Spec.Hash != c.spec.Hash {
+		return
+	}
+	c.spec = m.Spec
+	if c.state == messages.StateIdle && c.ready {
+		c.watchHealth(ctx)
+	}
+	c.nextTurn(ctx) // it may be given more calls at once
 }
 
 // concerned is the request that what happens now matters to, for the trace: the

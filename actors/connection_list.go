@@ -30,6 +30,7 @@ type listing struct {
 	announced uint64
 	changed   bool // it is read because it changed
 	due       *kernel.Timer
+	patience  time.Duration // with the present page
 }
 
 // relisting keeps a child that says at every listing that its list has changed
@@ -128,8 +129,9 @@ func (c *connection) list(ctx *kernel.Context) {
 func (c *connection) listPage(ctx *kernel.Context, params []byte) {
 	l := c.listing
 	l.due.Stop()
+	l.patience = c.spec.Timeout
 	l.id = c.request(ctx, methodToolsList, params, c.onPage)
-	l.due = ctx.After(c.spec.Timeout, &listDue{c.run.n, l.id})
+	l.due = ctx.After(l.patience, &listDue{c.run.n, l.id})
 }
 
 func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
@@ -191,7 +193,7 @@ func (c *connection) onListDue(ctx *kernel.Context, m *listDue) {
 	}
 	delete(c.internal, m.id)
 	c.sendInternal(ctx, cancelledLine(m.id, "timed out"))
-	c.endListing(ctx, "", "it did not answer tools/list within "+c.spec.Timeout.Round(time.Millisecond).String())
+	c.endListing(ctx, "", "it did not answer tools/list within "+c.listing.patience.Round(time.Millisecond).String())
 	if c.ping == nil && c.ready {
 		c.sendPing(ctx)
 	}

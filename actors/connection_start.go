@@ -32,7 +32,8 @@ type run struct {
 	looking  bool // a worker is at the tree
 	exitSeen bool // the leader was gone before that worker began
 	gone     bool
-	since    time.Time // end of the handshake
+	since    time.Time     // end of the handshake
+	patience time.Duration // from the start to that
 	startup  *kernel.Timer
 	probe    *kernel.Timer
 	rung     *kernel.Timer
@@ -119,7 +120,7 @@ func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
 
 func (c *connection) startRun() {
 	c.runs++
-	r := &run{n: c.runs}
+	r := &run{n: c.runs, patience: c.spec.StartupTimeout}
 	c.run = r
 	c.hs.asked, c.hs.refused = map[string]bool{}, map[string]string{}
 	sys, self, spec, deps := c.sys, c.self, c.spec, c.deps
@@ -153,7 +154,7 @@ func (c *connection) startRun() {
 // count.
 func (c *connection) onStarting(ctx *kernel.Context, m *runStarting) {
 	if r := c.run; r != nil && m.run == r.n && !r.ending && !c.ready {
-		r.startup = ctx.After(c.spec.StartupTimeout, &startupDue{r.n})
+		r.startup = ctx.After(r.patience, &startupDue{r.n})
 	}
 }
 
@@ -189,7 +190,7 @@ func (c *connection) onLaunched(ctx *kernel.Context, m *runLaunched) {
 	if c.state != messages.StateConnecting {
 		return
 	}
-	r.probe = ctx.After(c.spec.StartupTimeout*2/3, &probeDue{r.n})
+	r.probe = ctx.After(r.patience*2/3, &probeDue{r.n})
 	c.greet(ctx, c.firstGreeting())
 }
 
@@ -315,7 +316,7 @@ func (c *connection) onStartupDue(ctx *kernel.Context, m *startupDue) {
 	if c.run == nil || m.run != c.run.n || c.ready || c.state != messages.StateConnecting {
 		return
 	}
-	text := "the server did not complete the handshake within " + c.spec.StartupTimeout.String() + " (startupTimeoutMs)"
+	text := "the server did not complete the handshake within " + c.run.patience.String() + " (startupTimeoutMs)"
 	// That a server refuses server/discover is normal and explains nothing.
 	if said := c.hs.refused[methodInitialize]; said != "" {
 		text += "; " + said

@@ -294,9 +294,17 @@ func (w *world) run(s step, cl *client) {
 	case stepReload:
 		w.reload.Lock()
 		defer w.reload.Unlock()
+		old, there := w.specs[name]
+		if there && s.cancel {
+			next := *old
+			next.Lifecycle = []messages.LifecycleMode{messages.LifecycleDefault, messages.LifecycleEphemeral, messages.LifecycleKeepAlive}[s.tool%3]
+			next.MaxInFlight, next.IdleTimeout = s.tool, s.timeout
+			w.specs[name] = &next
+			w.apply(Change{Updated: []*messages.ServerSpec{&next}})
+			return
+		}
 		w.hashes++
 		fresh := w.c.spec(s.server, "h"+strconv.Itoa(w.hashes))
-		_, there := w.specs[name]
 		w.specs[name] = fresh
 		if there {
 			w.apply(Change{Changed: []*messages.ServerSpec{fresh}})

@@ -35,6 +35,13 @@ type (
 		KeepAlive   bool
 		IdleTimeout time.Duration // 0: the pool's
 	}
+	// IdleChanged says that an idle connection is to be treated otherwise than
+	// its Unused said. It has been idle since then.
+	IdleChanged struct {
+		Lease       uint64
+		KeepAlive   bool
+		IdleTimeout time.Duration // as that of Unused
+	}
 	// Ending says that the connection on a lease ends on its own; Release
 	// follows.
 	Ending struct{ Lease uint64 }
@@ -204,7 +211,8 @@ type Status struct {
 // What the host says to pool and breakers.
 type (
 	// Respec gives a breaker its server's new configuration. Restart says
-	// that running children are of the old one and end when idle.
+	// that running children are of the old one and end when idle; without it
+	// the breaker sends it on to its connections.
 	Respec struct {
 		Spec    *ServerSpec
 		Restart bool

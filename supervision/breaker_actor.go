@@ -266,11 +266,16 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 
 // unused tells the pool that an instance is idle.
 func (b *breakerActor) unused(ctx *kernel.Context, in *instance) {
-	m := &messages.Unused{Lease: in.lease, KeepAlive: b.spec.Lifecycle == messages.LifecycleKeepAlive, IdleTimeout: b.spec.IdleTimeout}
+	keepAlive, timeout := b.patience(in)
+	ctx.Send(b.pool, &messages.Unused{Lease: in.lease, KeepAlive: keepAlive, IdleTimeout: timeout})
+}
+
+// patience is how the pool is to treat an instance while it is idle.
+func (b *breakerActor) patience(in *instance) (keepAlive bool, timeout time.Duration) {
 	if in.keep {
-		m.KeepAlive, m.IdleTimeout = true, 0
+		return true, 0
 	}
-	ctx.Send(b.pool, m)
+	return b.spec.Lifecycle == messages.LifecycleKeepAlive, b.spec.IdleTimeout
 }
 
 // onFree lets an idle instance go that was kept for its subscriptions.

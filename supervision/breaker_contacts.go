@@ -151,8 +151,32 @@ func (b *breakerActor) onRespec(ctx *kernel.Context, m *messages.Respec) {
 		b.cataloged = false
 		b.retireAll(ctx, "its configuration changed")
 		b.serveContacts(ctx)
+	} else {
+		b.updateAll(ctx, m)
 	}
 	b.publish()
+}
+
+// updateAll gives a configuration to connections whose children may go on, and has
+// those that are idle treated by it.
+func (b *breakerActor) updateAll(ctx *kernel.Context, m *messages.Respec) {
+	for _, in := range b.instances {
+		if in.phase == phaseClosing {
+			continue
+		}
+		ctx.Send(in.pid, m)
+		switch {
+		case in.phase != phaseIdle:
+		case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0 && !in.keep:
+			b.close(ctx, in, "ephemeral and idle", nil)
+		default:
+			if b.ephemeral() && !in.keep {
+				ctx.After(ephemeralGrace, &ephemeralDue{in.n})
+			}
+			keepAlive, timeout := b.patience(in)
+			ctx.Send(b.pool, &messages.IdleChanged{Lease: in.lease, KeepAlive: keepAlive, IdleTimeout: timeout})
+		}
+	}
 }
 
 func (b *breakerActor) retireAll(ctx *kernel.Context, reason string) {

@@ -10,7 +10,8 @@ import (
 // Pool hands out the places that connections live in. It starts and ends
 // nothing itself: every method takes the present time and returns what is to
 // be done, in the order in which it was decided. Each costs O(log n) in the
-// number of leases and waiters, except Reconfigure and Drain, which are O(n).
+// number of leases and waiters, except Reconfigure, IdleChanged and Drain, which
+// are O(n).
 // Not safe for concurrent use: its actor is the only caller.
 //
 // A place is taken from the Grant until Release, so connecting, used, idle
@@ -111,6 +112,16 @@ func (p *Pool) Idle(now time.Time, id uint64, opts IdleOptions) []Action {
 		if l.onReserve != nil {
 			return p.settle(now, []Action{p.evict(l, EvictReserve)})
 		}
+	}
+	return p.settle(now, nil)
+}
+
+// IdleChanged reports that an idle connection is to be treated otherwise. It
+// keeps its place among those that are idle and the time since when it is; of a
+// connection that is not idle it changes nothing.
+func (p *Pool) IdleChanged(now time.Time, id uint64, opts IdleOptions) []Action {
+	if l := p.leases[id]; l != nil && l.state == leaseIdle {
+		p.reorder(l, opts)
 	}
 	return p.settle(now, nil)
 }

@@ -112,6 +112,8 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 		p.apply(ctx, p.pool.Used(now, m.Lease))
 	case *messages.Unused:
 		p.apply(ctx, p.pool.Idle(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
+	case *messages.IdleChanged:
+		p.apply(ctx, p.pool.IdleChanged(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
 	case *reserveFrom:
 		p.askers[m.Ticket] = asker{m.from, m.Meta}
 		p.apply(ctx, p.pool.Acquire(now, m.Ticket, m.Server, m.Of(), m.Deadline))

@@ -56,6 +56,26 @@ func (p *Pool) makeIdle(l *lease, now time.Time, opts IdleOptions) {
 	p.scheduleSweep(l)
 }
 
+// reorder gives an idle lease other options, and the place among those of its
+// kind that it would have with them.
+func (p *Pool) reorder(l *lease, opts IdleOptions) {
+	from, to := p.idleList(l.opts), p.idleList(opts)
+	l.opts = opts
+	if from != to {
+		from.Remove(l.order)
+		before := to.Back()
+		for before != nil && before.Value.(*lease).idleSeq > l.idleSeq {
+			before = before.Prev()
+		}
+		if before == nil {
+			l.order = to.PushFront(l)
+		} else {
+			l.order = to.InsertAfter(l, before)
+		}
+	}
+	p.scheduleSweep(l)
+}
+
 // makeBusy takes a lease out of whatever state it is in.
 func (p *Pool) makeBusy(l *lease) {
 	switch l.state {

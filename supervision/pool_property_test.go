@@ -252,15 +252,27 @@ func (m *model) acquire() {
 
 func (m *model) idle() {
 	if l := m.pick(func(l *modelLease) bool { return !l.evicting }); l != nil {
-		l.keep = rapid.Bool().Draw(m.t, "keep")
-		opts := supervision.IdleOptions{KeepAlive: l.keep}
-		if rapid.Bool().Draw(m.t, "own timeout") {
-			opts.IdleTimeout = time.Duration(rapid.IntRange(1, 9).Draw(m.t, "timeout")) * time.Second
-		}
+		opts := m.options(l)
 		l.idle = true
 		m.lru = append(slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id }), l.id)
 		m.apply(m.pool.Idle(m.now, l.id, opts))
 	}
+}
+
+// idleChanged leaves the order as it is.
+func (m *model) idleChanged() {
+	if l := m.pick(func(l *modelLease) bool { return l.idle && !l.evicting }); l != nil {
+		m.apply(m.pool.IdleChanged(m.now, l.id, m.options(l)))
+	}
+}
+
+func (m *model) options(l *modelLease) supervision.IdleOptions {
+	l.keep = rapid.Bool().Draw(m.t, "keep")
+	opts := supervision.IdleOptions{KeepAlive: l.keep}
+	if rapid.Bool().Draw(m.t, "own timeout") {
+		opts.IdleTimeout = time.Duration(rapid.IntRange(1, 9).Draw(m.t, "timeout")) * time.Second
+	}
+	return opts
 }
 
 func (m *model) used() {
@@ -376,7 +388,7 @@ func TestPoolProperties(t *testing.T) {
 		}
 		m.pool = supervision.NewPool(m.cfg)
 		ops := []func(){
-			m.acquire, m.acquire, m.acquire, m.acquire, m.idle, m.idle, m.idle, m.used,
+			m.acquire, m.acquire, m.acquire, m.acquire, m.idle, m.idle, m.idle, m.idleChanged, m.used,
 			m.release, m.release, m.ending, m.refuseEviction, m.withdraw, m.tick, m.tick, m.reconfigure,
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {

@@ -333,6 +333,33 @@ func TestPoolSweepKeepsMin(t *testing.T) {
 	expect(t, acquire(p, 2*time.Minute, 10), "grant 10→4, evict 2 idle")
 }
 
+// Other options leave an idle lease where it stands, and do not begin its time anew.
+func TestPoolIdleChanged(t *testing.T) {
+	p := filled(t, config(4))
+	for i := uint64(1); i <= 3; i++ {
+		p.Idle(at(time.Duration(i)*ms), i, supervision.IdleOptions{})
+	}
+	keepAlive := supervision.IdleOptions{KeepAlive: true}
+	for _, lease := range []uint64{3, 1, 2, 4, 99} {
+		expect(t, p.IdleChanged(at(4*ms), lease, keepAlive), "")
+	}
+	if s := p.Stats(); s.Idle != 3 || s.Busy != 1 {
+		t.Errorf("stats %+v", s)
+	}
+	expect(t, p.Tick(at(time.Hour)), "")
+	expect(t, acquire(p, time.Hour, 10), "evict 1 room")
+	expect(t, p.Release(at(time.Hour), 1), "grant 10→5")
+	expect(t, p.IdleChanged(at(time.Hour), 3, supervision.IdleOptions{IdleTimeout: 2 * time.Hour}), "")
+	expect(t, p.IdleChanged(at(time.Hour), 2, supervision.IdleOptions{IdleTimeout: 2 * time.Hour}), "")
+	expect(t, acquire(p, time.Hour, 11), "evict 2 room")
+	expect(t, p.Release(at(time.Hour), 2), "grant 11→6")
+	expect(t, p.Tick(at(2*time.Hour+2*ms)), "")
+	if when, ok := p.NextWake(at(2*time.Hour + 2*ms)); !ok || !when.Equal(at(2*time.Hour+3*ms)) {
+		t.Errorf("wakes at %v, %v", when, ok)
+	}
+	expect(t, p.IdleChanged(at(2*time.Hour+2*ms), 3, supervision.IdleOptions{IdleTimeout: time.Second}), "evict 3 idle")
+}
+
 func TestPoolReconfigure(t *testing.T) {
 	p := filled(t, config(4))
 	p.Idle(at(1*ms), 2, supervision.IdleOptions{})
