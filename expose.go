@@ -61,7 +61,7 @@ type asking struct {
 }
 
 // askAgain is how long a server that nothing is known of is not contacted a
-// second time.
+// second time, and one whose list could not be read not asked for it.
 const askAgain = time.Minute
 
 func (e *Engine) newExposure(st *config.Settings) *exposure {

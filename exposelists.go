@@ -59,6 +59,7 @@ type childList struct {
 	missed  bool // clients got a list without it, since it was not read in time
 	stale   bool
 	err     *Error        // of the last reading
+	failed  time.Time     // when that was, where there is an err
 	reading chan struct{} // closed when the reading under way is over; nil: none
 	again   bool          // it changed during that
 
@@ -77,12 +78,14 @@ func newChildLists(x *exposure) *childLists {
 }
 
 // get returns what a server lists, read anew where nothing is known or it may
-// have changed. Where ctx ends first it returns what was known before.
+// have changed, and after a while where that failed: a server that is away or refuses
+// is not to be asked with each request of a client. Where ctx ends first it returns
+// what was known before.
 func (l *childLists) get(ctx context.Context, server, hash string, kind listKind) []listItem {
 	key := listKey{server, kind}
 	l.mu.Lock()
 	c := l.of(key, hash)
-	if c.read && !c.stale && c.err == nil {
+	if c.read && !c.stale && (c.err == nil || time.Since(c.failed) < askAgain) {
 		defer l.mu.Unlock()
 		return c.items
 	}

@@ -70,9 +70,13 @@ func (l *childLists) keep(key listKey, c *childList, items []listItem, size int,
 	if err == nil && l.bytes-c.bytes+size > maxListsBytes {
 		err = &Error{Message: fmt.Sprintf("the lists of all servers together have more than %d MiB", maxListsBytes>>20)}
 	}
-	first := !c.read
+	first, before := !c.read, c.err
 	c.stale, c.err, c.read = c.again, err, true
 	if err != nil {
+		c.failed = time.Now()
+		if before != nil && before.Message == err.Message {
+			return // it was said
+		}
 		l.x.e.log.Warn("a list of a server is not shown to clients, or as it was before", "server", key.server, "list", listKinds[key.kind].member, "why", l.x.e.scrubbed(err).Message)
 		return
 	}

@@ -1,0 +1,137 @@
+package metamcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// refusing is a server that has resources and does not list them, and what the host
+// logs meanwhile.
+type refusing struct {
+	mu    sync.Mutex
+	why   string
+	asked int
+	log   strings.Builder
+}
+
+func (s *refusing) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(line)
+}
+
+// counts are how often it was asked, and how often the host said that.
+func (s *refusing) counts() (asked, warned int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked, strings.Count(s.log.String(), "a list of a server is not shown")
+}
+
+func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	body, err := io.ReadAll(r.Body)
+	if r.Method != http.MethodPost || err != nil || json.Unmarshal(body, &m) != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if m.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	answer := `"error":{"code":-32601,"message":"no such method"}`
+	switch m.Method {
+	case "initialize":
+		answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"x","version":"1"}}`
+	case "ping", "resources/subscribe":
+		answer = `"result":{}`
+	case "tools/list":
+		answer = `"result":{"tools":[]}`
+	case "resources/list":
+		s.mu.Lock()
+		s.asked++
+		answer = `"error":{"code":-32000,"message":"` + s.why + `"}`
+		s.mu.Unlock()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer) // who asked may be gone
+}
+
+// A server that refuses its list is not asked, nor spoken of, with each request of a
+// client; it is as soon as the list may be another one.
+func TestRefusedListIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := &refusing{why: "not today"}
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{"x":{"url":"`+web.URL+`"}},"metamcp":{"expose":["resources"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(t.Context(), Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.NewTextHandler(s, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := e.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	// That its child has come marks the lists as changed. Who is subscribed has heard
+	// of that before.
+	subscribed := make(chan *messages.Answer, 1)
+	e.core.Subscribe(&actors.Subscribe{
+		Topic: actors.Topic{Server: "x", URI: "u"}, As: "u", Port: &updates{}, Call: front.NextCall(),
+		Reply: func(failure *messages.Answer) { subscribed <- failure },
+	})
+	select {
+	case failure := <-subscribed:
+		if failure != nil {
+			t.Fatalf("%+v", failure)
+		}
+	case <-ctx.Done():
+		t.Fatal("no answer to a subscription")
+	}
+	lists := func(wantAsked, wantWarned int) {
+		t.Helper()
+		for range 10 {
+			if m := e.expose.lists.all(ctx, listResources); m.servers != "x" || len(m.owners) > 0 {
+				t.Fatalf("%v of %q", m.owners, m.servers)
+			}
+		}
+		if asked, warned := s.counts(); asked != wantAsked || warned != wantWarned {
+			t.Errorf("asked %d times instead of %d, warned %d times instead of %d", asked, wantAsked, warned, wantWarned)
+		}
+	}
+	lists(1, 1)
+	e.expose.listChanged("x", actors.ResourceList)
+	lists(2, 1)
+	s.mu.Lock()
+	s.why = "never again"
+	s.mu.Unlock()
+	e.expose.listChanged("x", "") // another child
+	lists(3, 2)
+}
