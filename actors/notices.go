@@ -94,6 +94,7 @@ type subscriber struct {
 type renewal struct {
 	pause time.Duration
 	timer *kernel.Timer
+	since time.Time // when what was lost was there again; zero: it was not yet
 }
 
 // What the notices hear.
@@ -317,6 +318,10 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	case a.child(m.topic.Server, t.at) == nil, a.misplaced(m.topic, t): // it was lost meanwhile, or its scope changed
 		t.at = 0
 		a.lostTopic(ctx, m.topic, t)
+	default:
+		if r := a.renewal[m.topic.place()]; r != nil && r.timer == nil && r.since.IsZero() {
+			r.since = time.Now()
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"slices"
+	"time"
 
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
@@ -32,12 +33,16 @@ func (a *noticesActor) lostTopic(ctx *kernel.Context, of topicAt, t *topic) {
 		a.renewal[of.place()] = r
 	}
 	if r.timer == nil {
+		if !r.since.IsZero() && time.Since(r.since) > lastRenewal {
+			r.pause = 0 // it is no server that is lost again and again
+		}
+		r.since = time.Time{}
 		r.pause = min(max(2*r.pause, firstRenewal), lastRenewal)
 		r.timer = ctx.After(r.pause, &renewDue{of.place()})
 	}
 }
 
-// renewed forgets a pause: the server runs.
+// renewed ends the wait for a renewal: the server runs.
 func (a *noticesActor) renewed(at place) {
 	if r := a.renewal[at]; r != nil {
 		r.timer.Stop()

@@ -72,8 +72,8 @@ func (a *noticesActor) add(of topicAt) *topic {
 	return t
 }
 
-// remove forgets a topic, and how often its session's instance was lost with the
-// last one that the session has there.
+// remove forgets a topic, and how often its server was lost with the last one that
+// there is of it.
 func (a *noticesActor) remove(of topicAt) {
 	delete(a.topics, of)
 	at := of.place()
@@ -81,8 +81,8 @@ func (a *noticesActor) remove(of topicAt) {
 		return
 	}
 	delete(a.places, at)
-	if at.owner != 0 && a.renewal[at] != nil {
-		a.renewal[at].timer.Stop()
+	if r := a.renewal[at]; r != nil {
+		r.timer.Stop()
 		delete(a.renewal, at)
 	}
 }
