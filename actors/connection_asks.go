@@ -52,8 +52,15 @@ type asks struct {
 	turnGen uint64
 	// elicited are the clients that were sent to a URL, by the id of the elicitation;
 	// order is the order in which they were.
-	elicited map[string]*messages.Call
+	elicited map[string]elicited
 	order    []string
+}
+
+// elicited is the client that was sent to a URL for a call. It may be kept for long
+// after that, and so without the call and its arguments.
+type elicited struct {
+	client messages.ClientPort
+	call   uint64
 }
 
 // ask is one question that is with a client.

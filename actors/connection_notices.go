@@ -38,13 +38,13 @@ func (c *connection) onMessage(f *messages.Frame) {
 	}
 	if level := messages.ParseLogLevel(params.Level); level != messages.LogNone && level >= p.call.Log {
 		c.ctx.Correlate(p.call.Trace)
-		c.notify(p.call, f)
+		c.notify(p.call.Client, p.call.ID, f)
 	}
 }
 
 // notify passes a notification of the child's on to the client of a call.
-func (c *connection) notify(call *messages.Call, f *messages.Frame) {
-	c.ctx.Contain(func() { call.Client.Notify(call.ID, f.Method, f.Params) })
+func (c *connection) notify(client messages.ClientPort, call uint64, f *messages.Frame) {
+	c.ctx.Contain(func() { client.Notify(call, f.Method, f.Params) })
 }
 
 func elicitationID(params json.RawMessage) string {
@@ -64,16 +64,16 @@ func (c *connection) rememberElicited(call *messages.Call, id string) {
 		return
 	}
 	if c.asks.elicited == nil {
-		c.asks.elicited = map[string]*messages.Call{}
+		c.asks.elicited = map[string]elicited{}
 	}
-	if c.asks.elicited[id] == nil {
+	if _, known := c.asks.elicited[id]; !known {
 		if len(c.asks.order) >= maxElicited {
 			delete(c.asks.elicited, c.asks.order[0])
 			c.asks.order = c.asks.order[1:]
 		}
 		c.asks.order = append(c.asks.order, id)
 	}
-	c.asks.elicited[id] = call
+	c.asks.elicited[id] = elicited{call.Client, call.ID}
 }
 
 // expectElicited reads the elicitations of an error that sends the client to URLs
@@ -99,11 +99,11 @@ func (c *connection) expectElicited(call *messages.Call, raw json.RawMessage) {
 // onElicited tells the client that an elicitation is complete.
 func (c *connection) onElicited(f *messages.Frame) {
 	id := elicitationID(f.Params)
-	call := c.asks.elicited[id]
-	if call == nil {
+	to, known := c.asks.elicited[id]
+	if !known {
 		return
 	}
 	delete(c.asks.elicited, id)
 	c.asks.order = slices.DeleteFunc(c.asks.order, func(other string) bool { return other == id })
-	c.notify(call, f)
+	c.notify(to.client, to.call, f)
 }
