@@ -115,14 +115,16 @@ type (
 		value json.RawMessage
 	}
 	// keepResult keeps a value for later runs of the session. The id comes on
-	// reply, "" where it cannot be kept.
+	// reply, "" where it cannot be kept, or the session is over.
 	keepResult struct {
 		session uint64
 		value   json.RawMessage
 		reply   chan<- string
 	}
-	// sessionOver frees what was kept for a session.
-	sessionOver      struct{ session uint64 }
+	// sessionOver ends the scripts of a session, and frees what was kept for it.
+	sessionOver struct{ session uint64 }
+	// forgetResults frees what was kept for a session until it was over.
+	forgetResults    struct{ session uint64 }
 	configureSandbox struct{ settings SandboxSettings }
 	sandboxIdle      struct{ gen uint64 }
 	spareDue         struct{ gen uint64 }
@@ -165,6 +167,10 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 	case *wantResult:
 		ctx.Send(m.run, &keptResultFound{m.ask, s.kept.get(m.session, m.id)})
 	case *keepResult:
+		if _, open := s.e.open.Load(m.session); !open {
+			m.reply <- "" // nobody would read it, nor say that it can go
+			break
+		}
 		m.reply <- s.kept.keep(m.session, s.e.Sharer(m.session), m.value, time.Now())
 		s.expire(ctx)
 	case *keptDue:
@@ -178,6 +184,8 @@ func (s *sandboxActor) Receive(ctx *kernel.Context, msg any) {
 				ctx.Send(r.pid, &messages.Cancel{Call: r.id, Reason: "the client is gone"})
 			}
 		}
+	case *forgetResults:
+		s.kept.forget(m.session)
 	case *configureSandbox:
 		s.settings = m.settings
 		s.settle(ctx)

@@ -31,8 +31,8 @@ func (e *Engine) CancelRun(run *messages.Run, reason string) {
 }
 
 // KeepResult keeps a JSON value for later scripts of the session and returns
-// the id by which they read it; "" where it is too long, the session is 0, or the
-// host ends.
+// the id by which they read it; "" where it is too long, the session is 0 or over, or
+// the host ends.
 func (e *Engine) KeepResult(session uint64, value json.RawMessage) string {
 	reply := make(chan string, 1)
 	e.sys.Send(e.sandbox, &keepResult{session, value, reply})

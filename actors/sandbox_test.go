@@ -646,8 +646,9 @@ func awaitClosed(t testing.TB, c <-chan struct{}, what string) {
 // else's.
 func TestKeptResults(t *testing.T) {
 	r := newRig(t, nil)
-	id := r.e.KeepResult(1, json.RawMessage(`[1,2,3]`))
-	other := r.e.KeepResult(2, json.RawMessage(`"secret"`))
+	one, two := r.session(), r.session()
+	id := r.e.KeepResult(one.ID(), json.RawMessage(`[1,2,3]`))
+	other := r.e.KeepResult(two.ID(), json.RawMessage(`"secret"`))
 	if id != "r1" || other != "r1" {
 		t.Errorf("ids %q and %q", id, other)
 	}
@@ -659,17 +660,43 @@ func TestKeptResults(t *testing.T) {
 	of := func(session uint64) func(run *messages.Run) {
 		return func(run *messages.Run) { run.Session = session }
 	}
-	if got := r.valueOf(r.script("read", of(1))); got != `[1,2,3]` || !slices.Equal(ids, []string{"r1"}) {
+	if got := r.valueOf(r.script("read", of(one.ID()))); got != `[1,2,3]` || !slices.Equal(ids, []string{"r1"}) {
 		t.Errorf("value %s of ids %q", got, ids)
 	}
-	if got := r.valueOf(r.script("read", of(2))); got != `"secret"` {
+	if got := r.valueOf(r.script("read", of(two.ID()))); got != `"secret"` {
 		t.Errorf("value %s", got)
 	}
-	if f := r.failedRun(r.script("read", of(3)), "exception"); !strings.Contains(f.Message, "no such result") || len(ids) != 0 {
+	if f := r.failedRun(r.script("read", of(r.session().ID())), "exception"); !strings.Contains(f.Message, "no such result") || len(ids) != 0 {
 		t.Errorf("failure %+v with ids %q", f, ids)
 	}
-	r.e.sys.Send(r.e.sandbox, &sessionOver{1})
-	r.failedRun(r.script("read", of(1)), "exception")
+	one.Close()
+	r.failedRun(r.script("read", of(one.ID())), "exception")
+}
+
+// What a script leaves whose session is over is nobody's: it is not kept, also where
+// the script ended while the session did.
+func TestNothingIsKeptForASessionThatIsOver(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.programs["ids"] = func(s *fakeScript) {
+		raw, err := json.Marshal(len(s.Results))
+		if err != nil {
+			t.Error(err)
+		}
+		s.value(string(raw))
+	}
+	kept := func(s *guest) string {
+		return r.valueOf(r.script("ids", func(run *messages.Run) { run.Session = s.ID() }))
+	}
+	s := r.session()
+	r.e.sys.Send(r.e.sandbox, &sessionOver{s.ID()})
+	if id := r.e.KeepResult(s.ID(), json.RawMessage(`1`)); id != "r1" || kept(s) != "1" {
+		t.Fatalf("kept as %q", id)
+	}
+	r.e.sys.Stop(s.pid)
+	r.f.eventually(t, "the session is over", func() bool { return kept(s) == "0" })
+	if id := r.e.KeepResult(s.ID(), json.RawMessage(`1`)); id != "" || kept(s) != "0" {
+		t.Errorf("a value of a session that is over is kept as %q", id)
+	}
 }
 
 func TestKeptResultsAreBounded(t *testing.T) {

@@ -117,6 +117,7 @@ func (*workerGone) Transient()     {}
 func (*runOver) Transient()        {}
 func (*runReturned) Transient()    {}
 func (*sessionOver) Transient()    {}
+func (*forgetResults) Transient()  {}
 func (*scriptAsked) Transient()    {}
 func (*scriptSaid) Transient()     {}
 func (*scriptEnded) Transient()    {}

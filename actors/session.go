@@ -306,6 +306,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 	case kernel.Stopping:
 		a.e.sessions.Add(-1)
 		a.e.open.Delete(a.id)
+		a.e.sys.Send(a.e.sandbox, &forgetResults{a.id}) // of scripts that ended since the client went
 		a.e.principals.Delete(a.id)
 		for _, c := range a.calls {
 			a.e.Cancel(c.call, "the client is gone")
