@@ -201,7 +201,7 @@ func (h *Host) start() {
 	}
 	if h.journal != nil {
 		start, _ := proctree.StartTime(h.dog.Pid)
-		if err := h.journal.write(record{verb: verbDog, pid: h.dog.Pid, start: start}.String()); err != nil {
+		if err := h.journal.watchedBy(h.dog.Pid, start); err != nil {
 			h.o.Report(err)
 		}
 	}

@@ -3,6 +3,7 @@
 package watchdog
 
 import (
+	"errors"
 	"os"
 	"strconv"
 
@@ -19,6 +20,7 @@ const compactAfter = 1000
 type journal struct {
 	path   string
 	head   string
+	dog    string // the record of the last watchdog; "": there was none
 	f      *os.File
 	dead   int  // lines that no longer say anything
 	broken bool // the last write may have left half a line
@@ -64,20 +66,33 @@ func (j *journal) write(line string) error {
 	return nil
 }
 
-// append adds a record; trees is the list after it.
+// watchedBy adds the record of a watchdog, which stays in the journal: whoever
+// reads it leaves the trees to that one for as long as it is at work.
+func (j *journal) watchedBy(pid int, start uint64) error {
+	j.dog = record{verb: verbDog, pid: pid, start: start}.String()
+	return j.write(j.dog)
+}
+
+// append adds a record; trees is the list after it. Where the file cannot be
+// compacted it goes on as it is, until there is as much again to leave out.
 func (j *journal) append(r record, trees list) error {
 	if r.verb == verbDel {
 		j.dead += 2
 	}
 	if j.dead > compactAfter {
-		return j.compact(trees)
+		err := j.compact(trees)
+		if err == nil {
+			return nil
+		}
+		j.dead = 0
+		return errors.Join(err, j.write(r.String()))
 	}
 	return j.write(r.String())
 }
 
 // compact replaces the file by one that holds only what is true now.
 func (j *journal) compact(trees list) error {
-	text := []byte(j.head)
+	text := []byte(j.head + j.dog)
 	for _, r := range trees {
 		text = append(text, r.String()...)
 	}

@@ -255,6 +255,65 @@ func TestGoodbye(t *testing.T) {
 	}
 }
 
+// manyTrees puts so many trees on record, and takes them off again, that the
+// journal is compacted on the way.
+func manyTrees(h *watchdog.Host) {
+	const far, enough = 1 << 30, 600
+	for i := range enough {
+		h.Add(far+i, 1, "many.1")
+		h.Remove(far+i, 1)
+	}
+}
+
+// TestCompactedJournalNamesTheWatchdog: the next host must know whom to leave the
+// children to, however many there were.
+func TestCompactedJournalNamesTheWatchdog(t *testing.T) {
+	state := t.TempDir()
+	h := watchdog.New(watchdog.Options{HostID: "compacted", StateDir: state, Report: func(err error) { t.Error(err) }})
+	defer h.Close()
+	h.Ready()
+	manyTrees(h)
+	text, err := os.ReadFile(journals(t, state)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 400 // lines
+	if n := strings.Count(string(text), "\n"); n > most {
+		t.Fatalf("the journal has %d lines: it was not compacted, nothing is tested", n)
+	}
+	if want := fmt.Sprintf("\ndog %d ", h.PID()); !strings.Contains(string(text), want) {
+		t.Errorf("the compacted journal lacks %q:\n%.300s", want, text)
+	}
+}
+
+// TestJournalThatCannotBeCompacted goes on with the file that it has, and says
+// so once.
+func TestJournalThatCannotBeCompacted(t *testing.T) {
+	state := t.TempDir()
+	var failures []error
+	h := watchdog.New(watchdog.Options{HostID: "stays", StateDir: state, Report: func(err error) { failures = append(failures, err) }})
+	h.Ready()
+	path := journals(t, state)[0]
+	if err := os.Mkdir(path+".new", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	manyTrees(h)
+	const last = 1<<30 + 5000
+	h.Add(last, 1, "stays.1")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("\nadd %d 1 stays.1\n", last); !strings.Contains(string(text), want) {
+		t.Errorf("the journal lacks %q", want)
+	}
+	h.Remove(last, 1)
+	h.Close()
+	if len(failures) != 1 {
+		t.Errorf("%d failures were reported, want one: %v", len(failures), failures)
+	}
+}
+
 // TestReady: journal and watchdog are there before anything was put on record,
 // however many ask for them at once.
 func TestReady(t *testing.T) {
