@@ -82,7 +82,7 @@ type Engine struct {
 	logs   *childlog.Folder
 
 	// config is the configuration in force. reload serialises those who
-	// replace it; readers need no lock.
+	// replace it, from the reading of the files on; readers need no lock.
 	config atomic.Pointer[config.Config]
 	reload sync.Mutex
 
@@ -284,6 +284,13 @@ func (e *Engine) GaveUp() <-chan struct{} { return e.gaveUp }
 // file changes nothing and is returned as error. What was read from a pipe at
 // the start stays as it was.
 func (e *Engine) Reload(ctx context.Context) error {
+	e.reload.Lock()
+	defer e.reload.Unlock()
+	return e.readAgain(ctx)
+}
+
+// readAgain is Reload; reload is held.
+func (e *Engine) readAgain(ctx context.Context) error {
 	cfg, err := config.Reload(e.opts.Sources, e.Config())
 	if err != nil {
 		return err
@@ -299,14 +306,25 @@ func (e *Engine) changed(cfg *config.Config, err error) {
 	const enough = 30 * time.Second
 	ctx, cancel := context.WithTimeout(e.reloads, enough)
 	defer cancel()
-	if err := e.take(ctx, cfg); err != nil && e.reloads.Err() == nil {
+	if err := e.takeRead(ctx, cfg); err != nil && e.reloads.Err() == nil {
 		e.log.Error("the changed configuration was not taken over", "error", err)
 	}
 }
 
-func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
+// takeRead takes over what the watcher has read, which nobody held reload for. If
+// what is in force began to be read after that, either may have what the other
+// lacks, and the watcher will not tell again: the files say what is so.
+func (e *Engine) takeRead(ctx context.Context, cfg *config.Config) error {
 	e.reload.Lock()
 	defer e.reload.Unlock()
+	if cfg.OlderThan(e.Config()) {
+		return e.readAgain(ctx)
+	}
+	return e.take(ctx, cfg)
+}
+
+// take puts a configuration in force; reload is held.
+func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	old := e.config.Load()
 	rules, err := toolRules(cfg)
 	if err != nil {

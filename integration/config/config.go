@@ -40,6 +40,7 @@ type Config struct {
 	missingSecrets map[string][]string // by server
 	// content is the hash of all that was read.
 	content [32]byte
+	begun   uint64 // see begin
 	// lock is the lock file of provisioned servers; "" where there is no state
 	// folder to hold one.
 	lock string
@@ -47,6 +48,10 @@ type Config struct {
 
 // Server returns the entry of that name, or nil.
 func (c *Config) Server(name string) *messages.ServerSpec { return c.byName[name] }
+
+// OlderThan says that the load that made c began before that of other, in this
+// process: c may lack what other has.
+func (c *Config) OlderThan(other *Config) bool { return c.begun < other.begun }
 
 // Problem is one thing that is wrong with the configuration, for people.
 type Problem struct {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tailscale/hujson"
 
@@ -54,22 +55,22 @@ type Sources struct {
 // device: it is read to its end, however long its writer takes. What is only
 // looked for must be a regular file.
 func Load(sources Sources) (*Config, error) {
-	src := sources.resolved()
+	begun, src := begin(), sources.resolved()
 	paths, candidates := src.choose()
 	read := readFile
 	if len(src.files) > 0 {
 		read = readNamed
 	}
-	return src.build(readAll(paths, nil, read), candidates)
+	return src.build(begun, readAll(paths, nil, read), candidates)
 }
 
 // Reload is Load for a program that runs with current: what current read from a
 // pipe or a device is kept, since it could be read only once, and all else must
 // be a regular file, so that the call does not wait for a writer.
 func Reload(sources Sources, current *Config) (*Config, error) {
-	src := sources.resolved()
+	begun, src := begin(), sources.resolved()
 	paths, candidates := src.choose()
-	return src.build(readAll(paths, current.fixed, readFile), candidates)
+	return src.build(begun, readAll(paths, current.fixed, readFile), candidates)
 }
 
 // FilesOf returns the absolute paths of the files that [Load] would read, the
@@ -155,13 +156,20 @@ func failure(hint, format string, args ...any) error {
 	return &messages.Error{Code: messages.CodeConfiguration, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// build makes the configuration from what was read.
-func (r *resolvedSources) build(contents []content, candidates []string) (*Config, error) {
+// begins counts the loads that have begun.
+var begins atomic.Uint64
+
+// begin is called before the first file of a load is looked at. What was written
+// before that is in each load that begins later.
+func begin() uint64 { return begins.Add(1) }
+
+// build makes the configuration from what was read since a load began.
+func (r *resolvedSources) build(begun uint64, contents []content, candidates []string) (*Config, error) {
 	stored := &secretSource{open: func() *secrets.Store { return secrets.New(r.stateDir(contents)) }}
 	b := &builder{
 		src: r,
 		cfg: &Config{
-			Settings: DefaultSettings(), candidates: candidates,
+			Settings: DefaultSettings(), candidates: candidates, begun: begun,
 			byName: map[string]*messages.ServerSpec{}, fixed: map[string][]byte{},
 		},
 		ex: &expander{lookup: r.env.lookup, secrets: stored},

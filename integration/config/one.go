@@ -16,7 +16,7 @@ func One(sources Sources, name string, entry any) (*messages.ServerSpec, error) 
 	if err != nil {
 		return nil, failure("", "the entry of %s cannot be written as JSON: %s", quote(name), err)
 	}
-	cfg, err := sources.resolved().build([]content{{path: "the entry of " + name, data: text, regular: true}}, nil)
+	cfg, err := sources.resolved().build(begin(), []content{{path: "the entry of " + name, data: text, regular: true}}, nil)
 	if err != nil {
 		return nil, err
 	}

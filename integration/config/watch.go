@@ -256,6 +256,7 @@ func (w *Watcher) watchFolders() {
 
 // check reads the files if they may have changed and reports if they have.
 func (w *Watcher) check(forced bool) {
+	begun := begin()
 	stamps := makeStamps(w.watched())
 	if !forced && slices.EqualFunc(stamps, w.stamps, stamp.equal) && !slices.ContainsFunc(stamps, stamp.fresh) {
 		return
@@ -272,7 +273,7 @@ func (w *Watcher) check(forced bool) {
 	}
 	w.content = hash
 	w.paths, w.candidates = paths, candidates
-	cfg, err := w.src.build(contents, candidates)
+	cfg, err := w.src.build(begun, contents, candidates)
 	if err == nil {
 		// The lock file and the store may be others now, and were read anew.
 		w.content, w.lock, w.secrets = cfg.content, cfg.lock, cfg.secretFile

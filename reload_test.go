@@ -1,0 +1,94 @@
+package metamcp
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/config"
+)
+
+// reloading is an engine with a configuration file that its test writes.
+type reloading struct {
+	t   *testing.T
+	e   *Engine
+	src config.Sources
+}
+
+func openReloading(t *testing.T, text string) *reloading {
+	t.Helper()
+	dir := t.TempDir()
+	r := &reloading{t: t, src: config.Sources{Files: []string{filepath.Join(dir, "mcp.json")}, Home: dir, Cwd: dir, Environ: []string{}}}
+	r.write(text)
+	e, err := Open(t.Context(), Options{Sources: r.src, Log: slog.New(slog.DiscardHandler), NoWatchdog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := e.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	r.e = e
+	return r
+}
+
+func (r *reloading) write(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.src.Files[0], []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *reloading) reload() {
+	r.t.Helper()
+	if err := r.e.Reload(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A configuration that was read earlier and comes later undoes nothing.
+func TestAnOlderConfigurationIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{}}`)
+	r.write(`{"mcpServers":{"s1":{"command":"none","disabled":true}}}`)
+	read := func() *config.Config { // as the watcher does it
+		t.Helper()
+		cfg, err := config.Reload(r.src, r.e.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	is := func(when string, names ...string) {
+		t.Helper()
+		servers := r.e.ListServers()
+		ok := len(servers) == len(names) && len(r.e.Config().Servers) == len(names)
+		for _, name := range names {
+			ok = ok && r.e.Config().Server(name) != nil
+		}
+		if !ok {
+			t.Errorf("%s there are %d servers, %+v; want %q", when, len(servers), servers, names)
+		}
+	}
+	older := read()
+	r.write(`{"mcpServers":{"s1":{"command":"none","disabled":true},"s2":{"command":"none","disabled":true}}}`)
+	r.reload()
+	r.e.changed(older, nil)
+	is("after the older one", "s1", "s2")
+
+	older = read()
+	r.reload()
+	r.write(`{"mcpServers":{"s3":{"command":"none","disabled":true}}}`)
+	r.e.changed(older, nil)
+	is("after an older one in whose place the files were read again", "s3")
+
+	r.write(`{"mcpServers":{"s4":{"command":"none","disabled":true}}}`)
+	r.e.changed(read(), nil)
+	is("after a newer one", "s4")
+}
