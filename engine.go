@@ -363,7 +363,9 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	}
 	e.core.SetPins(pinMode(cfg))
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
-	return e.core.Apply(ctx, change)
+	err = e.core.Apply(ctx, change)
+	e.times.keepOnly(e.thereIs)
+	return err
 }
 
 // Drain refuses new calls and gives those in flight until deadline; then all

@@ -2,6 +2,8 @@ package metamcp
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -91,4 +93,35 @@ func TestAnOlderConfigurationIsNotTakenOver(t *testing.T) {
 	r.write(`{"mcpServers":{"s4":{"command":"none","disabled":true}}}`)
 	r.e.changed(read(), nil)
 	is("after a newer one", "s4")
+}
+
+// What is known of servers does not outlive them.
+func TestServersThatComeAndGoLeaveNoTimes(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{"stays":{"command":"none","disabled":true}}}`)
+	call := func(server string) {
+		t.Helper()
+		if _, err := r.e.Execute(t.Context(), server, "any", json.RawMessage(`{}`), ExecuteOptions{}); err == nil {
+			t.Fatal("a disabled server took a call")
+		}
+	}
+	call("stays")
+	last := ""
+	for i := range 20 {
+		last = fmt.Sprintf("renamed%d", i)
+		r.write(fmt.Sprintf(`{"mcpServers":{"stays":{"command":"none","disabled":true},%q:{"command":"none","disabled":true}}}`, last))
+		r.reload()
+		call(last)
+	}
+	r.e.times.by.Range(func(server, _ any) bool {
+		if server != "stays" && server != last {
+			t.Errorf("there are times of %q", server)
+		}
+		return true
+	})
+	for _, server := range []string{"stays", last} {
+		if n := r.e.times.of(server).Total; n != 1 {
+			t.Errorf("%d calls of %s are counted, want 1", n, server)
+		}
+	}
 }

@@ -48,6 +48,16 @@ func (t *callTimes) ended(r *actors.CallReport, thereIs func(server string) bool
 	}
 }
 
+// keepOnly forgets the servers that are there no more.
+func (t *callTimes) keepOnly(thereIs func(server string) bool) {
+	t.by.Range(func(server, _ any) bool {
+		if !thereIs(server.(string)) {
+			t.by.Delete(server)
+		}
+		return true
+	})
+}
+
 // of says how the calls of a server went.
 func (t *callTimes) of(server string) messages.ServerCalls {
 	value, ok := t.by.Load(server)
