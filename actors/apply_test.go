@@ -113,6 +113,30 @@ func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func newFlag() *atomic.Bool { return &atomic.Bool{} }
 
+// Whether a server asks clients is remembered for its entry, as long as it is there.
+func TestFormerEntriesAreNoAskers(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("stays", nil, nil)
+	r.ok("stays")
+	for i := range 20 {
+		name := "renamed" + strconv.Itoa(i)
+		r.add(name, nil, nil)
+		r.ok(name)
+		r.change(name, newHash)
+		r.ok(name)
+		delete(r.specs, name)
+		r.apply(Change{Removed: []string{name}})
+	}
+	var known []string
+	r.e.conns.askers.Range(func(key, _ any) bool {
+		known = append(known, key.(string))
+		return true
+	})
+	if len(known) != 1 || known[0] != askerKey(r.specs["stays"]) {
+		t.Errorf("%d entries are remembered, %q; want that of the server that stays", len(known), known)
+	}
+}
+
 func TestChangedIdleServerEndsAtOnce(t *testing.T) {
 	r := newRig(t, nil)
 	r.add("a", nil, nil)

@@ -102,7 +102,7 @@ type connectionDeps struct {
 	accepted func(server string) messages.Accepted
 	alone    func() bool                            // the host has one session at most
 	starts   chan struct{}                          // bounds concurrent starts
-	askers   sync.Map                               // by the hash of their entries: servers that ask, *atomic.Bool
+	askers   sync.Map                               // by askerKey: servers that ask, *atomic.Bool
 	asked    *atomic.Uint64                         // questions to clients, ever
 	launches atomic.Uint64                          // processes ever started: their number marks their trees
 	scrub    func(server string, f *messages.Frame) // nil: frames stay
@@ -143,8 +143,26 @@ type (
 	brokeDue struct{}
 )
 
+// askerKey is what is remembered of an entry under.
+func askerKey(spec *messages.ServerSpec) string { return spec.Name + "\x00" + spec.Hash }
+
+// forgetAskers forgets what was found out about entries that are there no more. What
+// still runs of them has it.
+func (d *connectionDeps) forgetAskers(there []*messages.ServerSpec) {
+	known := make(map[string]bool, len(there))
+	for _, spec := range there {
+		known[askerKey(spec)] = true
+	}
+	d.askers.Range(func(key, _ any) bool {
+		if !known[key.(string)] { //nolint:forcetypeassert // nothing else is in the map
+			d.askers.Delete(key)
+		}
+		return true
+	})
+}
+
 func newConnection(deps *connectionDeps, spec *messages.ServerSpec, instance uint64, gauge *supervision.Gauge) *connection {
-	asker, _ := deps.askers.LoadOrStore(spec.Name+"\x00"+spec.Hash, new(atomic.Bool))
+	asker, _ := deps.askers.LoadOrStore(askerKey(spec), new(atomic.Bool))
 	return &connection{
 		asker: asker.(*atomic.Bool), //nolint:forcetypeassert // nothing else is in the map
 		deps:  deps, spec: spec, instance: instance, gauge: gauge,

@@ -97,6 +97,7 @@ type Engine struct {
 	index    *kernel.PID
 	pool     *kernel.PID
 	sandbox  *kernel.PID
+	conns    *connectionDeps
 
 	provisioner *kernel.PID
 	notices     *kernel.PID
@@ -135,7 +136,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	e.trace = newTrace(e.sys, opts.ScrubText, opts.ScrubJSON)
 	e.observer.trace, e.observer.told = e.trace, opts.CallEnded
 	e.sys.OnUndelivered(e.undelivered)
-	deps := &connectionDeps{
+	e.conns = &connectionDeps{
 		asked:    &e.questions,
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts:  make(chan struct{}, opts.MaxStarts),
@@ -166,7 +167,7 @@ func NewEngine(opts Options) (*Engine, error) {
 			},
 			SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, gauge *supervision.Gauge) (*kernel.PID, error) {
 				return ctx.Spawn("conn#"+fmt.Sprint(instance), func() kernel.Actor {
-					return newConnection(deps, spec, instance, gauge)
+					return newConnection(e.conns, spec, instance, gauge)
 				}, kernel.Inline())
 			},
 		}}, opts.Settings),
@@ -175,7 +176,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		produceNotices:     func() kernel.Actor { return newNotices(e) },
 		spawned: func(s spawned, err error) {
 			e.index, e.pool, e.sandbox, e.provisioner, e.notices = s.index, s.pool, s.sandbox, s.provisioner, s.notices
-			deps.index, deps.notices = s.index, s.notices
+			e.conns.index, e.conns.notices = s.index, s.notices
 			ready <- err
 		},
 	}
@@ -276,6 +277,7 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 	// The pool takes its messages in order: once it answers, the servers are in
 	// the directory.
 	_, err := e.PoolStats(ctx)
+	e.conns.forgetAskers(change.All)
 	return err
 }
 
