@@ -262,6 +262,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 		if specs[name] == nil {
 			cat = cat.Without(name)
 			a.setAccepted(name, nil)
+			delete(a.pins.kept, name)
 		}
 	}
 	a.specs = specs

@@ -166,11 +166,6 @@ func (a *indexActor) onKeepLate(ctx *kernel.Context) {
 		}
 	}
 	clear(p.late)
-	for server := range p.kept {
-		if a.specs[server] == nil {
-			delete(p.kept, server)
-		}
-	}
 	a.keep(ctx)
 }
 
