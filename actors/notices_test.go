@@ -119,6 +119,38 @@ func (r *rig) subscribed(p *subscribed) string {
 	return p.hears()
 }
 
+// What a removed server says last is not taken for what the one says that has its
+// name now.
+func TestSubscriptionsOutliveTheEndOfARemovedServer(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", announces(), nil)
+	s := r.session()
+	p := r.subscribe(s)
+	first := p.hears()
+	old := r.f.living("x")[0]
+	busy := r.start("x", "do", doArgs{Do: "late"})
+	r.f.eventually(t, "it has the call", func() bool { return len(r.f.lines("x", methodToolsCall)) == 2 })
+	delete(r.specs, "x")
+	r.apply(Change{Removed: []string{"x"}, Drain: soon})
+	r.e.Unsubscribe(&Unsubscribe{Port: p})
+	r.got("x", methodUnsubscribe, 1)
+	r.add("x", nil, nil)
+	q := r.subscribe(s)
+	if again := q.hears(); again == first {
+		t.Fatal("the old child serves the new server")
+	}
+	asked := len(r.f.lines("x", methodSubscribe))
+	old.answer([]byte(itoa(busy.call.ID)), `{"content":[]}`)
+	r.wantResult(r.wait(busy))
+	r.f.eventually(t, "the old child ends", func() bool { return len(r.f.living("x")) == 1 })
+	q.hears()
+	r.e.Unsubscribe(&Unsubscribe{Port: q})
+	r.got("x", methodUnsubscribe, 2) // whoever had lost the child would not tell it
+	if n := len(r.f.lines("x", methodSubscribe)); n != asked {
+		t.Errorf("it was asked %d times, want %d", n, asked)
+	}
+}
+
 // Whose subscriptions they are is seen anew when a changed scope has ended the
 // instances that had them.
 func TestSubscriptionsFollowTheScope(t *testing.T) {

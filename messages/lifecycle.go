@@ -58,7 +58,8 @@ type (
 )
 
 // What breaker and connection say to each other. An instance is the
-// generation of a connection, counted per server.
+// generation of a connection, counted per server: one that is removed and comes
+// back goes on counting.
 type (
 	// Connect tells a connection, idle or failed, to start its child.
 	Connect struct {

@@ -53,7 +53,6 @@ type breakerActor struct {
 	pool    *kernel.PID
 	tickets *atomic.Uint64
 
-	last      uint64 // instances ever made
 	instances map[uint64]*instance
 	idle      []*instance // LIFO
 	held      []*messages.Call

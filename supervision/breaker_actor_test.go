@@ -241,6 +241,30 @@ func TestOldNewsOfIdlenessIsIgnored(t *testing.T) {
 	}
 }
 
+// What is said of a connection of a removed server, by its number, is not said of one
+// of the server that has the name now.
+func TestAServerThatComesBackGoesOnCounting(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.idle("a")
+	old := s.breaker("a")
+	s.sys.Send(s.pool, &supervision.RemoveServer{Name: "a", Drain: time.Hour})
+	s.hears("a#1 Close", 1)
+	s.add("a")
+	s.say("a", &messages.Contact{ID: 1, Reply: make(contacts, 1)})
+	s.hears("a#2 Connect", 1)
+	s.sys.Send(old, &messages.ConnectionClosed{Instance: 1})
+
+	old = s.breaker("a")
+	s.sys.Send(s.pool, &supervision.RemoveServer{Name: "a"})
+	s.hears("a#2 Close", 1)
+	s.sys.Send(old, &messages.ConnectionClosed{Instance: 2})
+	s.until("nothing is left of it", func() bool { return s.stats().Live == 0 })
+	s.add("a")
+	s.say("a", &messages.Contact{ID: 2, Reply: make(contacts, 1)})
+	s.hears("a#3 Connect", 1)
+}
+
 // looking takes the answer to a contact by what it finds at that moment.
 type looking func(err *messages.Error)
 

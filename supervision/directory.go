@@ -35,6 +35,9 @@ type Entry struct {
 	live    atomic.Pointer[[]live]
 	active  atomic.Bool
 	tally   Tally
+	// instances is the number of the newest connection of the server, or of one
+	// that was removed and had its name: what those say late is told apart by it.
+	instances *atomic.Uint64
 	// connected counts the servers with a connection; it is the directory's.
 	connected *atomic.Int64
 }

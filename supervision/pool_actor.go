@@ -85,6 +85,10 @@ type poolActor struct {
 	// Who waits for a lease's end; see makeRoom.
 	squeezed map[uint64]*makeRoom
 
+	// removed are the numbers of instances of servers that are not there now, by
+	// name. What the index says of one may come when nothing else is left of it.
+	removed map[string]*atomic.Uint64
+
 	leaving map[string]*kernel.PID // breakers by id, told to leave and not yet empty
 	ending  []chan<- struct{}      // of Shutdown
 	closing bool
@@ -100,6 +104,7 @@ func NewPoolActor(deps *PoolDeps, settings PoolSettings) func() kernel.Actor {
 		return &poolActor{
 			deps: deps, settings: settings, pool: NewPool(settings.Pool), strategy: ResumeAlways{},
 			askers: map[uint64]asker{}, holders: map[uint64]*kernel.PID{}, squeezed: map[uint64]*makeRoom{}, leaving: map[string]*kernel.PID{},
+			removed: map[string]*atomic.Uint64{},
 		}
 	}
 }
@@ -229,7 +234,10 @@ func (p *poolActor) spawn(ctx *kernel.Context, specs []*messages.ServerSpec) {
 	entries := make(map[string]*Entry, len(specs))
 	for _, spec := range specs {
 		p.last++
-		e := &Entry{connected: &p.deps.Directory.connected}
+		e := &Entry{connected: &p.deps.Directory.connected, instances: p.removed[spec.Name]}
+		if e.instances == nil {
+			e.instances = new(atomic.Uint64)
+		}
 		e.spec.Store(spec)
 		e.status.Store(&messages.Status{})
 		name := "breaker/" + url.PathEscape(spec.Name) + "~" + strconv.FormatUint(p.last, 10)
@@ -241,6 +249,7 @@ func (p *poolActor) spawn(ctx *kernel.Context, specs []*messages.ServerSpec) {
 			continue
 		}
 		e.Breaker = pid
+		delete(p.removed, spec.Name)
 		entries[spec.Name] = e
 	}
 	p.deps.Directory.replace(func(m map[string]*Entry) {
@@ -290,6 +299,7 @@ func (p *poolActor) remove(ctx *kernel.Context, m *RemoveServer) {
 	}
 	p.deps.Directory.replace(func(all map[string]*Entry) { delete(all, m.Name) })
 	p.leaving[e.Breaker.Id] = e.Breaker
+	p.removed[m.Name] = e.instances
 	ctx.Send(e.Breaker, &messages.Retire{Drain: m.Drain})
 }
 
