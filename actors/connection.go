@@ -77,6 +77,9 @@ type connection struct {
 	gen   uint64 // of the deadline timer
 	ping  *kernel.Timer
 	pings uint64 // ever sent
+	// pinged is the request of the last ping. Its answer is waited for until the next
+	// one, also where something else has shown that the child lives.
+	pinged uint64
 
 	health    *kernel.Timer
 	healthGen uint64

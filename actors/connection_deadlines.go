@@ -104,7 +104,8 @@ func (c *connection) sendPing(ctx *kernel.Context) {
 	if c.hs.era == messages.EraModern {
 		method = methodDiscover
 	}
-	c.request(ctx, method, nil, func(*kernel.Context, *messages.Frame) {})
+	delete(c.internal, c.pinged) // a child may answer none and live
+	c.pinged = c.request(ctx, method, nil, func(*kernel.Context, *messages.Frame) {})
 	c.pings++
 	c.ping = ctx.After(pingTimeout, &pingDue{c.run.n, c.pings})
 }

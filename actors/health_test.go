@@ -62,6 +62,25 @@ func TestAlarmOfAnAnsweredPing(t *testing.T) {
 	}
 }
 
+// TestUnansweredPingsDoNotPileUp: a child that says other things lives, and leaves
+// nothing behind of the pings that it never answers.
+func TestUnansweredPingsDoNotPileUp(t *testing.T) {
+	b := newBench(t, &script{silent: []string{methodPing}})
+	b.send(&messages.Connect{})
+	b.heard("ConnectionIdle", 1)
+	for n := range 5 {
+		c, p := b.call("silent")
+		c.Timeout = time.Millisecond
+		b.send(c)
+		b.f.eventually(t, "the call times out", p.answered)
+		b.f.eventually(t, "the child is pinged", func() bool { return len(b.f.lines("a", methodPing)) == n+1 })
+		b.send(&messages.Frame{Instance: 1, Method: "notifications/nothing"})
+		if left := len(b.c.internal); left > 1 {
+			t.Fatalf("%d requests are open after %d pings", left, n+1)
+		}
+	}
+}
+
 // TestMemoryPressureEndsWhatIsIdle leaves alone what works.
 func TestMemoryPressureEndsWhatIsIdle(t *testing.T) {
 	r := newRig(t, nil)

@@ -21,6 +21,7 @@ type bench struct {
 	f    *fakeLauncher
 	sys  *kernel.System
 	conn *kernel.PID
+	c    *connection // that conn is; to be looked at while nothing happens
 	rec  *messageRecorder
 	done <-chan struct{}
 	root *kernel.PID
@@ -93,7 +94,8 @@ func newBench(t *testing.T, sc *script) *bench {
 	b.root, b.done, err = b.sys.SpawnRoot("parent", func() kernel.Actor {
 		return &listener{spawn: func(c *kernel.Context) {
 			deps.index = c.Self()
-			pid, err := c.Spawn("conn", func() kernel.Actor { return newConnection(deps, s, 1, &supervision.Gauge{}) }, kernel.Inline())
+			b.c = newConnection(deps, s, 1, &supervision.Gauge{})
+			pid, err := c.Spawn("conn", func() kernel.Actor { return b.c }, kernel.Inline())
 			if err != nil {
 				t.Error(err)
 			}
