@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/metamcp/metamcp/integration/config"
@@ -59,12 +60,50 @@ func authError(err error) error {
 	return f
 }
 
-// loginSecrets are the secrets that logins at servers brought.
+// loginSecrets are the secrets that logins at servers brought, and those that were
+// entered on pages.
 type loginSecrets struct {
 	mu       sync.Mutex
 	byServer map[string][]string
+	gone     []loginSecret          // of servers that were removed, the latest last
+	entered  map[string]string      // by name
 	cfg      *config.Config         // whose secrets are known
 	former   []*messages.ServerSpec // of earlier ones, too
+}
+
+type loginSecret struct{ server, secret string }
+
+// maxGone bounds the secrets of logins at servers that were removed.
+const maxGone = 1024
+
+// forgetGone takes the secrets of servers that are there no more for such ones. mu is
+// held.
+func (s *loginSecrets) forgetGone(thereIs func(server string) bool) {
+	for server, secrets := range s.byServer {
+		if thereIs(server) {
+			continue
+		}
+		delete(s.byServer, server)
+		for _, secret := range secrets {
+			// A server may come and go with the same login.
+			if one := (loginSecret{server, secret}); !slices.Contains(s.gone, one) {
+				s.gone = append(s.gone, one)
+			}
+		}
+	}
+	s.gone = slices.Clone(s.gone[max(0, len(s.gone)-maxGone):])
+}
+
+// learnEntered lets the scrubber know of a secret that was entered on a page, before
+// it is in the configuration.
+func (e *Engine) learnEntered(name, value string) {
+	e.tokens.mu.Lock()
+	defer e.tokens.mu.Unlock()
+	if e.tokens.entered == nil {
+		e.tokens.entered = map[string]string{}
+	}
+	e.tokens.entered[name] = value
+	e.learnAll()
 }
 
 // learnTokens lets the scrubber know of tokens before they are used.

@@ -365,6 +365,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
 	err = e.core.Apply(ctx, change)
 	e.times.keepOnly(e.thereIs)
+	e.logins.KeepOnly(e.thereIs)
 	return err
 }
 

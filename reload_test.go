@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +123,38 @@ func TestServersThatComeAndGoLeaveNoTimes(t *testing.T) {
 	for _, server := range []string{"stays", last} {
 		if n := r.e.times.of(server).Total; n != 1 {
 			t.Errorf("%d calls of %s are counted, want 1", n, server)
+		}
+	}
+}
+
+// Logins at servers go with them; what was secret of them stays so.
+func TestServersThatComeAndGoLeaveNoLogins(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{}}`)
+	token := func(server string) string { return "t0ken-of-" + server + "-a81" }
+	last := ""
+	for i := range 20 {
+		last = fmt.Sprintf("renamed%d", i)
+		r.write(fmt.Sprintf(`{"mcpServers":{%q:{"url":"http://127.0.0.1:1/mcp"}}}`, last))
+		r.reload()
+		if r.e.authorizer(r.e.Config().Server(last)) == nil {
+			t.Fatal("there is no client")
+		}
+		r.e.learnTokens(last, []string{token(last)})
+	}
+	r.e.learnEntered("A_KEY", "entered-0n-a-page")
+	r.e.learnTokens("renamed3", []string{"l8ter-than-its-server"}) // by a call that was still in flight
+	r.reload()
+	r.e.tokens.mu.Lock()
+	for server := range r.e.tokens.byServer {
+		if server != last {
+			t.Errorf("there are tokens of %q", server)
+		}
+	}
+	r.e.tokens.mu.Unlock()
+	for _, secret := range []string{token(last), token("renamed0"), "l8ter-than-its-server", "entered-0n-a-page"} {
+		if got := string(r.e.secrets.Load().Bytes([]byte("say " + secret))); strings.Contains(got, secret) {
+			t.Errorf("%q was not taken out", got)
 		}
 	}
 }

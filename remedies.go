@@ -156,7 +156,7 @@ func (e *Engine) keepSecrets(ctx context.Context, values map[string]string) (kep
 			}
 			continue
 		}
-		e.learnTokens("secret "+name, []string{values[name]})
+		e.learnEntered(name, values[name])
 		if _, err := store.Set(ctx, name, values[name], false); err != nil {
 			return kept, err
 		}

@@ -37,6 +37,7 @@ func (e *Engine) learnSecrets(cfg *config.Config) {
 	e.tokens.mu.Lock()
 	defer e.tokens.mu.Unlock()
 	e.tokens.cfg, e.tokens.former = cfg, e.former
+	e.tokens.forgetGone(func(server string) bool { return cfg.Server(server) != nil })
 	e.learnAll()
 }
 
@@ -52,10 +53,19 @@ func (e *Engine) learnAll() {
 		stored["secret:"+name] = value
 	}
 	specs := slices.Concat([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers, e.tokens.former)
+	add := func(name, secret string) {
+		specs = append(specs, &messages.ServerSpec{Filled: map[string]string{"secret:" + name: secret}})
+	}
 	for server, secrets := range e.tokens.byServer {
 		for _, secret := range secrets {
-			specs = append(specs, &messages.ServerSpec{Filled: map[string]string{"secret:oauth of " + server: secret}})
+			add("oauth of "+server, secret)
 		}
+	}
+	for _, one := range e.tokens.gone {
+		add("oauth of "+one.server, one.secret)
+	}
+	for name, secret := range e.tokens.entered {
+		add(name, secret)
 	}
 	e.secrets.Store(scrub.New(specs))
 }

@@ -228,6 +228,28 @@ func TestAnotherProcessLogsIn(t *testing.T) {
 	}
 }
 
+// Servers that are gone have no client.
+func TestClientsGoWithTheirServers(t *testing.T) {
+	m := New(Options{})
+	defer m.Close()
+	spec := &messages.ServerSpec{Name: "stays", Transport: messages.TransportHTTP, URL: "https://example.com/mcp"}
+	first, err := m.Client(spec)
+	must(t, err)
+	gone := *spec
+	gone.Name = "gone"
+	_, err = m.Client(&gone)
+	must(t, err)
+	m.KeepOnly(func(server string) bool { return server == "stays" })
+	if len(m.clients) != 1 {
+		t.Errorf("there are %d clients, want that of the server that stays", len(m.clients))
+	}
+	again, err := m.Client(spec)
+	must(t, err)
+	if again != first {
+		t.Error("the server that stays got another client")
+	}
+}
+
 // The secrets are told before a token is handed out.
 func TestSecretsAreLearnedFirst(t *testing.T) {
 	r := newRig(t, nil, nil)

@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -82,4 +83,12 @@ func (m *Manager) Client(spec *messages.ServerSpec) (*Client, error) {
 	}
 	m.clients[spec.Name] = c
 	return c, nil
+}
+
+// KeepOnly forgets the clients of servers that are there no more. Whoever uses one
+// may go on; what it stores is where the next one looks.
+func (m *Manager) KeepOnly(thereIs func(server string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.clients, func(server string, _ *Client) bool { return !thereIs(server) })
 }
