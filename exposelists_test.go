@@ -75,6 +75,11 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer) // who asked may be gone
 }
 
+// deaf is a client that needs no updates.
+type deaf struct{}
+
+func (deaf) Updated(string, json.RawMessage) {}
+
 // A server that refuses its list is not asked, nor spoken of, with each request of a
 // client; it is as soon as the list may be another one.
 func TestRefusedListIsLeftAlone(t *testing.T) {
@@ -104,7 +109,7 @@ func TestRefusedListIsLeftAlone(t *testing.T) {
 	// of that before.
 	subscribed := make(chan *messages.Answer, 1)
 	e.core.Subscribe(&actors.Subscribe{
-		Topic: actors.Topic{Server: "x", URI: "u"}, As: "u", Port: &updates{}, Call: front.NextCall(),
+		Topic: actors.Topic{Server: "x", URI: "u"}, As: "u", Port: deaf{}, Call: front.NextCall(),
 		Reply: func(failure *messages.Answer) { subscribed <- failure },
 	})
 	select {
