@@ -198,13 +198,10 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 		ts.Tools = append(ts.Tools, tools...)
 		ts.Skipped += skipped
 	}
-	cat := a.deps.View.Load()
-	old := cat.Server(m.Server)
-	// Each start of a server may list the same.
-	if told := old != nil && old.Toolset.Live && old.Toolset.Skipped == ts.Skipped; ts.Skipped > 0 && !told {
+	if ts.Skipped > 0 {
 		a.deps.Warn("a server listed tools that cannot be used", "server", m.Server, "skipped", ts.Skipped)
 	}
-	a.judge(ctx, &judging{ts: ts, like: a.twins.share(cat, ts), instance: m.Instance, verdict: m.Verdict})
+	a.judge(ctx, &judging{ts: ts, like: a.twins.share(a.deps.View.Load(), ts), instance: m.Instance, verdict: m.Verdict})
 }
 
 // publish makes a listing what its server has, and tells its breaker.
