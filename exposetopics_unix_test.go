@@ -3,7 +3,6 @@
 package metamcp
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,17 +46,7 @@ func TestRefusedSubscriptionEndsNoOther(t *testing.T) {
 	if err := os.WriteFile(file, []byte(cfg), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := Open(t.Context(), Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := e.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	e := opened(t, Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)})
 	client := func() *passed {
 		t.Helper()
 		session, err := e.core.OpenSession(nil)

@@ -1,7 +1,6 @@
 package metamcp
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/metamcp/metamcp/integration/config"
 )
@@ -26,17 +24,7 @@ func openReloading(t *testing.T, text string) *reloading {
 	dir := t.TempDir()
 	r := &reloading{t: t, src: config.Sources{Files: []string{filepath.Join(dir, "mcp.json")}, Home: dir, Cwd: dir, Environ: []string{}}}
 	r.write(text)
-	e, err := Open(t.Context(), Options{Sources: r.src, Log: slog.New(slog.DiscardHandler), NoWatchdog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := e.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	e := opened(t, Options{Sources: r.src, Log: slog.New(slog.DiscardHandler), NoWatchdog: true})
 	r.e = e
 	return r
 }
