@@ -201,13 +201,20 @@ func takesStream(client messages.ClientPort) bool {
 
 // Ask implements front.Passed.
 func (p *passed) Ask(a front.Ask) {
-	a.Reply = p.x.e.askerOf(a.Session).watch(curable{
+	if s := p.x.e.askerOf(a.Session); s.cures(a.Client, a.Can) {
+		a.Reply = p.watch(s, a)
+	}
+	p.take(a)
+}
+
+// watch is for Ask what that of frontEngine is for Call.
+func (p *passed) watch(s *asker, a front.Ask) messages.ReplyPort {
+	return s.watch(&curable{
 		call: a.Call, client: a.Client, modern: a.TakesInput, next: a.Reply,
 		again: func(reply messages.ReplyPort) {
 			own := a
 			own.Reply = reply
 			p.take(own)
 		},
-	}, a.Can)
-	p.take(a)
+	})
 }

@@ -129,14 +129,16 @@ type curable struct {
 	rounds int
 }
 
-// watch puts itself in the place of the port that takes the answer to a call, where
-// its client can send its user to an address.
-func (s *asker) watch(w curable, can messages.ClientCan) messages.ReplyPort {
-	if s == nil || !can.URL || w.client == nil {
-		return w.next
-	}
+// cures says whether the calls of a client may be curable: it can send its user to an
+// address. A nil asker cures nothing.
+func (s *asker) cures(client messages.ClientPort, can messages.ClientCan) bool {
+	return s != nil && can.URL && client != nil
+}
+
+// watch is the port that takes the answer to a curable call, for its own next one.
+func (s *asker) watch(w *curable) messages.ReplyPort {
 	w.s, w.began = s, time.Now()
-	return &w
+	return w
 }
 
 // Answer implements messages.ReplyPort. It does not block.

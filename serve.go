@@ -77,19 +77,26 @@ type frontEngine struct {
 
 // Call implements front.Engine.
 func (f frontEngine) Call(r front.Request) {
+	if f.ask.cures(r.Client, r.Can) {
+		r.Reply = f.watch(r)
+	}
+	f.call(r)
+}
+
+// watch is no part of Call, whose request would otherwise be allocated for each call.
+func (f frontEngine) watch(r front.Request) messages.ReplyPort {
 	var until time.Time
 	if r.Timeout > 0 {
 		until = time.Now().Add(r.Timeout)
 	}
-	r.Reply = f.ask.watch(curable{
+	return f.ask.watch(&curable{
 		until: until, call: r.Call, client: r.Client, modern: r.TakesInput, next: r.Reply,
 		again: func(reply messages.ReplyPort) {
 			own := r
 			own.Reply = reply
 			f.call(own)
 		},
-	}, r.Can)
-	f.call(r)
+	})
 }
 
 func (f frontEngine) call(r front.Request) {

@@ -364,7 +364,8 @@ func (c *connection) request(in *incoming, era messages.Era, out sink) *Entry {
 		in.burst.End()
 		c.handle(ctx, e, in, l)
 	default:
-		go c.handle(ctx, e, in, l)
+		own := *in // in may stay on the stack of who calls, as most messages can
+		go c.handle(ctx, e, &own, l)
 	}
 	return e
 }
