@@ -21,8 +21,8 @@ func TestTimeoutCancelsAtTheChild(t *testing.T) {
 	r.ok("a")
 	p := r.start("a", "do", doArgs{Do: "late"}, within(40*time.Millisecond))
 	err := r.wantCode(r.wait(p), messages.CodeExecutionTimeout)
-	if !strings.Contains(err.Message, "40ms") {
-		t.Errorf("message %q does not name the timeout", err.Message)
+	if !strings.Contains(err.Message, "40ms") || !strings.Contains(err.Hint, "longer timeoutMs") {
+		t.Errorf("message %q does not name the timeout, or hint %q not what gives more", err.Message, err.Hint)
 	}
 	line := r.got("a", methodCancelled, 1)[0]
 	if id, ok := parseID(cancelledID(t, line)); !ok || id != p.call.ID {
@@ -80,6 +80,9 @@ func TestProgressGivesTimeUpToTheLimit(t *testing.T) {
 	err := r.wantCode(r.wait(endless), messages.CodeExecutionTimeout)
 	if !strings.Contains(err.Message, "300ms") {
 		t.Errorf("message %q does not name the limit", err.Message)
+	}
+	if !strings.Contains(err.Hint, "maxTimeoutMs") || strings.Contains(err.Hint, "longer timeoutMs") {
+		t.Errorf("hint %q asks for what the limit does not allow", err.Hint)
 	}
 }
 

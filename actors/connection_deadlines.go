@@ -111,14 +111,17 @@ func (c *connection) sendPing(ctx *kernel.Context) {
 }
 
 func (c *connection) timeoutError(p *pending) *messages.Error {
-	after := p.timeout
+	after, more := p.timeout, "A longer timeoutMs gives it more time."
 	if !p.deadline.Before(p.limit) {
 		after = p.limit.Sub(p.since).Round(time.Millisecond)
+		if c.spec.MaxTimeout > 0 {
+			more = "It had all the time that a call may have: only the user can give it more, with maxTimeoutMs of the server's entry."
+		}
 	}
 	return &messages.Error{
 		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: p.call.Tool, Class: messages.ClassOffline,
 		Message: strconv.Quote(c.spec.Name) + " did not answer within " + after.String() + "; the request was cancelled, whether it took effect is unknown",
-		Hint:    "Check what the call may have done before you repeat it. A longer timeoutMs gives it more time.",
+		Hint:    "Check what the call may have done before you repeat it. " + more,
 	}
 }
 

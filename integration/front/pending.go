@@ -43,8 +43,13 @@ func (c *connection) write(e *Entry, a *messages.Answer) {
 	info := c.opts.ServerInfo
 	c.carried(a)
 	result, err := a.Result, a.Err
-	if err != nil && e.exposedAs != "" {
+	switch {
+	case err != nil && e.exposedAs != "":
 		err = InNameOf(e.exposedAs, err)
+	case err != nil && e.passed:
+		own := *err
+		own.Hint = entryTimeout(own.Hint)
+		err = &own
 	}
 	if a.NeedsInput {
 		result = c.bind(e, result)
@@ -90,7 +95,14 @@ func InNameOf(as string, err *messages.Error) *messages.Error {
 			own.Hint = "Correct the arguments; tools/list has the schema of " + as + "."
 		}
 	}
+	own.Hint = entryTimeout(own.Hint)
 	return &own
+}
+
+// entryTimeout is a hint for a request that is no call of the spliced tool: its client
+// cannot give it a timeout.
+func entryTimeout(hint string) string {
+	return strings.ReplaceAll(hint, "onger timeoutMs", "onger timeoutMs in the server's entry")
 }
 
 // large writes a large result without copying it.
