@@ -124,6 +124,7 @@ type curable struct {
 	// began is when the call came, until when it has to be answered; zero: it does not
 	// say so.
 	began, until time.Time
+	tried        time.Time // when the call was made, last
 	// again makes the call anew, to be answered to the port.
 	again  func(reply messages.ReplyPort)
 	rounds int
@@ -138,15 +139,28 @@ func (s *asker) cures(client messages.ClientPort, can messages.ClientCan) bool {
 // watch is the port that takes the answer to a curable call, for its own next one.
 func (s *asker) watch(w *curable) messages.ReplyPort {
 	w.s, w.began = s, time.Now()
+	w.tried = w.began
 	return w
 }
 
 // Answer implements messages.ReplyPort. It does not block.
 func (w *curable) Answer(a *messages.Answer) {
-	r := w.remedy(a)
-	if r == nil || !w.s.begin(w.call, func(ctx context.Context) { w.cure(ctx, a, r) }) {
+	var mend func(ctx context.Context)
+	if w.mendedMeanwhile(a) {
+		mend = func(context.Context) { w.anew() }
+	} else if r := w.remedy(a); r != nil {
+		mend = func(ctx context.Context) { w.cure(ctx, a, r) }
+	}
+	if mend == nil || !w.s.begin(w.call, mend) {
 		w.next.Answer(a)
 	}
+}
+
+// anew makes the call again.
+func (w *curable) anew() {
+	w.rounds++
+	w.tried = time.Now()
+	w.again(w)
 }
 
 // Flush implements messages.FlushPort.
@@ -176,8 +190,7 @@ func (w *curable) cure(ctx context.Context, a *messages.Answer, r *remedy) {
 		if !w.until.IsZero() { // the user may be needed again
 			w.until = w.until.Add(time.Since(begun))
 		}
-		w.rounds++
-		w.again(w)
+		w.anew()
 		return
 	}
 	own, failure := *a, *a.Err

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	maxCures, maxCuresEach = 48, 16
 	// cureLook is how often a cure looks whether its client is still let in.
 	cureLook = time.Second
+	// mendedFor is how long it is known that something was mended: longer than a call
+	// takes that failed for it.
+	mendedFor = time.Hour
 )
 
 // Why a cure ended before its user was done.
@@ -34,13 +38,14 @@ type cures struct {
 	mu     sync.Mutex // guards what follows, and the changing parts of each cure
 	closed bool
 	open   []*cure
+	mended map[string]time.Time // subjects that were lately, and when
 	ctx    context.Context
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 }
 
 func newCures() *cures {
-	c := &cures{}
+	c := &cures{mended: map[string]time.Time{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -122,6 +127,9 @@ func (c *cures) join(s *asker, r *remedy) (*cure, place, error) {
 		return others, placeWaits, nil
 	}
 	if len(c.open) >= maxCures || each >= maxCuresEach {
+		if mine == "" {
+			return nil, 0, fmt.Errorf("users are being asked for %d things already, %d of them by clients without a token of their own, such as this one; call again when some are answered", len(c.open), each)
+		}
 		return nil, 0, fmt.Errorf("users are being asked for %d things already, %d of them by this client; answer those first", len(c.open), each)
 	}
 	return c.begin(s, r), placeAsks, nil
@@ -174,11 +182,24 @@ func (f *cure) work() {
 	}
 }
 
+// mendedSince says whether a subject was mended after a time that is not long ago.
+func (c *cures) mendedSince(subject string, t time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.mended[subject]
+	return ok && !at.Before(t)
+}
+
 // remove takes a cure out, so that the next call begins a new one. What was mended is
 // mended for all: the others that were at it end.
 func (c *cures) remove(f *cure, mended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if mended {
+		now := time.Now()
+		maps.DeleteFunc(c.mended, func(_ string, at time.Time) bool { return now.Sub(at) > mendedFor })
+		c.mended[f.r.subject] = now
+	}
 	rest := c.open[:0]
 	for _, o := range c.open {
 		switch {

@@ -14,16 +14,36 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// mayBeCured says whether the call failed for something that its user can mend, and of
+// which server.
+func (w *curable) mayBeCured(a *messages.Answer) (server string, ok bool) {
+	if a.Err == nil || a.Err.Class != messages.ClassAuth && a.Err.Code != messages.CodeConfiguration || w.rounds >= mostCures {
+		return "", false
+	}
+	if a.Err.Server != "" {
+		return a.Err.Server, true
+	}
+	return a.Server, true
+}
+
+// mendedMeanwhile says whether the call failed for something that was mended since it
+// was made: nothing is left to ask for, and it only has to be made again.
+func (w *curable) mendedMeanwhile(a *messages.Answer) bool {
+	server, ok := w.mayBeCured(a)
+	return ok && (w.s.e.cures.mendedSince(loginAt(server), w.tried) || w.s.e.cures.mendedSince(secretsOf(server), w.tried))
+}
+
+// The subjects of remedies.
+func loginAt(server string) string   { return "login " + server }
+func secretsOf(server string) string { return "secrets of " + server }
+
 // remedy is what the user of the client could do about a failed call; nil: nothing.
 func (w *curable) remedy(a *messages.Answer) *remedy {
-	if a.Err == nil || a.Err.Class != messages.ClassAuth && a.Err.Code != messages.CodeConfiguration || w.rounds >= mostCures {
+	name, ok := w.mayBeCured(a)
+	if !ok {
 		return nil
 	}
 	e := w.s.e
-	name := a.Err.Server
-	if name == "" {
-		name = a.Server
-	}
 	spec := e.Config().Server(name)
 	// What is mended is mended for all clients, which not every one is there to do.
 	if spec == nil || spec.Disabled || !w.s.mayMend() {
@@ -51,7 +71,7 @@ func (e *Engine) loginRemedy(spec *messages.ServerSpec, failure *Error) *remedy 
 		return nil
 	}
 	return &remedy{
-		subject: "login " + spec.Name, local: true, // the authorization server sends the browser to the loopback
+		subject: loginAt(spec.Name), local: true, // the authorization server sends the browser to the loopback
 		single:  spec.OAuth != nil && spec.OAuth.RedirectPort != 0,
 		message: fmt.Sprintf("The MCP server %q wants a login. Open this address and log in there; the call then goes on by itself.", spec.Name),
 		mend: func(ctx context.Context, ready func(string)) error {
@@ -93,7 +113,7 @@ func (s *asker) secretsRemedy(spec *messages.ServerSpec) *remedy {
 		return nil
 	}
 	return &remedy{
-		subject: "secrets of " + spec.Name, local: s.e.pages.Public == nil,
+		subject: secretsOf(spec.Name), local: s.e.pages.Public == nil,
 		message: fmt.Sprintf("The MCP server %q needs secrets that are not stored: %s. Open this address to enter them; they go to metamcp alone, and the call then goes on by itself.", spec.Name, strings.Join(missing, ", ")),
 		mend: func(ctx context.Context, ready func(string)) error {
 			p, err := s.e.pages.Open(ctx, q, s.local)
