@@ -153,13 +153,26 @@ func (e *Engine) try(parent context.Context, s *doctor.Start, timeout time.Durat
 	case parent.Err() != nil:
 		s.Err = interrupted(s.Spec.Name, err)
 	default:
-		s.Err = e.scrubbed(asError(err))
+		s.Err = ofTrial(e.scrubbed(asError(err)), s.Spec, timeout)
 		if len(s.Err.Details) == 0 && e.logs != nil {
 			own := *s.Err
 			own.Details = lastLines(e.logs.Path(s.Spec.Name))
 			s.Err = &own
 		}
 	}
+}
+
+// ofTrial is a failure for the person who makes the trial: where it had less time than
+// the server's entry allows, more of the latter is of no use.
+func ofTrial(err *Error, spec *messages.ServerSpec, timeout time.Duration) *Error {
+	const setting = " (startupTimeoutMs)"
+	if timeout >= spec.StartupTimeout || !strings.Contains(err.Message, setting) {
+		return err
+	}
+	own := *err
+	own.Message = strings.ReplaceAll(own.Message, setting, ", which this trial gave it")
+	own.Hint = fmt.Sprintf("Try it with a longer --timeout: the entry allows %v (startupTimeoutMs).", spec.StartupTimeout)
+	return &own
 }
 
 // lastLines is the end of a server's log, with the times of the lines; nil where

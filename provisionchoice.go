@@ -163,6 +163,9 @@ func needsText(missing []messages.ProvisionVariable) string {
 // missingHint says how a server gets what it needs.
 func missingHint(o *option, missing []messages.ProvisionVariable) string {
 	command := "metamcp provision " + o.candidate.Package
+	if o.version != "" {
+		command += "@" + o.version
+	}
 	variables, secret := 0, ""
 	for i := range missing {
 		m := &missing[i]

@@ -146,7 +146,7 @@ func unusableReport(m *localMatch) *messages.ProvisionReport {
 	e := &Error{Code: messages.CodeProvisionDenied, Server: m.spec.Name}
 	if m.spec.Disabled {
 		e.Message = fmt.Sprintf("%s, but it is turned off in the configuration (%s), so it cannot be called", means(m), m.spec.Source)
-		e.Hint = "The user can turn it on with `metamcp enable " + m.spec.Name + "`."
+		e.Hint = "The user can turn it on " + m.spec.TurnOn() + "."
 	} else {
 		e.Message = fmt.Sprintf("%s, but it cannot be started: %s", means(m), m.spec.Err.Message)
 		e.Hint = m.spec.Err.Hint

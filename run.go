@@ -35,9 +35,8 @@ type RunRequest struct {
 	Code string
 	// Language is "javascript" or "typescript"; "" takes both.
 	Language string
-	// Timeout bounds the run, a wait for its turn of more than a second
-	// included; 0, or more than
-	// the setting execute.timeoutMs: the setting.
+	// Timeout bounds the run, what it waits for its turn above five seconds
+	// included; 0, or more than the setting execute.timeoutMs: the setting.
 	Timeout time.Duration
 	// Servers are those that the script may reach; nil: all.
 	Servers []string

@@ -117,6 +117,9 @@ type ServerSpec struct {
 
 	// Source is "file:line" of the entry, for messages.
 	Source string
+	// Guest says that Source is a client's file, which is read for this run and which
+	// no command of ours changes.
+	Guest bool
 	// Provisioned is set where metamcp installed the server; nil: somebody
 	// configured it.
 	Provisioned *Provisioned
@@ -145,6 +148,15 @@ type OAuth struct {
 	RedirectPort int
 	// ClientCredentials says that the client acts for itself: nobody logs in.
 	ClientCredentials bool
+}
+
+// TurnOn says how a person turns a disabled server on, to follow upon such words as
+// "it can be turned on".
+func (s *ServerSpec) TurnOn() string {
+	if s.Guest {
+		return "in the client's own file, " + s.Source
+	}
+	return "with `metamcp enable " + s.Name + "`"
 }
 
 // HasAuthorization reports whether the configuration itself says how requests

@@ -382,7 +382,7 @@ func Disabled(spec *messages.ServerSpec) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodeConfiguration, Server: spec.Name,
 		Message: strconv.Quote(spec.Name) + " is disabled in the configuration (" + spec.Source + ")",
-		Hint:    "If the user wants the server: metamcp enable " + spec.Name,
+		Hint:    "If the user wants the server, it can be turned on " + spec.TurnOn() + ".",
 	}
 }
 

@@ -194,7 +194,7 @@ func (f finding) authAdvice() string {
 	case http.StatusForbidden:
 		return fmt.Sprintf("The credential of server %q lacks the permission or scope for this; give it another one in \"headers\" or \"oauth\". Repeating the call does not help.", f.server)
 	case http.StatusProxyAuthRequired:
-		return "The HTTP proxy wants a user and password: set them in HTTPS_PROXY. Repeating the call does not help."
+		return "The HTTP proxy wants a user and password: set them in HTTPS_PROXY (HTTP_PROXY for a url with http://), or name the host in NO_PROXY. Repeating the call does not help."
 	case 0:
 		if f.ev.Remote {
 			return fmt.Sprintf("Check the token in \"headers\" or \"oauth\" of server %q. Repeating the call does not help.", f.server)

@@ -132,6 +132,7 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 	}
 	out := cmd.OutOrStdout()
 	var made []*clients.Change
+	var of string // the files of this command line, for others
 	err = f.edit(cmd, c, "add", func(s *clients.Setup) ([]*clients.Change, error) {
 		target, err := f.target(c, s)
 		if err != nil {
@@ -141,7 +142,7 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 		if err != nil {
 			return nil, err
 		}
-		made = []*clients.Change{ch}
+		made, of = []*clients.Change{ch}, configFlags(s.Config...)
 		return made, nil
 	}, func(changes []*clients.Change) any {
 		return addReport{editReport{Version: buildVersion(), DryRun: f.dryRun, Changes: changes}, list}
@@ -153,7 +154,7 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 		a.print(out)
 	}
 	if made[0].Written {
-		fmt.Fprintf(out, "Try it with: metamcp test %s\n", list[0].Name)
+		fmt.Fprintf(out, "Try it with: metamcp test %s%s\n", list[0].Name, of)
 	}
 	return nil
 }

@@ -190,7 +190,8 @@ func (c *common) settings() (*config.Settings, error) {
 		if !slices.ContainsFunc(c.configFiles(), missing) {
 			return nil, err
 		}
-		if cfg = c.withoutFiles(); cfg == nil {
+		var wrong error
+		if cfg, wrong = c.withoutFiles(); wrong != nil {
 			return nil, err
 		}
 	}

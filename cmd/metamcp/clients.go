@@ -67,9 +67,9 @@ func (c *common) setup() (*clients.Setup, error) {
 		s.OwnFiles = []string{filepath.Join(cwd, ".mcp.json"), filepath.Join(home, ".metamcp", "mcp.json")}
 	}
 	// The files themselves may be broken or not there yet.
-	cfg := c.withoutFiles()
-	if cfg == nil {
-		return nil, usageError{errors.New("a flag or a METAMCP_… variable is wrong; metamcp doctor names it")}
+	cfg, err := c.withoutFiles()
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Settings.StateDir == "" {
 		return nil, errors.New("there is no state folder for the backups; name one with --state-dir")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,42 +34,7 @@ func TestInitAsks(t *testing.T) {
 			if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			person, tty, err := pty.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := pty.Setsize(tty, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
-				t.Fatal(err)
-			}
-			said := make(chan string, 1)
-			go func() {
-				var all bytes.Buffer
-				buf := make([]byte, 1<<10)
-				for asked := false; ; {
-					n, err := person.Read(buf)
-					all.Write(buf[:n])
-					if !asked && strings.Contains(all.String(), "[y/N] ") {
-						asked = true
-						_, _ = person.WriteString(c.answer + "\n") // the command waits for it
-					}
-					if err != nil { // the other side is closed
-						said <- all.String()
-						return
-					}
-				}
-			}()
-			cmd := newRoot(io.Discard)
-			cmd.SetArgs([]string{"init", "cursor"})
-			cmd.SetIn(tty)
-			cmd.SetOut(tty)
-			err = cmd.ExecuteContext(t.Context())
-			if closeErr := tty.Close(); err == nil {
-				err = closeErr
-			}
-			text := <-said
-			if err := person.Close(); err != nil {
-				t.Error(err)
-			}
+			text, err := atTerminal(t, c.answer, "init", "cursor")
 			if err != nil || !strings.Contains(text, "Write this file? [y/N]") {
 				t.Errorf("%v\n%s", err, text)
 			}
@@ -80,6 +46,87 @@ func TestInitAsks(t *testing.T) {
 				t.Errorf("changed: %t\n%s", changed, text)
 			}
 		})
+	}
+}
+
+// atTerminal runs a command at a terminal whose user answers its question.
+func atTerminal(t *testing.T, answer string, words ...string) (shown string, err error) {
+	t.Helper()
+	person, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	go func() {
+		var all bytes.Buffer
+		buf := make([]byte, 1<<10)
+		for asked := false; ; {
+			n, err := person.Read(buf)
+			all.Write(buf[:n])
+			if !asked && strings.Contains(all.String(), "[y/N] ") {
+				asked = true
+				_, _ = person.WriteString(answer + "\n") // the command waits for it
+			}
+			if err != nil { // the other side is closed
+				said <- all.String()
+				return
+			}
+		}
+	}()
+	cmd := newRoot(io.Discard)
+	cmd.SetArgs(words)
+	cmd.SetIn(tty)
+	cmd.SetOut(tty)
+	err = cmd.ExecuteContext(t.Context())
+	if closeErr := tty.Close(); err == nil {
+		err = closeErr
+	}
+	shown = <-said
+	if err := person.Close(); err != nil {
+		t.Error(err)
+	}
+	return shown, err
+}
+
+// Who says no has used the command as it is meant.
+func TestApproveAsks(t *testing.T) {
+	emptyConfig(t)
+	state := t.TempDir()
+	listed(t, state, "git", [2]string{"a", "One."})
+	listed(t, state, "git", [2]string{"a", "Two."})
+	text, err := atTerminal(t, "n", "approve", "git", "--state-dir", state)
+	if want := statusError(exitFailed); !errors.Is(err, want) || !strings.Contains(text, "Nothing was accepted.") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if text, err = atTerminal(t, "y", "approve", "git", "--state-dir", state); err != nil || !strings.Contains(text, "accepted: 1 tool of git") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// What a hint tells the user to type reads the file that the command was given.
+func TestHintsNameTheFile(t *testing.T) {
+	home, _ := place(t)
+	put(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers": {"s": {"command": "true"}}}`)
+	file := filepath.Join(home, "my servers.json")
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"init", "cursor", "--yes"}, "metamcp import --remove --config '" + file + "' moves"},
+		{[]string{"import", "--yes"}, "metamcp import --remove --config '" + file + "' takes"},
+		{[]string{"add", "x", "--", "true"}, "metamcp test x --config '" + file + "'"},
+	} {
+		out, _, err := command(t, append([]string{"--config", file}, c.words...)...)
+		if err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("%q: %v\n%s\nwant %s", c.words, err, out, c.want)
+		}
+	}
+	t.Setenv("TMPDIR", filepath.Join(home, "missing"))
+	if _, _, err := command(t, "--config", file, "add", "y", "--", "true"); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("without a folder for temporary files: %v", err)
 	}
 }
 

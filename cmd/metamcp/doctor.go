@@ -126,7 +126,7 @@ func (c *common) patient(f *doctorFlags) (*doctor.Patient, error) {
 	}
 	p.Config, p.LoadError = doctor.Load(func() (*config.Config, error) { return config.Load(c.sources()) })
 	if p.LoadError != nil {
-		if p.Config = c.withoutFiles(); p.Config == nil {
+		if p.Config, err = c.withoutFiles(); err != nil {
 			// Flags or variables are wrong: nothing is known, and that is the finding.
 			p.Config = &config.Config{Settings: config.DefaultSettings()}
 			p.Config.Settings.Audit.File, p.Config.Settings.StateDir = "", ""
@@ -179,7 +179,7 @@ func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags, secret
 		case spec.Err != nil:
 			results = append(results, skipped(name, "its entry is broken; see config.problem"))
 		case spec.Disabled:
-			results = append(results, skipped(name, "it is turned off at "+spec.Source+"; metamcp enable "+name+" turns it on"))
+			results = append(results, skipped(name, "it is turned off at "+spec.Source+"; it can be turned on "+spec.TurnOn()))
 		case !wanted[name]:
 			results = append(results, skipped(name, "it would start itself; see config.loop"))
 		}

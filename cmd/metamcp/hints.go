@@ -44,3 +44,15 @@ func shellWord(word string) string {
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
+
+// configFlags is what a command of a hint needs to read the configuration files that
+// this command line names; none and "" need nothing.
+func configFlags(files ...string) string {
+	var flags strings.Builder
+	for _, f := range files {
+		if f != "" {
+			flags.WriteString(" --config " + shellWord(f))
+		}
+	}
+	return flags.String()
+}

@@ -32,8 +32,8 @@ type hostPlace struct {
 func (c *common) hostPlace() (*hostPlace, error) {
 	cfg, err := config.Load(c.sources())
 	if err != nil {
-		rest := c.withoutFiles()
-		if rest == nil {
+		rest, wrong := c.withoutFiles()
+		if wrong != nil {
 			return nil, err // flags or variables are wrong
 		}
 		cfg = rest

@@ -63,7 +63,7 @@ Values of variables and headers are copied, and never shown.`,
 			})
 			taken := slices.ContainsFunc(plan.Servers, func(t *clients.Taken) bool { return t.Status != clients.TakenSkipped })
 			if err == nil && taken && !remove && !f.raw {
-				fmt.Fprintln(cmd.OutOrStdout(), "The clients still start these servers themselves: metamcp import --remove takes them out of their files.")
+				fmt.Fprintf(cmd.OutOrStdout(), "The clients still start these servers themselves: metamcp import --remove%s takes them out of their files.\n", configFlags(first(s.Config)))
 			}
 			return err
 		},

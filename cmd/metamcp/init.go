@@ -80,5 +80,5 @@ func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change) 
 			return
 		}
 	}
-	fmt.Fprintln(out, "metamcp has no servers yet: metamcp import --remove moves those of your clients behind it.")
+	fmt.Fprintf(out, "metamcp has no servers yet: metamcp import --remove%s moves those of your clients behind it.\n", configFlags(first(s.Config)))
 }

@@ -22,7 +22,7 @@ func newModel(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "model", Short: "Install, list and remove models of the local embedder", Args: args(cobra.NoArgs),
 		Example: `  metamcp model list
-  metamcp model install minilm`,
+  metamcp model install all-minilm-l6-v2`,
 		Long: `The local embedder (--embedder local) runs a small BERT model in the GGUF format
 on this machine, in a process of its own. Besides a model it needs the program
 metamcp-embed beside metamcp, and llama.cpp as a library.
@@ -173,7 +173,7 @@ func printKnown(out io.Writer, asJSON bool) error {
 func newModelRemove(c *common) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Short: "Delete a model", Args: args(cobra.ExactArgs(1)),
-		Example: `  metamcp model remove minilm`,
+		Example: `  metamcp model remove all-minilm-l6-v2`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			f, err := c.modelFolder()
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,5 +144,28 @@ func TestDownloadBar(t *testing.T) {
 	}
 	if narrow := draw(15, 0); strings.Contains(narrow, "[=") {
 		t.Errorf("a bar on 15 columns: %q", narrow)
+	}
+}
+
+// What the help gives as an example can be installed.
+func TestModelExamples(t *testing.T) {
+	cmd := newModel(&common{})
+	texts := cmd.Example
+	for _, sub := range cmd.Commands() {
+		texts += "\n" + sub.Example
+	}
+	found := 0
+	for line := range strings.Lines(texts) {
+		words := strings.Fields(line)
+		if len(words) < 4 || words[2] != "install" && words[2] != "remove" || strings.ContainsAny(words[3], "/:.") {
+			continue
+		}
+		found++
+		if !slices.ContainsFunc(models.Catalogue(), func(k models.Known) bool { return k.Name == words[3] }) {
+			t.Errorf("%s: no such model", strings.TrimSpace(line))
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d examples, want 2 at least:\n%s", found, texts)
 	}
 }

@@ -36,7 +36,8 @@ approve accepts them; trust.pins says what becomes of them meanwhile.`,
 func (c *common) pinStore() (*pins.Store, *config.Config, error) {
 	cfg, err := config.Load(c.sources())
 	if err != nil {
-		if cfg = c.withoutFiles(); cfg == nil {
+		var wrong error
+		if cfg, wrong = c.withoutFiles(); wrong != nil {
 			return nil, nil, err
 		}
 	}
@@ -284,8 +285,8 @@ func newApprove(c *common) *cobra.Command {
 tools, or of all. Without names and without --all you are asked. Running hosts take
 it over within two seconds.
 
-Exit status: 1 where something could not be accepted; 2 wrong usage, or neither
-names nor --all where nobody can be asked.`,
+Exit status: 1 where something could not be accepted, or you said no; 2 wrong usage,
+or neither names nor --all where nobody can be asked.`,
 		Example: "  metamcp approve github\n  metamcp approve github create_issue\n  metamcp approve github --all --json",
 		RunE: func(cmd *cobra.Command, given []string) error {
 			server := given[0]
@@ -316,7 +317,8 @@ names nor --all where nobody can be asked.`,
 				case asJSON || !interactive(cmd):
 					return usageError{errors.New("nothing was accepted: name the tools, or add --all")}
 				case !confirmed(cmd.InOrStdin(), out, fmt.Sprintf("Accept %s", counted(uint64(len(list)), "tool", "tools"))):
-					return usageError{errors.New("nothing was accepted")}
+					fmt.Fprintln(out, "Nothing was accepted.")
+					return statusError(exitFailed)
 				}
 			}
 			return interruptible(cmd.Context(), "run it again", func(ctx context.Context) error {

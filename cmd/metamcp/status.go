@@ -70,7 +70,8 @@ func first(given []string) string {
 func (c *common) stateDir() (string, error) {
 	cfg, err := config.Load(c.sources())
 	if err != nil {
-		if cfg = c.withoutFiles(); cfg == nil {
+		var wrong error
+		if cfg, wrong = c.withoutFiles(); wrong != nil {
 			return "", err
 		}
 		fmt.Fprintf(c.stderr, "metamcp: %v; looking in %s (--state-dir names another folder)\n", err, cfg.Settings.StateDir)
@@ -81,23 +82,19 @@ func (c *common) stateDir() (string, error) {
 	return cfg.Settings.StateDir, nil
 }
 
-// withoutFiles is the configuration that flags and variables make; nil where
-// these are wrong.
-func (c *common) withoutFiles() *config.Config {
+// withoutFiles is the configuration that flags and variables make. The error says
+// which of these is wrong.
+func (c *common) withoutFiles() (*config.Config, error) {
 	f, err := os.CreateTemp("", "metamcp-*.json")
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("make an empty configuration: %w", err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
 	_, err = f.WriteString("{}")
 	if err = errors.Join(err, f.Close()); err != nil {
-		return nil
+		return nil, fmt.Errorf("make an empty configuration: %w", err)
 	}
-	cfg, err := config.Load(config.Sources{Files: []string{f.Name()}, Overlay: c.overlay})
-	if err != nil {
-		return nil
-	}
-	return cfg
+	return config.Load(config.Sources{Files: []string{f.Name()}, Overlay: c.overlay})
 }
 
 // dialHost connects with a running host by name or process id; where none is named

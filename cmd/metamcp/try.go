@@ -95,7 +95,7 @@ func runTest(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags)
 		on := *spec
 		if on.Disabled {
 			on.Disabled = false
-			tried[name].Notes = append(tried[name].Notes, "it is turned off at "+spec.Source+", and was started for this test only; metamcp enable "+name+" turns it on")
+			tried[name].Notes = append(tried[name].Notes, "it is turned off at "+spec.Source+", and was started for this test only; it can be turned on "+spec.TurnOn())
 		}
 		if on.Limits.Processes > 0 {
 			tried[name].Notes = append(tried[name].Notes, "limits.processes was not in force: only a host that was given a control group keeps it, and no other starts the server (docs/ISOLATION.md)")

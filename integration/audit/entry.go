@@ -53,9 +53,9 @@ type Client struct {
 // tools say.
 type Decision struct {
 	// Decision is in one word what happened: "local", "provisioned",
-	// "recommended", "denied" or "failed"; of pins as [KindPins] says.
+	// "recommended", "denied", "failed" or "nothing"; of pins as [KindPins] says.
 	Decision   string  `json:"decision"`
-	Source     string  `json:"source,omitempty"` // "local", "registry", "cache", "builtin"
+	Source     string  `json:"source,omitempty"` // where the server is known from, as docs/PROVISION.md has it
 	Package    string  `json:"package,omitempty"`
 	Version    string  `json:"version,omitempty"`    // exactly what was pinned
 	Confidence float64 `json:"confidence,omitempty"` // 0 to 1

@@ -105,7 +105,7 @@ func sameSpec(a, b *messages.ServerSpec) bool {
 	policy := a.Lifecycle == b.Lifecycle && a.IdleTimeout == b.IdleTimeout && a.MaxInstances == b.MaxInstances && a.Retry == b.Retry && a.Scope == b.Scope && a.MaxInFlight == b.MaxInFlight && a.HealthEvery == b.HealthEvery && a.Limits == b.Limits
 	origin := (a.Provisioned == nil) == (b.Provisioned == nil) && (a.Provisioned == nil || *a.Provisioned == *b.Provisioned)
 	return (a.Err == nil) == (b.Err == nil) && a.Name == b.Name && origin && process && limits && policy &&
-		a.Description == b.Description && maps.Equal(a.Filled, b.Filled) && slices.Equal(a.Tags, b.Tags) && a.Disabled == b.Disabled && a.Unscrubbed == b.Unscrubbed && a.Asks == b.Asks
+		a.Description == b.Description && maps.Equal(a.Filled, b.Filled) && slices.Equal(a.Tags, b.Tags) && a.Disabled == b.Disabled && a.Guest == b.Guest && a.Unscrubbed == b.Unscrubbed && a.Asks == b.Asks
 }
 
 func sameOAuth(a, b *messages.OAuth) bool {

@@ -40,6 +40,9 @@ func (b *builder) guests() {
 			m := &obj.Members[i]
 			if name := memberName(m); b.cfg.byName[name] == nil && checkName(name) == "" {
 				b.server(doc, name, m)
+				if spec := b.cfg.byName[name]; spec != nil {
+					spec.Guest = true
+				}
 			}
 		}
 	}

@@ -28,6 +28,9 @@ func TestGuests(t *testing.T) {
 	if cfg.Server("broken").Err == nil || cfg.Settings.Pool.PoolSize != 20 {
 		t.Errorf("%+v, pool %d", cfg.Server("broken"), cfg.Settings.Pool.PoolSize)
 	}
+	if own, guest := cfg.Server("mine"), cfg.Server("new"); own.Guest || !guest.Guest || !strings.Contains(own.TurnOn(), "metamcp enable mine") || strings.Contains(guest.TurnOn(), "enable") {
+		t.Errorf("turned on %s, and %s", own.TurnOn(), guest.TurnOn())
+	}
 	if s := cfg.Server("new").Source; !strings.HasPrefix(s, "Cursor (/home/x/mcp.json)") {
 		t.Error(s)
 	}

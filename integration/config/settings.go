@@ -105,7 +105,7 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 		}
 	}
 	if err != nil {
-		r.bad(r.doc, v, "the default is used until it is corrected", "%s: %s", path, err)
+		r.bad(r.doc, v, "it is ignored until it is corrected", "%s: %s", path, err)
 	}
 }
 

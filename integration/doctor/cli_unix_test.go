@@ -116,7 +116,7 @@ func TestCommandWithServersThatFail(t *testing.T) {
 	if text := strings.Join(crash.Details, "\n"); !strings.Contains(text, "no luck with [REDACTED:API_KEY]") {
 		t.Errorf("the end of stderr: %q", text)
 	}
-	silent := expect(t, rep.Results, want{"server.start", "silent", doctor.Fail, "within 2s", "startupTimeoutMs"})
+	silent := expect(t, rep.Results, want{"server.start", "silent", doctor.Fail, "within 2s, which this trial gave it", "--timeout"})
 	if text := strings.Join(silent.Details, "\n"); !strings.Contains(text, "line 3 of 3 at start") {
 		t.Errorf("the end of stderr: %q", text)
 	}

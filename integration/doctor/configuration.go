@@ -70,7 +70,7 @@ func (p *Patient) configFiles() []Result {
 }
 
 func (p *Patient) configProblems() []Result {
-	return problems(p.ofInterest(p.Config.Problems), Fail, "What is named does not work: the server refuses every call, or the setting stays at its default.", "nothing is broken")
+	return problems(p.ofInterest(p.Config.Problems), Fail, "What is named does not work: the server refuses every call, or the setting is as if it were not there.", "nothing is broken")
 }
 
 func (p *Patient) configWarnings() []Result {

@@ -150,6 +150,9 @@ func (p *Patient) host(parent context.Context, h control.HostInfo) (r Result, st
 		r.ID, r.Status = "hosts.version", Warn
 		r.Why = fmt.Sprintf("This program is metamcp %s. Both share one state folder; what was corrected since is not in force there.", p.Version)
 		r.Fix = "Restart the client that started it, so that it takes the present program."
+		if h.Shared {
+			r.Fix = "metamcp host restart   , so that it takes the present program."
+		}
 	}
 	return r, false
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/child/proctree"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/doctor"
@@ -39,9 +40,13 @@ func shortState(t *testing.T) (p *doctor.Patient, state string) {
 	return patient(t, t.TempDir(), nil, object{"stateDir": state}), state
 }
 
-func serveHost(t *testing.T, state, name, version string) {
+func serveHost(t *testing.T, state, name, version string, shared bool) {
 	t.Helper()
-	s, err := control.Serve(control.Options{StateDir: state, Name: name, Version: version, Host: stillHost{}})
+	o := control.Options{StateDir: state, Name: name, Version: version, Host: stillHost{}}
+	if shared {
+		o.Attach = func(context.Context, *os.File, *os.File, attach.Hello) error { return nil }
+	}
+	s, err := control.Serve(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +78,9 @@ func TestHosts(t *testing.T) {
 	expect(t, results, want{"hosts.running", "", doctor.OK, "no host runs", ""})
 	expect(t, results, want{"hosts.stale", "", doctor.OK, "no socket", ""})
 
-	serveHost(t, state, "new", "1.0.0")
-	serveHost(t, state, "old", "0.9.0")
+	serveHost(t, state, "new", "1.0.0", false)
+	serveHost(t, state, "old", "0.9.0", false)
+	serveHost(t, state, "shared", "0.8.0", true)
 	dead := filepath.Join(state, "hosts", "dead.sock")
 	deadSocket(t, dead)
 	info := write(t, filepath.Join(state, "hosts", "dead.json"), encode(t, control.HostInfo{Name: "dead", PID: 1, Version: "1.0.0", Socket: dead}), 0o600)
@@ -84,6 +90,7 @@ func TestHosts(t *testing.T) {
 	results = examine(t, p, doctor.GroupHosts)
 	expect(t, results, want{"hosts.running", "new", doctor.OK, fmt.Sprintf("pid %d, metamcp 1.0.0", os.Getpid()), ""})
 	expect(t, results, want{"hosts.version", "old", doctor.Warn, "metamcp 0.9.0", "Restart the client"})
+	expect(t, results, want{"hosts.version", "shared", doctor.Warn, "metamcp 0.8.0", "metamcp host restart"})
 	r := expect(t, results, want{"hosts.stale", "", doctor.Warn, "2 sockets of dead hosts", "--fix"})
 	if len(r.Details) != 2 || r.Details[0] != dead || r.Details[1] != orphan {
 		t.Errorf("%q", r.Details)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/server"
+
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -105,3 +107,34 @@ func TestUnescapeHTML(t *testing.T) {
 		}
 	}
 }
+
+// Only a call of the spliced tool has a timeoutMs.
+func TestHintsOfRequestsWithoutTimeout(t *testing.T) {
+	e := &messages.Error{Code: messages.CodeExecutionTimeout, Server: "s", Tool: "t", Message: "late", Hint: "Look first. A longer timeoutMs gives it more time."}
+	if got := InNameOf("s_t", e).Hint; got != "Look first. A longer timeoutMs in the server's entry gives it more time." {
+		t.Errorf("an exposed tool: %s", got)
+	}
+	c := newConnection(t.Context(), Options{MCP: server.NewMCPServer("x", "1")}.withDefaults(), nil)
+	var out kept
+	c.write(&Entry{ID: []byte("1"), passed: true, out: &out}, &messages.Answer{Err: e})
+	if got := string(out); !strings.Contains(got, "longer timeoutMs in the server's entry") {
+		t.Errorf("a passed request: %s", got)
+	}
+	if strings.Contains(e.Hint, "entry") {
+		t.Error("the error itself is changed")
+	}
+}
+
+// kept keeps what is written to it.
+type kept []byte
+
+func (l *kept) Answer(parts ...[]byte) error { return l.Write(parts...) }
+func (l *kept) Write(parts ...[]byte) error {
+	for _, p := range parts {
+		*l = append(*l, p...)
+	}
+	return nil
+}
+func (l *kept) Hold(line []byte) { *l = append(*l, line...) }
+func (*kept) Release()           {}
+func (*kept) Drop()              {}

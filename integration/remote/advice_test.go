@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,35 @@ func TestAdviceByCause(t *testing.T) {
 	} {
 		if f := refusedWith(t, tt.transport, tt.url, tt.with); !strings.Contains(f.Advice, tt.advice) {
 			t.Errorf("%s: %v; the advice is %q", tt.name, f, f.Advice)
+		}
+	}
+}
+
+// What a proxy answers is not the server's: its credential is not to be blamed.
+func TestProxyThatRefuses(t *testing.T) {
+	t.Parallel()
+	for status, advice := range map[int]string{http.StatusProxyAuthRequired: "", http.StatusForbidden: "The proxy does not let it through", http.StatusBadGateway: "The proxy does not let it through"} {
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodConnect {
+				t.Errorf("the proxy is asked for %s", r.Method)
+			}
+			w.WriteHeader(status)
+		}))
+		t.Cleanup(proxy.Close)
+		at, err := url.Parse(proxy.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := newTransport()
+		transport.Proxy = http.ProxyURL(at)
+		k := openURL(t, messages.TransportHTTP, "https://server.example/mcp", Options{Transport: transport})
+		k.say(helloLine)
+		var f *Error
+		if h := k.next("eof"); !errors.As(h.err, &f) {
+			t.Fatalf("%v", h.err)
+		}
+		if (f.Status == status) != (status == http.StatusProxyAuthRequired) || !f.NotRun || !strings.Contains(f.Said, "proxy") || !strings.HasPrefix(f.Advice, advice) {
+			t.Errorf("%d: %+v", status, f)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -86,6 +87,7 @@ func newTransport() *http.Transport {
 	)
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
+		OnProxyConnectResponse: proxyRefused,
 		DialContext:            (&net.Dialer{Timeout: dial, KeepAlive: keepAlive}).DialContext,
 		TLSHandshakeTimeout:    dial,
 		ForceAttemptHTTP2:      true,
@@ -93,6 +95,21 @@ func newTransport() *http.Transport {
 		IdleConnTimeout:        idle,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+}
+
+// proxyRefused is the error where a proxy does not let a connection through: its answer
+// is none of the server's.
+func proxyRefused(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	f := &Error{Said: "the HTTP proxy on the way answered " + resp.Status, NotRun: true}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusProxyAuthRequired:
+		f.Status, f.Said = resp.StatusCode, "the HTTP proxy on the way wants to know who asks"
+	default:
+		f.Advice = "The proxy does not let it through, whatever the server says: check HTTPS_PROXY, ask whoever runs the proxy, or name the host in NO_PROXY."
+	}
+	return f
 }
 
 // sameOrigin follows a redirect only where the request stays what it is and the
