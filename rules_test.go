@@ -37,6 +37,12 @@ func TestToolRulesHoldEverywhere(t *testing.T) {
 			t.Errorf("%s has tags %q", m.Name, m.Tags)
 		}
 	}
+	if found, err = e.Search(t.Context(), "add two numbers", metamcp.SearchOptions{IncludeDisabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(found.Matches, func(m metamcp.Match) bool { return m.Name == "add" }); i < 0 || found.Matches[i].Enabled {
+		t.Errorf("a search for closed tools too has %+v", found.Matches)
+	}
 	tools, err := e.ListTools(t.Context(), "one", false)
 	if err != nil {
 		t.Fatal(err)

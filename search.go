@@ -23,6 +23,9 @@ type SearchOptions struct {
 	Server string
 	// Limit is how many matches are wanted; 0: the configured number.
 	Limit int
+	// IncludeDisabled finds tools that the rules disable as well; Enabled of a match
+	// says which those are.
+	IncludeDisabled bool
 	// CachedOnly contacts no server.
 	CachedOnly bool
 	// Settle is for a program that searches once: how long to wait until the
@@ -87,7 +90,7 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 		ranker = inTurn{ranker, ctx, opts.turns, opts.client}
 	}
 	found, note := e.core.Search(ctx, ranker, index.Query{
-		Text: query, Server: opts.Server, Limit: opts.Limit, Connected: connectedOf(e.core.Directory()),
+		Text: query, Server: opts.Server, Limit: opts.Limit, Disabled: opts.IncludeDisabled, Connected: connectedOf(e.core.Directory()),
 	})
 	if note != "" {
 		res.Notes = append(res.Notes, note)

@@ -143,6 +143,13 @@ func (e *Engine) ListTools(ctx context.Context, server string, includeDisabled b
 	return out, nil
 }
 
+// Refresh asks a server for its tools anew, and starts it where it does not run: from
+// then on the catalog, and the cache on disk, have what it says now. What was known of
+// it stays where that fails.
+func (e *Engine) Refresh(ctx context.Context, server string) error {
+	return e.contact(ctx, server, true)
+}
+
 // ToolDetails returns one tool whole.
 func (e *Engine) ToolDetails(ctx context.Context, server, tool string) (*Tool, error) {
 	known, err := e.known(ctx, server)

@@ -37,7 +37,7 @@ func (AnyGPT) Search(c *Catalog, q Query) []Match {
 		}
 		asked, connected := false, false
 		for i, entry := range e.Entries {
-			if !entry.Enabled {
+			if !q.takes(entry) {
 				continue
 			}
 			score := anygptScore(entry, e.read().descriptions.at(i), query, words)

@@ -91,7 +91,7 @@ func (s *search) near(c *Catalog) {
 	}
 	best := make([]candidate, 0, classicCandidates+1)
 	for doc, cosine := range all {
-		if cosine <= 0 || !space.entries[doc].Enabled || s.query.Server != "" && space.entries[doc].Tool.Server != s.query.Server {
+		if cosine <= 0 || !s.query.takes(space.entries[doc]) || s.query.Server != "" && space.entries[doc].Tool.Server != s.query.Server {
 			continue
 		}
 		if len(best) == classicCandidates && cosine <= best[len(best)-1].cosine {
@@ -161,7 +161,7 @@ func (s *search) server(e *ServerEntry) {
 	}
 	asked, connected := false, false
 	for i, points := range s.points {
-		if points == 0 && s.cosines[e.Entries[i]] == 0 || !e.Entries[i].Enabled {
+		if points == 0 && s.cosines[e.Entries[i]] == 0 || !s.query.takes(e.Entries[i]) {
 			continue
 		}
 		if !asked && s.query.Connected != nil {

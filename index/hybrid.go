@@ -12,10 +12,10 @@ func (Hybrid) Texts(query string) []string { return rank.Texts(query) }
 // Search implements [Ranker].
 func (Hybrid) Search(c *Catalog, q Query) []Match {
 	s := c.ready()
-	ask := rank.Query{Text: q.Text, Limit: q.limit(), Allowed: func(doc int) bool { return s.entries[doc].Enabled }}
+	ask := rank.Query{Text: q.Text, Limit: q.limit(), Allowed: func(doc int) bool { return q.takes(s.entries[doc]) }}
 	if q.Server != "" {
 		ask.Allowed = func(doc int) bool {
-			return s.entries[doc].Enabled && s.entries[doc].Tool.Server == q.Server
+			return q.takes(s.entries[doc]) && s.entries[doc].Tool.Server == q.Server
 		}
 	}
 	if q.Connected != nil {

@@ -52,12 +52,17 @@ type Query struct {
 	// Limit is how many matches are wanted: 0 or less means 20, and more
 	// than 100 means 100.
 	Limit int
+	// Disabled takes tools that the rules disable as well; they rank by their words.
+	Disabled bool
 	// Connected says whether a server has a live connection now; nil: none
 	// has. It is called at most once for each server that has a match.
 	Connected func(server string) bool
 	// Meaning is what an embedder made of the query; nil: words alone count.
 	Meaning *Meaning
 }
+
+// takes says whether a tool may be among the matches, whoever's it is.
+func (q *Query) takes(e *Entry) bool { return e.Enabled || q.Disabled }
 
 // Meaning is a query as vectors.
 type Meaning struct {

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -79,8 +80,14 @@ func TestConnectedOutranksAtTheMarginOnly(t *testing.T) {
 func TestDisabledIsNeverFound(t *testing.T) {
 	c := searchCatalog(t)
 	c.Tool("files", "screenshot").Enabled = false // as tool rules will make it, before the catalog is shared
-	if got := found((Classic{}).Search(c, Query{Text: "screenshot", Server: "files"})); got != "" {
-		t.Errorf("found %s", got)
+	for _, r := range []Ranker{Classic{}, Hybrid{}, AnyGPT{}} {
+		if got := found(r.Search(c, Query{Text: "screenshot", Server: "files"})); got != "" {
+			t.Errorf("%T found %s", r, got)
+		}
+		all := r.Search(c, Query{Text: "screenshot", Disabled: true})
+		if !slices.ContainsFunc(all, func(m Match) bool { return m.Entry.Tool.Server == "files" && !m.Entry.Enabled }) {
+			t.Errorf("%T does not find it where that is asked for: %s", r, found(all))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,7 +24,7 @@ const settleTime = 5 * time.Second
 
 func newDiscover(c *common) *cobra.Command {
 	var ask metamcp.DiscoverRequest
-	var asJSON bool
+	var asJSON, refresh bool
 	cmd := &cobra.Command{
 		Use:   "discover [QUERY]",
 		Short: "List servers, or find tools",
@@ -36,16 +37,25 @@ have answers, else --discover-timeout. With --server, and where npx, uvx or the
 like may have to download a server first, it waits as long as that may take.`,
 		Example: `  metamcp discover
   metamcp discover "take a screenshot of a page"
-  metamcp discover --server github --tool list_issues`,
+  metamcp discover --server github --tool list_issues
+  metamcp discover --server github --refresh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("limit") && (ask.Limit < 1 || ask.Limit > config.MaxSearchLimit) {
 				return usageError{fmt.Errorf("--limit %d: use a number from 1 to %d", ask.Limit, config.MaxSearchLimit)}
+			}
+			if refresh && ask.Server == "" {
+				return usageError{errors.New("--refresh asks one server for its tools anew: name it with --server")}
 			}
 			ask.Query, ask.Settle = strings.Join(args, " "), settleTime
 			c.about(ask.Server)
 			return withEngine(cmd, c, func(ctx context.Context, e *metamcp.Engine) error {
 				var a *metamcp.DiscoverAnswer
 				err := whileWaiting(os.Stderr, isTerminal(os.Stderr), ask.Server, time.Second, func() (err error) {
+					if refresh {
+						if err = e.Refresh(ctx, ask.Server); err != nil {
+							return err
+						}
+					}
 					a, err = e.Discover(ctx, ask)
 					return err
 				})
@@ -65,6 +75,7 @@ like may have to download a server first, it waits as long as that may take.`,
 	f := cmd.Flags()
 	f.StringVar(&ask.Server, "server", "", "only this server")
 	f.StringVar(&ask.Tool, "tool", "", "with --server: this tool, whole")
+	f.BoolVar(&refresh, "refresh", false, "with --server: ask it for its tools anew, and not the cache")
 	f.IntVar(&ask.Limit, "limit", 0, fmt.Sprintf("at most so many, 1 to %d (default: the setting search.limit)", config.MaxSearchLimit))
 	f.StringVar(&ask.Detail, "detail", "", "brief, or full: TypeScript signatures, and with --json all schemas")
 	f.BoolVar(&asJSON, "json", false, "print what a model would get")

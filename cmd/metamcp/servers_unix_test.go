@@ -394,3 +394,10 @@ func TestListAsksHosts(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestRefreshIsOfOneServer(t *testing.T) {
+	_, _, err := command(t, "discover", "x", "--refresh")
+	if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "--server") {
+		t.Errorf("%v", err)
+	}
+}
