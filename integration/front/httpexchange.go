@@ -22,7 +22,6 @@ type exchange struct {
 	modern  bool
 	object  bool   // the client takes one JSON object
 	sse     bool   // and a stream
-	spliced bool   // a child's errors are answers like others
 	resumed bool   // a stream from the start
 	unread  bool   // from what nobody has read yet
 	from    uint64 // else behind the event with this number
@@ -215,7 +214,8 @@ func (x *exchange) answer(e *event) {
 }
 
 // status is what an answer is in HTTP: an error of ours has one of its own
-// since 2026-07-28, and before only where the message is none.
+// since 2026-07-28, and before only where the message is none. A child's error,
+// whose code means nothing here, must not make a layer of HTTP repeat the request.
 func (x *exchange) status(e *event) int {
 	code := e.code(x.id)
 	switch {
@@ -223,8 +223,8 @@ func (x *exchange) status(e *event) int {
 		return http.StatusOK
 	case code == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
 		return http.StatusBadRequest
-	case x.spliced && x.e != nil:
-		return http.StatusOK // it is between the client and the child
+	case x.st.isForeign():
+		return http.StatusOK
 	case code == mcp.METHOD_NOT_FOUND:
 		return http.StatusNotFound
 	case code == codeTooMany:

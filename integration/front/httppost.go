@@ -45,21 +45,11 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		return
 	}
 	x := &exchange{h: h, w: w, r: r, id: in.ID, object: object, sse: stream}
-	if _, ok := in.era(); ok {
-		x.spliced = in.calls(h.toolName())
-	}
 	if in.slots[slotVersion] != nil || r.Header.Get(mcp.HeaderProtocolVersion) >= modernVersion {
 		h.modern(x, who, &in)
 		return
 	}
 	h.legacy(x, who, &in)
-}
-
-func (h *HTTP) toolName() string {
-	if h.o.Tool == "" {
-		return DefaultTool
-	}
-	return h.o.Tool
 }
 
 // modern takes a message of a client without a session.

@@ -53,6 +53,8 @@ type stream struct {
 	wasCut bool   // it was ended with what it held
 	since  time.Time
 	reader *reader
+
+	foreign bool // the answer is a child's error
 }
 
 var _ sink = (*stream)(nil)
@@ -121,6 +123,19 @@ func (s *stream) Write(parts ...[]byte) error {
 
 // Answer implements sink.
 func (s *stream) Answer(parts ...[]byte) error { return s.put(parts, true) }
+
+// setForeign says that the answer, which follows, is an error of a child's.
+func (s *stream) setForeign() {
+	s.mu.Lock()
+	s.foreign = true
+	s.mu.Unlock()
+}
+
+func (s *stream) isForeign() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.foreign
+}
 
 // Hold implements sink; each response has a connection of its own, so that
 // nothing is won by waiting.

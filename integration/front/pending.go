@@ -58,6 +58,9 @@ func (c *connection) write(e *Entry, a *messages.Answer) {
 		e.large(result, info)
 		return
 	}
+	if st, overHTTP := e.out.(*stream); overHTTP && a.RPCError != nil {
+		st.setForeign()
+	}
 	withLine(func(dst []byte) []byte {
 		switch {
 		case err != nil && e.passed:
