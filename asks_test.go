@@ -71,6 +71,21 @@ var fronts = map[string]func(t testing.TB, e *metamcp.Engine) string{
 	},
 }
 
+// strict is a person at a client that holds what it is asked to its own protocol: an
+// elicitation by URL has an id up to 2025-11-25.
+func strict(modern bool) func(q rpcLine) string {
+	return func(q rpcLine) string {
+		var p struct {
+			Mode string
+			ID   *string `json:"elicitationId"`
+		}
+		if json.Unmarshal(q.Params, &p) != nil || !modern && p.Mode == "url" && (p.ID == nil || *p.ID == "") {
+			return `"error":{"code":-32602,"message":"the request is not one of this protocol"}`
+		}
+		return person(q)
+	}
+}
+
 // What a child asks while it works on a call reaches the client that made it, and
 // its answer reaches the child, in all pairs of eras.
 func TestChildrenAskClients(t *testing.T) {
@@ -81,7 +96,7 @@ func TestChildrenAskClients(t *testing.T) {
 			cfg := children(map[string][]string{"x": {"--era", era.child}}, nil)
 			cfg["mcpServers"].(map[string]any)["x"].(map[string]any)["roots"] = true
 			e := openConfig(t, t.TempDir(), cfg)
-			c := connectClient(t, e, &asked{caps: allCapabilities, modern: era.client, reply: person, url: fronts[era.front](t, e)})
+			c := connectClient(t, e, &asked{caps: allCapabilities, modern: era.client, reply: strict(era.client), url: fronts[era.front](t, e)})
 			for _, q := range []struct{ tool, args, want string }{
 				{"elicit", `{"message":"one"}`, `{"action":"accept","content":{"answer":"one"},"odd":1.0}`},
 				{"elicit", `{"message":"two","rounds":3}`, `{"action":"accept","content":{"answer":"two"},"odd":1.0}`},

@@ -96,7 +96,11 @@ type question struct {
 func elicit(ctx context.Context, s *server, c *call) (json.RawMessage, *rpcError) {
 	return s.question(ctx, c, "elicitation/create", func(q question, round int) json.RawMessage {
 		if q.Mode == "url" {
-			return object("mode", "url", "message", q.Message, "url", "https://example.com/"+strconv.Itoa(round), "elicitationId", "e-"+q.Message+"-"+strconv.Itoa(round))
+			pairs := []any{"mode", "url", "message", q.Message, "url", "https://example.com/" + strconv.Itoa(round)}
+			if !c.modern { // that protocol has no ids for them
+				pairs = append(pairs, "elicitationId", "e-"+q.Message+"-"+strconv.Itoa(round))
+			}
+			return object(pairs...)
 		}
 		return object("mode", "form", "message", q.Message, "requestedSchema",
 			json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`))

@@ -117,7 +117,7 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 		head = jsonrpc.AppendQuote(head, q.Method)
 		var err error
 		if q.Params != nil {
-			err = e.out.Write(append(head, `,"params":`...), flat(q.Params), []byte{'}'})
+			err = e.out.Write(append(head, `,"params":`...), flat(withElicitationID(q, id)), []byte{'}'})
 		} else {
 			err = e.out.Write(append(head, '}'))
 		}
@@ -126,6 +126,23 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 		}
 	}
 }
+
+// withElicitationID returns the params of a question for a client of the older
+// protocol. There an elicitation by URL has an id; the newer one has none, so that a
+// server of it gives none, and the one of the request takes its place. All other bytes
+// stay.
+func withElicitationID(q *messages.Question, id []byte) json.RawMessage {
+	if q.Method != messages.MethodElicit || jsonrpc.Get(q.Params, memberElicitationID) != nil {
+		return q.Params
+	}
+	if mode, err := jsonrpc.Unquote(jsonrpc.Get(q.Params, "mode")); err != nil || mode != "url" {
+		return q.Params
+	}
+	own := append([]byte(`{"`+memberElicitationID+`":`), id...)
+	return append(append(own, ','), membersOf(q.Params)...) // mode is one of them
+}
+
+const memberElicitationID = "elicitationId"
 
 // withdraw tells the client that nobody waits for its answers.
 func (c *connection) withdraw(e *Entry, list []*messages.Question, reason string) {
