@@ -247,6 +247,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onJudged(ctx, m)
 	case *messages.QuestionAnswer:
 		c.onAnswered(ctx, m)
+	case *messages.QuestionProgress:
+		c.onProgressed(ctx, m)
 	case *askDue:
 		c.onAskDue(ctx, m)
 	case *turnDue:

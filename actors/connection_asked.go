@@ -32,6 +32,29 @@ func (c *connection) onAnswered(ctx *kernel.Context, m *messages.QuestionAnswer)
 	}
 }
 
+// onProgressed tells the child how far the client is with its answer. A modern child,
+// which asks with a result, has no request open that progress could be of. What is too
+// much for a child is dropped: the next one says more.
+func (c *connection) onProgressed(ctx *kernel.Context, m *messages.QuestionProgress) {
+	a := c.asks.open[m.Question]
+	if a == nil || a.id == nil || len(m.Params) > maxProgressedBytes || !c.asks.mayTell(time.Now()) {
+		return
+	}
+	ctx.Correlate(a.p.call.Trace)
+	if c.run != nil && c.run.link != nil {
+		c.sendInternal(ctx, notificationLine(methodProgress, m.Params))
+	}
+}
+
+// mayTell says whether the child may be told of progress once more, and counts it.
+func (a *asks) mayTell(now time.Time) bool {
+	if now.Sub(a.second) >= time.Second {
+		a.second, a.told = now, 0
+	}
+	a.told++
+	return a.told <= maxProgressed
+}
+
 // actionOf is all that is told of an answer.
 func actionOf(method string, m *messages.QuestionAnswer) string {
 	if m.Result == nil {

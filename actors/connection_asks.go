@@ -23,6 +23,10 @@ const (
 	askPatience = 10 * time.Minute
 	// holdPatience is how long a question waits until it is clear whose it is.
 	holdPatience = 2 * time.Second
+	// maxProgressed bounds how often in a second a child is told how far its clients
+	// are with their answers, maxProgressedBytes what it is told at once.
+	maxProgressed      = 50
+	maxProgressedBytes = 4 << 10
 	// maxElicited bounds the elicitations by URL whose end is awaited.
 	maxElicited = 128
 )
@@ -50,6 +54,9 @@ type asks struct {
 	// earlier alarms void.
 	turn    *kernel.Timer
 	turnGen uint64
+	// told is how often the child was told of progress in the second from second on.
+	told   int
+	second time.Time
 	// elicited are the clients that were sent to a URL, by the id of the elicitation;
 	// order is the order in which they were.
 	elicited map[string]elicited
@@ -89,6 +96,9 @@ type (
 
 // Answered implements messages.QuestionPort.
 func (p askPort) Answered(a *messages.QuestionAnswer) { p.sys.Send(p.self, a) }
+
+// Progressed implements messages.ProgressedPort.
+func (p askPort) Progressed(m *messages.QuestionProgress) { p.sys.Send(p.self, m) }
 
 // drop forgets what no client has been asked yet: the child is gone.
 func (a *asks) drop() {

@@ -221,6 +221,9 @@ func (p sessionPort) Notify(call uint64, method string, params json.RawMessage) 
 // Answered implements messages.QuestionPort.
 func (p sessionPort) Answered(a *messages.QuestionAnswer) { p.s.e.sys.Send(p.s.pid, a) }
 
+// Progressed implements messages.ProgressedPort.
+func (p sessionPort) Progressed(m *messages.QuestionProgress) { p.s.e.sys.Send(p.s.pid, m) }
+
 // NextQuestion returns a number that no other question in this host has.
 func (e *Engine) NextQuestion() uint64 { return e.questions.Add(1) }
 
@@ -290,6 +293,13 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 			delete(a.asks, m.Question)
 			ctx.Correlate(q.trace)
 			ctx.Contain(func() { q.question.Reply.Answered(m) })
+		}
+	case *messages.QuestionProgress:
+		if q, ok := a.asks[m.Question]; ok {
+			if p, ok := q.question.Reply.(messages.ProgressedPort); ok {
+				ctx.Correlate(q.trace)
+				ctx.Contain(func() { p.Progressed(m) })
+			}
 		}
 	case *sessionNotice:
 		client := a.client(m.client, m.call)

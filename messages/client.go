@@ -71,6 +71,20 @@ type WithdrawnPort interface {
 	Withdrawn()
 }
 
+// ProgressedPort is a [QuestionPort] that also hears how far the client is, as long as
+// the question is open. It never blocks.
+type ProgressedPort interface {
+	Progressed(p *QuestionProgress)
+}
+
+// QuestionProgress is how far a client says that it is with the answer to a question.
+type QuestionProgress struct {
+	Question uint64
+	// Params are those of the client's notification, byte for byte, but with the
+	// progress token of the question itself.
+	Params json.RawMessage
+}
+
 // QuestionAnswer is what a client says to a question. Exactly one of Result and
 // Error is set: the client's own bytes, or an error of ours in the same form.
 type QuestionAnswer struct {
@@ -127,6 +141,9 @@ func ParseLogLevel(s string) LogLevel {
 
 // PayloadBytes is the size of the parameters, for the trace.
 func (q *Question) PayloadBytes() int { return len(q.Params) }
+
+// PayloadBytes is the size of the notification, for the trace.
+func (p *QuestionProgress) PayloadBytes() int { return len(p.Params) }
 
 // PayloadBytes is the size of the answer, for the trace.
 func (a *QuestionAnswer) PayloadBytes() int { return len(a.Result) + len(a.Error) }

@@ -3,6 +3,7 @@ package front
 import (
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,6 +59,13 @@ func (t *questions) take(key string) *messages.Question {
 	q := t.open[key]
 	delete(t.open, key)
 	return q
+}
+
+// find returns an open question, which stays open; nil: it is not open.
+func (t *questions) find(key string) *messages.Question {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[key]
 }
 
 // end answers all that is open: the client will not.
@@ -117,7 +125,7 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 		head = jsonrpc.AppendQuote(head, q.Method)
 		var err error
 		if q.Params != nil {
-			err = e.out.Write(append(head, `,"params":`...), flat(withElicitationID(q, id)), []byte{'}'})
+			err = e.out.Write(append(head, `,"params":`...), flat(withToken(withElicitationID(q, id), id)), []byte{'}'})
 		} else {
 			err = e.out.Write(append(head, '}'))
 		}
@@ -143,6 +151,48 @@ func withElicitationID(q *messages.Question, id []byte) json.RawMessage {
 }
 
 const memberElicitationID = "elicitationId"
+
+// tokenIn finds the progress token in the params of a server's request.
+func tokenIn(params []byte) (start, end int, ok bool) {
+	at, to, ok := jsonrpc.Index(params, "_meta")
+	if !ok {
+		return 0, 0, false
+	}
+	start, end, ok = jsonrpc.Index(params[at:to], memberToken)
+	return at + start, at + end, ok && isToken(params[at+start:at+end])
+}
+
+const memberToken = "progressToken"
+
+// withToken returns params in which the progress token, where the server has given
+// one, is replaced by that of our request: servers count theirs, each for itself, and a
+// client has several of them. All other bytes stay.
+func withToken(params json.RawMessage, token []byte) json.RawMessage {
+	start, end, ok := tokenIn(params)
+	if !ok {
+		return params
+	}
+	return slices.Concat(params[:start], token, params[end:])
+}
+
+// progressed passes on how far the client says that it is with a request of ours: to
+// who asked, under the token that it gave. It is dropped where nobody asked for it.
+func (c *connection) progressed(in *incoming) {
+	start, end, ok := jsonrpc.Index(in.Params, memberToken)
+	if !ok {
+		return
+	}
+	q := c.questions.find(idKey(in.Params[start:end]))
+	if q == nil {
+		return
+	}
+	from, to, asked := tokenIn(q.Params)
+	if port, hears := q.Reply.(messages.ProgressedPort); asked && hears {
+		port.Progressed(&messages.QuestionProgress{
+			Question: q.ID, Params: slices.Concat(in.Params[:start], q.Params[from:to], in.Params[end:]),
+		})
+	}
+}
 
 // withdraw tells the client that nobody waits for its answers.
 func (c *connection) withdraw(e *Entry, list []*messages.Question, reason string) {

@@ -131,11 +131,14 @@ func (in *incoming) calls(name string) bool {
 // token returns the client's progress token, or nil. A token that is neither a
 // string nor a number is none.
 func (in *incoming) token() json.RawMessage {
-	raw := in.slots[slotToken]
-	if len(raw) == 0 || raw[0] != '"' && raw[0] != '-' && raw[0]-'0' > 9 {
-		return nil
+	if raw := in.slots[slotToken]; isToken(raw) {
+		return raw
 	}
-	return raw
+	return nil
+}
+
+func isToken(raw []byte) bool {
+	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0]-'0' <= 9)
 }
 
 // Bounds of the strings of a trace context, after what W3C recommends to

@@ -18,7 +18,10 @@ import (
 // the next one itself, which holds the client back.
 const maxParsers = 8
 
-const methodCancelled = "notifications/cancelled"
+const (
+	methodCancelled = "notifications/cancelled"
+	methodProgress  = "notifications/progress"
+)
 
 // connection is one client connection while [Serve] runs.
 type connection struct {
@@ -155,13 +158,16 @@ func refuse(out sink, id json.RawMessage, code int, why string) {
 
 // notification hands a notification on, in order with all others.
 func (c *connection) notification(in *incoming) {
-	if in.Method == methodCancelled {
+	switch in.Method {
+	case methodCancelled:
 		if id := in.slots[slotRequestID]; id != nil {
 			c.cancel(id, in.slots[slotReason])
 		}
-		return
+	case methodProgress:
+		c.progressed(in)
+	default:
+		c.mcpgo(c.base, in)
 	}
-	c.mcpgo(c.base, in)
 }
 
 // cancel ends a request for good: it gets no answer.
