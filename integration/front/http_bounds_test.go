@@ -348,3 +348,32 @@ func TestLateTimerOfAParkedCall(t *testing.T) {
 		t.Error("its own timer does not end it")
 	}
 }
+
+// A request that takes a parked one over is answered like that, in the words of the
+// name that its client called.
+func TestTakenOverRequestIsTheSame(t *testing.T) {
+	p := NewParked()
+	c := newConnection(t.Context(), Options{MCP: newMCP(nil), Engine: &fakeEngine{}, Parked: p}.withDefaults(), newStream(0))
+	first := &Entry{
+		ID: json.RawMessage("1"), Call: NextCall(), Era: messages.EraModern, out: newStream(1), params: json.RawMessage(`{"name":"s_t"}`),
+		passed: true, exposedAs: "s_t", reads: true,
+	}
+	if !c.register(first) {
+		t.Fatal("it is not registered")
+	}
+	c.park(first, []*messages.Question{{ID: 1, Method: "roots/list", Reply: untold{}}})
+	in, err := parseIncoming([]byte(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"s_t","requestState":"` + parkedPrefix + first.work.handle + `"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, taken := c.takeOver(&in, messages.EraModern, newStream(2))
+	if !taken || e == nil {
+		t.Fatal("it is not taken over")
+	}
+	if e.Call != first.Call || !e.passed || e.exposedAs != "s_t" || !e.reads {
+		t.Errorf("it is taken over as %+v", e)
+	}
+	p.mu.Lock()
+	p.drop(e.work)
+	p.mu.Unlock()
+}
