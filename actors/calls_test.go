@@ -29,7 +29,7 @@ func TestTimeoutCancelsAtTheChild(t *testing.T) {
 		t.Errorf("the child was told to cancel %s, want %d", line.Params, p.call.ID)
 	}
 	// The fake answers a cancelled call all the same.
-	r.f.eventually(t, "the late answer is counted", func() bool { return r.trace.count("late", "") >= 1 })
+	r.f.eventually(t, "the late answer is counted", func() bool { return r.trace.count("late", "") >= 1 && r.e.Counts().Late >= 1 })
 	// Pinged, it answers, and is the same child still.
 	r.got("a", methodPing, 1)
 	r.ok("a")

@@ -84,11 +84,9 @@ type connection struct {
 	health    *kernel.Timer
 	healthGen uint64
 
-	ctx     *kernel.Context // valid while a message is handled
-	cause   uint64          // request for which the child is being started, for the trace
-	broke   string          // what the last message panicked with, until it is dealt with
-	refused uint64          // messages that the state did not allow
-	late    uint64          // answers and progress to nobody, or of no use to anybody
+	ctx   *kernel.Context // valid while a message is handled
+	cause uint64          // request for which the child is being started, for the trace
+	broke string          // what the last message panicked with, until it is dealt with
 }
 
 // connectionDeps is what all connections of a host share.
@@ -108,6 +106,8 @@ type connectionDeps struct {
 	askers   sync.Map                               // by askerKey: servers that ask, *atomic.Bool
 	asked    *atomic.Uint64                         // questions to clients, ever
 	launches atomic.Uint64                          // processes ever started: their number marks their trees
+	refused  atomic.Uint64                          // messages that the state did not allow
+	late     atomic.Uint64                          // answers and progress to nobody, or of no use to anybody
 	scrub    func(server string, f *messages.Frame) // nil: frames stay
 	// scrubError returns an error without secrets, scrubText a text; that may be nil.
 	scrubError func(err *messages.Error) *messages.Error
@@ -333,7 +333,7 @@ func (c *connection) to(ctx *kernel.Context, e supervision.Event) bool {
 
 // refuse counts and traces what the state does not allow.
 func (c *connection) refuse(ctx *kernel.Context, e supervision.Event) {
-	c.refused++
+	c.deps.refused.Add(1)
 	ctx.Event("refused", e.String()+" while "+supervision.StateName(c.state), 0)
 }
 

@@ -13,7 +13,7 @@ import (
 func (c *connection) onAnswered(ctx *kernel.Context, m *messages.QuestionAnswer) {
 	a := c.asks.open[m.Question]
 	if a == nil {
-		c.late++
+		c.deps.late.Add(1)
 		return
 	}
 	p := a.p

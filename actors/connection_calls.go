@@ -182,7 +182,7 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	id, ok := parseID(f.ID)
 	if !ok {
-		c.late++
+		c.deps.late.Add(1)
 		ctx.Event("stray", "a response with an id that nobody gave out", 0)
 		return
 	}
@@ -193,7 +193,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 			handle(ctx, f)
 			return
 		}
-		c.late++
+		c.deps.late.Add(1)
 		ctx.Event("late", "an answer to a request that is over", id)
 		return
 	}
@@ -249,7 +249,7 @@ func (c *connection) onProgress(f *messages.Frame) {
 	}
 	p, ok := c.inflight[id&callMask]
 	if !ok || p.round != id>>roundShift || p.away {
-		c.late++ // clients break on progress after the answer
+		c.deps.late.Add(1) // clients break on progress after the answer
 		return
 	}
 	c.ctx.Correlate(p.call.Trace)
@@ -260,7 +260,7 @@ func (c *connection) onProgress(f *messages.Frame) {
 	// The child lives; but what is no proper progress would break a client.
 	proper := isNumber(params.Progress) && (params.Total == nil || isNumber(params.Total)) && (params.Message == nil || params.Message[0] == '"')
 	if !proper {
-		c.late++
+		c.deps.late.Add(1)
 		return
 	}
 	if p.call.Progress != nil {

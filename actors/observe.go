@@ -103,7 +103,10 @@ func isToolError(result json.RawMessage) bool {
 
 // Counts are the calls since the engine was made.
 func (e *Engine) Counts() messages.CallCounts {
-	return messages.CallCounts{InFlight: e.observer.inFlight.Load(), Total: e.observer.total.Load(), Failed: e.observer.failed.Load(), ToolErrors: e.observer.refused.Load()}
+	return messages.CallCounts{
+		InFlight: e.observer.inFlight.Load(), Total: e.observer.total.Load(), Failed: e.observer.failed.Load(), ToolErrors: e.observer.refused.Load(),
+		Late: e.conns.late.Load(), Refused: e.conns.refused.Load(),
+	}
 }
 
 // Observed is call's port for a call that no session makes: what it hears is

@@ -61,6 +61,10 @@ type CallCounts struct {
 	Failed   uint64 `json:"failed"` // ended with an error of ours
 	// ToolErrors are those that the tool, or its server, answered with an error.
 	ToolErrors uint64 `json:"toolErrors"`
+	// Late are the answers and progress of children that nobody waited for any more,
+	// or that were of no use, and Refused what the state of a connection did not allow.
+	Late    uint64 `json:"late"`
+	Refused uint64 `json:"refused"`
 }
 
 // DropCounts counts what found no room in a bounded queue and was dropped,
