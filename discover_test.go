@@ -44,9 +44,28 @@ func TestDiscoverShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range a.Servers {
-		if s.Name == "dead" && (s.State != "FAILED" || s.Error == "") || s.Name != "dead" && (s.Tools == nil || *s.Tools == 0) {
+		if s.Name == "dead" && (s.State != "FAILED" || s.Error == "" || s.Class != string(messages.ClassStdioExit)) || s.Name != "dead" && (s.Tools == nil || *s.Tools == 0) {
 			t.Errorf("after a query: %+v", s)
 		}
+	}
+
+	// It is put off for longer with each failure, until its circuit opens.
+	retry := int64(0)
+	for try := 0; retry == 0 && try < 20; try++ {
+		if _, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "dead"}); err == nil {
+			t.Fatal("a dead server lists its tools")
+		}
+		if a, err = e.Discover(t.Context(), metamcp.DiscoverRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range a.Servers {
+			if s.Name == "dead" {
+				retry = s.RetryInMs
+			}
+		}
+	}
+	if retry <= 0 || retry > 60_000 {
+		t.Errorf("the dead server is tried again in %d ms; want it within the cooldown", retry)
 	}
 
 	a, err = e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "two", Limit: 5})

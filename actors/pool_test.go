@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -205,6 +206,52 @@ func TestSecondInstanceForABusyServer(t *testing.T) {
 		if n == 0 {
 			t.Errorf("instance %d got no call", l.n)
 		}
+	}
+	for _, c := range calls {
+		r.e.Cancel(c.call, "enough")
+	}
+	r.settled(2)
+}
+
+// Of several idle instances the one that was used last gets the next call, so that the
+// others are idle for long enough to be ended.
+func TestIdleInstancesAreReusedLastFirst(t *testing.T) {
+	r := newRig(t, places(2))
+	r.add("a", nil, func(s *messages.ServerSpec) { s.MaxInstances = 2 })
+	r.ok("a")
+	r.settled(1)
+	calls := []*pendingCall{r.start("a", "do", doArgs{Do: "silent"}), r.start("a", "do", doArgs{Do: "silent"})}
+	r.got("a", methodToolsCall, 3)
+	if n := r.f.started("a"); n != 2 {
+		t.Fatalf("%d instances, want 2", n)
+	}
+	has := func(l *fakeLink, call *pendingCall) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slices.ContainsFunc(l.got, func(m rpcLine) bool {
+			id, ok := parseID(m.ID)
+			return m.Method == methodToolsCall && ok && id == call.call.ID
+		})
+	}
+	for _, last := range []int{0, 1} { // either of them may be the last
+		r.e.Cancel(calls[1-last].call, "enough")
+		r.wantCode(r.wait(calls[1-last]), messages.CodeCancelled)
+		r.f.eventually(t, "the first is idle", func() bool { return r.stats().Idle == 1 })
+		r.e.Cancel(calls[last].call, "enough")
+		r.wantCode(r.wait(calls[last]), messages.CodeCancelled)
+		r.settled(2)
+		for range 3 {
+			next := r.start("a", "do", doArgs{})
+			r.wantResult(r.wait(next))
+			r.settled(2)
+			for _, l := range r.f.living("a") {
+				if has(l, next) != has(l, calls[last]) {
+					t.Errorf("instance %d: used for the call %t, the last before %t", l.n, has(l, next), has(l, calls[last]))
+				}
+			}
+		}
+		calls = []*pendingCall{r.start("a", "do", doArgs{Do: "silent"}), r.start("a", "do", doArgs{Do: "silent"})}
+		r.f.eventually(t, "both are busy", func() bool { return r.stats().Busy == 2 })
 	}
 	for _, c := range calls {
 		r.e.Cancel(c.call, "enough")
