@@ -130,8 +130,8 @@ type pending struct {
 	asked  int             // questions, ever
 	asks   []*ask          // of them, those that are open
 	round  uint64          // how often the call was repeated with input
-	away   bool            // the child has answered and waits for none: input is being asked for
-	wanted *inputWanted    // then
+	away   bool            // the child does not have it: it has answered, and input is being asked for, or it is asked for by subscribing to more
+	wanted *inputWanted    // of the former
 	input  *messages.Input // what the call was repeated with
 }
 
@@ -239,6 +239,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onProbeDue(ctx, m)
 	case *listDue:
 		c.onListDue(ctx, m)
+	case *listenDue:
+		c.onListenDue(ctx, m)
 	case *unsubscribe:
 		c.onUnsubscribe(ctx, m)
 	case *relistDue:
@@ -373,6 +375,7 @@ func (c *connection) onStopping(ctx *kernel.Context) {
 	c.timer.Stop()
 	c.ping.Stop()
 	c.health.Stop()
+	c.watch.listen.due.Stop()
 	c.weights.timer.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {

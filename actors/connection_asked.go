@@ -82,7 +82,8 @@ func (c *connection) onAskDue(ctx *kernel.Context, m *askDue) {
 	c.onAnswered(ctx, &messages.QuestionAnswer{Question: m.question, Error: rpcError(rpcRefused, "the client did not answer "+a.q.Method+" in time")})
 }
 
-// onChildCancelled ends a question that the child itself gave up.
+// onChildCancelled ends a question that the child itself gave up, or a subscription
+// to it.
 func (c *connection) onChildCancelled(ctx *kernel.Context, f *messages.Frame) {
 	var params struct {
 		ID     json.RawMessage `json:"requestId"`
@@ -97,6 +98,7 @@ func (c *connection) onChildCancelled(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	c.asks.held = slices.DeleteFunc(c.asks.held, func(h *messages.Frame) bool { return string(h.ID) == string(params.ID) })
+	c.listenCancelled(ctx, params.ID)
 }
 
 // over ends what is open of a call that the child has no more. Where the call was

@@ -78,7 +78,7 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		}})
 		return
 	}
-	if c.subscribesByListening(ctx, call) {
+	if c.knowsSubscription(ctx, call) {
 		return
 	}
 	if !c.to(ctx, supervision.EventRequestStarted) {
@@ -99,6 +99,11 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		p.deadline = call.Deadline // the wait for the connection took some of it
 	}
 	c.enter(p) // before the write, which may be answered or panic
+	if call.Method == methodSubscribe && c.hs.era == messages.EraModern {
+		c.arm(ctx, p.deadline)
+		c.subscribes(ctx, p)
+		return
+	}
 	if call.Log >= messages.LogDebug && c.hs.logs {
 		c.setLevel(ctx, call)
 	}
@@ -214,6 +219,11 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 	default:
 		a.Err = c.noAnswer(p.call, f)
 	}
+	c.conclude(ctx, p, a)
+}
+
+// conclude gives a call the answer that the child had for it.
+func (c *connection) conclude(ctx *kernel.Context, p *pending, a *messages.Answer) {
 	c.leave(p.call.ID)
 	defer c.settle(p, a)
 	c.over(ctx, p, "the call was answered")
@@ -315,6 +325,7 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 		if !p.away {
 			c.sendInternal(ctx, cancelledLine(p.wireID(), m.Reason))
 		}
+		c.listenOn(ctx)
 		c.idleIfDone(ctx)
 		return
 	}

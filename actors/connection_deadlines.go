@@ -42,7 +42,9 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 		c.leave(id)
 		c.handled++
 		c.answer(p.call, &messages.Answer{Err: c.timeoutError(p)})
-		c.sendInternal(ctx, cancelledLine(p.wireID(), "timed out"))
+		if !p.away {
+			c.sendInternal(ctx, cancelledLine(p.wireID(), "timed out"))
+		}
 	}
 	kept := c.waiters[:0]
 	for _, w := range c.waiters {
@@ -60,6 +62,9 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 	gaveUp := len(kept) < len(c.waiters)
 	clear(c.waiters[len(kept):])
 	c.waiters = kept
+	if timedOut {
+		c.listenOn(ctx)
+	}
 	if timedOut && c.ping == nil && c.ready {
 		c.sendPing(ctx)
 	}

@@ -162,6 +162,7 @@ func (c *connection) endRun(ctx *kernel.Context) {
 	if c.ready {
 		ctx.Send(c.deps.notices, &childGone{server: c.spec.Name, instance: c.instance})
 	}
+	c.watch.listen.due.Stop()
 	c.ready, c.watch = false, watching{}
 	c.timer.Stop()
 	c.gen++

@@ -337,7 +337,7 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 	ctx.Send(c.deps.notices, &childReady{server: c.spec.Name, instance: c.instance, pid: c.self})
 	c.list(ctx)
 	c.serveWaiters(ctx)
-	c.listen(ctx)
+	c.startListening(ctx)
 }
 
 // serveWaiters takes up those that wait, one by one, since a call may go back to

@@ -125,6 +125,12 @@ type (
 		server   string
 		instance uint64
 	}
+	// childLost tells of subscriptions that a child has no more although it runs.
+	childLost struct {
+		server   string
+		instance uint64
+		uris     []string
+	}
 	childNotice struct {
 		server   string
 		instance uint64
@@ -163,6 +169,8 @@ func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 		a.renew(ctx, at)
 	case *childGone:
 		a.onGone(ctx, m)
+	case *childLost:
+		a.onLost(ctx, m)
 	case *Subscribe:
 		a.onSubscribe(ctx, m)
 	case *Unsubscribe:

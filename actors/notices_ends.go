@@ -20,6 +20,22 @@ func (a *noticesActor) onGone(ctx *kernel.Context, m *childGone) {
 	}
 }
 
+func (a *noticesActor) onLost(ctx *kernel.Context, m *childLost) {
+	owners := []uint64{0}
+	if c := a.child(m.server, m.instance); c != nil && c.owner != 0 {
+		owners = append(owners, c.owner)
+	}
+	for _, uri := range m.uris {
+		for _, owner := range owners {
+			of := topicAt{Topic{m.server, uri}, owner}
+			if t := a.topics[of]; t != nil && t.at == m.instance {
+				t.at = 0
+				a.lostTopic(ctx, of, t)
+			}
+		}
+	}
+}
+
 // lostTopic makes a subscription that no child has be renewed, if anybody has
 // it.
 func (a *noticesActor) lostTopic(ctx *kernel.Context, of topicAt, t *topic) {

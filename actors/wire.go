@@ -18,6 +18,7 @@ const (
 	methodInitialized = "notifications/initialized"
 	methodDiscover    = "server/discover"
 	methodListen      = "subscriptions/listen"
+	methodListening   = "notifications/subscriptions/acknowledged"
 	methodPing        = string(mcp.MethodPing)
 	methodToolsList   = string(mcp.MethodToolsList)
 	methodToolsCall   = string(mcp.MethodToolsCall)

@@ -1,0 +1,430 @@
+package actors
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+// listenServer is a modern server with subscriptions.
+type listenServer struct {
+	offers string // its capabilities
+	// takes may take a subscription over; it runs on the child's goroutine.
+	takes func(l *fakeLink, m rpcLine, uris []string) bool
+
+	mu      sync.Mutex
+	listens map[string][]string // by the id of the request
+	ended   []string            // what the client cancelled
+}
+
+func newListenServer() *listenServer {
+	return &listenServer{offers: `{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, listens: map[string][]string{}}
+}
+
+func (s *listenServer) script() *script {
+	return &script{modern: true, answers: func(l *fakeLink, m rpcLine) bool {
+		var p struct {
+			Notifications struct {
+				URIs []string `json:"resourceSubscriptions"`
+			} `json:"notifications"`
+			ID   json.RawMessage `json:"requestId"`
+			Args doArgs          `json:"arguments"`
+		}
+		_ = json.Unmarshal(m.Params, &p) // a line of ours
+		touched, touches := strings.CutPrefix(p.Args.Do, "touch ")
+		switch {
+		case m.Method == methodDiscover:
+			l.answer(m.ID, `{"supportedVersions":["2026-07-28"],"capabilities":`+s.offers+`}`)
+		case m.Method == methodListen:
+			if s.takes == nil || !s.takes(l, m, p.Notifications.URIs) {
+				s.grant(l, m, p.Notifications.URIs)
+			}
+		case m.Method == methodCancelled:
+			s.mu.Lock()
+			s.ended = append(s.ended, string(p.ID))
+			s.mu.Unlock()
+			s.forget(p.ID)
+		case touches:
+			s.touch(l, touched)
+			l.answer(m.ID, `{"content":[]}`)
+		default:
+			return false
+		}
+		return true
+	}}
+}
+
+// grant acknowledges a subscription to the list of tools and to resources.
+func (s *listenServer) grant(l *fakeLink, m rpcLine, uris []string) {
+	s.mu.Lock()
+	s.listens[string(m.ID)] = uris
+	s.mu.Unlock()
+	granted, _ := json.Marshal(map[string]any{"toolsListChanged": true, "resourceSubscriptions": uris}) // always marshals
+	s.acknowledge(l, m.ID, string(granted))
+}
+
+func (s *listenServer) acknowledge(l *fakeLink, id json.RawMessage, granted string) {
+	l.say(`{"jsonrpc":"2.0","method":"` + methodListening + `","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(id) + `},"notifications":` + granted + `}}`)
+}
+
+func (s *listenServer) forget(id json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listens, string(id))
+}
+
+func (s *listenServer) cancelled(id json.RawMessage) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.ended, string(id))
+}
+
+// touch tells of a resource in each subscription that has it.
+func (s *listenServer) touch(l *fakeLink, uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, uris := range s.listens {
+		if slices.Contains(uris, uri) {
+			l.say(`{"jsonrpc":"2.0","method":"` + methodUpdated + `","params":{"uri":"` + uri + `","_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`)
+		}
+	}
+}
+
+// wanting is a client that asked for a resource of x.
+type wanting struct {
+	r      *rig
+	uri    string
+	heard  chan string
+	answer chan *messages.Answer
+}
+
+// Updated implements UpdatePort.
+func (w *wanting) Updated(uri string, _ json.RawMessage) { w.heard <- uri }
+
+// listening adds x, and waits until it was subscribed to.
+func (r *rig) listening(s *listenServer, change func(s *messages.ServerSpec)) {
+	r.t.Helper()
+	r.add("x", s.script(), change)
+	r.ok("x")
+	r.got("x", methodListen, 1)
+}
+
+func (r *rig) want(uri string) *wanting {
+	w := &wanting{r, uri, make(chan string, 64), make(chan *messages.Answer, 1)}
+	r.e.Subscribe(&Subscribe{Topic: Topic{"x", uri}, As: uri, Port: w, Call: lastCall.Add(1), Reply: func(failure *messages.Answer) { w.answer <- failure }})
+	return w
+}
+
+// answered returns what became of it, nil: it is there.
+func (w *wanting) answered() *messages.Answer {
+	w.r.t.Helper()
+	select {
+	case failure := <-w.answer:
+		return failure
+	case <-time.After(soon):
+		w.r.t.Fatalf("no answer to the subscription to %s", w.uri)
+		return nil
+	}
+}
+
+func (w *wanting) granted() *wanting {
+	w.r.t.Helper()
+	if failure := w.answered(); failure != nil {
+		w.r.t.Fatalf("the subscription to %s failed: %v, %s", w.uri, failure.Err, failure.RPCError)
+	}
+	return w
+}
+
+func (w *wanting) refused(said string) {
+	w.r.t.Helper()
+	failure := w.answered()
+	if failure == nil || !strings.Contains(string(failure.RPCError), said) {
+		w.r.t.Fatalf("the subscription to %s was answered with %+v, want %s", w.uri, failure, said)
+	}
+}
+
+// hears has the server tell of the resource, of which the client must hear.
+func (w *wanting) hears() {
+	w.r.t.Helper()
+	w.r.wantResult(w.r.do("x", "do", doArgs{Do: "touch " + w.uri}))
+	select {
+	case <-w.heard:
+	case <-time.After(soon):
+		w.r.t.Fatalf("a client does not hear of %s", w.uri)
+	}
+}
+
+// A subscription that the child ends is opened again, however it does that.
+func TestEndedSubscriptionIsOpenedAgain(t *testing.T) {
+	for how, line := range map[string]string{
+		"with a result":   `{"jsonrpc":"2.0","id":ID,"result":{"_meta":{"io.modelcontextprotocol/subscriptionId":ID}}}`,
+		"with an error":   `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"going down"}}`,
+		"by cancellation": `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID,"reason":"going down"}}`,
+		"unreadably":      `broken ID`,
+	} {
+		t.Run(how, func(t *testing.T) {
+			r, s := newRig(t, nil), newListenServer()
+			r.listening(s, nil)
+			a := r.want("u").granted()
+			a.hears()
+			last := r.got("x", methodListen, 2)[1]
+			s.forget(last.ID)
+			r.f.living("x")[0].say(strings.ReplaceAll(line, "ID", string(last.ID)))
+			if again := r.got("x", methodListen, 3)[2]; !strings.Contains(again.raw, `"u"`) || !strings.Contains(again.raw, "toolsListChanged") {
+				t.Errorf("it is opened again with %s", again.raw)
+			}
+			a.hears()
+			r.want("v").granted().hears()
+			a.hears()
+		})
+	}
+}
+
+// The pause before a subscription is opened again grows while it ends at once each
+// time, and is forgotten when one lived for long.
+func TestPauseBeforeASubscriptionIsOpenedAgain(t *testing.T) {
+	var l listening
+	for i, step := range []struct{ lived, wait time.Duration }{
+		{time.Minute, -time.Minute}, {0, firstPause}, {0, 2 * firstPause}, {firstPause, 3 * firstPause}, {time.Minute, -time.Minute}, {0, firstPause},
+	} {
+		if wait := l.patience(step.lived); wait != step.wait {
+			t.Errorf("step %d: it waits for %s, want %s", i, wait, step.wait)
+		}
+	}
+	for range 100 {
+		l.patience(0)
+	}
+	if wait := l.patience(0); wait != lastPause {
+		t.Errorf("it waits for %s, want %s at most", wait, lastPause)
+	}
+}
+
+// What nobody heard of while no subscription was there is looked for.
+func TestListsAreReadAnewAfterAPause(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	asked := 0
+	s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
+		s.grant(l, m, uris)
+		if asked++; asked < 3 { // the first time it is opened again at once
+			l.answer(m.ID, `{}`)
+		}
+		return true
+	}
+	r.listening(s, nil)
+	r.got("x", methodListen, 3)
+	r.got("x", methodToolsList, 2)
+	if n := len(r.f.lines("x", methodListen)); n != 3 {
+		t.Errorf("it was opened %d times", n)
+	}
+}
+
+// A child that grants nothing ends the subscription at once, and one that refuses the
+// first one has none: neither is asked again.
+func TestSubscriptionOfNothingIsNotOpenedAgain(t *testing.T) {
+	for how, takes := range map[string]func(s *listenServer, l *fakeLink, id json.RawMessage){
+		"it is empty": func(s *listenServer, l *fakeLink, id json.RawMessage) {
+			s.acknowledge(l, id, `{}`)
+			l.answer(id, `{}`)
+		},
+		"it is refused": func(_ *listenServer, l *fakeLink, id json.RawMessage) { l.refuse(id, "no") },
+	} {
+		t.Run(how, func(t *testing.T) {
+			r, s := newRig(t, nil), newListenServer()
+			s.takes = func(l *fakeLink, m rpcLine, _ []string) bool {
+				takes(s, l, m.ID)
+				return true
+			}
+			r.add("x", s.script(), nil)
+			r.ok("x")
+			r.got("x", methodListen, 1)
+			for range 2 { // the child has read all that was said to it before
+				r.ok("x")
+			}
+			if n := len(r.f.lines("x", methodListen)); n != 1 {
+				t.Errorf("it was asked %d times", n)
+			}
+		})
+	}
+}
+
+// A resource that the child does not know costs nobody else what he has, and
+// whoever wants it has the child's word.
+func TestRefusedResourceEndsNoOtherSubscription(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	first := make(chan struct{})
+	s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
+		if slices.Contains(uris, "u") && len(uris) == 1 {
+			<-first // the others come meanwhile
+		}
+		if !slices.Contains(uris, "bad") {
+			return false
+		}
+		l.refuse(m.ID, "no such resource")
+		return true
+	}
+	r.add("x", s.script(), nil)
+	a := r.want("u")
+	r.got("x", methodListen, 1)
+	all := []*wanting{a}
+	bad := r.want("bad")
+	for _, uri := range []string{"v", "w", "y", "z"} {
+		all = append(all, r.want(uri))
+	}
+	r.f.eventually(t, "all are asked for", func() bool {
+		entry, ok := r.e.Directory().Lookup("x")
+		return ok && len(entry.Instances()) == 1 && entry.Instances()[0].InFlight == len(all)+1
+	})
+	close(first)
+	bad.refused("no such resource")
+	for _, w := range all {
+		w.granted()
+	}
+	for _, w := range all {
+		w.hears()
+	}
+	r.want("bad").refused("no such resource")
+	a.hears()
+	r.want("last").granted().hears()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.listens) != 1 {
+		t.Errorf("the child has the subscriptions %v", s.listens)
+	}
+}
+
+// A child that has no subscriptions to resources is not asked for one.
+func TestNoSubscriptionToAServerWithoutThem(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.offers = `{"tools":{"listChanged":true},"resources":{}}`
+	r.add("x", s.script(), nil)
+	r.want("u").refused("-32601")
+	for _, m := range r.f.lines("x", methodListen) {
+		if strings.Contains(m.raw, `"u"`) {
+			t.Errorf("it was asked: %s", m.raw)
+		}
+	}
+}
+
+// The subscription that is there ends once the one in its place is acknowledged.
+func TestSubscriptionIsThereUntilTheNextOneIs(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	held := make(chan rpcLine, 1)
+	s.takes = func(_ *fakeLink, m rpcLine, uris []string) bool {
+		if slices.Contains(uris, "v") {
+			held <- m
+			return true
+		}
+		return false
+	}
+	r.listening(s, nil)
+	a := r.want("u").granted()
+	b := r.want("v")
+	next := <-held
+	a.hears()
+	if len(b.answer) > 0 {
+		t.Error("a client is told that it is subscribed before it is")
+	}
+	before := r.f.lines("x", methodListen)[1]
+	s.grant(r.f.living("x")[0], next, []string{"u", "v"})
+	b.granted().hears()
+	a.hears()
+	r.f.eventually(t, "the one before is ended", func() bool { return s.cancelled(before.ID) })
+}
+
+// What a subscription does not grant is not there: who wanted it is told so, and who
+// had it is subscribed anew.
+func TestResourceThatIsNotGranted(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
+		if slices.Contains(uris, "bad") {
+			s.grant(l, m, []string{"v"})
+			return true
+		}
+		return false
+	}
+	r.listening(s, nil)
+	a, b := r.want("u").granted(), r.want("v").granted()
+	r.want("bad").refused("does not grant")
+	b.hears()
+	r.got("x", methodListen, 5)
+	a.hears()
+}
+
+// A child that says nothing to a subscription holds its client up for the time of a
+// call, and others no longer than that.
+func TestSilenceToASubscription(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.takes = func(_ *fakeLink, _ rpcLine, uris []string) bool { return slices.Contains(uris, "mute") }
+	r.listening(s, func(s *messages.ServerSpec) { s.Timeout = time.Second })
+	a := r.want("u").granted()
+	mute := r.want("mute")
+	asked := r.got("x", methodListen, 3)[2]
+	if failure := mute.answered(); failure == nil || failure.Err == nil || failure.Err.Code != messages.CodeExecutionTimeout {
+		t.Errorf("it was answered with %+v", failure)
+	}
+	r.f.eventually(t, "the subscription is given up", func() bool { return s.cancelled(asked.ID) })
+	r.want("v").granted().hears()
+	a.hears()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ended) != 3 { // the first one, the silent one, and the one of a
+		t.Errorf("ended were %v", s.ended)
+	}
+}
+
+// A client that gives up ends what was asked for on its account.
+func TestCancelledSubscription(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.takes = func(_ *fakeLink, _ rpcLine, uris []string) bool { return slices.Contains(uris, "mute") }
+	r.listening(s, nil)
+	a := r.want("u").granted()
+	p := newPort()
+	call := &messages.Call{ID: lastCall.Add(1), Server: "x", Method: methodSubscribe, Params: []byte(`{"uri":"mute"}`), Reply: p}
+	r.e.Ask(call)
+	asked := r.got("x", methodListen, 3)[2]
+	r.e.Cancel(call, "no longer wanted")
+	r.wantCode(r.wait(&pendingCall{p, call}), messages.CodeCancelled)
+	r.f.eventually(t, "the subscription is given up", func() bool { return s.cancelled(asked.ID) })
+	r.want("v").granted().hears()
+	a.hears()
+}
+
+// Who subscribes while the child dies is subscribed at the next one.
+func TestSubscriptionWhileTheChildDies(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.takes = func(l *fakeLink, _ rpcLine, uris []string) bool {
+		if slices.Contains(uris, "v") && l.n == 1 {
+			l.crash()
+			return true
+		}
+		return false
+	}
+	r.add("x", s.script(), nil)
+	a := r.want("u").granted()
+	r.want("v").granted().hears()
+	r.f.eventually(t, "the other subscription is there again", func() bool {
+		r.wantResult(r.do("x", "do", doArgs{Do: "touch u"}))
+		return len(a.heard) > 0
+	})
+}
+
+// With the last subscription ends the one at the child, where there are no lists
+// whose changes are told.
+func TestLastSubscriptionEnds(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.offers = `{"tools":{},"resources":{"subscribe":true}}`
+	r.add("x", s.script(), nil)
+	a := r.want("u").granted()
+	a.hears()
+	asked := r.got("x", methodListen, 1)
+	if len(asked) != 1 {
+		t.Errorf("it was asked %d times", len(asked))
+	}
+	r.e.Unsubscribe(&Unsubscribe{Port: a})
+	r.f.eventually(t, "the subscription is ended", func() bool { return s.cancelled(asked[0].ID) })
+}
