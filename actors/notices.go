@@ -3,6 +3,7 @@ package actors
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -32,7 +33,8 @@ const (
 // UpdatePort hears of changes of a resource. It does not block.
 type UpdatePort interface {
 	// Updated gets the params of notifications/resources/updated as the child
-	// sent them, and the URI under which the client subscribed.
+	// sent them, and the URI under which the client subscribed. Where the child
+	// tells of a part of that resource it is the URI of the part, in the same form.
 	Updated(uri string, params json.RawMessage)
 }
 
@@ -194,13 +196,7 @@ func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 	switch m.method {
 	case methodUpdated:
-		var p struct {
-			URI string `json:"uri"`
-		}
-		if json.Unmarshal(m.params, &p) != nil {
-			return
-		}
-		who := a.concerned(m, p.URI)
+		who := a.concerned(m, changedURI(m.params))
 		if len(who) == 0 {
 			return
 		}
@@ -208,8 +204,12 @@ func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 		if scrub := a.e.opts.ScrubFrame; scrub != nil {
 			scrub(m.server, told)
 		}
-		for _, t := range who {
-			for s := range t.who {
+		if who[0].within {
+			a.tellOfPart(ctx, who, told.Params)
+			return
+		}
+		for _, w := range who {
+			for s := range w.topic.who {
 				ctx.Contain(func() { s.port.Updated(s.as, told.Params) })
 			}
 		}
@@ -220,6 +220,32 @@ func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 		}
 		a.changed(ctx, m.server, list)
 	}
+}
+
+// tellOfPart tells those who are subscribed to resources of a change in a part of
+// them, each in the form in which it subscribed, and once.
+func (a *noticesActor) tellOfPart(ctx *kernel.Context, who []concern, params json.RawMessage) {
+	part := changedURI(params)
+	heard := map[subscriber]bool{}
+	for _, w := range who {
+		for s := range w.topic.who {
+			form, ok := strings.CutSuffix(s.as, w.uri)
+			if s.as = form + part; !ok || heard[s] {
+				continue
+			}
+			heard[s] = true
+			ctx.Contain(func() { s.port.Updated(s.as, params) })
+		}
+	}
+}
+
+// changedURI is what an update is of.
+func changedURI(params json.RawMessage) string {
+	var p struct {
+		URI string `json:"uri"`
+	}
+	_ = json.Unmarshal(params, &p) // what names none is of none
+	return p.URI
 }
 
 // changed tells who lists what servers offer.

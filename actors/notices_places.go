@@ -48,18 +48,63 @@ func (a *noticesActor) ownerOf(server string, child *kernel.PID) uint64 {
 	return 0
 }
 
-// concerned are the topics that a child's update is for. What an instance of a
-// session tells is for that session alone; a shared server's instances all speak of
-// the same resources.
-func (a *noticesActor) concerned(m *childNotice, uri string) (who []*topic) {
+// Bounds of the search for what a changed resource is a part of.
+const (
+	maxBorders = 64
+	longestURI = 8 << 10
+)
+
+// concern is a topic that an update is for.
+type concern struct {
+	topic  *topic
+	uri    string // of the topic
+	within bool   // the update is of a part of that, for all or none of them
+}
+
+// concerned are the topics that a child's update is for: those of this very resource,
+// and where there are none those of which it is a part, since a server may tell of
+// parts of what was subscribed to.
+func (a *noticesActor) concerned(m *childNotice, uri string) (who []concern) {
+	owner := uint64(0)
+	if c := a.child(m.server, m.instance); c != nil {
+		owner = c.owner
+	}
+	if a.places[place{m.server, 0}] == 0 && a.places[place{m.server, owner}] == 0 {
+		return nil
+	}
+	if who = a.concernedWith(nil, m, owner, uri); len(who) > 0 || len(uri) > longestURI {
+		return who
+	}
+	borders := 0
+	for i := len(uri) - 1; i > 0 && borders < maxBorders; i-- {
+		switch uri[i] {
+		case '/', '?', '#':
+			borders++
+			if i+1 < len(uri) {
+				who = a.concernedWith(who, m, owner, uri[:i+1])
+			}
+			if last := uri[i-1]; last != '/' && last != '?' && last != '#' { // else it is looked for next
+				who = a.concernedWith(who, m, owner, uri[:i])
+			}
+		}
+	}
+	for i := range who {
+		who[i].within = true
+	}
+	return who
+}
+
+// concernedWith appends the topics of one URI. What an instance of a session tells
+// is for that session alone; a shared server's instances all speak of the same
+// resources.
+func (a *noticesActor) concernedWith(who []concern, m *childNotice, owner uint64, uri string) []concern {
 	of := topicAt{Topic: Topic{m.server, uri}}
 	if t := a.topics[of]; t != nil && (t.at == m.instance || !a.scoped(m.server)) {
-		who = append(who, t)
+		who = append(who, concern{topic: t, uri: uri})
 	}
-	if c := a.child(m.server, m.instance); c != nil && c.owner != 0 {
-		of.owner = c.owner
+	if of.owner = owner; owner != 0 {
 		if t := a.topics[of]; t != nil && t.at == m.instance {
-			who = append(who, t)
+			who = append(who, concern{topic: t, uri: uri})
 		}
 	}
 	return who

@@ -2,12 +2,14 @@ package actors
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // subscribed is a client of resources.
@@ -193,4 +195,77 @@ func TestSubscriptionsFollowTheScope(t *testing.T) {
 		lines := r.f.lines("x", methodUnsubscribe)
 		return len(lines) > 0
 	})
+}
+
+// part hears of resources, and under which URI.
+type part struct{ heard []string }
+
+// Updated implements UpdatePort.
+func (p *part) Updated(uri string, _ json.RawMessage) { p.heard = append(p.heard, uri) }
+
+// A server that tells of a part of what was subscribed to tells those who are
+// subscribed to the whole, of that part, in the form in which they subscribed.
+func TestUpdatesOfParts(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", announces(), nil)
+	r.within(func(ctx *kernel.Context) {
+		a := newNotices(r.e)
+		port := &part{}
+		subscribe := func(uri, as string) {
+			a.Receive(ctx, &Subscribe{Topic: Topic{"x", uri}, As: as, Port: port, Reply: func(*messages.Answer) {}})
+			a.Receive(ctx, &subscribedAt{topicAt{Topic: Topic{"x", uri}}, &messages.Answer{Result: json.RawMessage(`{}`), Instance: 1}})
+		}
+		a.Receive(ctx, &childReady{server: "x", instance: 1, pid: ctx.Self()})
+		for _, uri := range []string{"f:///a", "f:///a/b/", "f:///a/b/c", "db:t?q"} {
+			subscribe(uri, uri)
+		}
+		subscribe("f:///a/b/", "metamcp://x/f:///a/b/")
+		for uri, want := range map[string][]string{
+			"f:///a/b/c":     {"f:///a/b/c"},
+			"f:///a/x":       {"f:///a/x"},
+			"f:///a/":        {"f:///a/"},
+			"f:///a#x":       {"f:///a#x"},
+			"f:///a/b/d?e=f": {"f:///a/b/d?e=f", "metamcp://x/f:///a/b/d?e=f"},
+			"f:///a/b":       {"f:///a/b"},
+			"f:///ab":        nil,
+			"f:///":          nil,
+			"db:t?q#1":       {"db:t?q#1"},
+			"db:t?qq":        nil,
+			"":               nil,
+			"/":              nil,
+			"f:///a" + strings.Repeat("/", longestURI): nil,
+			"f:///a/b/" + strings.Repeat("d/", 2):      {"f:///a/b/d/d/", "metamcp://x/f:///a/b/d/d/"},
+		} {
+			port.heard = nil
+			params, _ := json.Marshal(map[string]string{"uri": uri}) // always marshals
+			a.Receive(ctx, &childNotice{server: "x", instance: 1, method: methodUpdated, params: params})
+			if slices.Sort(port.heard); !slices.Equal(port.heard, want) {
+				t.Errorf("%.40s: it hears of %q, want %q", uri, port.heard, want)
+			}
+		}
+	})
+}
+
+// Of a part of what one session's instance has hears that session alone.
+func TestUpdatesOfPartsAreASessionsOwn(t *testing.T) {
+	r := newRig(t, nil)
+	own := announces()
+	usual := own.answers
+	own.answers = func(l *fakeLink, m rpcLine) bool {
+		if m.Method == methodToolsCall && strings.Contains(m.raw, "echo") {
+			l.say(`{"jsonrpc":"2.0","method":"` + methodUpdated + `","params":{"uri":"u/part","of":` + strconv.Itoa(l.n) + `}}`)
+			return false
+		}
+		return usual(l, m)
+	}
+	r.add("x", own, scoped)
+	a, b := r.subscribe(r.session()), r.subscribe(r.session())
+	for range 2 {
+		if a.hears() == b.hears() {
+			t.Fatal("two sessions share an instance")
+		}
+	}
+	if len(a.heard)+len(b.heard) > 0 {
+		t.Error("a client hears of another's resource")
+	}
 }
