@@ -204,15 +204,7 @@ func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 		if scrub := a.e.opts.ScrubFrame; scrub != nil {
 			scrub(m.server, told)
 		}
-		if who[0].within {
-			a.tellOfPart(ctx, who, told.Params)
-			return
-		}
-		for _, w := range who {
-			for s := range w.topic.who {
-				ctx.Contain(func() { s.port.Updated(s.as, told.Params) })
-			}
-		}
+		a.updated(ctx, who, told.Params)
 	case methodResourcesChanged, methodPromptsChanged:
 		list := ResourceList
 		if m.method == methodPromptsChanged {
@@ -222,15 +214,21 @@ func (a *noticesActor) onNotice(ctx *kernel.Context, m *childNotice) {
 	}
 }
 
-// tellOfPart tells those who are subscribed to resources of a change in a part of
-// them, each in the form in which it subscribed, and once.
-func (a *noticesActor) tellOfPart(ctx *kernel.Context, who []concern, params json.RawMessage) {
-	part := changedURI(params)
+// updated tells those who are subscribed to a resource that has changed, or to one of
+// which that is a part, each in the form in which it subscribed, and once.
+func (a *noticesActor) updated(ctx *kernel.Context, who []concern, params json.RawMessage) {
+	changed := changedURI(params)
 	heard := map[subscriber]bool{}
 	for _, w := range who {
 		for s := range w.topic.who {
-			form, ok := strings.CutSuffix(s.as, w.uri)
-			if s.as = form + part; !ok || heard[s] {
+			if w.within {
+				form, ok := strings.CutSuffix(s.as, w.uri)
+				if !ok {
+					continue
+				}
+				s.as = form + changed
+			}
+			if heard[s] {
 				continue
 			}
 			heard[s] = true

@@ -58,12 +58,12 @@ const (
 type concern struct {
 	topic  *topic
 	uri    string // of the topic
-	within bool   // the update is of a part of that, for all or none of them
+	within bool   // the update is of a part of that
 }
 
 // concerned are the topics that a child's update is for: those of this very resource,
-// and where there are none those of which it is a part, since a server may tell of
-// parts of what was subscribed to.
+// and those of which it is a part, since a server may tell of parts of what was
+// subscribed to.
 func (a *noticesActor) concerned(m *childNotice, uri string) (who []concern) {
 	owner := uint64(0)
 	if c := a.child(m.server, m.instance); c != nil {
@@ -72,10 +72,11 @@ func (a *noticesActor) concerned(m *childNotice, uri string) (who []concern) {
 	if a.places[place{m.server, 0}] == 0 && a.places[place{m.server, owner}] == 0 {
 		return nil
 	}
-	if who = a.concernedWith(nil, m, owner, uri); len(who) > 0 || len(uri) > longestURI {
+	who = a.concernedWith(nil, m, owner, uri)
+	if len(uri) > longestURI {
 		return who
 	}
-	borders := 0
+	exact, borders := len(who), 0
 	for i := len(uri) - 1; i > 0 && borders < maxBorders; i-- {
 		switch uri[i] {
 		case '/', '?', '#':
@@ -88,8 +89,8 @@ func (a *noticesActor) concerned(m *childNotice, uri string) (who []concern) {
 			}
 		}
 	}
-	for i := range who {
-		who[i].within = true
+	for i := range who[exact:] {
+		who[exact+i].within = true
 	}
 	return who
 }

@@ -221,7 +221,7 @@ func TestUpdatesOfParts(t *testing.T) {
 		}
 		subscribe("f:///a/b/", "metamcp://x/f:///a/b/")
 		for uri, want := range map[string][]string{
-			"f:///a/b/c":     {"f:///a/b/c"},
+			"f:///a/b/c":     {"f:///a/b/c", "metamcp://x/f:///a/b/c"},
 			"f:///a/x":       {"f:///a/x"},
 			"f:///a/":        {"f:///a/"},
 			"f:///a#x":       {"f:///a#x"},
