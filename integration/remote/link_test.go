@@ -593,6 +593,50 @@ func TestListening(t *testing.T) {
 	s.saw(t, 3, func(a ask) bool { return a.http == http.MethodGet })
 }
 
+// A server that has no stream at the moment, since it has not noticed the end of the
+// one before or is asked too often, is asked again; one that refuses it is not.
+func TestListeningWhereTheStreamIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status int
+		again  bool
+	}{
+		{http.StatusRequestTimeout, true}, {http.StatusConflict, true}, {http.StatusTooEarly, true}, {http.StatusTooManyRequests, true}, {http.StatusBadGateway, true},
+		{http.StatusBadRequest, false}, {http.StatusUnauthorized, false}, {http.StatusForbidden, false}, {http.StatusNotFound, false}, {http.StatusMethodNotAllowed, false},
+	} {
+		t.Run(strconv.Itoa(tt.status), func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			var opened atomic.Int64
+			s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+				switch opened.Add(1) {
+				case 1:
+					events(w, ": quiet\n\n")
+				case 2:
+					w.WriteHeader(tt.status)
+				default:
+					events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
+					<-r.Context().Done()
+				}
+			}
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greet()
+			if tt.again {
+				if h := k.next("frame"); h.f.Method != methodListChanged {
+					t.Errorf("%+v", h)
+				}
+				return
+			}
+			s.saw(t, 2, func(a ask) bool { return a.http == http.MethodGet })
+			k.CloseInput()
+			k.next("eof")
+			if n := opened.Load(); n != 2 {
+				t.Errorf("it was asked %d times", n)
+			}
+		})
+	}
+}
+
 // The subscription of a modern server is opened again when it ends; where the
 // server was away meanwhile, its tools may be others.
 func TestSubscription(t *testing.T) {

@@ -248,7 +248,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		}
 		if !isStream(resp) {
 			drain(resp)
-			if resp.StatusCode >= http.StatusInternalServerError {
+			if mayStreamLater(resp.StatusCode) {
 				continue
 			}
 			return
@@ -261,4 +261,15 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 			attempt = 0 // it was a good one
 		}
 	}
+}
+
+// mayStreamLater says whether a server that answers a GET so may have a stream for
+// it another time. 409 is that of one which has not noticed yet that the stream
+// before is gone.
+func mayStreamLater(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= http.StatusInternalServerError
 }
