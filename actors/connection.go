@@ -275,6 +275,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onTooLarge(ctx, m)
 	case *runBroken:
 		c.onBroken(ctx, m)
+	case *runRenewed:
+		c.onRenewed(ctx, m)
 	case *runNoise:
 		ctx.Event("noise", m.line, 0)
 	case *ladderDue:

@@ -72,3 +72,18 @@ func (c *connection) onNotice(ctx *kernel.Context, f *messages.Frame) {
 func (c *connection) notice(ctx *kernel.Context, method string, params json.RawMessage) {
 	ctx.Send(c.deps.notices, &childNotice{server: c.spec.Name, instance: c.instance, method: method, params: params})
 }
+
+// onRenewed deals with a child that has forgotten what it was told: the level of its
+// log is told with the next call, and the notices see to the subscriptions as to
+// those of a child that is gone.
+func (c *connection) onRenewed(ctx *kernel.Context, m *runRenewed) {
+	if c.run == nil || m.run != c.run.n || !c.ready {
+		return
+	}
+	ctx.Event("renewed", "the server has forgotten the session", 0)
+	c.hs.level = messages.LogNone
+	c.watch = watching{}
+	ctx.Send(c.deps.notices, &childRenewed{server: c.spec.Name, instance: c.instance})
+	c.gate.announced++
+	c.onListChanged(ctx)
+}

@@ -69,7 +69,8 @@ type Options struct {
 	WarnOfServer func(msg string, args ...any)
 	// CatalogChanged hears that there is a newer catalog, ListChanged that a
 	// server says so of its list of prompts or resources, or, with no list, that
-	// another child of it runs; nil: nobody does. They do not block.
+	// another child of it runs, or one with a new session; nil: nobody does. They do
+	// not block.
 	CatalogChanged func()
 	ListChanged    func(server string, list ChildList)
 	// GaveUp is called, once, when an actor that the host cannot do without

@@ -317,6 +317,10 @@ func (l *fakeLink) speaker() {
 				l.ear.Broken([]byte(id), nil, &told{messages.Evidence{HTTPStatus: 403, Remote: true, NotRun: true}})
 				continue
 			}
+			if line == "renewed" {
+				l.ear.Renewed()
+				continue
+			}
 			if id, ok := strings.CutPrefix(line, "huge "); ok {
 				l.ear.TooLarge([]byte(id))
 				continue

@@ -133,6 +133,11 @@ type (
 		instance uint64
 		uris     []string
 	}
+	// childRenewed says that a child is there and has forgotten who subscribed.
+	childRenewed struct {
+		server   string
+		instance uint64
+	}
 	childNotice struct {
 		server   string
 		instance uint64
@@ -173,6 +178,9 @@ func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 		a.onGone(ctx, m)
 	case *childLost:
 		a.onLost(ctx, m)
+	case *childRenewed:
+		a.lost(ctx, m.server, m.instance)
+		a.changed(ctx, m.server, "")
 	case *Subscribe:
 		a.onSubscribe(ctx, m)
 	case *Unsubscribe:

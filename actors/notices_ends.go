@@ -12,8 +12,13 @@ func (a *noticesActor) onGone(ctx *kernel.Context, m *childGone) {
 	if len(a.running[m.server]) == 0 {
 		delete(a.running, m.server)
 	}
+	a.lost(ctx, m.server, m.instance)
+}
+
+// lost takes notice that a child does not have its subscriptions any more.
+func (a *noticesActor) lost(ctx *kernel.Context, server string, instance uint64) {
 	for of, t := range a.topics {
-		if of.Server == m.server && t.at == m.instance {
+		if of.Server == server && t.at == instance {
 			t.at = 0
 			a.lostTopic(ctx, of, t)
 		}

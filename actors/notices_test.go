@@ -269,3 +269,61 @@ func TestUpdatesOfPartsAreASessionsOwn(t *testing.T) {
 		t.Error("a client hears of another's resource")
 	}
 }
+
+// A server that has forgotten what it was told, though the link to it stays, is told
+// again: who is subscribed, and how much of its log is wanted. Its lists are taken for
+// others.
+func TestAServerThatForgets(t *testing.T) {
+	lists := make(chan ChildList, 64)
+	r := newRigWith(t, nil, func(o *Options) {
+		o.ListChanged = func(_ string, list ChildList) { lists <- list }
+	})
+	sc := announces()
+	subscribes := sc.answers
+	sc.answers = func(l *fakeLink, m rpcLine) bool {
+		switch m.Method {
+		case methodInitialize:
+			l.answer(m.ID, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"logging":{},"resources":{"subscribe":true}}}`)
+			return true
+		case methodSetLevel:
+			l.answer(m.ID, `{}`)
+			return true
+		}
+		return subscribes(l, m)
+	}
+	r.add("x", sc, nil)
+	p := r.subscribe(r.session())
+	p.hears()
+	debug := func(c *messages.Call) { c.Log = messages.LogDebug }
+	for range 2 {
+		r.wantResult(r.do("x", "do", doArgs{}, debug))
+	}
+	r.got("x", methodSetLevel, 1)
+	r.got("x", methodToolsList, 1)
+	if n := len(r.f.lines("x", methodSubscribe)) + len(r.f.lines("x", methodSetLevel)); n != 2 {
+		t.Fatalf("it was told %d times", n)
+	}
+	for len(lists) > 0 {
+		<-lists
+	}
+
+	r.f.living("x")[0].say("renewed")
+	r.got("x", methodSubscribe, 2)
+	r.got("x", methodToolsList, 2)
+	select {
+	case list := <-lists:
+		if list != "" {
+			t.Errorf("only the list of %s has changed", list)
+		}
+	case <-time.After(soon):
+		t.Fatal("nobody is told that the lists have changed")
+	}
+	r.subscribed(p)
+	r.wantResult(r.do("x", "do", doArgs{}, debug))
+	r.got("x", methodSetLevel, 2)
+	if n := r.f.started("x"); n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+	r.e.Unsubscribe(&Unsubscribe{Port: p})
+	r.got("x", methodUnsubscribe, 1)
+}

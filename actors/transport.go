@@ -40,6 +40,10 @@ type Ear interface {
 	// TooLarge says that a message over the size cap was thrown away. id is
 	// that of the request which it answers, nil where that is not known.
 	TooLarge(id json.RawMessage)
+	// Renewed says that the child has forgotten whatever it was told before, though
+	// the link stays, and that its lists may be others: a server behind a URL has a
+	// new session.
+	Renewed()
 	// Drained says that lines had been queued for the child and none are now.
 	Drained()
 	// EOF says that no frame follows; exactly once. An err that has an Evidence
@@ -102,6 +106,7 @@ type (
 		run uint64
 		id  json.RawMessage
 	}
+	runRenewed struct{ run uint64 }
 	// runFlush follows the last frame of a burst.
 	runFlush struct{ run uint64 }
 	runEOF   struct {
@@ -190,5 +195,6 @@ func (e *earOf) TooLarge(id json.RawMessage) {
 	e.c.sys.Send(e.c.self, &runTooLarge{e.run, id})
 }
 
+func (e *earOf) Renewed()                   { e.c.sys.Send(e.c.self, &runRenewed{e.run}) }
 func (e *earOf) EOF(err error)              { e.c.sys.Send(e.c.self, &runEOF{e.run, err}) }
 func (e *earOf) Exited(exit *messages.Exit) { e.c.sys.Send(e.c.self, &runExited{e.run, exit}) }

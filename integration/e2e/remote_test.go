@@ -2,9 +2,13 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -94,6 +98,65 @@ func TestRemoteServerRestarts(t *testing.T) {
 	}
 	everythingOver(t, "streamableHttp", port)
 	eventually(t, "the server is reached again", func() bool { return strings.Contains(echo(), "Echo: hello") })
+}
+
+// A subscription outlives the session in which it was made: where the server forgets
+// that, the next call brings a new one, and the server is asked in it again.
+func TestSubscriptionInANewRemoteSession(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	session := 0 // the one that the server knows
+	subscribed := map[string]int{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.Unmarshal(body, &m)
+		mu.Lock()
+		defer mu.Unlock()
+		if m.Method == "initialize" {
+			session++
+			w.Header().Set("Mcp-Session-Id", strconv.Itoa(session))
+		}
+		said, now := r.Header.Get("Mcp-Session-Id"), strconv.Itoa(session)
+		result := map[string]string{
+			"initialize":          `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{"subscribe":true}},"serverInfo":{"name":"x","version":"1"}}`,
+			"tools/list":          `{"tools":[{"name":"add","inputSchema":{"type":"object"}}]}`,
+			"tools/call":          `{"content":[]}`,
+			"resources/subscribe": `{}`, "resources/list": `{"resources":[]}`, "resources/templates/list": `{"resourceTemplates":[]}`, "ping": `{}`,
+		}[m.Method]
+		switch {
+		case r.Method == http.MethodGet:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case m.Method != "initialize" && said != now:
+			w.WriteHeader(http.StatusNotFound)
+		case m.ID == nil:
+			w.WriteHeader(http.StatusAccepted)
+		case result == "":
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			if m.Method == "resources/subscribe" {
+				subscribed[said]++
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+result+`}`) //nolint:gosec // no browser reads it
+		}
+	}))
+	t.Cleanup(s.Close)
+	h := host(t, servers{"x": {"url": s.URL + "/mcp"}}, nil)
+	h.resultOf(h.request("resources/subscribe", `{"uri":"metamcp://x/a:b"}`))
+	mu.Lock()
+	first := strconv.Itoa(session)
+	session = 10
+	mu.Unlock()
+	h.resultOf(h.request("tools/call", callParams("x", "add", `{}`)))
+	eventually(t, "the server is asked in the new session", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return subscribed[first] == 1 && subscribed["11"] == 1
+	})
 }
 
 // goServer is a real server made with mcp-go, which speaks both eras.

@@ -19,6 +19,7 @@ func (e bell) Frame(*messages.Frame)               { e.frames <- struct{}{} }
 func (bell) Flush()                                {}
 func (bell) Noise([]byte)                          {}
 func (bell) TooLarge(json.RawMessage)              {}
+func (bell) Renewed()                              {}
 func (bell) EOF(error)                             {}
 func (bell) Exited(*messages.Exit)                 {}
 func (bell) Broken(json.RawMessage, []byte, error) {}

@@ -38,7 +38,7 @@ func parse(text []byte, f *messages.Frame) error {
 
 // heard is one call of the ear.
 type heard struct {
-	what string // frame, noise, broken, too large, eof, exited
+	what string // frame, noise, broken, too large, renewed, eof, exited
 	f    *messages.Frame
 	id   string
 	text string
@@ -53,6 +53,7 @@ func (e *earTrumpet) Frame(f *messages.Frame)     { e.all <- heard{what: "frame"
 func (*earTrumpet) Flush()                        {}
 func (e *earTrumpet) Noise(text []byte)           { e.all <- heard{what: "noise", text: string(text)} }
 func (e *earTrumpet) TooLarge(id json.RawMessage) { e.all <- heard{what: "too large", id: string(id)} }
+func (e *earTrumpet) Renewed()                    { e.all <- heard{what: "renewed"} }
 func (e *earTrumpet) EOF(err error)               { e.all <- heard{what: "eof", err: err} }
 func (e *earTrumpet) Exited(x *messages.Exit)     { e.all <- heard{what: "exited", exit: x} }
 func (e *earTrumpet) Broken(id json.RawMessage, text []byte, why error) {
@@ -69,14 +70,21 @@ type talk struct {
 // next returns what the ear heard next, which must be of that kind.
 func (k *talk) next(what string) heard {
 	k.t.Helper()
+	h := k.anything()
+	if h.what != what {
+		k.t.Fatalf("heard %+v, want %s", h, what)
+	}
+	return h
+}
+
+// anything returns what the ear heard next.
+func (k *talk) anything() heard {
+	k.t.Helper()
 	select {
 	case h := <-k.ear.all:
-		if h.what != what {
-			k.t.Fatalf("heard %+v, want %s", h, what)
-		}
 		return h
 	case <-time.After(patience):
-		k.t.Fatalf("nothing was heard, want %s", what)
+		k.t.Fatal("nothing was heard")
 		return heard{}
 	}
 }

@@ -56,6 +56,9 @@ type Ear interface {
 	// TooLarge says that a message over the cap was thrown away; id is that of
 	// the request which it answers.
 	TooLarge(id json.RawMessage)
+	// Renewed says that the server has forgotten the session, and whatever it had been
+	// told in it, and that there is a new one. Its lists may be others.
+	Renewed()
 	// EOF says that no more frames come, exactly once: io.EOF where the end was
 	// asked for, else a *[Error].
 	EOF(err error)
@@ -294,6 +297,12 @@ func (k *Link) tooLarge(id json.RawMessage) {
 	k.earMu.Lock()
 	defer k.earMu.Unlock()
 	k.ear.TooLarge(id)
+}
+
+func (k *Link) tellRenewed() {
+	k.earMu.Lock()
+	defer k.earMu.Unlock()
+	k.ear.Renewed()
 }
 
 func (k *Link) noise(text []byte) {

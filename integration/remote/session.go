@@ -75,9 +75,21 @@ func (k *Link) renewWhereForgotten(session string) {
 	})
 }
 
+// renewUnasked makes a new session where the server does not know this one, though
+// no request needs it: who waits for what the server says on its own would wait for
+// ever. It has the time of a start for that, since requests that notice as well wait
+// for it.
+func (k *Link) renewUnasked(ctx context.Context, session string) {
+	ctx, cancel := context.WithTimeout(ctx, max(k.spec.StartupTimeout, reachPatience))
+	defer cancel()
+	if k.forgotten(ctx, session) {
+		_ = k.renew(ctx, session) // the stream is asked for again where that fails
+	}
+}
+
 // renew makes a new session where old is still the present one: the greeting is
-// sent again, and what the connection above knows of the tools is outdated. One
-// does it, the others wait for it.
+// sent again, and the connection above told that what it knows of the server and has
+// told it is outdated. One does it, the others wait for it.
 func (k *Link) renew(ctx context.Context, old string) error {
 	select {
 	case k.renewing <- struct{}{}:
@@ -115,7 +127,7 @@ func (k *Link) renew(ctx context.Context, old string) error {
 	k.session = session
 	k.mu.Unlock()
 	k.listen() // which ends the stream of the old one
-	k.tell(&messages.Frame{Method: methodListChanged})
+	k.tellRenewed()
 	return nil
 }
 

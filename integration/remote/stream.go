@@ -234,6 +234,7 @@ func (k *Link) subscribe(x *exchange) {
 func (k *Link) hear(ctx context.Context, session string, answered func()) {
 	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
+	opened := false // so that the server has streams, and refuses one for another reason
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 && !pause(ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
 			return
@@ -248,13 +249,18 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		}
 		if !isStream(resp) {
 			drain(resp)
-			if mayStreamLater(resp.StatusCode) {
+			switch status := resp.StatusCode; {
+			case mayStreamLater(status):
+				continue
+			case opened && session != "" && (status == http.StatusNotFound || status == http.StatusBadRequest):
+				k.renewUnasked(ctx, session)
 				continue
 			}
 			return
 		}
 		events.goOn(resp.Body)
 		began := time.Now()
+		opened = true
 		_, _ = k.events(events, nil)
 		_ = resp.Body.Close()
 		if time.Since(began) > longestPause {
