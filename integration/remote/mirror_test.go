@@ -97,6 +97,32 @@ func TestMirroredArguments(t *testing.T) {
 	}
 }
 
+// A modern server gets what a request is about as a header, whatever the request.
+func TestNamesOfRequests(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ method, params, want string }{
+		{methodCall, `{"name":"add"}`, "add"},
+		{"prompts/get", `{"name":"greet"}`, "greet"},
+		{"resources/read", `{"uri":"file:///a"}`, "file:///a"},
+		{"tasks/get", `{"taskId":"786512e2"}`, "786512e2"},
+		{"tasks/update", `{"taskId":"786512e2","inputResponses":{}}`, "786512e2"},
+		{"tasks/cancel", `{"taskId":"ü"}`, "=?base64?w7w=?="},
+		{"tools/other", `{"name":"add","uri":"file:///a","taskId":"786512e2"}`, ""},
+	} {
+		t.Run(tt.method, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greetModern(s)
+			k.say(`{"jsonrpc":"2.0","id":7,"method":"` + tt.method + `","params":` + tt.params + `}`)
+			k.next("frame")
+			if got := s.saw(t, 1, calls(tt.method))[0].header.Get("Mcp-Name"); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // A server that finds the headers of a call wrong may want others by now: its
 // tools are to be listed again, though not after each call.
 func TestHeaderMismatch(t *testing.T) {

@@ -291,6 +291,7 @@ func subject(x *exchange) string {
 	var p struct {
 		Name string `json:"name"`
 		URI  string `json:"uri"`
+		Task string `json:"taskId"`
 	}
 	switch x.method {
 	case methodCall, "prompts/get":
@@ -299,6 +300,9 @@ func subject(x *exchange) string {
 	case "resources/read":
 		_ = json.Unmarshal(x.params, &p)
 		return p.URI
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		_ = json.Unmarshal(x.params, &p)
+		return p.Task
 	}
 	return ""
 }
