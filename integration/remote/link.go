@@ -91,6 +91,7 @@ type Link struct {
 	session  string
 	version  string // of the protocol, once it is agreed upon
 	modern   bool
+	settled  bool                // the connection above goes on in one of the eras that it greeted in
 	mirrors  map[string][]mirror // by tool
 	proven   bool                // the server has answered over Streamable HTTP
 	listed   bool                // and has listed its tools: the start is over
@@ -175,6 +176,11 @@ func (k *Link) Send(line []byte) error {
 		k.discover = line
 	case methodInitialized:
 		k.gate = make(chan struct{})
+		k.settle(false)
+	default:
+		if x.id != nil && k.modern && !k.settled {
+			k.settle(true)
+		}
 	}
 	if x.id != nil {
 		k.inflight[string(x.id)] = x
@@ -321,17 +327,17 @@ func (k *Link) learn(x *exchange, f *messages.Frame) {
 	if len(f.Result) == 0 {
 		return
 	}
-	switch x.method {
-	case methodInitialize:
+	switch {
+	case x.method == methodInitialize && !k.settled:
 		var res struct {
 			Version string `json:"protocolVersion"`
 		}
 		if json.Unmarshal(f.Result, &res) == nil {
-			k.version, k.modern = res.Version, false
+			k.version = res.Version
 		}
-	case methodDiscover:
+	case x.method == methodDiscover && !k.settled:
 		k.modern = true
-	case methodTools:
+	case x.method == methodTools:
 		k.listed = true
 		if k.modern {
 			f.Result = k.learnTools(x, f.Result)

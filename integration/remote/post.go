@@ -61,7 +61,7 @@ func (k *Link) answer(x *exchange, resp *http.Response, session string, first bo
 	}
 	k.mu.Lock()
 	k.proven = true
-	if x.method == methodInitialize {
+	if x.method == methodInitialize && k.waits(x) {
 		k.session = resp.Header.Get(headerSession)
 	}
 	k.mu.Unlock()

@@ -15,6 +15,24 @@ func (k *Link) sessionNow() string {
 	return k.session
 }
 
+// settle takes note of the era in which the connection above goes on. It may have
+// greeted in both, where the first greeting had no answer for long, and then both may
+// be answered: which of the answers it took, what it sends next says. The other
+// greeting is given up, and what came of it forgotten. k.mu is held.
+func (k *Link) settle(modern bool) {
+	k.settled, k.modern = true, modern
+	other := methodDiscover
+	if modern {
+		other = methodInitialize
+		k.session, k.version = "", ""
+	}
+	for _, x := range k.inflight {
+		if x.method == other {
+			x.cancel()
+		}
+	}
+}
+
 // speaksOfSession says whether a refusal may be that of a session that the server
 // has forgotten. 404 is, as the protocol has it; but many servers say it with 400
 // and words, and so may a tool that has sessions of its own.

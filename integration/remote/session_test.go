@@ -357,3 +357,96 @@ func TestServerWithoutStreams(t *testing.T) {
 		t.Errorf("%d sessions", n)
 	}
 }
+
+// Where a slow server answers both greetings, the headers of what follows are those of
+// the era in which the connection goes on, which is that of the first answer; what the
+// other one gave is not used.
+func TestBothGreetingsAnswered(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, first, second, version, session string
+	}{
+		{"discover first", methodDiscover, methodInitialize, "2026-07-28", ""},
+		{"initialize first", methodInitialize, methodDiscover, "2025-06-18", "session-1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			s.modern, s.live["session-1"] = true, true
+			held := map[string]chan struct{}{methodDiscover: make(chan struct{}), methodInitialize: make(chan struct{})}
+			for method, result := range map[string]string{
+				methodDiscover:   `{"supportedVersions":["2026-07-28"]}`,
+				methodInitialize: `{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"fake","version":"1"}}`,
+			} {
+				s.on[method] = func(w http.ResponseWriter, r *http.Request) {
+					<-held[method]
+					if method == methodInitialize {
+						w.Header().Set(headerSession, "session-1")
+					}
+					answer(w, []byte(r.Header.Get("X-Id")), result)
+				}
+			}
+			k := open(t, messages.TransportHTTP, s, Options{})
+			for i, method := range []string{methodDiscover, methodInitialize} {
+				k.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{}}`, i+1, method))
+				s.saw(t, 1, calls(method))
+			}
+			for _, method := range []string{tt.first, tt.second} {
+				close(held[method])
+				if h := k.next("frame"); len(h.f.Result) == 0 {
+					t.Fatalf("%+v", h)
+				}
+			}
+			if tt.first == methodInitialize {
+				k.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			}
+			k.say(callLine)
+			if h := k.next("frame"); h.id != "7" || len(h.f.Result) == 0 {
+				t.Errorf("%+v", h)
+			}
+			got := s.saw(t, 1, calls("tools/call"))[0].header
+			if got.Get(headerVersion) != tt.version || got.Get(headerSession) != tt.session || (got.Get("Mcp-Method") != "") != (tt.session == "") {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// The greeting whose answer is not needed any more is given up: neither its answer nor
+// its end matters.
+func TestOtherGreetingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{methodDiscover, methodInitialize} {
+		t.Run(other, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			s.modern = true
+			gone := make(chan struct{})
+			s.on[other] = func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				close(gone)
+			}
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.say(`{"jsonrpc":"2.0","id":9,"method":"` + other + `","params":{}}`)
+			s.saw(t, 1, calls(other))
+			if other == methodDiscover {
+				k.greet()
+			} else {
+				k.greetModern(s)
+			}
+			k.say(callLine)
+			if h := k.next("frame"); h.id != "7" || len(h.f.Result) == 0 {
+				t.Errorf("%+v", h)
+			}
+			select {
+			case <-gone:
+			case <-time.After(patience):
+				t.Fatal("it is still waited for")
+			}
+			k.say(`{"jsonrpc":"2.0","id":8,"method":"tools/other"}`)
+			if h := k.next("frame"); h.id != "8" {
+				t.Errorf("%+v", h)
+			}
+		})
+	}
+}
