@@ -149,7 +149,7 @@ func RebuildStore(ctx context.Context, opts Options, what Rebuild) (*StoreReport
 func empty(st *store.Store) error {
 	_, err := st.Sweep("", nil, 0)
 	if err == nil {
-		_, err = st.DeleteListings(func(string) bool { return false })
+		_, err = st.DeleteListings(func(string, []byte) bool { return false })
 	}
 	if err == nil {
 		_, err = st.Compact()

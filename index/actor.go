@@ -40,7 +40,8 @@ type (
 	}
 	// SetRules makes tool rules hold for the whole catalog.
 	SetRules struct{ Rules *Rules }
-	// Sweep removes what belongs to servers that are no longer configured.
+	// Sweep removes what belongs to servers that this host saw leave its
+	// configuration, and what nobody has used for long.
 	Sweep struct{}
 )
 
@@ -57,6 +58,10 @@ type (
 // any more. A server that goes and comes back within it costs nothing.
 const vectorSweep = time.Hour
 
+// maxGone bounds the servers that are remembered as gone until the next sweep. What
+// more go is swept when nobody has used it for long.
+const maxGone = 1 << 14
+
 // loadParallel bounds the files of the cache that are read at once.
 const loadParallel = 4
 
@@ -71,6 +76,10 @@ type indexActor struct {
 	atDisk  <-chan struct{} // closed when the last of those has ended; nil: there was none
 	saves   map[string]*messages.Toolset
 	prune   bool
+	// gone are the servers that have left the configuration since the last sweep.
+	// Others in the folder may be those of another configuration, whose host
+	// would have to start them all to know their tools again.
+	gone map[string]bool
 	// keepVectors says that vectors from before the store are to be stored.
 	keepVectors bool
 	figures     bool // to be written down
@@ -87,7 +96,7 @@ type indexActor struct {
 func NewActor(deps *ActorDeps) func() kernel.Actor {
 	deps.View.background = newBackground()
 	return func() kernel.Actor {
-		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, pins: newPinning(), twins: newTwins(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
+		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, gone: map[string]bool{}, pins: newPinning(), twins: newTwins(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
 	}
 }
 
@@ -246,6 +255,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 	cat := a.deps.View.Load()
 	for _, s := range m.Specs {
 		specs[s.Name] = s
+		delete(a.gone, s.Name)
 		old := a.specs[s.Name]
 		if s.Err == nil && (old == nil || old.Hash != s.Hash) {
 			fresh = append(fresh, s.Name)
@@ -263,6 +273,9 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 			cat = cat.Without(name)
 			a.setAccepted(name, nil)
 			delete(a.pins.kept, name)
+			if len(a.gone) < maxGone {
+				a.gone[name] = true
+			}
 		}
 	}
 	a.specs = specs
@@ -329,7 +342,8 @@ func (a *indexActor) work(ctx *kernel.Context) {
 		job.vectors, job.background, a.keepVectors = a.deps.View.Load(), a.embed.background, false
 	}
 	if a.prune {
-		job.sweep = &sweeping{servers: make(map[string]bool, len(a.specs))}
+		job.sweep = &sweeping{servers: make(map[string]bool, len(a.specs)), gone: a.gone}
+		a.gone = map[string]bool{}
 		if a.begun && time.Since(a.swept) >= vectorSweep {
 			// The first one comes when the host has known its servers for a
 			// while, and so does not delete what it will need.
@@ -362,7 +376,7 @@ func (d *ActorDeps) cache(job *diskWork) {
 		}
 	}
 	if job.sweep != nil {
-		if _, err := d.Cache.Prune(func(s string) bool { return job.sweep.servers[s] }); err != nil {
+		if _, err := d.Cache.Prune(job.sweep.servers, job.sweep.gone); err != nil {
 			d.Warn("the schema cache could not be cleaned", "error", err)
 		}
 	}

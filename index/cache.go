@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -19,6 +20,15 @@ const maxCacheFile = 64 << 20
 
 // cacheFile is the name of the file in a server's folder.
 const cacheFile = "schema.json"
+
+const (
+	// unusedFor is how long a listing of which nobody knows whose it is stays after
+	// its last use. It may be that of another configuration with the same folder,
+	// of whose hosts none runs at the moment.
+	unusedFor = 30 * 24 * time.Hour
+	// usedEvery is how old the time of a file gets at most while it is in use.
+	usedEvery = 24 * time.Hour
+)
 
 // A Cache keeps what each server listed last, in one file per server, so that
 // tools are known before any child runs. It is never authoritative, and
@@ -72,7 +82,7 @@ func (c *Cache) Save(ts *messages.Toolset) (wrote bool, err error) {
 	return true, nil
 }
 
-// Load reads one server's file. The error is fs.ErrNotExist where there is
+// Load reads one server's file, which is in use then. The error is fs.ErrNotExist where there is
 // none; any other says why the file cannot be used, and that the server's next
 // start will replace it.
 func (c *Cache) Load(server string) (*messages.Toolset, error) {
@@ -88,6 +98,7 @@ func (c *Cache) Load(server string) (*messages.Toolset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema cache of %q is ignored until the server's next start: %w", server, err)
 	}
+	markUsed(path)
 	return ts, nil
 }
 
@@ -136,12 +147,13 @@ func (c *Cache) Remove(server string) error {
 	return nil
 }
 
-// Prune deletes the files of servers that keep refuses, and files that name no
-// server at all or are not where their server's file belongs. It returns how
-// many it deleted and the first thing that went wrong; it goes on after that.
-// Nothing but schema.json files and the folders that they leave empty is ever
+// Prune deletes the files of servers that are gone, and those that nobody has used
+// for a month: of other servers, and such as name none or are not where their
+// server's file belongs. The files of used servers stay, and are marked as used. It
+// returns how many it deleted and the first thing that went wrong; it goes on after
+// that. Nothing but schema.json files and the folders that they leave empty is ever
 // deleted.
-func (c *Cache) Prune(keep func(server string) bool) (removed int, err error) {
+func (c *Cache) Prune(used, gone map[string]bool) (removed int, err error) {
 	folders, err := os.ReadDir(c.root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -151,10 +163,17 @@ func (c *Cache) Prune(keep func(server string) bool) (removed int, err error) {
 			continue
 		}
 		path := filepath.Join(c.root, folder.Name(), cacheFile)
-		if info, statErr := os.Lstat(path); statErr != nil || !info.Mode().IsRegular() {
+		info, statErr := os.Lstat(path)
+		if statErr != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		if server, ok := namedIn(path); ok && keep(server) && c.safe(server) == folder.Name() {
+		server, ok := namedIn(path)
+		ok = ok && c.safe(server) == folder.Name()
+		if ok && used[server] {
+			markUsed(path)
+			continue
+		}
+		if !(ok && gone[server]) && time.Since(info.ModTime()) < unusedFor {
 			continue
 		}
 		if removeErr := removeCached(path); removeErr != nil {
@@ -167,6 +186,25 @@ func (c *Cache) Prune(keep func(server string) bool) (removed int, err error) {
 		err = fmt.Errorf("schema cache: %w", err)
 	}
 	return removed, err
+}
+
+// markUsed makes the time of a file tell that it is in use. It costs a write a day,
+// and where it fails the file is as old as it looks.
+func markUsed(path string) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > usedEvery {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now)
+	}
+}
+
+// has reports whether there is a file of the server.
+func (c *Cache) has(server string) bool {
+	path, err := c.path(server)
+	if err != nil {
+		return false
+	}
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // path returns the place of a server's file, and refuses a folder name that is

@@ -182,10 +182,10 @@ func TestCacheSkipsWhatItCannotUse(t *testing.T) {
 
 func TestCacheRemoveAndPrune(t *testing.T) {
 	c, root := newTestCache(t)
-	if n, err := c.Prune(func(string) bool { return false }); n != 0 || err != nil {
+	if n, err := c.Prune(nil, nil); n != 0 || err != nil {
 		t.Errorf("pruning nothing: %d, %v", n, err)
 	}
-	for i := range 6 {
+	for i := range 8 {
 		if _, err := c.Save(cachedToolset(t, fmt.Sprint("s", i))); err != nil {
 			t.Fatal(err)
 		}
@@ -202,9 +202,15 @@ func TestCacheRemoveAndPrune(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	n, err := c.Prune(func(server string) bool { return server != "s2" && server != "s5" })
+	long := time.Now().Add(-unusedFor - time.Hour)
+	for _, folder := range []string{"s1", "s3", "s6"} {
+		if err := os.Chtimes(filepath.Join(root, folder, cacheFile), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := c.Prune(map[string]bool{"s1": true}, map[string]bool{"s2": true, "s5": true})
 	if n != 4 || err != nil {
-		t.Errorf("pruned %d, %v; want s2, s3 (rubbish), moved and s5", n, err)
+		t.Errorf("pruned %d, %v; want s2 and s5 (gone), s3 (old rubbish) and s6 (old)", n, err)
 	}
 	left, err := os.ReadDir(root)
 	if err != nil {
@@ -214,14 +220,23 @@ func TestCacheRemoveAndPrune(t *testing.T) {
 	for _, e := range left {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); got != "s1 s2 stray" {
+	if got := strings.Join(names, " "); got != "moved s1 s2 s7 stray" {
 		t.Errorf("left: %s", got)
 	}
 	if _, err := os.Stat(other); err != nil {
 		t.Error("a file of somebody else's is gone")
 	}
-	if _, err := c.Load("s1"); err != nil {
-		t.Error(err)
+	for _, use := range []func() error{
+		func() error { _, err := c.Prune(map[string]bool{"s1": true}, nil); return err },
+		func() error { _, err := c.Load("s1"); return err },
+	} {
+		file := filepath.Join(root, "s1", cacheFile)
+		if err := errors.Join(os.Chtimes(file, long, long), use()); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()) > usedEvery {
+			t.Errorf("a file in use looks as if nobody had used it for long: %v, %v", info.ModTime(), err)
+		}
 	}
 }
 

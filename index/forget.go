@@ -41,10 +41,10 @@ func Forget(st *store.Store, cache *Cache, specs []*messages.ServerSpec, rules *
 	}
 	if model != "" {
 		needed := (&sweeping{catalog: catalog, background: newBackground()}).needed()
-		_, err = st.Sweep(model, func(hash [32]byte) bool { return !needed(hash) }, math.MaxInt64)
+		_, err = st.Sweep(model, func(hash [32]byte) bool { _, ok := needed[hash]; return !ok }, math.MaxInt64)
 	}
 	if err == nil {
-		_, err = st.DeleteListings(func(server string) bool { return !cached[server] })
+		_, err = st.DeleteListings(func(server string, _ []byte) bool { return !cached[server] })
 	}
 	if err == nil {
 		_, err = st.Compact()

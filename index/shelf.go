@@ -278,11 +278,14 @@ func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
 		failed = append(failed, st.PutListings(listings))
 	}
 	if sweep != nil {
-		_, err := st.DeleteListings(func(server string) bool { return sweep.servers[server] })
+		_, err := st.DeleteListings(func(server string, raw []byte) bool {
+			// Who loads a listing of the store puts it into the cache too, so the
+			// cache knows which are in use.
+			return sweep.servers[server] || !sweep.gone[server] && (d.Cache.has(server) || listedLately(raw))
+		})
 		failed = append(failed, err)
 		if sweep.model != "" {
-			_, err = st.Sweep(sweep.model, sweep.needed(), store.DefaultGrace)
-			failed = append(failed, err)
+			failed = append(failed, sweep.vectors(st))
 		}
 		_, err = st.Compact()
 		failed = append(failed, err)
@@ -351,7 +354,7 @@ type diskWork struct {
 
 // sweeping is what is needed at the moment of a sweep.
 type sweeping struct {
-	servers map[string]bool
+	servers, gone map[string]bool
 	// catalog and model say whose vectors are needed; model is "" where none
 	// are to be swept.
 	catalog    *Catalog
@@ -359,8 +362,8 @@ type sweeping struct {
 	model      string
 }
 
-// needed tells which vectors some tool of the catalog uses.
-func (s *sweeping) needed() func(hash [32]byte) bool {
+// needed are the hashes of the vectors that the catalog uses.
+func (s *sweeping) needed() map[[32]byte]struct{} {
 	hashes := make(map[[32]byte]struct{}, s.catalog.Tools())
 	for server := range s.catalog.All() {
 		for _, e := range server.Entries {
@@ -368,5 +371,35 @@ func (s *sweeping) needed() func(hash [32]byte) bool {
 		}
 	}
 	s.background.keys(hashes)
-	return func(hash [32]byte) bool { _, ok := hashes[hash]; return ok }
+	return hashes
+}
+
+// vectors deletes the vectors that neither the catalog uses nor a listing that
+// stays in the store: other configurations may have theirs there.
+func (s *sweeping) vectors(st *store.Store) error {
+	needed := s.needed()
+	err := st.Listings(func(server string, raw []byte) error {
+		if s.catalog.Server(server) != nil {
+			return nil
+		}
+		if ts, err := decodeToolset(server, raw); err == nil {
+			for _, e := range new(Catalog).With(ts, Labels{}).Server(server).Entries {
+				needed[e.passage.key()] = struct{}{}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = st.Sweep(s.model, func(hash [32]byte) bool { _, ok := needed[hash]; return ok }, store.DefaultGrace)
+	return err
+}
+
+// listedLately reports whether a stored listing is new enough to be some
+// configuration's.
+func listedLately(raw []byte) bool {
+	line, _, _ := bytes.Cut(raw, []byte{'\n'})
+	head, err := parseHead(line)
+	return err == nil && time.Since(head.Fetched) < unusedFor
 }

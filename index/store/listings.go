@@ -206,13 +206,13 @@ func putListing(b batch, server string, raw []byte) (parts int, err error) {
 
 // DeleteListings deletes the listings of servers that keep refuses, and those
 // that are damaged, and returns how many. keep must not call the store.
-func (s *Store) DeleteListings(keep func(server string) bool) (deleted int, err error) {
+func (s *Store) DeleteListings(keep func(server string, raw []byte) bool) (deleted int, err error) {
 	const op = "delete listings"
 	var keys [][]byte
 	err = s.read(op, func(g *guard, txn *badger.Txn) error {
 		return s.eachListing(txn, toolsPrefix, func(l *storedListing) error {
 			return g.call(func() error {
-				if !l.sound || !keep(l.server) {
+				if !l.sound || !keep(l.server, l.raw) {
 					deleted++
 					keys = append(keys, l.keys...)
 				}

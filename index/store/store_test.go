@@ -154,7 +154,7 @@ func TestListings(t *testing.T) {
 	if got := readListings(t, s); !maps.EqualFunc(got, want, bytes.Equal) {
 		t.Error("the listings are not those that were put")
 	}
-	if n, err := s.DeleteListings(func(server string) bool { return server != "large" && server != "empty" }); n != 2 || err != nil {
+	if n, err := s.DeleteListings(func(server string, _ []byte) bool { return server != "large" && server != "empty" }); n != 2 || err != nil {
 		t.Errorf("DeleteListings: %d, %v", n, err)
 	}
 	delete(want, "large")
@@ -424,7 +424,7 @@ func TestUseAfterClose(t *testing.T) {
 	_, sweepErr := s.Sweep("m", nil, 0)
 	_, compactErr := s.Compact()
 	_, statsErr := s.Stats()
-	_, deleteErr := s.DeleteListings(func(string) bool { return true })
+	_, deleteErr := s.DeleteListings(func(string, []byte) bool { return true })
 	for i, err := range []error{
 		vectorsErr, sweepErr, compactErr, statsErr, deleteErr, s.PutVectors("m", vectors(0, 1, 1, "")),
 		s.PutListings(map[string][]byte{"a": nil}), s.Listings(nil), s.Export(nil, ExportOptions{}),

@@ -107,7 +107,7 @@ var keyTable = []Key{
 	{Path: "catalog.ttlMs", Flag: "catalog-ttl", Type: TypeMillis, Default: "3600000", Min: 0, Max: 4 * week,
 		Doc: "Age at which the next use of a server's tool list refreshes it.", ref: func(s *Settings) any { return &s.Catalog.TTL }},
 	{Path: "catalog.cleanupMs", Flag: "catalog-cleanup", Type: TypeMillis, Default: "300000", Min: 100, Max: week,
-		Doc: "How often tools of servers that are no longer configured are removed.", ref: func(s *Settings) any { return &s.Catalog.Cleanup }},
+		Doc: "How often tools of servers that left the configuration are removed. What other configurations keep in the same stateDir goes when nobody has used it for 30 days.", ref: func(s *Settings) any { return &s.Catalog.Cleanup }},
 	{Path: "cache.enabled", Flag: "cache", Type: TypeBool, Default: "true", Restart: true,
 		Doc: "Keep each server's tool list on disk, so that discovery works before any child runs.", ref: func(s *Settings) any { return &s.CacheEnabled }},
 	{Path: "toolRules", Flag: "tool-rules", Type: TypeRules,
