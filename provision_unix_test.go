@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +18,9 @@ import (
 )
 
 // fakeNPM is a fake npm on PATH that knows every package in version 1.2.3 and
-// installs a small MCP server for each.
-func fakeNPM(t *testing.T) {
+// installs a small MCP server for each. In the folder that it returns a script
+// "meanwhile" runs with each installation.
+func fakeNPM(t *testing.T) string {
 	t.Helper()
 	npmservers.Node(t)
 	dir := t.TempDir()
@@ -32,6 +34,7 @@ esac
 case "$1" in
 view) printf '{"name":"%s","version":"1.2.3","dist.integrity":"sha512-AAAA","bin":"index.js"}' "$name" ;;
 install)
+	[ ! -f "` + dir + `/meanwhile" ] || . "` + dir + `/meanwhile"
 	mkdir -p "node_modules/$name"
 	cp "` + dir + `/index.js" "node_modules/$name/index.js"
 	printf '{"name":"%s","version":"1.2.3","bin":"index.js"}' "$name" > "node_modules/$name/package.json"
@@ -55,6 +58,7 @@ require("readline").createInterface({input: process.stdin}).on("line", line => {
 		}
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return dir
 }
 
 // openWithRegistry is an engine that asks a registry with one server, and its
@@ -345,5 +349,48 @@ func TestProvisionRefusesValues(t *testing.T) {
 	}
 	if list, err := provisioned.Open(state).List(); err != nil || len(list) != 0 {
 		t.Errorf("the lock file has %+v, %v", list, err)
+	}
+}
+
+// What somebody else has installed meanwhile is not undone with an installation of the
+// same.
+func TestUndoingLeavesTheServerOfSomebodyElse(t *testing.T) {
+	npm := fakeNPM(t)
+	e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, map[string]any{
+		"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
+	})
+	if a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true}); a.Decision != metamcp.DecisionProvisioned {
+		t.Fatal(text(t, a))
+	}
+	l := provisioned.Open(state)
+	list, err := l.List()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(state), "mcp.json"))
+	var same map[string]any
+	// The lock file does not name it before the installation, and does before its end.
+	if err := errors.Join(
+		err, json.Unmarshal(raw, &same), e.Close(t.Context()),
+		os.Rename(l.Path(), filepath.Join(npm, "provisioned")),
+		os.WriteFile(filepath.Join(npm, "meanwhile"), []byte(`cp "`+npm+`/provisioned" "`+l.Path()+`"`), 0o600),
+		// It is not started like this.
+		os.WriteFile(filepath.Join(l.Dir(&list[0]), "node_modules", "@acme", "weather", "index.js"), nil, 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	e = openConfig(t, filepath.Dir(state), same)
+	a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+	if err == nil {
+		t.Fatalf("a server that does not start was provisioned: %s", text(t, a))
+	}
+	if after, err := l.List(); err != nil || !reflect.DeepEqual(after, list) {
+		t.Errorf("the lock file has %+v, %v", after, err)
+	}
+	if _, err := os.Stat(l.Dir(&list[0])); err != nil {
+		t.Error(err)
+	}
+	if folders, err := os.ReadDir(l.Servers()); err != nil || len(folders) != 1 {
+		t.Errorf("there are %v, %v", folders, err)
 	}
 }

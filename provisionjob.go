@@ -62,11 +62,11 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		return err
 	}
 	// Whatever goes wrong from here on, and be it a panic, leaves nothing.
-	kept := ""
+	undone := "" // the server that goes then
 	done := false
 	defer func() {
 		if !done {
-			err = errors.Join(err, j.undo(ctx, installed, kept))
+			err = errors.Join(err, j.undo(ctx, installed, undone))
 		}
 	}()
 	for _, note := range installed.Notes {
@@ -84,11 +84,14 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		return err
 	}
 	step("keeping " + installed.Name)
-	locked, err := installed.Keep(ctx, "", func(name string) bool { return e.Config().Server(name) != nil }, j.allowedBy, j.reason)
+	locked, fresh, err := installed.Keep(ctx, "", func(name string) bool { return e.Config().Server(name) != nil }, j.allowedBy, j.reason)
 	if err != nil {
 		return err
 	}
-	kept = locked.Name
+	kept := locked.Name
+	if fresh { // else somebody else installed it, and uses it
+		undone = kept
+	}
 	if err := e.Reload(ctx); err != nil {
 		return fmt.Errorf("%s was installed, but the configuration could not be read again: %w", kept, err)
 	}

@@ -230,7 +230,7 @@ func TestInstallsABundle(t *testing.T) {
 	opts.Values = map[string]string{"api_key": "${MY_KEY}"}
 	done, err := planned(t, opts, s.pkg("/moved")).Install(t.Context())
 	must(t, err)
-	kept, err := done.Keep(t.Context(), "x", nil, provisioned.APerson, "")
+	kept, _, err := done.Keep(t.Context(), "x", nil, provisioned.APerson, "")
 	must(t, err)
 	l := provisioned.Open(state)
 	must(t, l.Verify(t.Context(), kept))

@@ -186,25 +186,26 @@ func (i *Installed) Locked() provisioned.Locked {
 // [provisioned.APerson], reason why its gates were open.
 //
 // Where the very same server was kept before, this one is discarded and that one
-// returned. After an error the caller still discards it.
-func (i *Installed) Keep(ctx context.Context, name string, taken func(string) bool, allowedBy, reason string) (*provisioned.Locked, error) {
+// returned, and fresh is false: it is not the caller's to remove. After an error the
+// caller still discards it.
+func (i *Installed) Keep(ctx context.Context, name string, taken func(string) bool, allowedBy, reason string) (kept *provisioned.Locked, fresh bool, err error) {
 	l := i.Locked()
 	if name != "" {
 		l.Name = name
 	}
 	l.AllowedBy, l.Reason = allowedBy, reason
-	kept, fresh, err := i.lock.Keep(ctx, l, taken)
+	locked, fresh, err := i.lock.Keep(ctx, l, taken)
 	switch {
 	case err != nil:
-		return nil, onDisk("writing the lock file", err)
+		return nil, false, onDisk("writing the lock file", err)
 	case !fresh:
-		return &kept, i.Discard()
+		return &locked, false, i.Discard()
 	case i.claim != nil:
 		// The file of a claim that cannot be given back is swept away later.
 		_ = i.claim.Release()
 		i.claim = nil
 	}
-	return &kept, nil
+	return &locked, true, nil
 }
 
 // Discard deletes what was installed, unless it was kept.

@@ -296,7 +296,7 @@ func TestKeepingIntoABrokenLockFile(t *testing.T) {
 	must(t, err)
 	l := provisioned.Open(state)
 	must(t, os.WriteFile(l.Path(), []byte("{"), 0o600))
-	_, err = done.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	_, _, err = done.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	var brokenErr *provisioned.BrokenError
 	if !errors.As(err, &brokenErr) {
 		t.Errorf("it says %v", err)

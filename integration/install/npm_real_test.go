@@ -65,9 +65,9 @@ func TestInstallsARealServer(t *testing.T) {
 	if list, err := l.List(); err != nil || len(list) != 0 {
 		t.Errorf("before it was kept there are %v, %v", list, err)
 	}
-	kept, err := both[0].Keep(t.Context(), "", nil, "@modelcontextprotocol/*", "named exactly")
+	kept, _, err := both[0].Keep(t.Context(), "", nil, "@modelcontextprotocol/*", "named exactly")
 	must(t, err)
-	again, err := both[1].Keep(t.Context(), "", nil, "@modelcontextprotocol/*", "named exactly")
+	again, _, err := both[1].Keep(t.Context(), "", nil, "@modelcontextprotocol/*", "named exactly")
 	must(t, err)
 	if kept.Name != "server-everything" || again.Folder != kept.Folder {
 		t.Errorf("kept as %+v and %+v", kept, again)

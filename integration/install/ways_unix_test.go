@@ -75,7 +75,7 @@ func TestInstallsByUV(t *testing.T) {
 	nothingLeft(t, state)
 	done, err := p.Install(t.Context())
 	must(t, err)
-	kept, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	kept, _, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	must(t, err)
 	dir := provisioned.Open(state).Dir(kept)
 	want := Entry{Command: dir + "/venv/bin/python", Args: []string{dir + "/venv/bin/fake-tool", "--db", "${HOME}/my.db"}}
@@ -203,7 +203,7 @@ func TestRunsAnImage(t *testing.T) {
 	if got := mustJSON(t, done.Entry); got != want {
 		t.Errorf("it is started by\n%s", got)
 	}
-	kept, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	kept, _, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	must(t, err)
 	must(t, provisioned.Open(state).Verify(t.Context(), kept))
 	if left, err := os.ReadDir(filepath.Join(state, "servers")); err != nil || len(left) != 0 {
@@ -272,7 +272,7 @@ func TestRemotes(t *testing.T) {
 	must(t, err)
 	done, err := p.Install(t.Context())
 	must(t, err)
-	kept, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	kept, _, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	must(t, err)
 	if kept.Name != "example" || kept.Folder != "" || kept.Entry.URL != "https://eu.mcp.example.com/me/mcp" || kept.Entry.Headers["X-Key"] != "${X_KEY}" {
 		t.Errorf("kept %+v", kept)
