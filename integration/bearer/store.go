@@ -227,14 +227,17 @@ func (s *Store) current() ([]Token, error) {
 	info, err := os.Stat(s.Path())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	link := false // to nothing, which is not as if there were no file
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		info = nil
+		_, linkErr := os.Lstat(s.Path())
+		link = linkErr == nil
 	case err != nil:
 		s.learned(nil, nil, err)
 		return nil, err
 	}
-	if unchanged(s.file, info) && (s.known != nil || info == nil && s.failed == nil || s.failed != nil && time.Since(s.looked) < again) {
+	if !link && unchanged(s.file, info) && (s.known != nil || info == nil && s.failed == nil || s.failed != nil && time.Since(s.looked) < again) {
 		return s.known, s.failed
 	}
 	c, err := s.read()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +79,38 @@ func TestAFailureIsLookedAtAgain(t *testing.T) {
 	s.mu.Unlock()
 	if _, err := s.Check(token); err != nil {
 		t.Errorf("still refused: %v", err)
+	}
+}
+
+// A link to nothing is not taken for a host without tokens, which lets everybody in.
+func TestALinkToNothingLetsNobodyIn(t *testing.T) {
+	s := New(t.TempDir(), slog.New(slog.DiscardHandler))
+	token, err := s.Add(t.Context(), "a", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(t.TempDir(), "tokens")
+	if err := errors.Join(os.Rename(s.Path(), target), os.Symlink(target, s.Path())); err != nil {
+		t.Fatal(err)
+	}
+	fresh := New(s.dir, slog.New(slog.DiscardHandler))
+	if _, err := fresh.Check(token); err != nil {
+		t.Errorf("through a link: %v", err)
+	}
+	if err := os.Rename(target, target+"2"); err != nil {
+		t.Fatal(err)
+	}
+	for what, store := range map[string]*Store{"that ran": fresh, "that starts": New(s.dir, slog.New(slog.DiscardHandler))} {
+		for range 2 {
+			if there, err := store.Any(); there || err == nil {
+				t.Errorf("a host %s: %v, %v; want an error", what, there, err)
+			}
+		}
+	}
+	if err := os.Rename(target+"2", target); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fresh.Check(token); err != nil {
+		t.Errorf("with the file back: %v", err)
 	}
 }

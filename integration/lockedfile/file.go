@@ -16,8 +16,8 @@ import (
 // File is a private file. Its methods are safe for any goroutine, and for several
 // processes at once.
 type File struct {
-	// Path is where it is; its lock is beside it. "": there is no state folder,
-	// so it is empty and cannot be changed.
+	// Path is where it is, or a link to it; its lock is beside it. "": there is no
+	// state folder, so it is empty and cannot be changed.
 	Path string
 	// What is what it holds, in the plural, for errors: "the tokens".
 	What string
@@ -32,6 +32,15 @@ func (f *File) Bad(why string) error {
 	return fmt.Errorf("%s in %s cannot be used: %s", f.What, f.Path, why)
 }
 
+// linkToNothing is what a link is refused with that leads to nothing: taken for a
+// file that is not there yet, it would make what is kept look as if it were gone.
+const linkToNothing = "it is a link to nothing"
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
 // Read returns what the file has, and nil where there is none.
 func (f *File) Read() ([]byte, error) {
 	if f.Path == "" {
@@ -40,6 +49,9 @@ func (f *File) Read() ([]byte, error) {
 	text, info, err := regular.Read(f.Path, f.Max)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if isLink(f.Path) {
+			return nil, f.Bad(linkToNothing)
+		}
 		return nil, nil
 	case errors.Is(err, regular.ErrNotRegular):
 		return nil, f.Bad("it is no regular file; move it away")
@@ -62,6 +74,12 @@ func (f *File) Change(ctx context.Context, change func(text []byte) ([]byte, err
 	if err := privatedir.Make(filepath.Dir(f.Path)); err != nil {
 		return err
 	}
+	own := *f
+	// A link stays a link: what it points to is replaced.
+	if target, err := filepath.EvalSymlinks(f.Path); err == nil {
+		own.Path = target
+	}
+	f = &own
 	unlock, err := Lock(ctx, f.Path+".lock", Patience)
 	if err != nil {
 		return fmt.Errorf("%s were not changed: %w", f.What, err)
@@ -97,8 +115,8 @@ func ReadTrusted(path string, most int64) ([]byte, error) {
 	const everybodyWrites = 0o002
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, linkErr := os.Lstat(path); linkErr == nil {
-			return nil, errors.New("it is a link to nothing") // and no reason to make a new file
+		if isLink(path) {
+			return nil, errors.New(linkToNothing)
 		}
 		return nil, err
 	case errors.Is(err, regular.ErrNotRegular):

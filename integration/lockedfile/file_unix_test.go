@@ -54,7 +54,36 @@ func TestLinkToNothing(t *testing.T) {
 	if err := os.Symlink(path+"2", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lockedfile.ReadTrusted(path, 10); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "a link to nothing") {
-		t.Errorf("%v", err)
+	for what, err := range map[string]error{
+		"a file of the user's": second(lockedfile.ReadTrusted(path, 10)), "read": second(counter(path).Read()), "changed": addOne(t.Context(), path),
+	} {
+		if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "a link to nothing") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := os.Lstat(path + "2"); err == nil {
+		t.Error("what the link points to was made")
+	}
+}
+
+// TestLinkStays: a change replaces what the link points to, under the lock of that.
+func TestLinkStays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, target := filepath.Join(dir, "link"), filepath.Join(dir, "elsewhere", "count")
+	if err := addOne(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := addOne(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("it is a link no more: %v, %v", info.Mode(), err)
+	}
+	if text, err := counter(target).Read(); err != nil || string(text) != "2" {
+		t.Errorf("the file has %q, %v", text, err)
 	}
 }
