@@ -20,13 +20,18 @@ type Client struct {
 	web    *web
 	shelf  *shelf
 
-	mu     sync.Mutex
-	read   bool // the shelf was
-	stamp  fs.FileInfo
-	kept   *saved
-	known  []string // secrets, the latest last
-	flight *flight
-	forced forced
+	mu    sync.Mutex
+	read  bool // the shelf was
+	stamp fs.FileInfo
+	kept  *saved
+	known []string // secrets, the latest last
+	// unsaved is kept where the shelf did not take it, as when the disk is full,
+	// and tried when it was last tried: the authorization server may take no
+	// older token any more. nil: the shelf has what there is.
+	unsaved *saved
+	tried   time.Time
+	flight  *flight
+	forced  forced
 
 	offered offered
 }
@@ -89,7 +94,8 @@ func (c *Client) now() (*saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read, c.stamp, c.kept = true, stamp, kept
+	// What another process has stored since is newer than what was not stored.
+	c.read, c.stamp, c.kept, c.unsaved = true, stamp, kept, nil
 	c.learn(kept)
 	return kept, nil
 }
@@ -118,14 +124,69 @@ func (c *Client) learn(v *saved) {
 	}
 }
 
-// keep stores v and tells what is secret in it.
+// keep stores v and tells what is secret in it. After an error it is used all the
+// same, and stored later.
 func (c *Client) keep(ctx context.Context, v *saved) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.learn(v)
+	c.unsaved = v
+	return c.save(ctx)
+}
+
+// keepToken is keep for a token that can be used whether it is stored or not.
+func (c *Client) keepToken(ctx context.Context, v *saved) {
+	if err := c.keep(ctx, v); err != nil {
+		c.m.o.Log.Warn("a token was renewed and could not be stored, which is tried again; a host that starts meanwhile may need a new login", "server", c.spec.Name, "error", err)
+	}
+}
+
+// save stores what is unsaved. c.mu is held.
+func (c *Client) save(ctx context.Context) error {
+	v := c.unsaved
 	err := c.shelf.write(ctx, v)
-	c.read, c.stamp, c.kept = true, c.shelf.stamp(), v
+	if err == nil {
+		c.unsaved = nil
+	}
+	c.read, c.stamp, c.kept, c.tried = true, c.shelf.stamp(), v, time.Now()
 	return err
+}
+
+// saveAgain is how long it takes until something is tried once more that could not
+// be stored.
+const saveAgain = 10 * time.Second
+
+// due reports whether something unsaved is to be tried again, once for each time.
+// c.mu is held.
+func (c *Client) due() bool {
+	if c.unsaved == nil || time.Since(c.tried) < saveAgain {
+		return false
+	}
+	c.tried = time.Now()
+	return true
+}
+
+// saveLate tries to store what could not be stored.
+func (c *Client) saveLate(ctx context.Context) {
+	c.mu.Lock()
+	none := c.unsaved == nil
+	c.mu.Unlock()
+	if none {
+		return
+	}
+	unlock, err := c.shelf.lock(ctx)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := c.now(); err != nil || c.unsaved == nil {
+		return
+	}
+	if c.save(ctx) == nil {
+		c.m.o.Log.Info("a renewed token that could not be stored is stored now", "server", c.spec.Name)
+	}
 }
 
 // Token returns the access token for the next request; "": there is none, and
@@ -139,8 +200,11 @@ func (c *Client) Token(ctx context.Context) (string, error) {
 		c.mu.Unlock()
 		return "", err
 	}
-	l := kept.Login
+	l, due := kept.Login, c.due()
 	c.mu.Unlock()
+	if due {
+		c.m.start(func() { c.saveLate(c.m.ctx) }) // Close tries as well
+	}
 	switch {
 	case l == nil:
 		return "", nil

@@ -661,6 +661,61 @@ func TestNothingIsStoredWithoutAStateFolder(t *testing.T) {
 	r.works()
 }
 
+// A token that was renewed while the disk was full, say, is used, and stored as soon
+// as that is possible: the authorization server takes no older one any more.
+func TestRenewedTokenThatCannotBeStored(t *testing.T) {
+	for name, later := range map[string]func(r *rig){
+		"with the next token": func(r *rig) {
+			r.mu.Lock()
+			r.tried = time.Now().Add(-saveAgain)
+			r.mu.Unlock()
+			r.works()
+			r.m.work.Wait()
+		},
+		"at the end": func(r *rig) { r.m.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Second }, nil)
+			r.logIn()
+			r.f.Change(func(f *fakeauth.Fake) { f.Lifetime = time.Hour })
+			storable := r.unstorable()
+			r.works()
+			r.works()
+			storable()
+			later(r)
+			r.other().works()
+			if n := r.f.Count("token refresh_token"); n != 1 || r.f.Count("reuse") != 0 {
+				t.Errorf("renewed %d times, reused %d times", n, r.f.Count("reuse"))
+			}
+		})
+	}
+}
+
+// unstorable makes it impossible to store tokens until undo is called.
+func (r *rig) unstorable() (undo func()) {
+	r.t.Helper()
+	lock := r.shelf.box.Path() + ".lock"
+	must(r.t, errors.Join(os.RemoveAll(lock), os.Mkdir(lock, 0o700)))
+	return func() { must(r.t, os.Remove(lock)) }
+}
+
+// What was not stored does not come back after somebody has logged out.
+func TestUnstoredTokenEndsWithTheLogin(t *testing.T) {
+	r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Second }, nil)
+	r.logIn()
+	r.f.Change(func(f *fakeauth.Fake) { f.Lifetime = time.Hour })
+	storable := r.unstorable()
+	r.works()
+	storable()
+	if _, _, err := r.other().Logout(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.m.Close()
+	if s, err := r.other().Status(); err != nil || s.State != None {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // A call that is given up does not end the renewal for the others.
 func TestRenewalOutlivesItsCall(t *testing.T) {
 	r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Second }, nil)

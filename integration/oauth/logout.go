@@ -33,7 +33,7 @@ func (c *Client) Logout(ctx context.Context) (had, told bool, err error) {
 		return had, told, fail("what is stored in %s cannot be removed: %v", c.shelf.dir, err)
 	}
 	c.mu.Lock()
-	c.read = false
+	c.read, c.unsaved = false, nil
 	c.mu.Unlock()
 	return had, told, nil
 }

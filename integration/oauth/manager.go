@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ func New(o Options) *Manager {
 }
 
 // Close ends what renews tokens; one that is being renewed gets a moment, since
-// a new one that is not stored is lost.
+// a new one that is not stored is lost. So does one that could not be stored before.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -56,6 +57,14 @@ func (m *Manager) Close() {
 	m.work.Wait()
 	limit.Stop()
 	m.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	m.mu.Lock()
+	clients := slices.Collect(maps.Values(m.clients))
+	m.mu.Unlock()
+	for _, c := range clients {
+		c.saveLate(ctx)
+	}
 }
 
 // start runs f on a goroutine that Close waits for; false: it is closed.

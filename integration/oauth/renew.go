@@ -96,7 +96,8 @@ func (c *Client) refresh(ctx context.Context, kept *saved) error {
 	}
 	l.take(t)
 	next.Login = &l
-	return c.keep(ctx, &next)
+	c.keepToken(ctx, &next)
+	return nil
 }
 
 // ownGrant gets a token for the client itself.
@@ -144,7 +145,8 @@ func (c *Client) ownGrant(ctx context.Context, kept *saved, asked *challenge) er
 	}
 	l.take(t)
 	next.Login = l
-	return c.keep(ctx, &next)
+	c.keepToken(ctx, &next)
+	return nil
 }
 
 func (c *Client) granting(l *login, algs []string, params url.Values) *granting {
