@@ -39,19 +39,27 @@ func (l *Lock) Claim(folder string) (*Claim, error) {
 	if err := os.MkdirAll(l.Servers(), 0o700); err != nil {
 		return nil, err
 	}
-	owner, err := lockedfile.New(filepath.Join(l.Servers(), folder+ownerSuffix))
+	c, err := l.own(folder)
 	if err != nil {
 		return nil, err
-	}
-	c := &Claim{l: l, folder: folder, owner: owner}
-	held, err := c.owner.TryLock()
-	if err != nil || !held {
-		return nil, errors.Join(fmt.Errorf("the folder %s belongs to another process", folder), err, c.owner.Close())
 	}
 	if err := os.Mkdir(c.staging(), 0o700); err != nil {
 		return nil, errors.Join(err, c.Release())
 	}
 	return c, nil
+}
+
+// own claims a folder as it is, whether it is there or not. servers/ is.
+func (l *Lock) own(folder string) (*Claim, error) {
+	owner, err := lockedfile.New(filepath.Join(l.Servers(), folder+ownerSuffix))
+	if err != nil {
+		return nil, err
+	}
+	held, err := owner.TryLock()
+	if err != nil || !held {
+		return nil, errors.Join(fmt.Errorf("the folder %s belongs to another process", folder), err, owner.Close())
+	}
+	return &Claim{l: l, folder: folder, owner: owner}, nil
 }
 
 func (c *Claim) staging() string { return filepath.Join(c.l.Servers(), stagingPrefix+c.folder) }

@@ -140,6 +140,7 @@ func (l *Lock) Removed() ([]Removed, error) {
 func (l *Lock) Restore(ctx context.Context, r *Removed, taken func(name string) bool) (Locked, error) {
 	s := r.Server
 	moved := false
+	var claim *Claim
 	err := l.edit(ctx, func(servers []Locked) ([]Locked, error) {
 		if i := slices.IndexFunc(servers, func(o Locked) bool { return l.same(&o, &s) || s.Folder != "" && o.Folder == s.Folder }); i >= 0 {
 			return nil, fmt.Errorf("the same server is there again as %q; what %q had is in %s until %s",
@@ -152,17 +153,31 @@ func (l *Lock) Restore(ctx context.Context, r *Removed, taken func(name string) 
 			if err := os.MkdirAll(l.Servers(), 0o700); err != nil {
 				return nil, err
 			}
-			if err := os.Rename(r.Files(), dir); err != nil {
+			// Until the lock file names it, it looks to a sweep like what an
+			// installation left behind, were it not young and claimed.
+			var err error
+			if claim, err = l.own(s.Folder); err != nil {
+				return nil, err
+			}
+			now := time.Now()
+			if err = os.Chtimes(r.Files(), now, now); err == nil {
+				err = os.Rename(r.Files(), dir)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("its files could not be moved back: %w", err)
 			}
 			moved = true
 		}
 		return append(servers, s), nil
 	})
+	if err != nil && moved {
+		err = errors.Join(err, os.Rename(l.Dir(&s), r.Files()))
+	}
+	if claim != nil {
+		// The file of a claim that cannot be given back is swept away later.
+		_ = claim.Release()
+	}
 	if err != nil {
-		if moved {
-			err = errors.Join(err, os.Rename(l.Dir(&s), r.Files()))
-		}
 		return Locked{}, err
 	}
 	return s, RemoveAll(r.dir)

@@ -95,6 +95,39 @@ func TestSetAsideAndRestore(t *testing.T) {
 	}
 }
 
+// While a server is put back, no sweep takes its files for those of nobody.
+func TestRestoreBesideASweep(t *testing.T) {
+	l := Open(t.TempDir())
+	s := keptServer(t, l, "memory")
+	long := time.Now().Add(-KeptFor / 2)
+	if err := os.Chtimes(l.Dir(&s), long, long); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := l.SetAside(t.Context(), "memory", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweeper, err := l.own(s.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Restore(t.Context(), &gone, nil); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("in the middle of a sweep: %v", err)
+	}
+	if err := sweeper.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Restore(t.Context(), &gone, nil); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(l.Dir(&s)); err != nil || time.Since(info.ModTime()) > time.Minute {
+		t.Errorf("it looks as if it had lain there for long: %v, %v", info.ModTime(), err)
+	}
+	if left, err := os.ReadDir(l.Servers()); err != nil || len(left) != 1 {
+		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
 // The same server may be there again; then the old one stays kept.
 func TestRestoreWhereItIsThereAgain(t *testing.T) {
 	l := Open(t.TempDir())
