@@ -24,6 +24,9 @@ type journal struct {
 	f      *os.File
 	dead   int  // lines that no longer say anything
 	broken bool // the last write may have left half a line
+	// headed says that the head is written. A journal without one is nobody's, and
+	// the next start deletes it.
+	headed bool
 }
 
 // A journal's name is host-PID-START.journal.
@@ -51,10 +54,15 @@ func openJournal(stateDir, hostID string) (*journal, error) {
 		return nil, explain("no journal of children", err)
 	}
 	j.f = f
-	return j, j.write(j.head)
+	return j, j.write("")
 }
 
+// write adds a line, and before it the head where that could not be written yet, as
+// on a full disk.
 func (j *journal) write(line string) error {
+	if !j.headed {
+		line = j.head + line
+	}
 	if j.broken {
 		line = "\n" + line
 	}
@@ -63,6 +71,7 @@ func (j *journal) write(line string) error {
 	if err != nil {
 		return explain("journal of children", err)
 	}
+	j.headed = true
 	return nil
 }
 
@@ -73,13 +82,14 @@ func (j *journal) watchedBy(pid int, start uint64) error {
 	return j.write(j.dog)
 }
 
-// append adds a record; trees is the list after it. Where the file cannot be
-// compacted it goes on as it is, until there is as much again to leave out.
+// append adds a record; trees is the list after it. Where the last one could not be
+// written, all are written anew. Where the file cannot be compacted it goes on as it
+// is, until there is as much again to leave out.
 func (j *journal) append(r record, trees list) error {
 	if r.verb == verbDel {
 		j.dead += 2
 	}
-	if j.dead > compactAfter {
+	if j.dead > compactAfter || j.broken {
 		err := j.compact(trees)
 		if err == nil {
 			return nil
@@ -111,7 +121,7 @@ func (j *journal) compact(trees list) error {
 		return explain("journal of children", err)
 	}
 	_ = j.f.Close()
-	j.f, j.dead, j.broken = f, 0, false
+	j.f, j.dead, j.broken, j.headed = f, 0, false, true
 	return nil
 }
 

@@ -4,11 +4,13 @@ package watchdog_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -311,6 +313,51 @@ func TestJournalThatCannotBeCompacted(t *testing.T) {
 	h.Close()
 	if len(failures) != 1 {
 		t.Errorf("%d failures were reported, want one: %v", len(failures), failures)
+	}
+}
+
+// TestJournalOnAFullDisk: what could not be written is written once that is possible,
+// first of all whose the journal is.
+func TestJournalOnAFullDisk(t *testing.T) {
+	const far = 1 << 30 // no process has such a number
+	for name, next := range map[string]struct {
+		put  func(*watchdog.FullDisk) error
+		want []string
+	}{
+		"a watchdog": {
+			func(d *watchdog.FullDisk) error { return d.WatchedBy(far, 1) },
+			[]string{"host", fmt.Sprintf("dog %d 1", far)},
+		},
+		"a tree": {
+			func(d *watchdog.FullDisk) error { return d.Add(far+1, 1, "full.2") },
+			[]string{"host", fmt.Sprintf("add %d 1 full.1", far), fmt.Sprintf("add %d 1 full.2", far+1)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := watchdog.NewFullDisk(t.TempDir(), "full")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if d.Add(far, 1, "full.1") == nil {
+				t.Fatal("there is room")
+			}
+			if err := errors.Join(d.Room(), next.put(d)); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(d.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+			slices.Sort(lines[1:])
+			if !strings.HasPrefix(lines[0], fmt.Sprintf("host %d ", os.Getpid())) {
+				t.Errorf("the first line is %q", lines[0])
+			}
+			if lines[0] = "host"; !slices.Equal(lines, next.want) {
+				t.Errorf("the journal is %q", lines)
+			}
+		})
 	}
 }
 
