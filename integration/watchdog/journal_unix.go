@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/metamcp/metamcp/integration/child/proctree"
 	"github.com/metamcp/metamcp/integration/regular"
@@ -29,11 +30,15 @@ type journal struct {
 	headed bool
 }
 
-// A journal's name is host-PID-START.journal.
+// A journal's name is host-PID-START-N.journal; N tells apart what several hosts in one
+// process write, since one of them would begin the file of the other anew.
 const (
 	namePrefix = "host-"
 	nameSuffix = ".journal"
 )
+
+// opened counts the journals of this process.
+var opened atomic.Uint64
 
 // runDir is where journals are.
 func runDir(stateDir string) string { return stateDir + "/run" }
@@ -46,7 +51,7 @@ func openJournal(stateDir, hostID string) (*journal, error) {
 	pid := os.Getpid()
 	start, _ := proctree.StartTime(pid)
 	j := &journal{
-		path: dir + "/" + namePrefix + strconv.Itoa(pid) + "-" + strconv.FormatUint(start, 10) + nameSuffix,
+		path: dir + "/" + namePrefix + strconv.Itoa(pid) + "-" + strconv.FormatUint(start, 10) + "-" + strconv.FormatUint(opened.Add(1), 10) + nameSuffix,
 		head: record{verb: verbHost, pid: pid, start: start, marker: hostID, boot: proctree.BootID(), space: proctree.Namespace()}.String(),
 	}
 	f, err := regular.Open(j.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND)

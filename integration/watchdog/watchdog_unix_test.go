@@ -316,6 +316,34 @@ func TestJournalThatCannotBeCompacted(t *testing.T) {
 	}
 }
 
+// TestHostsOfOneProcess: each has a journal of its own, which stays when the other ends.
+func TestHostsOfOneProcess(t *testing.T) {
+	state := t.TempDir()
+	const far = 1 << 30 // no process has such a number
+	var hosts []*watchdog.Host
+	for i := range 2 {
+		id := fmt.Sprintf("twin%d", i)
+		h := watchdog.New(watchdog.Options{HostID: id, StateDir: state, Report: func(err error) { t.Error(err) }})
+		defer h.Close()
+		h.Add(far+i, 1, id+".1")
+		hosts = append(hosts, h)
+	}
+	defer hosts[0].Remove(far, 1)
+	hosts[1].Remove(far+1, 1)
+	hosts[1].Close()
+	list := journals(t, state)
+	if len(list) != 1 {
+		t.Fatalf("the journals %q", list)
+	}
+	text, err := os.ReadFile(list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), " twin0 ") || !strings.Contains(string(text), fmt.Sprintf("add %d 1 twin0.1\n", far)) || strings.Contains(string(text), "twin1") {
+		t.Errorf("the journal is %q", text)
+	}
+}
+
 // TestJournalOnAFullDisk: what could not be written is written once that is possible,
 // first of all whose the journal is.
 func TestJournalOnAFullDisk(t *testing.T) {
