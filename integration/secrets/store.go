@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/integration/lockedfile"
 )
@@ -96,6 +97,9 @@ func checkValue(value string) error {
 		return fmt.Errorf("the value has more than %d KiB", MaxValue>>10)
 	case strings.IndexByte(value, 0) >= 0:
 		return errors.New("the value holds a NUL byte")
+	case !utf8.ValidString(value):
+		// Another value would be stored, and nobody told.
+		return errors.New("the value is no text (UTF-8); store it as base64, for what reads it to decode")
 	}
 	return nil
 }

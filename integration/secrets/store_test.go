@@ -103,7 +103,7 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("the name %q was taken", name)
 		}
 	}
-	for what, value := range map[string]string{"empty": "", "NUL": "hush\x00hush", "long": strings.Repeat("hush", secrets.MaxValue)} {
+	for what, value := range map[string]string{"empty": "", "NUL": "hush\x00hush", "not UTF-8": "hush\xff", "long": strings.Repeat("hush", secrets.MaxValue)} {
 		if _, err := s.Set(t.Context(), "A", value, false); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", what, err)
 		}
