@@ -136,7 +136,8 @@ else of METAMCP_CONFIG, else ./.mcp.json, else ~/.metamcp/mcp.json. Comments and
 everything else in it stay. A running host ends their processes within two
 seconds. A server that was provisioned goes with its files, among them what it
 wrote beside its code, which is named. --undo brings back what was removed last,
-either kind, with its files: these are kept for 30 days, of the last 20 servers.
+either kind, with its files: these are kept for 30 days, of the last 20 servers
+and of all that the last command removed.
 
 Exit status: 0 done, 1 a file could not be read or written, 2 wrong usage, or
 there is no such server.`,
@@ -287,7 +288,7 @@ func (r *removedServer) print(out io.Writer, dryRun bool) {
 		fmt.Fprintf(out, "  its data stays in %s\n", printable(r.Data))
 	}
 	if r.Removed {
-		fmt.Fprintf(out, "  kept with all its files in %s until %s, or until %d more are removed; metamcp remove --undo brings it back\n",
+		fmt.Fprintf(out, "  kept with all its files in %s until %s, or until a later metamcp remove when %d newer ones are kept; metamcp remove --undo brings it back\n",
 			printable(r.KeptIn), r.KeptTo.Local().Format(time.DateOnly), provisioned.KeptMost)
 	}
 	for _, n := range r.Notes {

@@ -21,6 +21,8 @@ import (
 // What was removed is kept, so that it can come back with what it wrote.
 const (
 	// KeptFor is how long, and KeptMost how many of them: the oldest goes first.
+	// What one command removed together can come back together, so nothing of what
+	// the last one removed goes for their number.
 	KeptFor  = 30 * 24 * time.Hour
 	KeptMost = 20
 )
@@ -191,7 +193,8 @@ func (l *Lock) forgetOld() error {
 	}
 	var errs []error
 	for i := range all {
-		if i >= KeptMost || time.Since(all[i].At) > KeptFor {
+		tooMany := i >= KeptMost && !all[i].Began.Equal(all[0].Began)
+		if tooMany || time.Since(all[i].At) > KeptFor {
 			errs = append(errs, RemoveAll(all[i].dir))
 		}
 	}

@@ -176,6 +176,27 @@ func TestRemovedAreBounded(t *testing.T) {
 	if err != nil || len(all) != KeptMost || all[0].Name != fmt.Sprintf("server-%d", KeptMost+1) {
 		t.Errorf("%d are kept, the newest is %s: %v", len(all), all[0].Name, err)
 	}
+	// What one command removes is kept whole, until another removes something.
+	began := time.Now()
+	for i := range KeptMost + 2 {
+		name := fmt.Sprintf("together-%d", i)
+		keptServer(t, l, name)
+		if _, err := l.SetAside(t.Context(), name, began); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err = l.Removed()
+	if err != nil || len(all) != KeptMost+2 || all[len(all)-1].Name != "together-0" {
+		t.Errorf("of what was removed together %d are kept, the oldest is %s: %v", len(all), all[len(all)-1].Name, err)
+	}
+	keptServer(t, l, "last")
+	if _, err := l.SetAside(t.Context(), "last", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	all, err = l.Removed()
+	if err != nil || len(all) != KeptMost || all[0].Name != "last" {
+		t.Errorf("%d are kept, the newest is %s: %v", len(all), all[0].Name, err)
+	}
 	// One that is too old goes with the next sweep.
 	old := all[0]
 	text, err := os.ReadFile(filepath.Join(old.Dir(), removedRecord))
