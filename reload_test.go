@@ -84,6 +84,27 @@ func TestAnOlderConfigurationIsNotTakenOver(t *testing.T) {
 	is("after a newer one", "s4")
 }
 
+// A file that is away for a moment takes no server with it.
+func TestReloadOfAFileThatIsGoneChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, ".metamcp", "mcp.json")
+	r := &reloading{t: t, src: config.Sources{Home: dir, Cwd: t.TempDir(), Environ: []string{}}}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{"s1":{"command":"none","disabled":true}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.e = opened(t, Options{Sources: r.src, Log: slog.New(slog.DiscardHandler), NoWatchdog: true})
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.e.Reload(t.Context()); err == nil || r.e.Config().Server("s1") == nil {
+		t.Errorf("the error is %v, the servers are %+v", err, r.e.ListServers())
+	}
+}
+
 // What is known of servers does not outlive them.
 func TestServersThatComeAndGoLeaveNoTimes(t *testing.T) {
 	t.Parallel()

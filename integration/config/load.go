@@ -66,10 +66,15 @@ func Load(sources Sources) (*Config, error) {
 
 // Reload is Load for a program that runs with current: what current read from a
 // pipe or a device is kept, since it could be read only once, and all else must
-// be a regular file, so that the call does not wait for a writer.
+// be a regular file, so that the call does not wait for a writer. Files are
+// looked for only where current has none, as a [Watcher] does it; one that is
+// gone is an error, so that nothing ends while it is replaced.
 func Reload(sources Sources, current *Config) (*Config, error) {
 	begun, src := begin(), sources.resolved()
-	paths, candidates := src.choose()
+	paths, candidates := current.Files, current.candidates
+	if len(paths) == 0 {
+		paths, candidates = src.choose()
+	}
 	return src.build(begun, readAll(paths, current.fixed, readFile), candidates)
 }
 

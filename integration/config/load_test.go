@@ -258,3 +258,35 @@ func TestRulesForUnknownServers(t *testing.T) {
 	contains(t, cfg.Warnings[1].Message, "rule 5")
 	contains(t, cfg.Warnings[1].Hint, "does nothing")
 }
+
+// TestReloadStaysWithItsFile: as a Watcher does, Reload neither takes another
+// file that appears nor takes one that is gone for one without servers.
+func TestReloadStaysWithItsFile(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.MkdirAll(filepath.Join(w.home, ".metamcp"), 0o755))
+	path := filepath.Join(w.home, ".metamcp", "mcp.json")
+	must(t, os.WriteFile(path, []byte(oneServer("mine")), 0o600))
+	src := w.sources()
+	cfg, err := Load(src)
+	must(t, err)
+	stranger := w.file(".mcp.json", oneServer("stranger"))
+	again, err := Reload(src, cfg)
+	if err != nil || again.Server("mine") == nil || again.Server("stranger") != nil {
+		t.Errorf("with another file there: %v, %v", serverNames(again), err)
+	}
+	must(t, os.Remove(stranger))
+	must(t, os.Remove(path))
+	if again, err := Reload(src, cfg); err == nil {
+		t.Errorf("a file that is gone became %v", serverNames(again))
+	} else {
+		contains(t, err.Error(), "mcp.json does not exist")
+	}
+
+	// Where none was found, one that appears is.
+	none, err := Load(src)
+	must(t, err)
+	must(t, os.WriteFile(path, []byte(oneServer("new")), 0o600))
+	if again, err := Reload(src, none); err != nil || again.Server("new") == nil {
+		t.Errorf("a file that appeared: %v", err)
+	}
+}
