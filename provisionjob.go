@@ -119,11 +119,11 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 // its tools and ends it.
 func (j *provisionJob) try(ctx context.Context, installed *install.Installed) error {
 	e := j.p.e
-	spec, err := config.One(e.opts.Sources, installed.Name, installed.Entry)
+	cfg := *e.Config()
+	spec, err := config.One(e.opts.Sources, &cfg, installed.Name, installed.Entry)
 	if err != nil {
 		return err
 	}
-	cfg := *e.Config()
 	cfg.Servers = []*messages.ServerSpec{spec}
 	starts, err := TryServers(ctx, &cfg, StartOptions{Version: e.opts.Version, Watchdog: e.opts.Watchdog, Timeout: spec.StartupTimeout, Parallel: 1})
 	if err != nil {

@@ -171,15 +171,8 @@ func begin() uint64 { return begins.Add(1) }
 // build makes the configuration from what was read since a load began.
 func (r *resolvedSources) build(begun uint64, contents []content, candidates []string) (*Config, error) {
 	stored := &secretSource{open: func() *secrets.Store { return secrets.New(r.stateDir(contents)) }}
-	b := &builder{
-		src: r,
-		cfg: &Config{
-			Settings: DefaultSettings(), candidates: candidates, begun: begun,
-			byName: map[string]*messages.ServerSpec{}, fixed: map[string][]byte{},
-		},
-		ex: &expander{lookup: r.env.lookup, secrets: stored},
-		at: map[string]place{},
-	}
+	b := r.builder(stored)
+	b.cfg.candidates, b.cfg.begun = candidates, begun
 	for _, c := range contents {
 		if err := b.file(c); err != nil {
 			return nil, err
@@ -247,6 +240,15 @@ type builder struct {
 	cfg *Config
 	ex  *expander
 	at  map[string]place // by server name
+}
+
+func (r *resolvedSources) builder(stored *secretSource) *builder {
+	return &builder{
+		src: r,
+		cfg: &Config{Settings: DefaultSettings(), byName: map[string]*messages.ServerSpec{}, fixed: map[string][]byte{}},
+		ex:  &expander{lookup: r.env.lookup, secrets: stored},
+		at:  map[string]place{},
+	}
 }
 
 // place is where a server stands in the list and in its file.
