@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/messages"
@@ -102,7 +103,7 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 	unhook := context.AfterFunc(h.ctx, stop)
 	defer unhook()
 	return h.e.serveSession(both, in, out, client{
-		pid: hello.PID, attached: true, since: time.Now(), noProvision: hello.Settings[settingAutoProvision] == "false",
+		pid: hello.PID, attached: true, since: time.Now(), noProvision: forbidsProvisioning(hello),
 		ready: func(p *front.Peer) {
 			h.mu.Lock()
 			late := h.draining // Drain may have told the clients before this one was there
@@ -117,6 +118,15 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 			return time.Until(h.until) // none is left where nobody drained, as in Close
 		},
 	})
+}
+
+// forbidsProvisioning says whether the client's own settings forbid installing. What
+// cannot be understood was meant to say something, and installing is what can do
+// harm, so it forbids as well.
+func forbidsProvisioning(hello attach.Hello) bool {
+	text, said := hello.Settings[settingAutoProvision]
+	on, ok := config.ParseBool(text)
+	return said && !(ok && on)
 }
 
 func (h *SharedHost) left() {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -227,6 +228,18 @@ func TestFlags(t *testing.T) {
 		contains(t, usage, "--"+k.Flag, k.Env)
 	}
 	contains(t, usage, "Same as --pool-size", strconv.Quote("hybrid")[1:7])
+}
+
+// TestGiven: who reads them elsewhere knows one spelling of a boolean.
+func TestGiven(t *testing.T) {
+	w := newWorld(t, "METAMCP_TRUST_AUTO_PROVISION=No", "METAMCP_SCRUB=ON", "METAMCP_POOL_POOL_SIZE=1", "METAMCP_TRACE=no")
+	w.overlay = NewOverlay()
+	must(t, w.overlay.Set("scrub", "0"))
+	must(t, w.overlay.Set("search.embedderModel", "yes"))
+	want := map[string]string{"trust.autoProvision": "false", "scrub": "false", "pool.poolSize": "1", "trace": "no", "search.embedderModel": "yes"}
+	if got := Given(w.sources()); !maps.Equal(got, want) {
+		t.Errorf("given are %v", got)
+	}
 }
 
 func TestBadVariableAndOverlay(t *testing.T) {

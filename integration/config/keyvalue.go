@@ -35,13 +35,13 @@ func (k *Key) Set(s *Settings, text string) error {
 		}
 		return k.setNumber(s, n, text)
 	case TypeBool:
-		v, ok := parseBool(text)
+		v, ok := ParseBool(text)
 		if !ok {
 			return k.refuse(text)
 		}
 		*k.ref(s).(*bool) = v
 	case TypeTrace:
-		if v, ok := parseBool(text); ok {
+		if v, ok := ParseBool(text); ok {
 			text = ""
 			if v {
 				text = "stderr"
@@ -123,8 +123,9 @@ func (k *Key) refuse(text string) error {
 	return fmt.Errorf("%s is not allowed; expected %s", quote(text), k.Range())
 }
 
-// parseBool takes the spellings that people use in variables.
-func parseBool(text string) (value, ok bool) {
+// ParseBool takes the spellings of a boolean that people use in flags and
+// variables; ok is false for all else.
+func ParseBool(text string) (value, ok bool) {
 	switch strings.ToLower(text) {
 	case "true", "1", "yes", "on":
 		return true, true

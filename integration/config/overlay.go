@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -90,8 +91,9 @@ func (r *resolvedSources) given(keys []string) string {
 	return ""
 }
 
-// Given returns the settings that flags and variables set, as text by path;
-// what the file says is not among them.
+// Given returns the settings that flags and variables set, as text by path,
+// booleans as true or false however they were spelled; what the file says is not
+// among them.
 func Given(sources Sources) map[string]string {
 	src := sources.resolved()
 	given := map[string]string{}
@@ -105,6 +107,11 @@ func Given(sources Sources) map[string]string {
 		defer src.overlay.mu.Unlock()
 		for path, v := range src.overlay.sets {
 			given[path] = v.text
+		}
+	}
+	for path, text := range given {
+		if on, ok := ParseBool(text); ok && keyIndex[path].Type == TypeBool {
+			given[path] = strconv.FormatBool(on)
 		}
 	}
 	return given
