@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -25,6 +26,9 @@ const beginAfter = time.Second
 func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	return e.serveSession(ctx, in, out, client{pid: os.Getppid(), since: time.Now()})
 }
+
+// drainTimeout is what a front is told, to which nothing means its own default.
+func drainTimeout(st *config.Settings) time.Duration { return max(st.DrainTimeout, time.Millisecond) }
 
 // serveSession is ServeStdio for any client.
 func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) error {
@@ -63,7 +67,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 			if cl.ready != nil {
 				cl.ready(p)
 			}
-		}, ServerInfo: info, DrainTimeout: e.Config().Settings.DrainTimeout, DrainLeft: cl.drainLeft, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
+		}, ServerInfo: info, DrainTimeout: drainTimeout(&e.Config().Settings), DrainLeft: cl.drainLeft, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
 		Unread: &e.unread, Room: session.Room,
 	})
 }
