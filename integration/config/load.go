@@ -16,7 +16,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/metamcp/metamcp/integration/jsonc"
-	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/integration/spelling"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -170,7 +169,7 @@ func begin() uint64 { return begins.Add(1) }
 
 // build makes the configuration from what was read since a load began.
 func (r *resolvedSources) build(begun uint64, contents []content, candidates []string) (*Config, error) {
-	stored := &secretSource{open: func() *secrets.Store { return secrets.New(r.stateDir(contents)) }}
+	stored := &secretSource{stateDir: func() string { return r.stateDir(contents) }}
 	b := r.builder(stored)
 	b.cfg.candidates, b.cfg.begun = candidates, begun
 	for _, c := range contents {
@@ -195,7 +194,7 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 	}
 	lock := b.provisioned()
 	b.guests()
-	cfg.secrets, cfg.secretUsers, cfg.secretFile, cfg.missingSecrets = stored.found, stored.users, stored.file(), stored.missing
+	cfg.secrets, cfg.secretUsers, cfg.secretFile, cfg.missingSecrets = stored.found, stored.users, stored.path, stored.missing
 	cfg.content = hashContents(contents, lock, stored.before)
 	cfg.Warnings = append(cfg.Warnings, strayRules(cfg)...)
 	if len(contents) == 0 {

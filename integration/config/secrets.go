@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/tailscale/hujson"
@@ -15,13 +16,13 @@ import (
 const secretPrefix = "secret:"
 
 // secretSource resolves ${secret:NAME} for one load. The store is looked for
-// when the first one comes.
+// when the first one comes, and its file read once.
 type secretSource struct {
-	open  func() *secrets.Store
-	store *secrets.Store
-	// before is the store's file as it was before the first secret was read
-	// from it, so that a change since is seen.
-	before []content
+	stateDir func() string
+	path     string            // the store's file; "": no secret was asked for, or there is no state folder
+	before   []content         // what was read of it
+	stored   *secrets.Snapshot // nil: it was not read yet, or unusable says why it cannot be
+	unusable error
 
 	found map[string]string // values by name
 	// missing are the secrets that an entry needs and that are not stored.
@@ -43,11 +44,12 @@ func (s *secretSource) resolve(name string) (value string, ok bool, err error) {
 	if value, ok := s.found[name]; ok {
 		return value, true, nil
 	}
-	if s.store == nil {
-		s.store = s.open()
-		s.before = readSecrets(s.store.Path())
+	if s.stored == nil && s.unusable == nil {
+		s.read()
 	}
-	value, err = s.store.Get(name)
+	if err = s.unusable; err == nil {
+		value, err = s.stored.Get(name)
+	}
 	switch {
 	case errors.Is(err, secrets.ErrNotFound):
 		return "", false, nil
@@ -61,21 +63,29 @@ func (s *secretSource) resolve(name string) (value string, ok bool, err error) {
 	return value, true, nil
 }
 
-// readSecrets reads the file of the store for the hash of what was read; "":
-// there is none.
+// read reads the store.
+func (s *secretSource) read() {
+	dir := s.stateDir()
+	store, text := secrets.New(dir), []byte(nil)
+	if dir != "" {
+		s.path = store.Path()
+		s.before = readSecrets(s.path)
+		text, s.unusable = s.before[0].data, s.before[0].err
+	}
+	if s.unusable == nil {
+		s.stored, s.unusable = store.Parse(text)
+	}
+}
+
+// readSecrets reads the file of the store as files are read for their hash;
+// nothing for "".
 func readSecrets(path string) []content {
 	if path == "" {
 		return nil
 	}
-	return readAll([]string{path}, nil, readFile)
-}
-
-// file is that of the store; "": no secret was asked for.
-func (s *secretSource) file() string {
-	if s.store == nil {
-		return ""
-	}
-	return s.store.Path()
+	c := content{path: path}
+	c.data, c.err = secrets.New(filepath.Dir(path)).Read()
+	return []content{c}
 }
 
 // stateDir finds out where the state folder will be: a secret may be asked for

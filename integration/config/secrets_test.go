@@ -100,6 +100,23 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestTheStoreIsReadOnce: all secrets of one load come from one reading of the file,
+// however many there are.
+func TestTheStoreIsReadOnce(t *testing.T) {
+	dir := t.TempDir()
+	var path string
+	for _, name := range []string{"A", "B"} {
+		path = store(t, dir, name, "hush-"+name).Path()
+	}
+	s := &secretSource{stateDir: func() string { return dir }}
+	for _, name := range []string{"A", "B"} {
+		if value, ok, err := s.resolve(name); value != "hush-"+name || !ok || err != nil {
+			t.Errorf("%s is %q, %t, %v", name, value, ok, err)
+		}
+		must(t, os.RemoveAll(path)) // whoever reads it again finds nothing
+	}
+}
+
 // TestWatchSecrets: a change of the store is one of the configuration that asks
 // for it.
 func TestWatchSecrets(t *testing.T) {

@@ -107,18 +107,48 @@ func checkValue(value string) error {
 // Get returns the value of a secret. The error is [ErrNotFound], or says why
 // the file or the keyring cannot be used.
 func (s *Store) Get(name string) (string, error) {
-	c, err := s.read()
+	text, err := s.Read()
 	if err != nil {
 		return "", err
 	}
-	r, ok := c.Secrets[name]
+	p, err := s.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	return p.Get(name)
+}
+
+// Read returns what the file of the store has, and nil where there is none.
+func (s *Store) Read() ([]byte, error) { return s.file().Read() }
+
+// Parse understands what Read returned, for who wants many secrets: the file is
+// read and decoded once for all of them.
+func (s *Store) Parse(text []byte) (*Snapshot, error) {
+	c, err := s.decode(text)
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{s, c}, nil
+}
+
+// Snapshot is a store as its file was at one moment. Its methods are safe for any
+// goroutine.
+type Snapshot struct {
+	store   *Store
+	content *content
+}
+
+// Get is [Store.Get]. A secret that is kept in the keyring is asked for there with
+// each call.
+func (p *Snapshot) Get(name string) (string, error) {
+	r, ok := p.content.Secrets[name]
 	if !ok {
 		return "", ErrNotFound
 	}
 	if r.Place == InFile {
 		return r.Value, nil
 	}
-	return s.fromKeyring(name)
+	return p.store.fromKeyring(name)
 }
 
 func (s *Store) fromKeyring(name string) (string, error) {
@@ -214,7 +244,7 @@ func (s *Store) change(ctx context.Context, f func(*content) error) error {
 
 // read returns the file's content; a missing one is empty.
 func (s *Store) read() (*content, error) {
-	text, err := s.file().Read()
+	text, err := s.Read()
 	if err != nil {
 		return nil, err
 	}

@@ -235,3 +235,26 @@ func keyring(t *testing.T, s *secrets.Store) {
 		t.Errorf("a removed one: %v", err)
 	}
 }
+
+// A snapshot has what the file had when it was read.
+func TestSnapshot(t *testing.T) {
+	noKeyring(t)
+	s := secrets.New(filepath.Join(t.TempDir(), "state"))
+	set(t, s, "A", "one")
+	text, err := s.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "A", "two")
+	set(t, s, "B", "later")
+	if got, err := p.Get("A"); got != "one" || err != nil {
+		t.Errorf("A is %q, %v", got, err)
+	}
+	if _, err := p.Get("B"); !errors.Is(err, secrets.ErrNotFound) {
+		t.Errorf("B: %v", err)
+	}
+}
