@@ -42,7 +42,7 @@ func BenchmarkDiff10000(b *testing.B) {
 		fmt.Fprintf(&text, `"s%d": {"command": "x"},`, i)
 	}
 	src := Sources{Home: "/home/x", Cwd: "/", Environ: []string{"PATH=/bin"}}.resolved()
-	cfg, err := src.build(begin(), []content{{path: "/f", data: []byte(`{"mcpServers": {` + text.String() + `}}`), regular: true}}, nil)
+	cfg, err := src.build(begin(), []content{{path: "/f", data: []byte(`{"mcpServers": {` + text.String() + `}}`), regular: true}}, nil, known{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -38,6 +38,10 @@ type Config struct {
 	secretUsers    map[string][]string
 	secretFile     string
 	missingSecrets map[string][]string // by server
+	absentSecrets  map[string]bool     // that were asked for and are not in the store
+	// ringFailed says that the keyring could not be used for a secret, and unread
+	// that a file of the state folder could not be read.
+	ringFailed, unread bool
 	// content is the hash of all that was read.
 	content [32]byte
 	begun   uint64 // see begin

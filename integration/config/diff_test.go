@@ -182,7 +182,7 @@ func TestDiffLeadsFromOldToNew(t *testing.T) {
 		}
 		settings := rapid.SliceOfN(setting, 0, 3).Draw(t, label+" settings")
 		text := `{"mcpServers": {` + strings.Join(members, ",\n") + `}, "metamcp": {` + strings.Join(settings, ", ") + `}}`
-		cfg, err := src.build(begin(), []content{{path: "/f.json", data: []byte(text), regular: true}}, nil)
+		cfg, err := src.build(begin(), []content{{path: "/f.json", data: []byte(text), regular: true}}, nil, known{})
 		if err != nil {
 			t.Fatal(err)
 		}

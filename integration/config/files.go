@@ -18,6 +18,10 @@ type content struct {
 	regular bool
 }
 
+// unread says that a file is there and could not be read, which may pass without
+// a change that shows from outside.
+func (c content) unread() bool { return c.err != nil && !errors.Is(c.err, fs.ErrNotExist) }
+
 // A fileReader reads one file up to a byte more than is allowed; regular says that
 // it can be read again.
 type fileReader func(path string) (data []byte, regular bool, err error)

@@ -19,7 +19,7 @@ func FuzzLoad(f *testing.F) {
 	src := Sources{Home: "/home/x", Cwd: "/work", Environ: []string{"A=1", "PATH=/bin"}}.resolved()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		files := []content{{path: "/f.json", data: data, regular: true}}
-		cfg, err := src.build(begin(), files, nil)
+		cfg, err := src.build(begin(), files, nil, known{})
 		if (cfg == nil) == (err == nil) {
 			t.Fatalf("got %v and %v", cfg, err)
 		}
@@ -39,7 +39,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("problem %q", text)
 			}
 		}
-		again, err := src.build(begin(), files, nil)
+		again, err := src.build(begin(), files, nil, known{})
 		if err != nil || len(Diff(cfg, again)) != 0 {
 			t.Fatalf("the same file differs from itself: %v", err)
 		}

@@ -60,21 +60,23 @@ func Load(sources Sources) (*Config, error) {
 	if len(src.files) > 0 {
 		read = readNamed
 	}
-	return src.build(begun, readAll(paths, nil, read), candidates)
+	return src.build(begun, readAll(paths, nil, read), candidates, known{})
 }
 
 // Reload is Load for a program that runs with current: what current read from a
 // pipe or a device is kept, since it could be read only once, and all else must
 // be a regular file, so that the call does not wait for a writer. Files are
 // looked for only where current has none, as a [Watcher] does it; one that is
-// gone is an error, so that nothing ends while it is replaced.
+// gone is an error, so that nothing ends while it is replaced. So is a lock file
+// that cannot be used while servers of it are in force; of a store of secrets or a
+// keyring that cannot be used the values in force stay, and a warning says so.
 func Reload(sources Sources, current *Config) (*Config, error) {
 	begun, src := begin(), sources.resolved()
 	paths, candidates := current.Files, current.candidates
 	if len(paths) == 0 {
 		paths, candidates = src.choose()
 	}
-	return src.build(begun, readAll(paths, current.fixed, readFile), candidates)
+	return src.build(begun, readAll(paths, current.fixed, readFile), candidates, current.known())
 }
 
 // FilesOf returns the absolute paths of the files that [Load] would read, the
@@ -167,10 +169,37 @@ var begins atomic.Uint64
 // before that is in each load that begins later.
 func begin() uint64 { return begins.Add(1) }
 
+// known is what a load knows beforehand. The first one knows nothing.
+type known struct {
+	// secrets are the values in force, and absent the names that the store did not
+	// have; both stay while it cannot say more.
+	secrets map[string]string
+	absent  map[string]bool
+	// provisioned says that there are servers of the lock file in force.
+	provisioned bool
+	// contents are files of the state folder that were read for this load already.
+	contents []content
+}
+
+// known is what a load after c knows.
+func (c *Config) known() known {
+	return known{
+		secrets: c.secrets, absent: c.absentSecrets,
+		provisioned: slices.ContainsFunc(c.Servers, func(s *messages.ServerSpec) bool { return s.Provisioned != nil }),
+	}
+}
+
+// read returns what was read of a file already, or reads it.
+func (k *known) read(path string, read func(path string) []content) []content {
+	if i := slices.IndexFunc(k.contents, func(c content) bool { return c.path == path }); i >= 0 {
+		return k.contents[i : i+1]
+	}
+	return read(path)
+}
+
 // build makes the configuration from what was read since a load began.
-func (r *resolvedSources) build(begun uint64, contents []content, candidates []string) (*Config, error) {
-	stored := &secretSource{stateDir: func() string { return r.stateDir(contents) }}
-	b := r.builder(stored)
+func (r *resolvedSources) build(begun uint64, contents []content, candidates []string, before known) (*Config, error) {
+	b := r.builder(func() string { return r.stateDir(contents) }, before)
 	b.cfg.candidates, b.cfg.begun = candidates, begun
 	for _, c := range contents {
 		if err := b.file(c); err != nil {
@@ -192,9 +221,16 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 		}
 		cfg.Problems = append(cfg.Problems, c.Problem)
 	}
-	lock := b.provisioned()
+	lock, err := b.provisioned()
+	if err != nil {
+		return nil, err
+	}
 	b.guests()
+	stored := b.ex.secrets
+	b.warnings(stored.warnings)
+	cfg.ringFailed, cfg.unread = stored.ringFailed, slices.ContainsFunc(slices.Concat(lock, stored.before), content.unread)
 	cfg.secrets, cfg.secretUsers, cfg.secretFile, cfg.missingSecrets = stored.found, stored.users, stored.path, stored.missing
+	cfg.absentSecrets = stored.absent
 	cfg.content = hashContents(contents, lock, stored.before)
 	cfg.Warnings = append(cfg.Warnings, strayRules(cfg)...)
 	if len(contents) == 0 {
@@ -235,17 +271,19 @@ func strayRules(cfg *Config) []Problem {
 
 // builder collects the files into one configuration.
 type builder struct {
-	src *resolvedSources
-	cfg *Config
-	ex  *expander
-	at  map[string]place // by server name
+	src   *resolvedSources
+	known known
+	cfg   *Config
+	ex    *expander
+	at    map[string]place // by server name
 }
 
-func (r *resolvedSources) builder(stored *secretSource) *builder {
+// builder has nothing yet; stateDir is called when the first secret is asked for.
+func (r *resolvedSources) builder(stateDir func() string, before known) *builder {
 	return &builder{
-		src: r,
+		src: r, known: before,
 		cfg: &Config{Settings: DefaultSettings(), byName: map[string]*messages.ServerSpec{}, fixed: map[string][]byte{}},
-		ex:  &expander{lookup: r.env.lookup, secrets: stored},
+		ex:  &expander{lookup: r.env.lookup, secrets: &secretSource{stateDir: stateDir, known: before}},
 		at:  map[string]place{},
 	}
 }

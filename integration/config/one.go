@@ -17,7 +17,7 @@ func One(sources Sources, current *Config, name string, entry any) (*messages.Se
 	if err != nil {
 		return nil, failure("", "the entry of %s cannot be written as JSON: %s", quote(name), err)
 	}
-	b := sources.resolved().builder(&secretSource{stateDir: func() string { return current.Settings.StateDir }})
+	b := sources.resolved().builder(func() string { return current.Settings.StateDir }, known{})
 	if err := b.file(content{path: "the entry of " + name, data: text, regular: true}); err != nil {
 		return nil, err
 	}

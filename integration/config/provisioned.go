@@ -22,18 +22,19 @@ func readLock(path string) []content {
 }
 
 // provisioned adds the servers of the lock file behind all others, and returns
-// what it read.
-func (b *builder) provisioned() (lock []content) {
+// what it read. A file that cannot be used is a problem where none of its servers
+// is in force, and else the error: they would all end.
+func (b *builder) provisioned() (lock []content, err error) {
 	cfg := b.cfg
 	if dir := cfg.Settings.StateDir; dir != "" {
 		cfg.lock = filepath.Join(dir, provisioned.FileName)
-		lock = readLock(cfg.lock)
-		b.locked(provisioned.Open(dir), &lock[0])
+		lock = b.known.read(cfg.lock, readLock)
+		err = b.locked(provisioned.Open(dir), &lock[0])
 	}
-	return lock
+	return lock, err
 }
 
-func (b *builder) locked(l *provisioned.Lock, c *content) {
+func (b *builder) locked(l *provisioned.Lock, c *content) error {
 	err := c.err
 	var servers []provisioned.Locked
 	var doc *document
@@ -48,15 +49,20 @@ func (b *builder) locked(l *provisioned.Lock, c *content) {
 		if errors.As(err, &broken) {
 			err = broken.Cause
 		}
+		const hint = "mend it, or move it away and provision the servers again"
+		if b.known.provisioned {
+			return failure(hint, "the lock file %s cannot be used: %s", c.path, err)
+		}
 		b.problems([]Problem{{
 			File: c.path, Message: "the lock file cannot be used, so nothing that it names is started, and it was left as it is: " + err.Error(),
-			Hint: "mend it, or move it away and provision the servers again",
+			Hint: hint,
 		}})
-		return
+		return nil
 	}
 	for i := range servers {
 		b.lockedServer(l, doc, &servers[i])
 	}
+	return nil
 }
 
 // lockedServer adds one server, unless a configured one has its name.

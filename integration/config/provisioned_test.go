@@ -113,6 +113,32 @@ func TestABrokenLockFileStartsNothing(t *testing.T) {
 	}
 }
 
+// TestReloadWithABrokenLockFile: servers that run are not ended for it; where none
+// do, the rest of the configuration counts, as at the start.
+func TestReloadWithABrokenLockFile(t *testing.T) {
+	w := newWorld(t, "KEY=1", "HOME_X=1")
+	l := w.lock("weather")
+	cfg := w.load(oneServer("first"))
+	src := w.sources(w.file("test.json", oneServer("second")))
+	must(t, os.Rename(l.Path(), l.Path()+".good"))
+	must(t, os.Mkdir(l.Path(), 0o700))
+	if again, err := Reload(src, cfg); err == nil {
+		t.Errorf("it became %v", serverNames(again))
+	} else {
+		contains(t, err.Error(), l.Path(), "it is no regular file")
+	}
+	none, err := Load(src)
+	must(t, err)
+	if again, err := Reload(src, none); err != nil || again.Server("second") == nil || len(again.Problems) != 1 {
+		t.Errorf("without servers in force: %v", err)
+	}
+	must(t, os.Remove(l.Path()))
+	must(t, os.Rename(l.Path()+".good", l.Path()))
+	if again, err := Reload(src, cfg); err != nil || again.Server("weather") == nil || again.Server("second") == nil {
+		t.Errorf("mended: %v", err)
+	}
+}
+
 func TestWatchSeesTheLockFile(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {

@@ -23,8 +23,13 @@ type secretSource struct {
 	before   []content         // what was read of it
 	stored   *secrets.Snapshot // nil: it was not read yet, or unusable says why it cannot be
 	unusable error
+	known    known
 
-	found map[string]string // values by name
+	ringFailed bool      // a secret is in the keyring, which cannot be used
+	warnings   []Problem // of what stays in force without having been read
+
+	found  map[string]string // values by name
+	absent map[string]bool   // names that are not in the store
 	// missing are the secrets that an entry needs and that are not stored.
 	missing map[string][]string
 	users   map[string][]string
@@ -50,17 +55,42 @@ func (s *secretSource) resolve(name string) (value string, ok bool, err error) {
 	if err = s.unusable; err == nil {
 		value, err = s.stored.Get(name)
 	}
-	switch {
-	case errors.Is(err, secrets.ErrNotFound):
-		return "", false, nil
-	case err != nil:
-		return "", false, &variableError{err.Error(), "metamcp doctor says more"}
+	ok = err == nil
+	if err != nil && !errors.Is(err, secrets.ErrNotFound) {
+		var stays bool
+		if value, ok, stays = s.inForce(name, err); !stays {
+			return "", false, &variableError{err.Error(), storeHint}
+		}
 	}
 	if s.found == nil {
-		s.found = map[string]string{}
+		s.found, s.absent = map[string]string{}, map[string]bool{}
 	}
-	s.found[name] = value
-	return value, true, nil
+	if ok {
+		s.found[name] = value
+	} else {
+		s.absent[name] = true
+	}
+	return value, ok, nil
+}
+
+const storeHint = "metamcp doctor says more"
+
+// inForce returns what is in force of a secret that could not be read: its value, or
+// that there is none. What ends a server is that its secret is another one or gone,
+// and not that nobody can tell.
+func (s *secretSource) inForce(name string, err error) (value string, ok, known bool) {
+	if errors.Is(err, secrets.ErrLost) {
+		return "", false, false
+	}
+	if s.unusable == nil {
+		s.ringFailed = true
+	}
+	value, ok = s.known.secrets[name]
+	known = ok || s.known.absent[name]
+	if known && (s.unusable == nil || len(s.warnings) == 0) {
+		s.warnings = append(s.warnings, Problem{File: s.path, Message: err.Error() + "; what was read of it before stays in force", Hint: storeHint})
+	}
+	return value, ok, known
 }
 
 // read reads the store.
@@ -69,7 +99,7 @@ func (s *secretSource) read() {
 	store, text := secrets.New(dir), []byte(nil)
 	if dir != "" {
 		s.path = store.Path()
-		s.before = readSecrets(s.path)
+		s.before = s.known.read(s.path, readSecrets)
 		text, s.unusable = s.before[0].data, s.before[0].err
 	}
 	if s.unusable == nil {

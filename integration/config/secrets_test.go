@@ -100,6 +100,45 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// serversOf are the steps from one configuration to another that are of servers.
+func serversOf(old, next *Config) (steps []Action) {
+	for _, a := range Diff(old, next) {
+		switch a.(type) {
+		case ServerAdded, ServerRemoved, ServerChanged, ServerUpdated:
+			steps = append(steps, a)
+		}
+	}
+	return steps
+}
+
+// TestReloadKeepsSecretsThatCannotBeRead: a store that cannot be used says nothing of
+// what is in it, so nothing ends for it; what is new and needs it is broken.
+func TestReloadKeepsSecretsThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	path := store(t, filepath.Join(w.home, ".metamcp"), "A", "hush-hush").Path()
+	const text = `"a": {"command": "${secret:A}"}, "both": {"command": "${secret:A:-x}"}, "none": {"command": "${secret:B:-x}"}`
+	cfg := w.load(`{"mcpServers": {` + text + `}}`)
+	clean(t, cfg)
+	must(t, os.Remove(path))
+	must(t, os.Mkdir(path, 0o700)) // which cannot be read as a file
+	src := w.sources(w.file("test.json", `{"mcpServers": {`+text+`, "new": {"command": "${secret:C}"}}}`))
+	again, err := Reload(src, cfg)
+	must(t, err)
+	if again.Server("a").Command != "hush-hush" || again.Secrets()["A"] != "hush-hush" || again.Server("new").Err == nil {
+		t.Errorf("a %+v, new %v", again.Server("a"), again.Server("new").Err)
+	}
+	if steps := serversOf(cfg, again); len(steps) != 1 { // the new one
+		t.Errorf("steps %+v", steps)
+	}
+	if len(again.Warnings) != 1 || !strings.Contains(again.Warnings[0].Message, "stays in force") || strings.Contains(texts(again.Problems)+texts(again.Warnings), "hush") {
+		t.Errorf("warnings %v", again.Warnings)
+	}
+	must(t, os.Remove(path))
+	if gone, err := Reload(src, again); err != nil || gone.Server("a").Err == nil {
+		t.Errorf("a store that is gone: %v", err)
+	}
+}
+
 // TestTheStoreIsReadOnce: all secrets of one load come from one reading of the file,
 // however many there are.
 func TestTheStoreIsReadOnce(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,11 @@ const (
 	// closeLimit is how long Close waits for a file system that does not
 	// answer; nothing can interrupt it.
 	closeLimit = time.Second
+	// ringPause is the time after which a keyring that could not be used is asked
+	// again. It doubles up to longestRingPause, since a locked one may ask its user
+	// each time.
+	ringPause        = 30 * time.Second
+	longestRingPause = time.Hour
 )
 
 // Watcher reads the files of a configuration again when they change.
@@ -38,7 +44,11 @@ type Watcher struct {
 	fixed      map[string][]byte
 	secrets    string // the file of the store; "": no secret is asked for
 	content    [32]byte
+	known      known
 	stamps     []stamp
+	again      bool              // something could not be read: the stamps do not tell when it can be
+	ringAt     time.Time         // when the keyring is asked again; zero: it needs not be
+	ringPause  time.Duration     // that led there
 	notify     *fsnotify.Watcher // nil where the system has none
 	read       fileReader
 
@@ -58,7 +68,8 @@ type Watcher struct {
 // changed is called within two seconds of a change of content, with a new
 // configuration, or with the error of a load that failed: the caller then
 // keeps what it has, and the Watcher goes on. A file that is gone, or that has
-// become a pipe, is such an error. Changed runs on the Watcher's own goroutine, one call at a time, and
+// become a pipe, is such an error; what could not be read is tried again until it
+// can be, as a keyring is. Changed runs on the Watcher's own goroutine, one call at a time, and
 // must not call [Watcher.Close]. A change between Load and Watch is not lost.
 //
 // After a Load that failed current is nil; the failure is then reported once
@@ -84,8 +95,8 @@ func newWatcher(sources Sources, current *Config, changed func(*Config, error), 
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if current != nil {
-		w.paths, w.candidates, w.fixed, w.content, w.lock = current.Files, current.candidates, current.fixed, current.content, current.lock
-		w.secrets = current.secretFile
+		w.paths, w.candidates, w.fixed = current.Files, current.candidates, current.fixed
+		w.loaded(current)
 	} else {
 		w.paths, w.candidates = w.src.choose()
 	}
@@ -258,7 +269,8 @@ func (w *Watcher) watchFolders() {
 func (w *Watcher) check(forced bool) {
 	begun := begin()
 	stamps := makeStamps(w.watched())
-	if !forced && slices.EqualFunc(stamps, w.stamps, stamp.equal) && !slices.ContainsFunc(stamps, stamp.fresh) {
+	askRing := !w.ringAt.IsZero() && !time.Now().Before(w.ringAt)
+	if !forced && !w.again && !askRing && slices.EqualFunc(stamps, w.stamps, stamp.equal) && !slices.ContainsFunc(stamps, stamp.fresh) {
 		return
 	}
 	w.stamps = stamps
@@ -266,20 +278,48 @@ func (w *Watcher) check(forced bool) {
 	if len(paths) == 0 {
 		paths, candidates = w.src.choose()
 	}
-	contents := readAll(paths, w.fixed, w.read)
-	hash := hashContents(contents, readLock(w.lock), readSecrets(w.secrets))
-	if hash == w.content {
+	contents, before := readAll(paths, w.fixed, w.read), w.known
+	before.contents = slices.Concat(readLock(w.lock), readSecrets(w.secrets))
+	w.again = slices.ContainsFunc(slices.Concat(contents, before.contents), content.unread)
+	hash := hashContents(contents, before.contents)
+	same := hash == w.content
+	if same && !askRing {
 		return
 	}
 	w.content = hash
 	w.paths, w.candidates = paths, candidates
-	cfg, err := w.src.build(begun, contents, candidates)
+	cfg, err := w.src.build(begun, contents, candidates, before)
 	if err == nil {
-		// The lock file and the store may be others now, and were read anew.
-		w.content, w.lock, w.secrets = cfg.content, cfg.lock, cfg.secretFile
+		w.loaded(cfg)
+	} else if askRing {
+		w.ringLater()
 	}
 	w.watchFolders()
+	if same && (err != nil || cfg.ringFailed && maps.Equal(cfg.secrets, before.secrets)) {
+		return // the keyring says no more than it did
+	}
 	w.call(cfg, err)
+}
+
+// loaded keeps what the next check needs of a load. The lock file and the store may
+// be others than those of the one before.
+func (w *Watcher) loaded(cfg *Config) {
+	w.content, w.lock, w.secrets, w.known = cfg.content, cfg.lock, cfg.secretFile, cfg.known()
+	w.again = w.again || cfg.unread
+	if cfg.ringFailed {
+		w.ringLater()
+	} else {
+		w.ringAt, w.ringPause = time.Time{}, 0
+	}
+}
+
+// ringLater has the keyring asked again when its time has come, unless that is set
+// already.
+func (w *Watcher) ringLater() {
+	if now := time.Now(); !now.Before(w.ringAt) {
+		w.ringPause = min(max(2*w.ringPause, ringPause), longestRingPause)
+		w.ringAt = now.Add(w.ringPause)
+	}
 }
 
 // stamp is what a file looks like from outside.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -216,6 +217,33 @@ func TestWatchIsSilentWhereNothingChanged(t *testing.T) {
 				return c.err == nil
 			})
 		})
+	}
+}
+
+// TestWatchTriesAgainWhatCouldNotBeRead has a failure that passes without a trace
+// in what a file looks like from outside.
+func TestWatchTriesAgainWhatCouldNotBeRead(t *testing.T) {
+	w := newWorld(t)
+	path := w.file("c.json", oneServer("a"))
+	long := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(path, long, long))
+	src := w.sources(path)
+	cfg, err := Load(src)
+	must(t, err)
+	var told []change
+	watcher := newWatcher(src, cfg, func(c *Config, err error) { told = append(told, change{c, err}) }, time.Hour)
+	reads := 0
+	watcher.read = func(path string) ([]byte, bool, error) {
+		if reads++; reads <= 2 {
+			return nil, true, &fs.PathError{Op: "open", Path: path, Err: errors.New("too many open files")}
+		}
+		return readFile(path)
+	}
+	for range 4 {
+		watcher.check(false)
+	}
+	if reads != 3 || len(told) != 2 || told[0].err == nil || told[1].err != nil || told[1].cfg.Server("a") == nil {
+		t.Errorf("%d readings told %+v", reads, told)
 	}
 }
 

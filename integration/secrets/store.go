@@ -39,6 +39,10 @@ const (
 // ErrNotFound says that there is no secret of that name.
 var ErrNotFound = errors.New("there is no secret of that name")
 
+// ErrLost says that a secret is in the store, and that the keyring, which can be
+// used, does not have it.
+var ErrLost = errors.New("was kept in the keyring and is not there any more")
+
 // Store is the secrets of one state folder. Its methods are safe for any
 // goroutine, and for several processes at once.
 type Store struct {
@@ -104,8 +108,8 @@ func checkValue(value string) error {
 	return nil
 }
 
-// Get returns the value of a secret. The error is [ErrNotFound], or says why
-// the file or the keyring cannot be used.
+// Get returns the value of a secret. The error is [ErrNotFound], or [ErrLost], or
+// says why the file or the keyring cannot be used.
 func (s *Store) Get(name string) (string, error) {
 	text, err := s.Read()
 	if err != nil {
@@ -155,7 +159,7 @@ func (s *Store) fromKeyring(name string) (string, error) {
 	value, err := s.ring.get(name)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return "", fmt.Errorf("the secret %s was kept in the keyring and is not there any more; store it again with metamcp secrets set %s", name, name)
+		return "", fmt.Errorf("the secret %s %w; store it again with metamcp secrets set %s", name, ErrLost, name)
 	case err != nil:
 		return "", fmt.Errorf("the secret %s is in the keyring, which cannot be used: %w", name, err)
 	}
