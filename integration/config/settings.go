@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 )
@@ -158,6 +159,14 @@ func (s *Settings) resolve(home, cwd string) []clash {
 		s.Audit.File = ""
 	} else {
 		s.Audit.File = inState(s.Audit.File, "audit.jsonl")
+	}
+	for _, p := range []*string{&s.HTTP.TLSCert, &s.HTTP.TLSKey, &s.HTTP.ClientCA} {
+		*p = absolute(*p)
+	}
+	// Servers of others may have models of such names.
+	local := s.Search.Embedder == "local" || s.Search.Embedder == "auto" && s.Search.EmbedderURL == ""
+	if local && strings.HasSuffix(s.Search.Model, ".gguf") {
+		s.Search.Model = absolute(s.Search.Model)
 	}
 	if s.Trace != "stderr" {
 		s.Trace = absolute(s.Trace)

@@ -69,6 +69,17 @@ func TestSettingsResolve(t *testing.T) {
 	}
 	contains(t, texts(cfg.Problems), "pool.minPoolSize (3) is more than pool.poolSize (2)")
 
+	cfg = w.load(`{"metamcp": {"http": {"tlsCert": "~/cert.pem", "tlsKey": "key.pem", "clientCa": "/ca.pem"}, "search": {"embedderModel": "~/m.gguf"}}}`)
+	if s := cfg.Settings; s.HTTP.TLSCert != filepath.Join(w.home, "cert.pem") || s.HTTP.TLSKey != filepath.Join(w.cwd, "key.pem") || s.HTTP.ClientCA != "/ca.pem" ||
+		s.Search.Model != filepath.Join(w.home, "m.gguf") {
+		t.Errorf("settings are %+v", s)
+	}
+	for _, search := range []string{`"embedder": "openai", "embedderModel": "m.gguf"`, `"embedderUrl": "http://localhost", "embedderModel": "m.gguf"`, `"embedder": "local", "embedderModel": "m"`} {
+		if m := w.load(`{"metamcp": {"search": {` + search + `}}}`).Settings.Search.Model; m != "m.gguf" && m != "m" {
+			t.Errorf("%s: the model is %s", search, m)
+		}
+	}
+
 	cfg = w.load(`{"metamcp": {"audit": {"file": "off"}, "trace": false}}`)
 	if cfg.Settings.Audit.File != "" || cfg.Settings.Trace != "" {
 		t.Errorf("settings are %+v", cfg.Settings)
