@@ -47,6 +47,13 @@ type entry struct {
 
 // read fills in the spec. Whatever is wrong is in problems afterwards.
 func (e *entry) read(at *hujson.Value, obj *hujson.Object) {
+	var last [64]int // by place in entryTable, of which given has a bit each
+	for i := range obj.Members {
+		m := &obj.Members[i]
+		if place, known := entryIndex[memberName(m)]; known && m.Value.Value.Kind() != 'n' {
+			last[place] = i
+		}
+	}
 	for i := range obj.Members {
 		m := &obj.Members[i]
 		name := memberName(m)
@@ -55,11 +62,13 @@ func (e *entry) read(at *hujson.Value, obj *hujson.Object) {
 			e.unknown(&m.Name, name)
 			continue
 		}
-		if e.has(name) {
-			e.warn(&m.Name, "the last one counts", "%s is written twice", name)
-		}
 		if m.Value.Value.Kind() == 'n' {
 			continue // null is as good as absent
+		}
+		if last[place] != i {
+			// What it says must leave no trace, such as an environment that is inherited.
+			e.warn(&obj.Members[last[place]].Name, "the last one counts", "%s is written twice", name)
+			continue
 		}
 		e.given |= 1 << place
 		e.member(name, &m.Value)

@@ -165,6 +165,42 @@ func TestEntryWarnings(t *testing.T) {
 	}
 }
 
+// TestTheLastMemberCounts: nothing is left of one of the same name before it.
+func TestTheLastMemberCounts(t *testing.T) {
+	w := newWorld(t, "OTHER=1")
+	read := func(entry string) *messages.ServerSpec {
+		cfg := w.load(`{"mcpServers": {"a": {` + entry + `}}}`)
+		s := *cfg.Server("a")
+		s.Source = ""
+		if s.Err != nil {
+			t.Errorf("%s: %v", entry, s.Err)
+		}
+		if twice := strings.Count(texts(cfg.Warnings), "written twice"); twice != strings.Count(entry, "/**/") {
+			t.Errorf("%s: warnings %s", entry, texts(cfg.Warnings))
+		}
+		return &s
+	}
+	for _, tt := range []struct{ member, first, last string }{
+		{"inheritEnv", "true", "false"},
+		{"inheritEnv", `["OTHER"]`, "false"},
+		{"inheritEnv", "true", "[]"},
+		{"ask", "true", `["form"]`},
+		{"ask", `["url"]`, "false"},
+		{"limits", `{"memoryMB": 5, "processes": 7}`, `{"processes": 8}`},
+		{"lifecycle", `{"mode": "keep-alive", "idleTimeoutMs": 9}`, `"ephemeral"`},
+		{"scope", `"session"`, `"shared"`},
+		{"timeoutMs", `"broken"`, "7"},
+		{"transportType", `"sse"`, `"stdio"`},
+	} {
+		const command = `"command": "x", `
+		want := read(command + `"` + tt.member + `": ` + tt.last)
+		got := read(command + `"` + tt.member + `": ` + tt.first + `, "` + tt.member + `": ` + tt.last + "/**/")
+		if !sameSpec(got, want) || got.Hash != want.Hash {
+			t.Errorf("%s: %s and then %s is %+v, want %+v", tt.member, tt.first, tt.last, got, want)
+		}
+	}
+}
+
 func TestDisabledEntryOnlyWarns(t *testing.T) {
 	cfg := newWorld(t).load(`{"mcpServers": {"a": {"command": "${NONE}", "disabled": true}}}`)
 	if len(cfg.Problems) != 0 || len(cfg.Warnings) != 1 || cfg.Server("a").Err == nil {
