@@ -105,6 +105,9 @@ func TestFlagsOfTheHostBefore(t *testing.T) {
 	if len(first) != 5 {
 		t.Errorf("the flags are %q", first)
 	}
+	if got := hostFlagWords(flags("--trace=no")); !slices.Equal(got, []string{"--trace=no"}) { // which is no file
+		t.Errorf("the flags are %q", got)
+	}
 	cmd := flags("--name=other")
 	kept, err := keepFlags(cmd, &control.HostInfo{Flags: append(first, "--of-another-version=1")})
 	if err != nil || slices.Contains(kept, "--name=n") || len(kept) != 4 {

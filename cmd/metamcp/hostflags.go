@@ -43,9 +43,10 @@ func hostFlagWords(cmd *cobra.Command) (words []string) {
 
 // absoluteValue is the value of a flag where it does not hang on the working folder.
 func absoluteValue(kind config.KeyType, value string) string {
+	_, isBool := config.ParseBool(value)
 	switch {
 	case kind == config.TypePath:
-	case kind == config.TypeTrace && value != "stderr" && value != "true" && value != "false":
+	case kind == config.TypeTrace && value != "stderr" && !isBool:
 	case strings.HasSuffix(value, ".gguf"): // a model that is a file
 	default:
 		return value

@@ -102,7 +102,7 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 			b, _ := r.boolean(r.doc, path, v)
 			err = k.Set(r.s, fmt.Sprint(b))
 		} else if s, ok := r.str(r.doc, path, v, r.ex); ok {
-			err = k.setString(r.s, s)
+			err = k.Set(r.s, s) // as a variable: it may have come from one
 		}
 	}
 	if err != nil {

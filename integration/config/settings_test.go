@@ -58,7 +58,7 @@ func TestSettingsWarnings(t *testing.T) {
 }
 
 func TestSettingsResolve(t *testing.T) {
-	w := newWorld(t, "D=sub")
+	w := newWorld(t, "D=sub", "ON=yes")
 	cfg := w.load(`{"metamcp": {"stateDir": "${D}/state", "audit": {"file": "~/a.jsonl"}, "trace": "t.jsonl", "toolRules": [{"pattern": "/a${2}/"}], "trust": {"file": "/t.json", "autoProvisionClients": ["/b${3}/"]},
 		"pool": {"poolSize": 2, "minPoolSize": 3, "idleTimeoutMs": null}}}`)
 	s := cfg.Settings
@@ -83,6 +83,12 @@ func TestSettingsResolve(t *testing.T) {
 	cfg = w.load(`{"metamcp": {"audit": {"file": "off"}, "trace": false}}`)
 	if cfg.Settings.Audit.File != "" || cfg.Settings.Trace != "" {
 		t.Errorf("settings are %+v", cfg.Settings)
+	}
+
+	for text, want := range map[string]string{`"false"`: "", `"${T:-false}"`: "", `"${ON}"`: "stderr", `"stderr"`: "stderr", `""`: "", `"no.jsonl"`: filepath.Join(w.cwd, "no.jsonl")} {
+		if got := w.load(`{"metamcp": {"trace": ` + text + `}}`).Settings.Trace; got != want {
+			t.Errorf("trace %s is %q", text, got)
+		}
 	}
 
 	cfg = w.load(`{"metamcp": {"expose": ["resources", "toools", "resources"], "exposeOnly": true}}`)
