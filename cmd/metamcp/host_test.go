@@ -105,8 +105,10 @@ func TestFlagsOfTheHostBefore(t *testing.T) {
 	if len(first) != 5 {
 		t.Errorf("the flags are %q", first)
 	}
-	if got := hostFlagWords(flags("--trace=no")); !slices.Equal(got, []string{"--trace=no"}) { // which is no file
-		t.Errorf("the flags are %q", got)
+	for _, word := range []string{"--trace=no", "--audit-file=off"} { // which are no files
+		if got := hostFlagWords(flags(word)); !slices.Equal(got, []string{word}) {
+			t.Errorf("the flags are %q", got)
+		}
 	}
 	cmd := flags("--name=other")
 	kept, err := keepFlags(cmd, &control.HostInfo{Flags: append(first, "--of-another-version=1")})

@@ -20,10 +20,10 @@ var notForHosts = map[string]bool{
 // hostFlagWords are the flags that a command was given for its host, as --name=value.
 // Paths are absolute: the host, or the next one, may start in another folder.
 func hostFlagWords(cmd *cobra.Command) (words []string) {
-	paths := map[string]config.KeyType{}
+	keys := map[string]config.Key{}
 	for _, k := range config.Keys() {
 		for _, name := range append(k.Aliases, k.Flag) {
-			paths[name] = k.Type
+			keys[name] = k
 		}
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -35,18 +35,20 @@ func hostFlagWords(cmd *cobra.Command) (words []string) {
 			values = list.GetSlice()
 		}
 		for _, v := range values {
-			words = append(words, "--"+f.Name+"="+absoluteValue(paths[f.Name], v))
+			words = append(words, "--"+f.Name+"="+absoluteValue(keys[f.Name], v))
 		}
 	})
 	return words
 }
 
 // absoluteValue is the value of a flag where it does not hang on the working folder.
-func absoluteValue(kind config.KeyType, value string) string {
+func absoluteValue(key config.Key, value string) string {
 	_, isBool := config.ParseBool(value)
 	switch {
-	case kind == config.TypePath:
-	case kind == config.TypeTrace && value != "stderr" && !isBool:
+	case key.Path == "audit.file" && value == "off":
+		return value
+	case key.Type == config.TypePath:
+	case key.Type == config.TypeTrace && value != "stderr" && !isBool:
 	case strings.HasSuffix(value, ".gguf"): // a model that is a file
 	default:
 		return value
