@@ -140,7 +140,7 @@ type PoolSettings struct {
 	MinPoolSize      int           // at most PoolSize
 	IdleTimeout      time.Duration // 0: idle connections are never closed
 	AcquireTimeout   time.Duration
-	MaxWaiters       int // 0: nobody may wait
+	MaxWaiters       int
 	FailureThreshold int
 	Cooldown         time.Duration
 	MaxStarts        int // 0: by the number of cores

@@ -67,7 +67,7 @@ var keyTable = []Key{
 		Doc: "A connection that is idle for longer is closed; 0: never.", ref: func(s *Settings) any { return &s.Pool.IdleTimeout }},
 	{Path: "pool.acquireTimeoutMs", Flag: "acquire-timeout", Type: TypeMillis, Default: "30000", Min: 1, Max: day,
 		Doc: "How long a call waits for a place in the pool.", ref: func(s *Settings) any { return &s.Pool.AcquireTimeout }},
-	{Path: "pool.maxWaiters", Flag: "max-waiters", Type: TypeInt, Default: "1024", Min: 0, Max: maxWaiters,
+	{Path: "pool.maxWaiters", Flag: "max-waiters", Type: TypeInt, Default: "1024", Min: 1, Max: maxWaiters,
 		Doc: "Calls that may wait for a place; more are refused at once.", ref: func(s *Settings) any { return &s.Pool.MaxWaiters }},
 	{Path: "pool.failureThreshold", Flag: "failure-threshold", Type: TypeInt, Default: "5", Min: 1, Max: 1_000_000,
 		Doc: "Failures in a row that open a server's circuit breaker.", ref: func(s *Settings) any { return &s.Pool.FailureThreshold }},

@@ -144,6 +144,7 @@ func TestSet(t *testing.T) {
 		{"toolRules", `[{"pattern": [""]}]`, "a pattern is empty"},
 		{"toolRules", `nope`, "not JSON: column 1"},
 		{"trace", "true", ""},
+		{"pool.maxWaiters", "0", "from 1 to"}, // even who gets a place at once is a waiter before
 	}
 	for _, tt := range tests {
 		before := DefaultSettings()
