@@ -201,6 +201,19 @@ func TestTheLastMemberCounts(t *testing.T) {
 	}
 }
 
+// TestHeadersThatAreOne: HTTP tells no capitals apart, so one of two has to count, and
+// always the same.
+func TestHeadersThatAreOne(t *testing.T) {
+	cfg := newWorld(t).load("{\"mcpServers\": {\"a\": {\"url\": \"https://x.example\", \"headers\": {\"authorization\": \"1\", \"X\": \"2\",\n\"AUTHORIZATION\": \"3\",\n\"Authorization\": \"4\"}}}}")
+	if h := cfg.Server("a").Headers; len(h) != 2 || h["Authorization"] != "4" || h["X"] != "2" {
+		t.Errorf("headers %v", h)
+	}
+	if len(cfg.Problems) != 0 || len(cfg.Warnings) != 2 || cfg.Warnings[0].Line != 2 || cfg.Warnings[1].Line != 3 || cfg.Warnings[0].Server != "a" {
+		t.Errorf("problems %v, warnings %v", cfg.Problems, cfg.Warnings)
+	}
+	contains(t, texts(cfg.Warnings), "authorization and AUTHORIZATION are one header", "AUTHORIZATION and Authorization are one header", "the last one counts")
+}
+
 func TestDisabledEntryOnlyWarns(t *testing.T) {
 	cfg := newWorld(t).load(`{"mcpServers": {"a": {"command": "${NONE}", "disabled": true}}}`)
 	if len(cfg.Problems) != 0 || len(cfg.Warnings) != 1 || cfg.Server("a").Err == nil {

@@ -102,6 +102,7 @@ func (e *entry) transportName(name string, v *hujson.Value) {
 func (e *entry) headers(v *hujson.Value) {
 	pairs := e.stringMap(e.doc, "headers", v, e.ex)
 	e.spec.Headers = make(map[string]string, len(pairs))
+	spelled := make(map[string]string, len(pairs)) // by what HTTP takes for the same
 	for _, p := range pairs {
 		switch {
 		case !isToken(p.key):
@@ -109,6 +110,11 @@ func (e *entry) headers(v *hujson.Value) {
 		case strings.ContainsAny(p.value, "\r\n"):
 			e.bad(e.doc, v, "a variable may hold a line feed at its end", "headers.%s: its value holds a line break", p.key)
 		}
+		if other, twice := spelled[strings.ToLower(p.key)]; twice {
+			delete(e.spec.Headers, other)
+			e.warn(p.at, "the last one counts", "headers: %s and %s are one header", shorten(other), shorten(p.key))
+		}
+		spelled[strings.ToLower(p.key)] = p.key
 		e.spec.Headers[p.key] = p.value
 	}
 }

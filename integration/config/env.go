@@ -47,7 +47,7 @@ func newEnvironment(goos string, environ []string) *environment {
 			// As in the C library, the first of two equal names counts.
 			if _, twice := e.values[e.fold(key)]; !twice {
 				e.values[e.fold(key)] = value
-				e.host = append(e.host, pair{key, value, kv})
+				e.host = append(e.host, pair{key: key, value: value, joined: kv})
 			}
 		}
 	}

@@ -132,7 +132,8 @@ func (r *reader) stringList(d *document, path string, v *hujson.Value, ex *expan
 // pair is one member of an object of strings.
 type pair struct {
 	key, value string
-	joined     string // key=value, in those that passed through environment
+	joined     string        // key=value, in those that passed through environment
+	at         *hujson.Value // the name, in those that stringMap read
 }
 
 // stringMap reads an object of strings in the file's order; the last of two
@@ -152,7 +153,7 @@ func (r *reader) stringMap(d *document, path string, v *hujson.Value, ex *expand
 			r.str(d, path+"."+shorten(key), &m.Value, ex)
 			continue
 		}
-		pairs = append(pairs, pair{key: key, value: s})
+		pairs = append(pairs, pair{key: key, value: s, at: &m.Name})
 	}
 	return pairs
 }
