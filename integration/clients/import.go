@@ -122,7 +122,8 @@ func (s *Setup) propose(target *Change, path []string, list []*known) {
 			continue
 		}
 		added = append(added, member{k.name, k.members})
-		if k.members.get("env") != nil || k.members.get("headers") != nil {
+		login, _ := k.members.get("oauth").(object)
+		if k.members.get("env") != nil || k.members.get("headers") != nil || login.get("clientSecret") != nil {
 			target.found.private = true
 		}
 	}
@@ -137,7 +138,7 @@ func (s *Setup) propose(target *Change, path []string, list []*known) {
 	}
 	target.propose(after, StatusAdd)
 	if info := target.found.info; target.Pending() && target.found.private && info != nil && info.Mode().Perm()&0o077 != 0 && s.GOOS != "windows" {
-		target.note("only you will be able to read it, since it gets the values of variables or headers")
+		target.note("only you will be able to read it, since it gets the values of variables or headers, or the secret of a login")
 	}
 }
 
@@ -273,14 +274,14 @@ const (
 )
 
 // covers compares two servers: the same command, arguments, folder and address,
-// and no variable or header with two values. What differs there may be another
+// and no variable or header with two values, nor two logins. What differs there may be another
 // account, which must not get lost.
 func (k *known) covers(other *server) cover {
 	if k.skip != "" || k.identity != other.identity || !sameCommand(&k.server, other) {
 		return coversNot
 	}
 	result := coversAll
-	for _, holder := range []string{"env", "headers"} {
+	for _, holder := range []string{"env", "headers", "oauth"} {
 		mine, theirs := pairsOf(k.members.get(holder)), pairsOf(other.members.get(holder))
 		for name, value := range theirs {
 			switch has, ok := mine[name]; {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,6 +253,50 @@ func TestImportProject(t *testing.T) {
 	}
 }
 
+// How a server is logged in to is taken with it, and understood.
+func TestImportLogins(t *testing.T) {
+	s, paths := machine(t, "claude-code", "opencode")
+	write(t, paths["claude-code"], `{"mcpServers": {
+		"chat": {"type": "http", "url": "https://chat.example.com/mcp", "oauth": {"clientId": "16.88", "callbackPort": 3118, "scopes": "read  write", "authServerMetadataUrl": "https://a.example.com"}},
+		"odd": {"type": "http", "url": "https://odd.example.com/mcp", "oauth": {"clientSecret": "`+plainSecret+`", "callbackPort": 70000}}
+	}}`, 0o600)
+	write(t, paths["opencode"], `{"mcp": {
+		"chat": {"type": "remote", "url": "https://chat.example.com/mcp"},
+		"mail": {"type": "remote", "url": "https://mail.example.com/mcp", "oauth": {"clientId": "{env:MAIL}", "clientSecret": "`+plainSecret+`", "scope": "send"}},
+		"open": {"type": "remote", "url": "https://open.example.com/mcp", "oauth": false}
+	}}`, 0o600)
+	target := write(t, filepath.Join(s.Home, ".metamcp", "mcp.json"), `{"mcpServers": {}}`, 0o644)
+	plan := planImport(t, s, ImportOptions{})
+	s.Apply("import", plan.Changes)
+	cfg, err := config.Load(config.Sources{Files: []string{target}, Home: s.Home, Cwd: s.Home, Environ: []string{"MAIL=me"}})
+	if err != nil || len(cfg.Problems)+len(cfg.Warnings) > 0 || len(cfg.Servers) != 4 {
+		t.Fatalf("%v, %v, %v", err, cfg.Problems, cfg.Warnings)
+	}
+	if o := cfg.Server("chat").OAuth; o == nil || o.ClientID != "16.88" || o.RedirectPort != 3118 || !slices.Equal(o.Scopes, []string{"read", "write"}) {
+		t.Errorf("chat: %+v", o)
+	}
+	if o := cfg.Server("mail").OAuth; o == nil || o.ClientID != "me" || o.ClientSecret != plainSecret || !slices.Equal(o.Scopes, []string{"send"}) {
+		t.Errorf("mail: %+v", o)
+	}
+	if odd, open := cfg.Server("odd").OAuth, cfg.Server("open").OAuth; odd != nil || open != nil {
+		t.Errorf("odd: %+v, open: %+v", odd, open)
+	}
+	for name, want := range map[string]string{"chat": ": oauth.authServerMetadataUrl", "odd": ": oauth.callbackPort, oauth.clientSecret"} {
+		if notes := plan.find(t, "claude-code", name).Notes; len(notes) != 1 || !strings.HasSuffix(notes[0], want) {
+			t.Errorf("%s: the notes are %q", name, notes)
+		}
+	}
+	if double := plan.find(t, "opencode", "chat"); double.Status != TakenDouble {
+		t.Errorf("%+v", double)
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if again := planImport(t, s, ImportOptions{}); again.Changes[0].Status != StatusPresent {
+		t.Errorf("the second time: %+v", again.Changes[0])
+	}
+}
+
 // Double ones are told apart from two accounts of one service.
 func TestDoubles(t *testing.T) {
 	entry := func(env string) string { return `{"command": "npx", "args": ["s"], "env": {` + env + `}}` }
@@ -259,6 +304,7 @@ func TestDoubles(t *testing.T) {
 		{"equal", entry(`"A": "1"`), entry(`"A": "1"`), TakenDouble, "s"},
 		{"fewer variables", entry(`"A": "1", "B": "2"`), entry(`"A": "1"`), TakenDouble, "s"},
 		{"more variables", entry(`"A": "1"`), entry(`"A": "1", "B": "2"`), TakenDouble, "s"},
+		{"another login", `{"url": "https://x.example", "oauth": {"clientId": "1"}}`, `{"url": "https://x.example", "oauth": {"clientId": "2"}}`, TakenNew, "s-windsurf"},
 		{"another account", entry(`"A": "1"`), entry(`"A": "2"`), TakenNew, "s-windsurf"},
 		{"each has its own", entry(`"A": "1"`), entry(`"B": "2"`), TakenNew, "s-windsurf"},
 		{"a folder before the command", entry(""), `{"command": "/opt/bin/npx", "args": ["s"]}`, TakenDouble, "s"},

@@ -165,7 +165,55 @@ func (f *filler) remote(e *Entry, address string, set func(string, any), take fu
 	if len(headers) > 0 {
 		set("headers", headers)
 	}
+	if _, ok := e.members["oauth"].(map[string]any); ok { // OpenCode's may be false
+		if login := f.oauth(take("oauth").(map[string]any)); len(login) > 0 {
+			set("oauth", login)
+		}
+	}
 	return ""
+}
+
+// oauth translates how the server is logged in to, as Claude Code, Gemini CLI and
+// OpenCode have it: a client that the user has registered, and what it may do.
+func (f *filler) oauth(members map[string]any) (login object) {
+	id, _ := members["clientId"].(string)
+	secret, _ := members["clientSecret"].(string)
+	var scopes []string
+	for _, name := range []string{"scopes", "scope"} {
+		text, _ := members[name].(string)
+		for _, scope := range append(stringList(members[name]), text) {
+			for _, one := range strings.Fields(scope) {
+				scopes = append(scopes, f.text(one))
+			}
+		}
+	}
+	port, isNumber := whole(members["callbackPort"])
+	taken := map[string]bool{"clientId": id != "", "clientSecret": secret != "" && id != "", "scopes": true, "scope": true, "enabled": true}
+	if taken["clientId"] {
+		login = append(login, member{"clientId", f.text(id)})
+	}
+	if taken["clientSecret"] {
+		login = append(login, member{"clientSecret", f.text(secret)})
+	}
+	if len(scopes) > 0 {
+		login = append(login, member{"scopes", scopes})
+	}
+	const most = 65_535
+	if isNumber && port >= 1 && port <= most && port == math.Trunc(port) {
+		taken["callbackPort"] = true
+		login = append(login, member{"redirectPort", int64(port)})
+	}
+	var rest []string
+	for name, v := range members {
+		if !taken[name] && v != nil {
+			rest = append(rest, "oauth."+name)
+		}
+	}
+	if len(rest) > 0 {
+		slices.Sort(rest)
+		f.note("left out, since metamcp has no such setting or does not take its value: %s", strings.Join(rest, ", "))
+	}
+	return login
 }
 
 // times translates how long things may take, where metamcp has the same bound.
