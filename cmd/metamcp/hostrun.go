@@ -37,6 +37,7 @@ type ending struct{ now bool }
 // takes over from it. Clients hear of it and look for the next host, calls in
 // flight are answered, all children end. A second signal skips the waiting.
 func runHost(parent context.Context, c *common, f *hostFlags) error {
+	outliveReaders()
 	f.began = time.Now()
 	if err := c.checkWeb(); err != nil {
 		return err

@@ -21,3 +21,9 @@ func untilInterrupted(parent context.Context) (ctx context.Context, stop func())
 	context.AfterFunc(ctx, func() { time.AfterFunc(insistAfter, stop) })
 	return ctx, stop
 }
+
+// outliveReaders lets this process write to a stderr that nobody reads any more: that
+// is an error of the write then, and no longer the end of the process before its
+// servers were ended. It holds to the end, for the last words too. The signal is not
+// ignored, since whatever this process starts would inherit that.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

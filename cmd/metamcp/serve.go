@@ -92,6 +92,7 @@ func (c *common) checkWeb() error {
 // requests, those in flight drain, all children end. A second signal skips the
 // drain.
 func serve(parent context.Context, c *common) error {
+	outliveReaders()
 	if err := c.checkWeb(); err != nil {
 		return err
 	}

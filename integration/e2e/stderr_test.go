@@ -53,3 +53,38 @@ func TestNobodyReadsStderr(t *testing.T) {
 		})
 	}
 }
+
+// TestStderrLosesItsReader: a host whose log nobody can read any more answers
+// nevertheless, and ends in order.
+func TestStderrLosesItsReader(t *testing.T) {
+	t.Parallel()
+	entries := func(t *testing.T) servers {
+		t.Helper()
+		return servers{"good": testkit.DemoServer(t), "broken": {"command": "/nowhere/at/all"}}
+	}
+	// losesIt has h write to its log once nobody reads that, and end.
+	losesIt := func(t *testing.T, h *testkit.Process, c *client, end func()) {
+		t.Helper()
+		c.echo("good", "before")
+		h.CloseStderr()
+		c.call("broken", "any", `{}`) // which is said in the log
+		c.echo("good", "after")
+		end()
+		if code := h.Wait(t, instantly); code != 0 {
+			t.Errorf("exit status %d", code)
+		}
+	}
+	t.Run("with its client", func(t *testing.T) {
+		t.Parallel()
+		c := host(t, entries(t), nil)
+		losesIt(t, c.p, c, c.p.CloseStdin)
+		testkit.AwaitMarkedGone(t, goneWithin, c.p.Mark)
+	})
+	t.Run("in the foreground", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t, entries(t), nil)
+		h := p.host()
+		losesIt(t, h, p.client(), func() { h.Signal(t, syscall.SIGTERM) })
+		testkit.AwaitMarkedGone(t, goneWithin, p.mark)
+	})
+}

@@ -152,6 +152,10 @@ func (p *Process) Stdout(tb testing.TB) io.ReadCloser {
 // CloseStdin ends the process's standard input. Twice does no harm.
 func (p *Process) CloseStdin() { _ = p.stdin.Close() }
 
+// CloseStderr leaves the process's stderr without a reader, as a client does that
+// ends: what is written to it from then on fails. Twice does no harm.
+func (p *Process) CloseStderr() { _ = p.stderr.Close() }
+
 // Signal sends a signal to the process alone. One that has ended gets none.
 func (p *Process) Signal(tb testing.TB, s os.Signal) {
 	tb.Helper()
