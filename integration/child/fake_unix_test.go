@@ -34,6 +34,8 @@ func fake(mode string) {
 	case "grandchild": // shares stdout with a grandchild and exits at EOF
 		start("deaf", os.Stdout, nil, os.Environ())
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "orphan": // leaves a grandchild in its group
+		start("deaf", nil, nil, os.Environ())
 	case "setsid": // a grandchild in a session of its own that keeps the marker
 		start("deaf", nil, &syscall.SysProcAttr{Setsid: true}, os.Environ())
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -1,11 +1,15 @@
 package child
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -132,4 +136,59 @@ func TestChains(t *testing.T) {
 			t.Fatalf("left: %v", left)
 		}
 	}
+}
+
+// TestOrphansAreReaped: a host that inherits what its children leave, as the first
+// process of a container does, keeps no zombie of a tree that was released.
+func TestOrphansAreReaped(t *testing.T) {
+	_, r := launch(t, newLauncher(t, nil), "first")
+	if what, left := r.method(t, 0); what != "zombies" || left != 0 {
+		t.Errorf("%d %s are left", left, what)
+	}
+}
+
+func init() { moreFakes["first"] = playFirst }
+
+// playFirst is a host to which the kernel gives orphans. It ends a few children that
+// leave some, and says how many zombies it has then.
+func playFirst() {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
+	}
+	l, err := NewLauncher(Options{Parse: parse})
+	if err != nil {
+		panic(err)
+	}
+	for i := range 3 {
+		p, err := l.Launch(spec("orphan"), uint64(i), newRecorder())
+		if err != nil {
+			panic(err)
+		}
+		<-p.Done()
+		for p.TreeAlive() {
+			p.Signal(messages.SignalKill)
+		}
+		p.Release()
+	}
+	r := NewRunner(nil)
+	if _, err := r.Run(context.Background(), &Program{Path: "/bin/sh", Args: []string{"-c", "sleep 100 & sleep 0 & exit 0"}}); err != nil {
+		panic(err)
+	}
+	fmt.Printf("{\"method\":\"zombies\",\"params\":{\"pid\":%d}}\n", zombies())
+}
+
+// zombies counts the children of this process that nobody waits for.
+func zombies() int {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		panic(err)
+	}
+	n := 0
+	for _, stat := range stats {
+		text, _ := os.ReadFile(stat) // it may have gone meanwhile
+		if _, rest, ok := strings.Cut(string(text), ") "); ok && strings.HasPrefix(rest, fmt.Sprintf("Z %d ", os.Getpid())) {
+			n++
+		}
+	}
+	return n
 }

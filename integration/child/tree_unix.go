@@ -32,8 +32,25 @@ func newTree(attr *os.ProcAttr) (*tree, error) {
 
 func (t *tree) adopt(proc *os.Process) error { t.group = proc.Pid; return nil }
 
-// abandon has nothing to give back here.
-func (t *tree) abandon() {}
+// abandon gives back what is left of a group that was ended: its zombies. Whoever was
+// just killed may take a moment to become one, for which it waits, a second at most.
+func (t *tree) abandon() {
+	const patience, again = time.Second, 5 * time.Millisecond
+	if t.group == 0 { // nothing was started
+		return
+	}
+	for deadline := time.Now().Add(patience); t.inherited() && time.Now().Before(deadline); {
+		time.Sleep(again)
+	}
+}
+
+// inherited reaps, and reports whether this process has inherited one of the group
+// that has not ended.
+func (t *tree) inherited() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.look()
+}
 
 // wait returns once the process has ended and was reaped.
 func (t *tree) wait(proc *os.Process) *os.ProcessState {
@@ -60,10 +77,21 @@ func reapNow(proc *os.Process) *os.ProcessState {
 	return state
 }
 
-// look notices an empty group. The leader was reaped, so nobody can join it
-// any more.
-func (t *tree) look() {
-	t.empty = t.empty || !proctree.GroupAlive(t.group)
+// look notices an empty group, and reaps those of it whom this process has
+// inherited: the first process of a container has everybody's orphans, and no one
+// else would. It reports whether one of these has not ended. The leader was reaped, so
+// nobody can join the group any more, and no status is taken from who waits for it.
+func (t *tree) look() (inherited bool) {
+	if t.empty {
+		return false
+	}
+	for {
+		pid, err := syscall.Wait4(-t.group, nil, syscall.WNOHANG, nil)
+		if pid <= 0 { // nearly always: there are no such children
+			t.empty = !proctree.GroupAlive(t.group)
+			return err == nil
+		}
+	}
 }
 
 func (t *tree) signal(sig syscall.Signal) {
