@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/child/proctree"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/regular"
@@ -265,7 +266,7 @@ func spawnHost(ctx context.Context, cfg *config.Config, log string, words []stri
 	}
 	host := osexec.Command(program, words...) //nolint:noctx // it outlives this process, and is this program
 	host.Stderr, host.Stdout = stderr, stderr
-	host.Env = withoutManager(os.Environ())
+	host.Env = outliving(os.Environ())
 	detach(host)
 	if err := host.Start(); err != nil {
 		return nil, fmt.Errorf("start the host: %w", err)
@@ -280,6 +281,12 @@ func spawnHost(ctx context.Context, cfg *config.Config, log string, words []stri
 		return nil, fmt.Errorf("the host did not start: %w\n%s", err, lastLines(map[string]int64{log: logFrom, stderr.Name(): from}))
 	}
 	return info, nil
+}
+
+// outliving is an environment for a process that belongs to no one's service and to no
+// server's tree: what is started from a server would end with that otherwise.
+func outliving(environ []string) []string {
+	return slices.DeleteFunc(withoutManager(environ), func(kv string) bool { return strings.HasPrefix(kv, proctree.MarkerVar+"=") })
 }
 
 // awaitHost waits until a process serves as host.

@@ -680,6 +680,27 @@ func TestHostCommands(t *testing.T) {
 	}
 }
 
+// A host in the background that was started from within a server outlives that.
+func TestHostStartedByAServer(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	outer := host(t, servers{"starter": {
+		"command": "/bin/sh",
+		"args":    []string{"-c", `"$0" host start --config "$1" >&2 && exec "$0" demo-server`, testkit.PlainBinary(t), p.config()},
+		"env":     map[string]string{"HOME": p.home},
+	}}, nil)
+	t.Cleanup(func() { _, _ = p.shell("host", "stop", "--now") })
+	outer.echo("starter", "the host runs")
+	started := p.pid()
+	outer.p.CloseStdin()
+	if code := outer.p.Wait(t, patience); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	p.client().echoes("d0", "it runs still")
+	if now := p.pid(); now != started {
+		t.Errorf("the host is %d, and was %d", now, started)
+	}
+}
+
 // A host that systemd starts tells it when it is ready, that it lives, and that
 // it ends.
 func TestHostNotifiesSystemd(t *testing.T) {
