@@ -60,9 +60,10 @@ func (s Snapshot) Tree(seed func(p *Process) bool) []Process {
 
 // OfRoots returns the seed for a set of group leaders and a host's marker:
 // the leaders themselves where their start times match, the members of their
-// groups unless the group's number belongs to a newer process by now, and
-// every process that carries the marker of the host. An empty hostID matches
-// no marker.
+// groups unless the group's number belongs to a newer process by now or is that of
+// its session (the leader of a group of ours can begin none, so that number was
+// reused), and every process that carries the marker of the host. An empty hostID
+// matches no marker.
 func (s Snapshot) OfRoots(roots map[int]uint64, hostID string) func(p *Process) bool {
 	reused := make(map[int]bool)
 	for i := range s {
@@ -78,6 +79,6 @@ func (s Snapshot) OfRoots(roots map[int]uint64, hostID string) func(p *Process) 
 			return start == p.Start
 		}
 		start, ok := roots[p.Group]
-		return ok && !reused[p.Group] && p.Start >= start
+		return ok && p.Session != p.Group && !reused[p.Group] && p.Start >= start
 	}
 }

@@ -30,6 +30,7 @@ var snap = proctree.Snapshot{
 	{PID: 71, PPID: 1, Group: 71, Session: 50, Start: 12, Marker: "hh.1"},
 	{PID: 41, PPID: 1, Group: 40, Session: 50, Start: 9},
 	{PID: 42, PPID: 1, Group: 40, Session: 50, Start: 3},
+	{PID: 45, PPID: 1, Group: 44, Session: 44, Start: 9}, // its shell is gone
 	{PID: 30, PPID: 1, Group: 30, Session: 30, Start: 20},
 	{PID: 31, PPID: 30, Group: 30, Session: 30, Start: 21},
 }
@@ -46,6 +47,7 @@ func TestTree(t *testing.T) {
 		{"a root", map[int]uint64{60: 10}, "", []int{60, 61, 80, 90, 95}},
 		{"a root whose leader is gone keeps its group", map[int]uint64{40: 8}, "", []int{41}},
 		{"a number that was reused", map[int]uint64{30: 7}, "", nil},
+		{"a number that another session got, whose leader is gone", map[int]uint64{44: 8}, "", nil},
 		{"never the first process or this one", map[int]uint64{1: 1, 50: 1}, "", nil},
 	} {
 		if got := pids(snap.Tree(snap.OfRoots(c.roots, c.host))); !slices.Equal(got, c.want) {

@@ -30,8 +30,15 @@ func StartTime(pid int) (uint64, bool) {
 	return fromKinfo(k).Start, true
 }
 
-// BootID is "": start times are absolute here.
-func BootID() string { return "" }
+// BootID tells boots apart: start times are absolute here, but the number of a group
+// may be that of another one after each. "" where the kernel does not say.
+func BootID() string {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return ""
+	}
+	return id
+}
 
 // Namespace is "": there are no PID namespaces here.
 func Namespace() string { return "" }
