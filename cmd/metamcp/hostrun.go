@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -14,6 +13,7 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/relay"
 )
 
 // handoverTime is how long the host before may take to let go of its place.
@@ -116,7 +116,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 // hostSignals passes signals on until over is closed.
 func hostSignals(asked chan<- ending, over <-chan struct{}) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, relay.EndSignals()...)
 	defer signal.Stop(signals)
 	for again := false; ; again = true {
 		select {

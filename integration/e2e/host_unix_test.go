@@ -680,6 +680,47 @@ func TestHostCommands(t *testing.T) {
 	}
 }
 
+// What nohup has started goes on when its terminal is gone, and ends in order as ever.
+func TestNohup(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	nohup := func(words ...string) *testkit.Process {
+		t.Helper()
+		return testkit.StartCommand(t, testkit.Command{
+			Path: "/bin/sh", Args: append([]string{"-c", `trap "" HUP; exec "$0" "$@" --config "$CONFIG"`, testkit.PlainBinary(t)}, words...),
+			Env: append(p.env(), "CONFIG="+p.config()), Dir: p.home,
+		})
+	}
+	shared := nohup("host")
+	p.serves(shared)
+	for _, c := range []struct {
+		name     string
+		hangsUp  *testkit.Process // nil: the client's own
+		attached string
+	}{
+		{"a relay", nil, "--attach=require"},
+		{"alone", nil, "--attach=never"},
+		{"a host", shared, "--attach=require"}, // which ends
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			proc := nohup(c.attached)
+			client := &client{Lines: proc.Lines(t), p: proc, t: t}
+			client.Handshake()
+			client.echo("d0", "before")
+			if c.hangsUp == nil {
+				c.hangsUp = proc
+			}
+			c.hangsUp.Signal(t, syscall.SIGHUP)
+			for i := 0; i < 100 && !t.Failed(); i++ { // one that ends may answer a few
+				client.prompt("d0")
+			}
+			c.hangsUp.Signal(t, syscall.SIGTERM)
+			if code := c.hangsUp.Wait(t, patience); code != 0 {
+				t.Errorf("exit status %d", code)
+			}
+		})
+	}
+}
+
 // A host in the background that was started from within a server outlives that.
 func TestHostStartedByAServer(t *testing.T) {
 	p := newPlace(t, demos(t, 1), nil)
