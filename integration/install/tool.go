@@ -90,6 +90,11 @@ func (p *Plan) run(ctx context.Context, c *command) (*child.Outcome, error) {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, ctx.Err()
+	case out == nil && errors.Is(err, context.DeadlineExceeded):
+		return nil, &Error{
+			Reason: TimedOut, Message: fmt.Sprintf("%s was not started: there was no time left for it", what),
+			Hint: "Try again; the network or the registry may be slow.", Cause: err,
+		}
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &Error{
 			Reason: TimedOut, Message: fmt.Sprintf("%s took longer than %v and was ended, with all that it had started", what, c.limit),

@@ -3,12 +3,15 @@
 package install
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
@@ -60,6 +63,17 @@ func only(t *testing.T, scripts map[string]string) []string {
 		}
 	}
 	return with(env, "PATH="+dir)
+}
+
+// TestNoTimeForATool: one whose turn comes when the time is over is not started.
+func TestNoTimeForATool(t *testing.T) {
+	p := planned(t, Options{StateDir: t.TempDir(), Environ: only(t, map[string]string{"uv": fakeUV}), Values: map[string]string{"--db": "x"}}, toolPackage(""))
+	over, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	_, err := p.run(over, &command{tool: "uv", args: []string{"venv"}, limit: time.Minute})
+	if e := reason(t, err, TimedOut); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(e.Message, "uv venv was not started") {
+		t.Errorf("it says %v", err)
+	}
 }
 
 func TestInstallsByUV(t *testing.T) {
