@@ -2,7 +2,10 @@
 
 package watchdog
 
-import "os"
+import (
+	"os"
+	"syscall"
+)
 
 // This file must import nothing that the package does not: the tests hold it to what is
 // initialised before a watchdog takes over.
@@ -52,3 +55,10 @@ func (d *FullDisk) WatchedBy(pid int, start uint64) error { return d.j.watchedBy
 
 // Close ends it.
 func (d *FullDisk) Close() { d.j.close(true) }
+
+// Control is the pipe to the watchdog. What holds it holds its closing up.
+func (h *Host) Control() (syscall.RawConn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.control.SyscallConn()
+}

@@ -172,13 +172,14 @@ func (h *Host) begin() {
 }
 
 // tell writes to the watchdog. One that does not take it is ended, and the
-// keeper gives the whole list to the next one.
+// keeper gives the whole list to the next one. It is ended first: the end of the pipe
+// without a goodbye is that of this host to it, and it would end all trees.
 func (h *Host) tell(text string) {
 	_ = h.control.SetWriteDeadline(time.Now().Add(writeLimit))
 	if _, err := h.control.WriteString(text); err != nil {
+		_ = h.dog.Kill()
 		_ = h.control.Close()
 		h.control = nil
-		_ = h.dog.Kill()
 	}
 }
 

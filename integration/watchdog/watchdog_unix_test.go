@@ -437,6 +437,38 @@ func TestReadyWaitsForTheNextWatchdog(t *testing.T) {
 	}
 }
 
+// TestStarvedWatchdog: one that takes nothing any more is ended before its pipe ends,
+// from which it would learn that this host is gone.
+func TestStarvedWatchdog(t *testing.T) {
+	h := watchdog.New(watchdog.Options{HostID: "starved"})
+	defer h.Close()
+	h.Ready()
+	dog := h.PID()
+	if err := syscall.Kill(dog, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := h.Control()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	held, let := make(chan struct{}), make(chan struct{})
+	defer close(let)
+	work.Go(func() {
+		if err := pipe.Control(func(uintptr) { close(held); <-let }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-held
+	work.Go(func() {
+		for running(dog) {
+			manyTrees(h)
+		}
+	})
+	eventually(t, "the watchdog is ended while its pipe is open", func() bool { return !running(dog) })
+}
+
 func TestUnwritableState(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
