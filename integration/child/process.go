@@ -36,6 +36,7 @@ type Process struct {
 	stderr *os.File
 
 	requested atomic.Bool // we asked for its end
+	gone      atomic.Bool // the last look found nobody of the tree
 
 	mu       sync.Mutex
 	cutErr   error // why the reader was cut; nil: it was not
@@ -124,7 +125,9 @@ func (p *Process) kill() {
 func (p *Process) TreeAlive() bool {
 	select {
 	case <-p.reaped:
-		return p.group.Alive() || p.tree.alive(&p.launcher.scanner, p.marker)
+		alive := p.group.Alive() || p.tree.alive(&p.launcher.scanner, p.marker)
+		p.gone.Store(!alive)
+		return alive
 	default:
 		return true
 	}
@@ -135,11 +138,12 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Release gives everything back: descriptors, goroutines, the entry in the
 // guard's list. It is called once the tree is gone; a tree that still lives is
-// killed. It waits for all calls of the Ear to return, so it must not be called
+// killed. It looks for itself where the last [Process.TreeAlive] has not found the
+// tree gone. It waits for all calls of the Ear to return, so it must not be called
 // from one of them. Calling it again waits for the first call.
 func (p *Process) Release() {
 	p.release.Do(func() {
-		if p.TreeAlive() {
+		if !p.gone.Load() && p.TreeAlive() {
 			p.requested.Store(true)
 			p.kill()
 		}

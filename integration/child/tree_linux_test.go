@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/metamcp/metamcp/integration/child/proctree"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -38,6 +40,27 @@ func TestRunaways(t *testing.T) {
 		r.exit(t)
 		eventually(t, "the runaway is gone", func() bool { return !running(runaway) })
 	})
+}
+
+// TestReleaseLooksNoMore: the process table, which is large on some machines, is read for
+// the answer that a tree is gone, and not once more when it is released.
+func TestReleaseLooksNoMore(t *testing.T) {
+	l := newLauncher(t, nil)
+	var looks atomic.Int64
+	l.scanner.List = func(since uint64) (proctree.Snapshot, error) {
+		looks.Add(1)
+		return proctree.Scan(since)
+	}
+	p, r := launch(t, l, "echo")
+	p.CloseInput()
+	r.exit(t)
+	if p.TreeAlive() {
+		t.Fatal("a child that has exited lives")
+	}
+	p.Release()
+	if n := looks.Load(); n != emptyLooks {
+		t.Errorf("the process table was read %d times, want %d", n, emptyLooks)
+	}
 }
 
 // TestManyChildren: a child costs no thread and, released, nothing.

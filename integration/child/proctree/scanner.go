@@ -9,6 +9,9 @@ type Scanner struct {
 	// Since leaves the environments of processes unread that started before:
 	// they cannot be descendants. It is not changed after the first Scan.
 	Since uint64
+	// List takes the snapshots; nil: [Scan]. It is not changed after the first Scan
+	// either.
+	List func(since uint64) (Snapshot, error)
 
 	mu      sync.Mutex
 	next    *scan
@@ -51,6 +54,10 @@ func (s *Scanner) join() *scan {
 
 // run ends by itself once nobody waits for a scan any more.
 func (s *Scanner) run() {
+	list := s.List
+	if list == nil {
+		list = Scan
+	}
 	for {
 		s.mu.Lock()
 		c := s.next
@@ -61,7 +68,7 @@ func (s *Scanner) run() {
 			return
 		}
 		s.mu.Unlock()
-		c.snap, c.err = Scan(s.Since)
+		c.snap, c.err = list(s.Since)
 		close(c.done)
 	}
 }
