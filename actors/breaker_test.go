@@ -187,7 +187,10 @@ func (h *holding) TakeBack(call *messages.Call) { h.back <- call }
 
 func TestWhatNeverOpensTheBreaker(t *testing.T) {
 	t.Run("auth", func(t *testing.T) {
-		r := newRig(t, breaks(time.Hour))
+		r := newRig(t, func(s *supervision.PoolSettings) {
+			breaks(time.Hour)(s)
+			s.Flaps, s.FlapWindow = 2, time.Hour
+		})
 		r.add("a", &script{launch: func(int) error { return errors.New("401 Unauthorized: token expired") }}, nil)
 		for range 2 { // a third would wait for the backoff
 			if err := r.wantCode(r.do("a", "do", doArgs{}), messages.CodeConnection); err.Class != messages.ClassAuth {

@@ -235,16 +235,21 @@ func (b *Breaker) open(now time.Time) {
 
 // OnDeath reports that a start failed or that a connection was lost without
 // having been asked to end; lived is the time since its handshake, 0 for a
-// failed start. The class does not matter here: a program that lacks its key
-// is not to be started in a loop either. After the first death the next start
-// may follow at once, after each further one it waits for the [Backoff]. A
+// failed start. For the backoff the class does not matter: a program that lacks
+// its key is not to be started in a loop either. After the first death the next
+// start may follow at once, after each further one it waits for the [Backoff]. A
 // connection that lived for [SteadyLife] ends the series, a handshake does not.
-func (b *Breaker) OnDeath(now time.Time, lived time.Duration) {
+// A class that does not count brings no quarantine nearer either, which would
+// refuse calls long after the user has logged in.
+func (b *Breaker) OnDeath(now time.Time, class messages.Class, lived time.Duration) {
 	if lived >= SteadyLife {
 		b.deaths = 0
 	}
 	b.deaths++
 	b.notBefore = now.Add(b.backoff.Delay(b.deaths-1, b.random))
+	if !Counts(class) {
+		return
+	}
 	if d := b.flaps.died(now, b.cooldown); d > 0 {
 		b.open(now)
 		if until := now.Add(d); until.After(b.openUntil) {

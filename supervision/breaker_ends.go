@@ -84,7 +84,7 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 				b.releaseProbe(in)
 			} else {
 				b.policy.OnFailure(now, messages.ClassOther, err, 0)
-				b.died(ctx, now, 0)
+				b.died(ctx, now, err.Class, 0)
 			}
 			b.unstack(in)
 			in.phase = phaseClosing // it takes nothing any more

@@ -49,7 +49,7 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 			if m.Started {
 				lived = now.Sub(in.ready)
 			}
-			b.died(ctx, now, lived)
+			b.died(ctx, now, err.Class, lived)
 		}
 	}
 	b.cataloged = b.cataloged && b.others(in)

@@ -27,9 +27,9 @@ func (b *breakerActor) tellDeath(started bool, err *messages.Error) {
 
 // died tells the policy of a death, and everybody where that puts the server into
 // quarantine.
-func (b *breakerActor) died(ctx *kernel.Context, now time.Time, lived time.Duration) {
+func (b *breakerActor) died(ctx *kernel.Context, now time.Time, class messages.Class, lived time.Duration) {
 	before, was := b.policy.State(now), b.policy.Quarantined(now)
-	b.policy.OnDeath(now, lived)
+	b.policy.OnDeath(now, class, lived)
 	if was || !b.policy.Quarantined(now) {
 		return
 	}

@@ -176,18 +176,18 @@ func TestBreakerStartDelay(t *testing.T) {
 	}
 	want(epoch, 0)
 	for _, d := range []time.Duration{0, 250 * ms, 500 * ms, time.Second} {
-		b.OnDeath(epoch, time.Second) // a handshake was made each time
+		b.OnDeath(epoch, messages.ClassStdioExit, time.Second) // a handshake was made each time
 		want(epoch, d)
 	}
 	want(at(400*ms), 600*ms)
 	want(at(time.Hour), 0)
 	for range 50 {
-		b.OnDeath(epoch, supervision.SteadyLife-1)
+		b.OnDeath(epoch, messages.ClassStdioExit, supervision.SteadyLife-1)
 	}
 	want(epoch, 30*time.Second)
-	b.OnDeath(epoch, supervision.SteadyLife)
+	b.OnDeath(epoch, messages.ClassStdioExit, supervision.SteadyLife)
 	want(epoch, 0)
-	b.OnDeath(epoch, 0)
+	b.OnDeath(epoch, messages.ClassStdioExit, 0)
 	want(epoch, 250*ms)
 	b.OnSuccess(epoch)
 	want(epoch, 0)
@@ -235,8 +235,8 @@ func TestBreakerReconfigureAndReset(t *testing.T) {
 	b := opened(t)
 	b.Reconfigure(1, time.Second)
 	wantState(t, b, at(29*time.Second), supervision.BreakerOpen)
-	b.OnDeath(epoch, 0)
-	b.OnDeath(epoch, 0)
+	b.OnDeath(epoch, messages.ClassStdioExit, 0)
+	b.OnDeath(epoch, messages.ClassStdioExit, 0)
 	b.Reset()
 	wantDecision(t, b.Allow(epoch), supervision.Decision{Allowed: true})
 	if _, err, _ := b.LastError(); err != nil || b.StartDelay(epoch) != 0 {

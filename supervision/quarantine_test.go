@@ -19,7 +19,7 @@ func TestServerThatFlapsIsPutIntoQuarantine(t *testing.T) {
 	die := func() {
 		b.OnSuccess(now)
 		b.OnFailure(now, messages.ClassStdioExit, errors.New("it broke"), 0)
-		b.OnDeath(now, time.Second)
+		b.OnDeath(now, messages.ClassStdioExit, time.Second)
 		now = now.Add(time.Second)
 	}
 	cooldown := func() time.Duration {
@@ -76,12 +76,29 @@ func TestServerThatFlapsIsPutIntoQuarantine(t *testing.T) {
 	}
 }
 
+// TestRefusedCredentialsBringNoQuarantine: no waiting cures them, and once they are
+// mended the next call is to pass. Starting in a loop is put off all the same.
+func TestRefusedCredentialsBringNoQuarantine(t *testing.T) {
+	b := supervision.NewBreaker(5, 30*time.Second, nil)
+	b.Quarantine(3, 10*time.Minute)
+	for range 3 {
+		b.OnFailure(epoch, messages.ClassAuth, errors.New("401 Unauthorized"), 0)
+		b.OnDeath(epoch, messages.ClassAuth, 0)
+	}
+	if s := b.State(epoch); s != supervision.BreakerClosed {
+		t.Errorf("the breaker is %v", s)
+	}
+	if b.StartDelay(epoch) == 0 {
+		t.Error("the next start is not put off")
+	}
+}
+
 func TestQuarantineIsBounded(t *testing.T) {
 	now := epoch
 	b := supervision.NewBreaker(5, time.Minute, nil)
 	b.Quarantine(1, time.Hour)
 	for range 200 {
-		b.OnDeath(now, time.Second)
+		b.OnDeath(now, messages.ClassStdioExit, time.Second)
 		until, ok := b.OpenUntil(now)
 		if !ok || until.Sub(now) > supervision.MaxQuarantine || until.Sub(now) < 2*time.Minute {
 			t.Fatalf("%v, %v", until.Sub(now), ok)
