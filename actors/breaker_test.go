@@ -229,6 +229,37 @@ func TestWhatNeverOpensTheBreaker(t *testing.T) {
 	})
 }
 
+// TestMendedServerIsNotShownAsFailed: what its starts failed of is over once it works.
+func TestMendedServerIsNotShownAsFailed(t *testing.T) {
+	for cause, why := range map[string]error{"auth": errors.New("401 Unauthorized: token expired"), "offline": errRefused} {
+		for used, use := range map[string]func(r *rig){
+			"called": func(r *rig) { r.ok("a") },
+			"listed": func(r *rig) {
+				p := &contactPort{done: make(chan struct{})}
+				r.e.Contact("a", false, p)
+				r.heard(p)
+			},
+		} {
+			t.Run(cause+", then "+used, func(t *testing.T) {
+				r := newRig(t, nil)
+				var fails atomic.Bool
+				fails.Store(true)
+				r.add("a", startsUnless(&fails, why), func(s *messages.ServerSpec) { s.IdleTimeout = 20 * time.Millisecond })
+				r.wantCode(r.do("a", "do", doArgs{}), messages.CodeConnection)
+				if s := r.status("a"); s.State != messages.StateFailed || s.LastError == nil {
+					t.Errorf("before it is mended: status %+v", s)
+				}
+				fails.Store(false)
+				use(r)
+				r.f.eventually(t, "its idle child ends", func() bool { return r.status("a").Instances == 0 })
+				if s := r.status("a"); s.State != messages.StateIdle || s.LastError != nil {
+					t.Errorf("status %+v", s)
+				}
+			})
+		}
+	}
+}
+
 func TestCrashLoopBacksOff(t *testing.T) {
 	r := newRig(t, func(s *supervision.PoolSettings) { s.FailureThreshold = 100 })
 	r.add("a", &script{exits: true}, nil)

@@ -79,6 +79,7 @@ type Breaker struct {
 	lastClass messages.Class
 	lastErr   error
 	lastAt    time.Time
+	failing   bool // nothing good was heard since the last failure
 
 	deaths    int       // in a row
 	notBefore time.Time // next start
@@ -162,6 +163,16 @@ func (b *Breaker) LastError() (messages.Class, error, time.Time) {
 	return b.lastClass, b.lastErr, b.lastAt
 }
 
+// Failing reports whether the last that was heard of the server is a failure,
+// counted or a refused credential: a server that answered a request or listed
+// its tools since is not shown as one that failed, however far the breaker has
+// counted.
+func (b *Breaker) Failing() bool { return b.failing }
+
+// OnListed reports that a child was started and listed its tools. The failure
+// before is over then, but for the breaker it counts until a request is answered.
+func (b *Breaker) OnListed() { b.failing = false }
+
 // OnSuccess reports that the child answered a request of a client: with a
 // result, with isError or with a JSON-RPC error, all of which a healthy child
 // does. A handshake and its tools/list are none, or a server that dies after
@@ -176,7 +187,7 @@ func (b *Breaker) OnSuccess(now time.Time) {
 		b.state, b.probing = BreakerClosed, false
 	case BreakerClosed:
 	}
-	b.failures, b.holdUntil = 0, time.Time{}
+	b.failures, b.holdUntil, b.failing = 0, time.Time{}, false
 	b.deaths, b.notBefore = 0, time.Time{}
 }
 
@@ -187,6 +198,7 @@ func (b *Breaker) OnSuccess(now time.Time) {
 // the server refused us says nothing about whether it is well.
 func (b *Breaker) OnFailure(now time.Time, class messages.Class, err error, retryAfter time.Duration) {
 	b.lastClass, b.lastErr, b.lastAt = class, err, now
+	b.failing = b.failing || class != messages.ClassNone
 	state := b.State(now)
 	if !Counts(class) {
 		b.OnNeutral(now, state == BreakerHalfOpen)

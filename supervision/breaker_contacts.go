@@ -108,6 +108,10 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	}
 	in.listing = false
 	b.cataloged = m.Err == nil
+	if b.cataloged && b.policy.Failing() {
+		b.policy.OnListed()
+		b.publish() // before anybody hears of it: who does may look at once
+	}
 	b.answerContacts(m.Err)
 	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.dispatched > 0 {
 		b.close(ctx, in, "ephemeral and idle", nil)
@@ -259,7 +263,7 @@ func (b *breakerActor) publish() {
 	if rank < 2 && b.spec.Err == nil {
 		s.State = messages.StateIdle // nothing runs; a call would start it
 	}
-	if _, err, _ := b.policy.LastError(); err != nil && b.policy.Failures() > 0 || b.policy.State(now) != BreakerClosed || lastIsAuth(b.policy) {
+	if _, err, _ := b.policy.LastError(); b.policy.Failing() || b.policy.State(now) != BreakerClosed {
 		if e, ok := err.(*messages.Error); ok && !s.Connected { //nolint:errorlint // the policy keeps exactly what it was given
 			s.LastError = e
 			if rank < 3 {
@@ -277,11 +281,4 @@ func (b *breakerActor) publish() {
 	}
 	b.entry.tell(s)
 	b.tellReturn(now)
-}
-
-// lastIsAuth reports whether the server refused our credentials last, which
-// the breaker does not count but people want to see.
-func lastIsAuth(p *Breaker) bool {
-	class, _, _ := p.LastError()
-	return class == messages.ClassAuth
 }
