@@ -10,6 +10,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -322,6 +323,37 @@ func TestSearchDoesNotWaitForOneThatHangs(t *testing.T) {
 		if err != nil || len(found.Matches) != 1 || len(found.Pending) != 1 {
 			t.Errorf("settle %v: %+v, %v", settle, found, err)
 		}
+	}
+}
+
+// A server whose starts fail, and whose next start is put off, is not waited for.
+func TestSearchDoesNotWaitForAStartThatIsPutOff(t *testing.T) {
+	t.Parallel()
+	e := open(t, map[string][]string{"one": nil, "dead": {"--exit-at-start=1"}}, map[string]any{
+		"discoverTimeoutMs": 1, "pool": map[string]any{"failureThreshold": 100},
+	})
+	if _, err := e.ListTools(t.Context(), "one", false); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := e.ListTools(t.Context(), "dead", false); err == nil {
+			t.Fatal("it has started")
+		}
+	}
+	for _, server := range []string{"", "dead"} {
+		testkit.Eventually(t, time.Minute, func() error { // each failure puts the next start off for longer
+			if _, err := e.ListTools(t.Context(), "dead", false); err == nil {
+				t.Fatal("it has started")
+			}
+			found, err := e.Search(t.Context(), "add", metamcp.SearchOptions{Server: server})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why := found.Failed["dead"]; why == nil || why.Class != messages.ClassStdioExit || len(found.Pending) != 0 {
+				return fmt.Errorf("of %q: failed %v, pending %v", server, found.Failed, found.Pending)
+			}
+			return nil
+		})
 	}
 }
 

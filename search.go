@@ -140,7 +140,7 @@ func (e *Engine) awayLast(found []index.Match) []index.Match {
 }
 
 // away says why a server takes no calls for now, and until when: it is in
-// quarantine, or its circuit is open. Nil: it takes them.
+// quarantine, its circuit is open, or its next start is put off. Nil: it takes them.
 func (e *Engine) away(server string) (why *Error, until time.Time) {
 	entry, ok := e.core.Directory().Lookup(server)
 	if !ok {
@@ -153,8 +153,9 @@ func (e *Engine) away(server string) (why *Error, until time.Time) {
 	return s.LastError, s.RetryAt
 }
 
-// meet contacts the servers that nothing is known of. Where others have
-// answers already it waits for a short while only. A program that searches
+// meet contacts the servers that nothing is known of, but for those that take no
+// calls for now, which have failed. Where others have answers already it waits for
+// a short while only. A program that searches
 // once is patient with the one server that it asks for.
 func (e *Engine) meet(ctx context.Context, only string, patient bool, res *SearchResult) {
 	cat := e.core.Catalog()
@@ -165,11 +166,19 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 		}
 		unseen = []string{only}
 	}
-	if len(unseen) == 0 {
+	asked := make([]string, 0, len(unseen))
+	for _, name := range unseen {
+		if why, _ := e.away(name); why != nil {
+			res.Failed[name] = why // its next start is put off, and no search waits for that
+			continue
+		}
+		asked = append(asked, name)
+	}
+	if len(asked) == 0 {
 		return
 	}
 	var download time.Duration // how long the slowest may take to be downloaded and started
-	for _, name := range unseen {
+	for _, name := range asked {
 		if entry, ok := e.core.Directory().Lookup(name); ok && entry.Spec().RunsPackage() {
 			download = max(download, entry.Spec().StartupTimeout)
 		}
@@ -189,12 +198,12 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 		server string
 		err    *Error
 	}
-	answers := make(chan heard, len(unseen))
-	for _, name := range unseen {
+	answers := make(chan heard, len(asked))
+	for _, name := range asked {
 		e.core.Contact(name, false, contactFunc(func(err *Error) { answers <- heard{name, err} }))
 	}
-	waiting := make(map[string]bool, len(unseen))
-	for _, name := range unseen {
+	waiting := make(map[string]bool, len(asked))
+	for _, name := range asked {
 		waiting[name] = true
 	}
 	for len(waiting) > 0 {
