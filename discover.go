@@ -174,6 +174,9 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	if err != nil {
 		return nil, err
 	}
+	if ask.Settle == 0 { // a program that asks once would end it with itself
+		e.core.Refresh(ask.Server)
+	}
 	done, err := e.turn(ctx, &ask)
 	if err != nil {
 		return nil, err
@@ -229,9 +232,12 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
 	patient, cancel := context.WithTimeout(ctx, e.patience(ask.Server, ask.Settle > 0))
 	defer cancel()
-	t, err := e.ToolDetails(patient, ask.Server, ask.Tool)
+	t, err := e.toolDetails(patient, ask.Server, ask.Tool)
 	if err != nil {
 		return nil, err
+	}
+	if ask.Settle == 0 {
+		e.core.Refresh(ask.Server)
 	}
 	done, err := e.turn(ctx, &ask)
 	if err != nil {

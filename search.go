@@ -63,7 +63,8 @@ type SearchResult struct {
 // are contacted, all at once and within the pool's bounds, for at most the
 // configured time, and for at most two seconds of it where others have answers
 // already; one that is slow or dead delays nobody beyond that and fails
-// nothing.
+// nothing. Listings of the best matches that are older than catalog.ttlMs are
+// refreshed in the background.
 func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (*SearchResult, error) {
 	res := &SearchResult{Matches: []Match{}, Failed: map[string]*Error{}}
 	if opts.Server != "" {
@@ -100,7 +101,21 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 		t.InputSchema = m.Entry.Tool.InputSchema
 		res.Matches = append(res.Matches, Match{Tool: t, Score: m.Score, Connected: m.Connected})
 	}
+	if !opts.CachedOnly && opts.Settle == 0 {
+		e.freshen(res.Matches)
+	}
 	return res, nil
+}
+
+// freshen refreshes what is old of the listings that the best matches come from, in
+// the background: of those tools the caller sees the schemas and calls one next. It
+// may start as many servers, so further matches have to wait until they are asked for.
+func (e *Engine) freshen(matches []Match) {
+	for i := range matches[:min(len(matches), schemasShown)] {
+		if why, _ := e.away(matches[i].Server); why == nil {
+			e.core.Refresh(matches[i].Server)
+		}
+	}
 }
 
 // connectedOf tells which servers have a connection; nil: none has, so that nobody

@@ -128,12 +128,14 @@ func one(is bool) int {
 }
 
 // ListTools returns a server's tools in the server's order. A server whose
-// tools are not known is started and asked first.
+// tools are not known is started and asked first; one whose listing is older than
+// catalog.ttlMs is asked in the background, for the next who wants to know.
 func (e *Engine) ListTools(ctx context.Context, server string, includeDisabled bool) ([]Tool, error) {
 	known, err := e.known(ctx, server)
 	if err != nil {
 		return nil, err
 	}
+	e.core.Refresh(server)
 	out := make([]Tool, 0, len(known.Entries))
 	for _, t := range known.Entries {
 		if t.Enabled || includeDisabled {
@@ -150,15 +152,24 @@ func (e *Engine) Refresh(ctx context.Context, server string) error {
 	return e.contact(ctx, server, true)
 }
 
-// ToolDetails returns one tool whole.
+// ToolDetails returns one tool whole. What is old is refreshed as by
+// [Engine.ListTools], and before it is said that there is no such tool.
 func (e *Engine) ToolDetails(ctx context.Context, server, tool string) (*Tool, error) {
+	t, err := e.toolDetails(ctx, server, tool)
+	if err == nil {
+		e.core.Refresh(server)
+	}
+	return t, err
+}
+
+func (e *Engine) toolDetails(ctx context.Context, server, tool string) (*Tool, error) {
 	known, err := e.known(ctx, server)
 	if err != nil {
 		return nil, err
 	}
 	entry := known.Tool(tool)
-	if entry == nil && !known.Toolset.Live {
-		// Only a running server can say that there is no such tool.
+	if entry == nil && !e.core.Fresh(known) {
+		// Only a running server can say that there is no such tool, and only now.
 		if err := e.contact(ctx, server, true); err != nil {
 			return nil, err
 		}

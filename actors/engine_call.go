@@ -65,8 +65,8 @@ func (e *Engine) send(entry *supervision.Entry, call *messages.Call, tool *index
 	call.Idempotent = tool.Tool.ReadOnly || tool.Tool.Idempotent
 	origin := call.Origin() // the call is others' once it is sent
 	e.hand(entry, call)
-	if known.Toolset.Live && e.stale(known.Toolset) {
-		e.contact(entry, origin, true, nobody{})
+	if known.Toolset.Live { // else the call starts the child, which lists
+		e.refresh(entry, known, origin)
 	}
 }
 
@@ -77,7 +77,7 @@ func (e *Engine) check(spec *messages.ServerSpec, call *messages.Call, known *in
 		return nil, supervision.Disabled(spec), true
 	}
 	tool = known.Tool(call.Tool)
-	fresh := known.Toolset.Live && !e.stale(known.Toolset)
+	fresh := e.Fresh(known)
 	if tool == nil {
 		return nil, toolNotFound(known, call), fresh
 	}
@@ -95,6 +95,31 @@ func (e *Engine) check(spec *messages.ServerSpec, call *messages.Call, known *in
 
 func (e *Engine) stale(ts *messages.Toolset) bool {
 	return e.opts.CatalogTTL > 0 && time.Since(ts.Fetched) > e.opts.CatalogTTL
+}
+
+// Fresh says whether what is known of a server is final: a running child listed it,
+// and not too long ago. Otherwise the server may have other tools by now.
+func (e *Engine) Fresh(known *index.ServerEntry) bool {
+	return known.Toolset.Live && !e.stale(known.Toolset)
+}
+
+// refreshPause is how long after one refresh of a listing the next may begin: one
+// that fails leaves the listing as old as it was.
+const refreshPause = time.Minute
+
+// Refresh has the server list its tools anew in the background where its listing is
+// too old. Whoever shows that listing says so by calling it.
+func (e *Engine) Refresh(server string) {
+	entry, ok := e.dir.Lookup(server)
+	if known := e.view.Load().Server(server); ok && known != nil {
+		e.refresh(entry, known, messages.Meta{})
+	}
+}
+
+func (e *Engine) refresh(entry *supervision.Entry, known *index.ServerEntry, origin messages.Meta) {
+	if e.stale(known.Toolset) && entry.MayRefresh(time.Now(), min(e.opts.CatalogTTL, refreshPause)) {
+		e.contact(entry, origin, true, nobody{})
+	}
 }
 
 // Contact makes sure that the catalog has a listing of the server from a

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,4 +63,32 @@ func TestAChangeDuringThePauseIsNotLost(t *testing.T) {
 		r.got("a", methodToolsList, n)
 	}
 	r.wantCode(r.do("a", "nothere", doArgs{}), messages.CodeToolNotFound)
+}
+
+// TestOldListingIsReadAnewOnce: however many want to know meanwhile, one reading is
+// for all of them.
+func TestOldListingIsReadAnewOnce(t *testing.T) {
+	r := newRigWith(t, nil, func(o *Options) { o.CatalogTTL = time.Nanosecond })
+	release := make(chan struct{})
+	var reading atomic.Int64
+	r.add("a", &script{answers: func(_ *fakeLink, m rpcLine) bool {
+		if m.Method == methodToolsList && reading.Add(1) == 2 {
+			<-release
+		}
+		return false
+	}}, nil)
+	p := &contactPort{done: make(chan struct{})}
+	r.e.Contact("a", false, p)
+	r.heard(p)
+	first := r.e.Catalog().Server("a").Toolset.Fetched
+	for range 100 {
+		r.e.Refresh("a")
+	}
+	r.e.Refresh("nobody")
+	close(release)
+	r.f.eventually(t, "the listing is a new one", func() bool { return r.e.Catalog().Server("a").Toolset.Fetched.After(first) })
+	r.settled(1)
+	if n := reading.Load(); n != 2 {
+		t.Errorf("it was read %d times", n)
+	}
 }

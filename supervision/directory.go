@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision/kernel"
@@ -29,12 +30,13 @@ type known struct {
 // Entry is one server in the directory. Its fields are safe to read from any
 // goroutine.
 type Entry struct {
-	Breaker *kernel.PID
-	spec    atomic.Pointer[messages.ServerSpec]
-	status  atomic.Pointer[messages.Status]
-	live    atomic.Pointer[[]live]
-	active  atomic.Bool
-	tally   Tally
+	Breaker   *kernel.PID
+	spec      atomic.Pointer[messages.ServerSpec]
+	status    atomic.Pointer[messages.Status]
+	live      atomic.Pointer[[]live]
+	active    atomic.Bool
+	tally     Tally
+	refreshed atomic.Pointer[time.Time]
 	// instances is the number of the newest connection of the server, or of one
 	// that was removed and had its name: what those say late is told apart by it.
 	instances *atomic.Uint64
@@ -52,6 +54,13 @@ func (e *Entry) Status() messages.Status {
 		s.State = messages.StateActive
 	}
 	return s
+}
+
+// MayRefresh says whether who asks is the first within pause, and may have the
+// server list its tools anew.
+func (e *Entry) MayRefresh(now time.Time, pause time.Duration) bool {
+	last := e.refreshed.Load()
+	return (last == nil || now.Sub(*last) >= pause) && e.refreshed.CompareAndSwap(last, &now)
 }
 
 // Lookup finds a server by its exact name.

@@ -2,6 +2,7 @@ package supervision
 
 import (
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -44,5 +45,16 @@ func TestDirectoryCountsAndVersions(t *testing.T) {
 	d.respec(a, &messages.ServerSpec{Disabled: true})
 	if d.Version() == before || !a.Spec().Disabled {
 		t.Error("another configuration left the version as it was")
+	}
+}
+
+// TestRefreshesArePaced: of those who find a listing old one has it read anew, and
+// the next one after the pause.
+func TestRefreshesArePaced(t *testing.T) {
+	e, now := &Entry{}, time.Now()
+	for i, want := range []bool{true, false, false, true, false} {
+		if got := e.MayRefresh(now.Add(time.Duration(i)*20*time.Second), time.Minute); got != want {
+			t.Errorf("after %d times 20 s: %v", i, got)
+		}
 	}
 }

@@ -1,0 +1,141 @@
+package metamcp_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+var (
+	errOldList    = errors.New("the list is that of before")
+	errNotStarted = errors.New("nobody is started")
+)
+
+// growing is an engine whose listings are old at once, with a server that lists
+// another tool from when grow is called on, and does not say so.
+func growing(t *testing.T) (e *metamcp.Engine, grow func()) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tools.json")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const first = `"harvest":{"name":"harvest","description":"Harvests apples.","inputSchema":{"type":"object"}}`
+	write(`{` + first + `}`)
+	e = open(t, map[string][]string{"one": {"--tools-file", file}}, map[string]any{"catalog": map[string]any{"ttlMs": 1}})
+	if _, err := e.ListTools(t.Context(), "one", false); err != nil {
+		t.Fatal(err)
+	}
+	return e, func() {
+		write(`{` + first + `,"press":{"name":"press","description":"Presses apples.","inputSchema":{"type":"object"}}}`)
+	}
+}
+
+// TestOldListingIsRefreshedByItsNextUse: whatever shows it, the next who looks finds
+// what the server has now.
+func TestOldListingIsRefreshedByItsNextUse(t *testing.T) {
+	t.Parallel()
+	for name, shown := range map[string]func(e *metamcp.Engine) (bool, error){
+		"listed": func(e *metamcp.Engine) (bool, error) {
+			tools, err := e.ListTools(t.Context(), "one", false)
+			return slices.ContainsFunc(tools, func(tool metamcp.Tool) bool { return tool.Name == "press" }), err
+		},
+		"listed by mcp_discover": func(e *metamcp.Engine) (bool, error) {
+			a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "one"})
+			return err == nil && slices.ContainsFunc(a.Tools, func(l metamcp.ToolLine) bool { return l.Name == "press" }), err
+		},
+		"searched": func(e *metamcp.Engine) (bool, error) {
+			found, err := e.Search(t.Context(), "apples", metamcp.SearchOptions{})
+			return err == nil && slices.ContainsFunc(found.Matches, func(m metamcp.Match) bool { return m.Name == "press" }), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, grow := growing(t)
+			grow()
+			testkit.Eventually(t, time.Minute, func() error {
+				new, err := shown(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !new {
+					return errOldList
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestOldListingDeniesNoTool: the server is asked before it is said that it has none
+// of that name.
+func TestOldListingDeniesNoTool(t *testing.T) {
+	t.Parallel()
+	e, grow := growing(t)
+	if _, err := e.ToolDetails(t.Context(), "one", "press"); err == nil {
+		t.Fatal("it has the tool already")
+	}
+	grow()
+	testkit.Eventually(t, time.Minute, func() error { // at once, but in the millisecond in which the listing is new
+		_, err := e.ToolDetails(t.Context(), "one", "press")
+		return err
+	})
+}
+
+// TestSearchRefreshesWhatItShows, and starts nobody else, however old their listings
+// are, nor anybody for a program that searches once.
+func TestSearchRefreshesWhatItShows(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	servers := map[string][]string{}
+	for i := range 8 {
+		servers[fmt.Sprint("s", i)] = nil
+	}
+	settings := map[string]any{"catalog": map[string]any{"ttlMs": 1}}
+	e := openConfig(t, dir, children(servers, settings))
+	for name := range servers {
+		if _, err := e.ListTools(t.Context(), name, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e = openConfig(t, dir, children(servers, settings)) // knows them from the cache
+	started := func() (names []string) {
+		for _, s := range e.ListServers() {
+			if s.Connected || s.State != "IDLE" {
+				names = append(names, s.Name)
+			}
+		}
+		return names
+	}
+	if _, err := e.Search(t.Context(), "add two numbers", metamcp.SearchOptions{Settle: time.Nanosecond}); err != nil {
+		t.Fatal(err)
+	}
+	if got := started(); got != nil {
+		t.Errorf("a program that searches once starts %v", got)
+	}
+	found, err := e.Search(t.Context(), "add two numbers", metamcp.SearchOptions{Limit: 1})
+	if err != nil || len(found.Matches) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	want := []string{found.Matches[0].Server}
+	testkit.Eventually(t, time.Minute, func() error {
+		if started() == nil {
+			return errNotStarted
+		}
+		return nil
+	})
+	if got := started(); !slices.Equal(got, want) {
+		t.Errorf("it starts %v, want %v", got, want)
+	}
+}
