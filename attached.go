@@ -209,7 +209,8 @@ type client struct {
 	attached bool
 	since    time.Time
 	ready    func(p *front.Peer) // called once the client can be notified; nil: nobody cares
-	// drainLeft is that of [front.Options].
+	// drainLeft is how long it has once its host ends its session; nil: nobody but
+	// itself ends it before the time.
 	drainLeft func() time.Duration
 	// noProvision says that its own settings forbid installing.
 	noProvision bool

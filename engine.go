@@ -362,6 +362,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 		e.core.UseEmbedder(e.embedder(cfg))
 	}
 	e.core.SetPins(pinMode(cfg))
+	e.core.ConfigureCatalog(cfg.Settings.Catalog.TTL, cfg.Settings.Catalog.Cleanup)
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
 	err = e.core.Apply(ctx, change)
 	e.times.keepOnly(e.thereIs)

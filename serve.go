@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/actors"
-	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/telemetry"
@@ -26,9 +25,6 @@ const beginAfter = time.Second
 func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	return e.serveSession(ctx, in, out, client{pid: os.Getppid(), since: time.Now()})
 }
-
-// drainTimeout is what a front is told, to which nothing means its own default.
-func drainTimeout(st *config.Settings) time.Duration { return max(st.DrainTimeout, time.Millisecond) }
 
 // serveSession is ServeStdio for any client.
 func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) error {
@@ -67,9 +63,21 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 			if cl.ready != nil {
 				cl.ready(p)
 			}
-		}, ServerInfo: info, DrainTimeout: drainTimeout(&e.Config().Settings), DrainLeft: cl.drainLeft, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
+		}, ServerInfo: info, DrainLeft: e.drainLeft(cl), Log: e.log, Listed: e.lists, InputEnded: ask.gone,
 		Unread: &e.unread, Room: session.Room,
 	})
+}
+
+// drainLeft is how long what is in flight for a client may take when its session
+// begins to end: what the host that it is attached to has left, where that ends it, else
+// what the configuration says then.
+func (e *Engine) drainLeft(cl client) func(told bool) time.Duration {
+	return func(told bool) time.Duration {
+		if told && cl.drainLeft != nil {
+			return cl.drainLeft()
+		}
+		return e.Config().Settings.DrainTimeout
+	}
 }
 
 // frontEngine is a session's actor as the front sees it.

@@ -139,3 +139,29 @@ func TestSearchRefreshesWhatItShows(t *testing.T) {
 		t.Errorf("it starts %v, want %v", got, want)
 	}
 }
+
+// TestCatalogTTLIsReloaded: another age counts for what is known already.
+func TestCatalogTTLIsReloaded(t *testing.T) {
+	t.Parallel()
+	dir, tools := t.TempDir(), filepath.Join(t.TempDir(), "tools.json")
+	servers := map[string][]string{"one": {"--tools-file", tools}}
+	e := openConfig(t, dir, children(servers, nil))
+	if _, err := e.ListTools(t.Context(), "one", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tools, []byte(`{"press":{"name":"press","inputSchema":{"type":"object"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.ToolDetails(t.Context(), "one", "press"); err == nil {
+		t.Fatal("a listing of an hour at most is old at once")
+	}
+	if _, err := writeConfig(dir, children(servers, map[string]any{"catalog": map[string]any{"ttlMs": 1}})); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.ToolDetails(t.Context(), "one", "press"); err != nil {
+		t.Error(err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 func (r *rig) change(name string, change func(s *messages.ServerSpec)) *messages.ServerSpec {
@@ -347,6 +348,66 @@ func TestClosedEngineAnswersStill(t *testing.T) {
 	defer cancel()
 	if err := r.e.Close(ctx, time.Now()); err != nil {
 		t.Errorf("the second Close: %v", err)
+	}
+}
+
+// sweepWatch sees the root tell the index to sweep.
+type sweepWatch struct {
+	*recorder
+	seen chan struct{}
+}
+
+func (w sweepWatch) Message(m *kernel.Record) {
+	if m.Type == "Sweep" {
+		poke(w.seen)
+	}
+}
+
+// TestCatalogSettingsHoldAtOnce: how old a listing may be, and how often what nobody
+// needs is removed, also where the next look would have been in an hour.
+func TestCatalogSettingsHoldAtOnce(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	known := r.e.Catalog().Server("a")
+	if !r.e.Fresh(known) {
+		t.Error("a listing is old although none can be")
+	}
+	watch := sweepWatch{r.trace, make(chan struct{}, 1)}
+	r.e.sys.SetTracer(watch)
+	r.e.ConfigureCatalog(time.Nanosecond, time.Millisecond)
+	if r.e.Fresh(known) {
+		t.Error("the new age does not count")
+	}
+	limit := time.NewTimer(soon)
+	defer limit.Stop()
+	for range 2 {
+		select {
+		case <-watch.seen:
+		case <-limit.C:
+			t.Fatal("nobody sweeps")
+		}
+	}
+	r.e.ConfigureCatalog(time.Nanosecond, time.Hour)
+}
+
+// TestSweepsAreNotDoubled: an alarm that was on its way when the distance changed
+// begins no series of its own.
+func TestSweepsAreNotDoubled(t *testing.T) {
+	r := newRig(t, nil)
+	watch := sweepWatch{r.trace, make(chan struct{}, 1)}
+	r.e.sys.SetTracer(watch)
+	r.e.sys.Send(r.e.root, &sweepDue{0})
+	s, err := r.e.OpenSession(nil) // the root has taken it then
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	r.apply(Change{}) // and the index what came of it
+	select {
+	case <-watch.seen:
+		t.Error("it swept")
+	default:
 	}
 }
 

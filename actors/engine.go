@@ -106,7 +106,8 @@ type Engine struct {
 	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
 	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
 
-	judges     *Turns // of the workers that check calls
+	catalogTTL atomic.Int64 // a time.Duration
+	judges     *Turns       // of the workers that check calls
 	contacts   atomic.Uint64
 	questions  atomic.Uint64 // to clients, ever
 	unsent     sync.Map      // call id → *unsent
@@ -131,6 +132,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		opts.Scrub = func(err *messages.Error) *messages.Error { return err }
 	}
 	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: NewTurns(maxJudges, maxLater)}
+	e.catalogTTL.Store(int64(opts.CatalogTTL))
 	e.view.OnChange = opts.CatalogChanged
 	e.searcher = index.NewSearcher(e.view)
 	e.sessionCalls.Store(int64(opts.Settings.SessionCalls))
@@ -289,6 +291,12 @@ func (e *Engine) SetPins(mode messages.PinMode) { e.sys.Send(e.index, &index.Set
 // PinsChanged has read anew what is accepted of servers.
 func (e *Engine) PinsChanged(servers []string) {
 	e.sys.Send(e.index, &index.PinsChanged{Servers: servers})
+}
+
+// ConfigureCatalog sets what CatalogTTL and CatalogSweep of [Options] were.
+func (e *Engine) ConfigureCatalog(ttl, sweep time.Duration) {
+	e.catalogTTL.Store(int64(ttl))
+	e.sys.Send(e.root, &configureSweep{sweep})
 }
 
 // Change is the difference between two configurations.

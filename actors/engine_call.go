@@ -94,7 +94,8 @@ func (e *Engine) check(spec *messages.ServerSpec, call *messages.Call, known *in
 }
 
 func (e *Engine) stale(ts *messages.Toolset) bool {
-	return e.opts.CatalogTTL > 0 && time.Since(ts.Fetched) > e.opts.CatalogTTL
+	ttl := time.Duration(e.catalogTTL.Load())
+	return ttl > 0 && time.Since(ts.Fetched) > ttl
 }
 
 // Fresh says whether what is known of a server is final: a running child listed it,
@@ -117,7 +118,7 @@ func (e *Engine) Refresh(server string) {
 }
 
 func (e *Engine) refresh(entry *supervision.Entry, known *index.ServerEntry, origin messages.Meta) {
-	if e.stale(known.Toolset) && entry.MayRefresh(time.Now(), min(e.opts.CatalogTTL, refreshPause)) {
+	if e.stale(known.Toolset) && entry.MayRefresh(time.Now(), min(time.Duration(e.catalogTTL.Load()), refreshPause)) {
 		e.contact(entry, origin, true, nobody{})
 	}
 }

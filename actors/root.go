@@ -30,6 +30,7 @@ type rootActor struct {
 	sessions           uint64
 	sweepEvery         time.Duration
 	sweep              *kernel.Timer
+	sweeps             uint64 // of the timer
 	index              *kernel.PID
 }
 
@@ -55,7 +56,10 @@ type (
 		produce func(id uint64) kernel.Actor
 		reply   chan<- *kernel.PID
 	}
-	sweepDue struct{}
+	sweepDue struct{ n uint64 }
+	// configureSweep is another distance between two sweeps of the catalog, the next
+	// of which is that far away.
+	configureSweep struct{ every time.Duration }
 )
 
 // Receive implements kernel.Actor.
@@ -68,7 +72,7 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 			return
 		}
 		r.index = s.index
-		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
+		r.nextSweep(ctx)
 	case *openSession:
 		r.sessions++
 		id := r.sessions
@@ -80,9 +84,22 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 	case kernel.Stopping:
 		r.sweep.Stop() // it would keep a closed engine in memory
 	case *sweepDue:
-		ctx.Send(r.index, &index.Sweep{})
-		r.sweep = ctx.After(r.sweepEvery, &sweepDue{})
+		if m.n == r.sweeps {
+			ctx.Send(r.index, &index.Sweep{})
+			r.nextSweep(ctx)
+		}
+	case *configureSweep:
+		if m.every != r.sweepEvery {
+			r.sweepEvery = m.every
+			r.sweep.Stop()
+			r.nextSweep(ctx)
+		}
 	}
+}
+
+func (r *rootActor) nextSweep(ctx *kernel.Context) {
+	r.sweeps++
+	r.sweep = ctx.After(r.sweepEvery, &sweepDue{r.sweeps})
 }
 
 // resumes is a strategy that resumes what fails until it fails too often. It keeps a

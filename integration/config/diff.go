@@ -32,7 +32,8 @@ type ServerUpdated struct{ Old, New *messages.ServerSpec }
 // a running pool.
 type PoolChanged struct{ Old, New PoolSettings }
 
-// SettingsChanged says that other settings differ.
+// SettingsChanged says that other settings differ, or some below "pool" that do not
+// apply to a running one.
 type SettingsChanged struct {
 	New Settings // all of them
 	// Paths are the keys that differ, in the order of [Keys].
@@ -79,7 +80,7 @@ func Diff(old, next *Config) []Action {
 	rest := SettingsChanged{New: next.Settings}
 	for i := range keyTable {
 		k := &keyTable[i]
-		if strings.HasPrefix(k.Path, "pool.") || k.sameValue(&old.Settings, &next.Settings) {
+		if strings.HasPrefix(k.Path, "pool.") && !k.Restart || k.sameValue(&old.Settings, &next.Settings) {
 			continue
 		}
 		rest.Paths = append(rest.Paths, k.Path)

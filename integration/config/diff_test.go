@@ -26,6 +26,8 @@ func TestDiff(t *testing.T) {
 		{"turned off", `{"mcpServers": {"a": {"command": "x", "disabled": true}, "b": {"command": "y"}}}`, "changed a"},
 		{"broken", `{"mcpServers": {"a": {"command": 1}, "b": {"command": "y"}}}`, "changed a"},
 		{"pool", `{"metamcp": {"pool": {"poolSize": 1}},` + base[1:], "pool 20 to 1"},
+		{"pool, with a restart", `{"metamcp": {"pool": {"poolSize": 1, "maxStarts": 2, "memoryPercent": 50}},` + base[1:],
+			"pool 20 to 1, settings pool.maxStarts pool.memoryPercent; restart pool.maxStarts pool.memoryPercent"},
 		{"settings", `{"metamcp": {"scrub": false, "stateDir": "/x", "toolRules": [{"pattern": "a", "enabled": true}]},` + base[1:],
 			"settings toolRules trust.file audit.file scrub stateDir; restart audit.file stateDir"},
 		{"all", `{"mcpServers": {"c": {"command": "x"}, "b": {"command": "z"}}, "metamcp": {"pool": {"poolSize": 1}, "scrub": false}}`,

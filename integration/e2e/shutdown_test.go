@@ -237,6 +237,32 @@ func TestSecondSignalSkipsTheDrain(t *testing.T) {
 	testkit.AwaitMarkedGone(t, goneWithin, c.p.Mark)
 }
 
+// How long a session drains is what the configuration says when it ends.
+func TestDrainTimeoutIsReloaded(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(c *client){
+		"end of stdin": func(c *client) { c.p.CloseStdin() },
+		"SIGTERM":      func(c *client) { c.p.Signal(c.t, syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			book := tempFile(t, "calls")
+			x := testkit.DemoServer(t, "--calls-file", book)
+			c := host(t, servers{"x": x}, map[string]any{"drainTimeoutMs": 600_000})
+			slow := c.start("x", "slow", `{"ms":600000}`)
+			eventually(t, "the call does not reach the server", func() bool { return len(records(t, book)) == 1 })
+			c.rewrite(servers{"x": x, "y": named(t, "y")}, map[string]any{"drainTimeoutMs": 50})
+			c.reaches("y", "y") // the new configuration is in force
+			end(c)
+			if r := refusal(t, c.resultOf(slow)); r.Code != "SHUTTING_DOWN" {
+				t.Errorf("the call in flight is told %s", r)
+			}
+			c.p.Wait(t, patience)
+			testkit.AwaitMarkedGone(t, goneWithin, c.p.Mark)
+		})
+	}
+}
+
 // While the host drains, new requests are refused in words, and what is drained
 // can still be cancelled.
 func TestRequestsDuringTheDrain(t *testing.T) {

@@ -88,6 +88,9 @@ type HTTPOptions struct {
 	Tool         string // as in [Options]
 	ServerInfo   []byte
 	DrainTimeout time.Duration
+	// DrainLeft, where not nil, is asked instead when the server begins to close.
+	// What is not above 0 leaves no time.
+	DrainLeft func() time.Duration
 	// MaxConcurrent is how many requests of one session mcp-go works on at once.
 	MaxConcurrent int
 	// MaxBody is the size of a request's body at most, in bytes; 0: 16 MiB.
@@ -210,6 +213,9 @@ func (h *HTTP) close(ctx context.Context) error {
 	close(h.stop)
 	<-h.swept
 	timeout := h.o.DrainTimeout
+	if h.o.DrainLeft != nil {
+		timeout = h.o.DrainLeft()
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(min(timeout, time.Until(deadline)), time.Millisecond)
 	}

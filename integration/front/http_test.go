@@ -509,19 +509,25 @@ func TestHTTPDrain(t *testing.T) {
 
 // What is not answered in time is answered with an error.
 func TestHTTPDrainCutsOff(t *testing.T) {
-	f := startHTTP(t, HTTPOptions{DrainTimeout: 20 * time.Millisecond})
-	calls := hold(f)
-	hs := f.open()
-	got := make(chan *reply, 1)
-	go func() { got <- f.post(callLine(1, someCall), hs) }()
-	calls.next(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := f.l.Close(ctx); err == nil {
-		t.Error("Close does not say what was cut off")
-	}
-	if res := <-got; !strings.Contains(res.body, "SHUTTING_DOWN") {
-		t.Errorf("the call in flight: %d, %s", res.StatusCode, res.body)
+	for _, opts := range []HTTPOptions{
+		{DrainTimeout: 20 * time.Millisecond},
+		{DrainTimeout: time.Hour, DrainLeft: func() time.Duration { return 20 * time.Millisecond }},
+		{DrainTimeout: time.Hour, DrainLeft: func() time.Duration { return 0 }},
+	} {
+		f := startHTTP(t, opts)
+		calls := hold(f)
+		hs := f.open()
+		got := make(chan *reply, 1)
+		go func() { got <- f.post(callLine(1, someCall), hs) }()
+		calls.next(t)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := f.l.Close(ctx); err == nil {
+			t.Error("Close does not say what was cut off")
+		}
+		if res := <-got; !strings.Contains(res.body, "SHUTTING_DOWN") {
+			t.Errorf("the call in flight: %d, %s", res.StatusCode, res.body)
+		}
 	}
 }
 

@@ -44,9 +44,10 @@ type Options struct {
 	// DrainTimeout is how long requests in flight may take after the input
 	// has ended or the context is done; 0: 30 s.
 	DrainTimeout time.Duration
-	// DrainLeft, where not nil, is asked instead once the context is done: a part of
-	// the time may be over by then. What is not above 0 leaves none.
-	DrainLeft func() time.Duration
+	// DrainLeft, where not nil, is asked instead when the session begins to end. told
+	// says that the context is done: a part of the time may be over by then. What is
+	// not above 0 leaves none.
+	DrainLeft func(told bool) time.Duration
 	// MaxLine is the longest line of a client, in bytes; 0: [MaxLine].
 	MaxLine int
 	// MaxConcurrent is how many requests mcp-go works on at once; 0: 1024.
@@ -164,8 +165,8 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	case <-output.Failed():
 		c.refuseNew()
 	}
-	if opts.DrainLeft != nil && ctx.Err() != nil {
-		timeout = opts.DrainLeft()
+	if opts.DrainLeft != nil {
+		timeout = opts.DrainLeft(ctx.Err() != nil)
 	}
 	err = errors.Join(err, c.drain(timeout, output.Failed(), func() bool { return readerGone(output.file) }))
 	c.gate.Lock() // a line that is being taken is still answered

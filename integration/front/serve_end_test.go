@@ -27,17 +27,22 @@ func hangs(started chan<- struct{}) server.ToolHandlerFunc {
 func TestDrainTimeout(t *testing.T) {
 	started := make(chan struct{}, 1)
 	engine := &fakeEngine{call: func(Request) { started <- struct{}{} }}
-	for _, how := range []string{"end of input", "context", "what is left of it"} {
+	for _, how := range []string{"end of input", "context", "what is left of it", "what is left at the end of input"} {
 		opts := Options{MCP: newMCP(map[string]server.ToolHandlerFunc{"hangs": hangs(started)}), Engine: engine, DrainTimeout: 30 * time.Millisecond}
-		if how == "what is left of it" {
-			opts.DrainTimeout, opts.DrainLeft = time.Hour, func() time.Duration { return -time.Second }
+		if strings.HasPrefix(how, "what is left") {
+			opts.DrainTimeout, opts.DrainLeft = time.Hour, func(told bool) time.Duration {
+				if told == strings.HasSuffix(how, "end of input") {
+					return time.Hour
+				}
+				return -time.Second
+			}
 		}
 		s := start(t, opts)
 		s.send(callLine(1, `{"server":"s","tool":"t"}`))
 		<-started
 		s.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hangs"}}`)
 		<-started
-		if how == "end of input" {
+		if strings.HasSuffix(how, "end of input") {
 			_ = s.in.Close()
 		} else {
 			s.cancel()
@@ -48,8 +53,8 @@ func TestDrainTimeout(t *testing.T) {
 			t.Errorf("%s: %v, %s", how, err, all)
 		}
 	}
-	if got := engine.reasons(); len(got) != 3 {
-		t.Errorf("the engine was told of %d ends, want 3", len(got))
+	if got := engine.reasons(); len(got) != 4 {
+		t.Errorf("the engine was told of %d ends, want 4", len(got))
 	}
 }
 
