@@ -156,7 +156,8 @@ func attachNotes(hello attach.Hello) []string {
 
 // Drain lets go of the host's name, so that the next one can begin, tells the
 // clients so, and waits until their calls in flight are answered and they have
-// left, for at most patience. Then their sessions end.
+// left, for at most patience, or until [Engine.Drain] leaves them no time. Then their
+// sessions end.
 func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 	err := h.server.Withdraw(ctx)
 	h.mu.Lock()
@@ -183,6 +184,7 @@ func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-h.idle:
 	case <-timer.C:
+	case <-h.e.hurry:
 	case <-ctx.Done():
 	}
 	h.cancel()

@@ -26,6 +26,7 @@ func (h *SharedHost) endHTTP(ctx context.Context, patience time.Duration) {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
+		case <-h.e.hurry:
 		case <-ctx.Done():
 		}
 	}

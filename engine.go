@@ -106,6 +106,8 @@ type Engine struct {
 	audit     *auditor             // nil: none
 	telemetry *telemetry.Telemetry // set before the first call
 	gaveUp    chan struct{}
+	hurry     chan struct{} // closed once nothing in flight is waited for any more
+	hurryOnce sync.Once
 
 	started time.Time
 	closing sync.Once
@@ -166,6 +168,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
+	e.hurry = make(chan struct{})
 	e.cures, e.keeping = newCures(), make(chan struct{}, 1)
 	e.audit = e.newAuditor(&st)
 	e.expose = e.newExposure(&st)
@@ -372,8 +375,14 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 
 // Drain refuses new calls and gives those in flight until deadline; then all
 // children end. The channel is closed when no process is left. A later Drain
-// or Close may shorten the time.
-func (e *Engine) Drain(deadline time.Time) <-chan struct{} { return e.core.Drain(deadline) }
+// or Close may shorten the time. One that leaves none also ends the scripts and all
+// else that sessions which end still wait for.
+func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
+	if !deadline.After(time.Now()) {
+		e.hurryOnce.Do(func() { close(e.hurry) })
+	}
+	return e.core.Drain(deadline)
+}
 
 // Close ends the runtime: calls in flight get the configured drain timeout,
 // then every child is ended and reaped. ctx bounds the whole; the error says

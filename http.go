@@ -69,7 +69,7 @@ func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Lis
 	h := front.NewHTTP(front.HTTPOptions{
 		MCP: e.newMCPServer(), Open: func(who front.Principal) (front.Opened, error) { return e.openHTTP(who, local) }, Authorize: door.authorize, CheckParams: e.expose.checkHeaders, Pages: pages, PagesPrefix: askpage.Prefix, Tool: toolCall, ServerInfo: info,
 		Hosts: st.HTTP.Hosts, Origins: st.HTTP.Origins, LoopbackOnly: loopback,
-		DrainLeft: func() time.Duration { return e.Config().Settings.DrainTimeout }, MaxBody: int64(st.HTTP.MaxBodyKB) << 10,
+		DrainLeft: func() time.Duration { return e.Config().Settings.DrainTimeout }, Hurry: e.hurry, MaxBody: int64(st.HTTP.MaxBodyKB) << 10,
 		MaxSessions: st.HTTP.MaxSessions, MaxSessionsEach: st.HTTP.MaxSessionsEach, MaxRate: st.HTTP.MaxRate, MaxEach: st.HTTP.MaxConcurrent,
 		IdleTimeout: st.HTTP.IdleTimeout, KeepAlive: st.HTTP.KeepAlive, Log: e.log,
 	})

@@ -63,7 +63,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 			if cl.ready != nil {
 				cl.ready(p)
 			}
-		}, ServerInfo: info, DrainLeft: e.drainLeft(cl), Log: e.log, Listed: e.lists, InputEnded: ask.gone,
+		}, ServerInfo: info, DrainLeft: e.drainLeft(cl), Hurry: e.hurry, Log: e.log, Listed: e.lists, InputEnded: ask.gone,
 		Unread: &e.unread, Room: session.Room,
 	})
 }

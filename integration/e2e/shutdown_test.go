@@ -237,6 +237,38 @@ func TestSecondSignalSkipsTheDrain(t *testing.T) {
 	testkit.AwaitMarkedGone(t, goneWithin, c.p.Mark)
 }
 
+// What is in flight and no call is not waited for either: a script goes on for as long
+// as its own time lasts.
+func TestSecondSignalEndsScripts(t *testing.T) {
+	t.Parallel()
+	settings := map[string]any{"drainTimeoutMs": 600_000, "execute": map[string]any{"timeoutMs": 600_000}}
+	for name, begin := range map[string]func(entries servers) (c *client, h *testkit.Process){
+		"of its own": func(entries servers) (*client, *testkit.Process) {
+			c := host(t, entries, settings)
+			return c, c.p
+		},
+		"attached": func(entries servers) (*client, *testkit.Process) {
+			p := newPlace(t, entries, settings)
+			h := p.host()
+			return p.client(), h
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			book := tempFile(t, "calls")
+			c, h := begin(servers{"x": testkit.DemoServer(t, "--calls-file", book)})
+			script := c.script(`await servers.x.echo({text: "begun"}); for (;;) await sleep(30000)`)
+			eventually(t, "the script does not begin", func() bool { return len(records(t, book)) == 1 })
+			h.Signal(t, syscall.SIGTERM)
+			h.Signal(t, os.Interrupt)
+			if r := refusal(t, c.resultOf(script)); r.Code != "SHUTTING_DOWN" {
+				t.Errorf("the script in flight is told %s", r)
+			}
+			h.Wait(t, patience)
+		})
+	}
+}
+
 // How long a session drains is what the configuration says when it ends.
 func TestDrainTimeoutIsReloaded(t *testing.T) {
 	t.Parallel()

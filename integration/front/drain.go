@@ -12,7 +12,7 @@ import (
 const lookForReader = 50 * time.Millisecond
 
 // drain waits until the requests in flight are answered. What is not after
-// timeout is answered with an error and ended. Work of our own, such as a
+// timeout, or when the host is in a hurry, is answered with an error and ended. Work of our own, such as a
 // script, ends once nobody can read its answer; calls may have to take effect
 // and go on. gone says whether the client cannot read any more, and failed is closed
 // when it cannot be written to; both may be nil.
@@ -42,6 +42,9 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 			}
 		case <-failed:
 			why = "were not answered when the client could not be written to any more"
+			waiting = false
+		case <-c.opts.Hurry:
+			why = "were not answered before the host was told to end at once"
 			waiting = false
 		case <-timer.C:
 			waiting = false

@@ -91,6 +91,7 @@ type HTTPOptions struct {
 	// DrainLeft, where not nil, is asked instead when the server begins to close.
 	// What is not above 0 leaves no time.
 	DrainLeft func() time.Duration
+	Hurry     <-chan struct{} // as in [Options]
 	// MaxConcurrent is how many requests of one session mcp-go works on at once.
 	MaxConcurrent int
 	// MaxBody is the size of a request's body at most, in bytes; 0: 16 MiB.

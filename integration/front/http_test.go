@@ -509,7 +509,10 @@ func TestHTTPDrain(t *testing.T) {
 
 // What is not answered in time is answered with an error.
 func TestHTTPDrainCutsOff(t *testing.T) {
+	hurry := make(chan struct{})
+	close(hurry)
 	for _, opts := range []HTTPOptions{
+		{DrainTimeout: time.Hour, Hurry: hurry},
 		{DrainTimeout: 20 * time.Millisecond},
 		{DrainTimeout: time.Hour, DrainLeft: func() time.Duration { return 20 * time.Millisecond }},
 		{DrainTimeout: time.Hour, DrainLeft: func() time.Duration { return 0 }},

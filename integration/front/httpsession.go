@@ -81,7 +81,7 @@ func (s *httpSession) start() error {
 	ctx, stop := context.WithCancel(context.Background())
 	opts := Options{
 		MCP: h.o.MCP, Engine: opened.Engine, Passed: opened.Passed, Tool: h.o.Tool, Session: opened.Session, ServerInfo: h.o.ServerInfo,
-		DrainTimeout: h.o.DrainTimeout, MaxConcurrent: h.o.MaxConcurrent, Log: h.o.Log,
+		Hurry: h.o.Hurry, MaxConcurrent: h.o.MaxConcurrent, Log: h.o.Log,
 		notifications: notificationsOverHTTP, Via: opened.Via, Parked: h.parked, Owner: s.scope,
 	}.withDefaults()
 	s.c = newConnection(ctx, opts, s.general)

@@ -48,6 +48,9 @@ type Options struct {
 	// says that the context is done: a part of the time may be over by then. What is
 	// not above 0 leaves none.
 	DrainLeft func(told bool) time.Duration
+	// Hurry, where not nil, is closed when no session that ends is to wait any longer
+	// for what is in flight.
+	Hurry <-chan struct{}
 	// MaxLine is the longest line of a client, in bytes; 0: [MaxLine].
 	MaxLine int
 	// MaxConcurrent is how many requests mcp-go works on at once; 0: 1024.

@@ -27,7 +27,7 @@ func hangs(started chan<- struct{}) server.ToolHandlerFunc {
 func TestDrainTimeout(t *testing.T) {
 	started := make(chan struct{}, 1)
 	engine := &fakeEngine{call: func(Request) { started <- struct{}{} }}
-	for _, how := range []string{"end of input", "context", "what is left of it", "what is left at the end of input"} {
+	for _, how := range []string{"end of input", "context", "what is left of it", "what is left at the end of input", "in a hurry", "in a hurry at the end of input"} {
 		opts := Options{MCP: newMCP(map[string]server.ToolHandlerFunc{"hangs": hangs(started)}), Engine: engine, DrainTimeout: 30 * time.Millisecond}
 		if strings.HasPrefix(how, "what is left") {
 			opts.DrainTimeout, opts.DrainLeft = time.Hour, func(told bool) time.Duration {
@@ -37,11 +37,16 @@ func TestDrainTimeout(t *testing.T) {
 				return -time.Second
 			}
 		}
+		hurry := make(chan struct{})
+		if strings.HasPrefix(how, "in a hurry") {
+			opts.DrainTimeout, opts.Hurry = time.Hour, hurry
+		}
 		s := start(t, opts)
 		s.send(callLine(1, `{"server":"s","tool":"t"}`))
 		<-started
 		s.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hangs"}}`)
 		<-started
+		close(hurry)
 		if strings.HasSuffix(how, "end of input") {
 			_ = s.in.Close()
 		} else {
@@ -53,8 +58,8 @@ func TestDrainTimeout(t *testing.T) {
 			t.Errorf("%s: %v, %s", how, err, all)
 		}
 	}
-	if got := engine.reasons(); len(got) != 4 {
-		t.Errorf("the engine was told of %d ends, want 4", len(got))
+	if got := engine.reasons(); len(got) != 6 {
+		t.Errorf("the engine was told of %d ends, want 6", len(got))
 	}
 }
 
