@@ -255,8 +255,8 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 	for _, s := range change.Updated {
 		e.sys.Send(e.pool, &supervision.ChangeServer{Spec: s})
 	}
-	for _, name := range change.Removed {
-		e.sys.Send(e.pool, &supervision.RemoveServer{Name: name, Drain: change.Drain})
+	if len(change.Removed) > 0 {
+		e.sys.Send(e.pool, &supervision.RemoveServers{Names: change.Removed, Drain: change.Drain})
 	}
 	if change.Settings != nil {
 		e.sessionCalls.Store(int64(change.Settings.SessionCalls))

@@ -248,7 +248,7 @@ func TestAServerThatComesBackGoesOnCounting(t *testing.T) {
 	s.add("a")
 	s.idle("a")
 	old := s.breaker("a")
-	s.sys.Send(s.pool, &supervision.RemoveServer{Name: "a", Drain: time.Hour})
+	s.sys.Send(s.pool, &supervision.RemoveServers{Names: []string{"a"}, Drain: time.Hour})
 	s.hears("a#1 Close", 1)
 	s.add("a")
 	s.say("a", &messages.Contact{ID: 1, Reply: make(contacts, 1)})
@@ -256,13 +256,41 @@ func TestAServerThatComesBackGoesOnCounting(t *testing.T) {
 	s.sys.Send(old, &messages.ConnectionClosed{Instance: 1})
 
 	old = s.breaker("a")
-	s.sys.Send(s.pool, &supervision.RemoveServer{Name: "a"})
+	s.sys.Send(s.pool, &supervision.RemoveServers{Names: []string{"a"}})
 	s.hears("a#2 Close", 1)
 	s.sys.Send(old, &messages.ConnectionClosed{Instance: 2})
 	s.until("nothing is left of it", func() bool { return s.stats().Live == 0 })
 	s.add("a")
 	s.say("a", &messages.Contact{ID: 2, Reply: make(contacts, 1)})
 	s.hears("a#3 Connect", 1)
+}
+
+// TestManyAreRemovedAtOnce: the directory is copied once, whoever is not there or is
+// named twice, and each of the servers ends.
+func TestManyAreRemovedAtOnce(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a", "b", "c", "d")
+	s.idle("a")
+	s.idle("b")
+	left := map[string]*kernel.PID{"a": s.breaker("a"), "b": s.breaker("b")}
+	before := s.dir.Version()
+	s.sys.Send(s.pool, &supervision.RemoveServers{Names: []string{"a", "b", "b", "nobody", "c"}, Drain: time.Hour})
+	if n := s.dir.Version() - before; n != 1 {
+		t.Errorf("the directory was replaced %d times", n)
+	}
+	if names := s.dir.Names(); !slices.Equal(names, []string{"d"}) {
+		t.Errorf("left are %v", names)
+	}
+	for name, breaker := range left {
+		s.hears(name+"#1 Close", 1)
+		s.sys.Send(breaker, &messages.ConnectionClosed{Instance: 1})
+	}
+	s.until("nothing is left of them", func() bool { return s.stats().Live == 0 })
+	before = s.dir.Version()
+	s.sys.Send(s.pool, &supervision.RemoveServers{Names: []string{"a"}})
+	if s.dir.Version() != before {
+		t.Error("nothing was removed, and the directory was replaced")
+	}
 }
 
 // looking takes the answer to a contact by what it finds at that moment.
@@ -494,7 +522,7 @@ func TestThousandsOfServersAndTheirEnd(t *testing.T) {
 	s.sys.Send(s.pool, &supervision.Shutdown{Deadline: time.Now(), Done: done})
 	take(s, done)
 	// What comes after the end changes nothing and is answered.
-	s.sys.Send(s.pool, &supervision.RemoveServer{Name: names[0]})
+	s.sys.Send(s.pool, &supervision.RemoveServers{Names: []string{names[0]}})
 	s.sys.Send(s.pool, &supervision.ChangeServer{Spec: &messages.ServerSpec{Name: "new"}})
 	s.add("newer")
 	again := make(chan struct{})

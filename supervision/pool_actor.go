@@ -38,9 +38,9 @@ type (
 		Spec    *messages.ServerSpec
 		Restart bool
 	}
-	// RemoveServer ends a server; calls in flight have Drain to finish.
-	RemoveServer struct {
-		Name  string
+	// RemoveServers ends servers; calls in flight have Drain to finish.
+	RemoveServers struct {
+		Names []string
 		Drain time.Duration
 	}
 	// Configure changes the parameters.
@@ -146,7 +146,7 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 		p.add(ctx, m)
 	case *ChangeServer:
 		p.change(ctx, m)
-	case *RemoveServer:
+	case *RemoveServers:
 		p.remove(ctx, m)
 	case *Configure:
 		p.configure(ctx, now, m)
@@ -289,18 +289,31 @@ func (p *poolActor) change(ctx *kernel.Context, m *ChangeServer) {
 	ctx.Send(e.Breaker, &messages.Respec{Spec: m.Spec, Restart: m.Restart})
 }
 
-func (p *poolActor) remove(ctx *kernel.Context, m *RemoveServer) {
+// remove takes servers out of the directory, which is copied once for all of them,
+// before any of them hears of it.
+func (p *poolActor) remove(ctx *kernel.Context, m *RemoveServers) {
 	if p.closing {
-		return // it leaves with all others, if it has not yet
+		return // they leave with all others, if they have not yet
 	}
-	e, ok := p.deps.Directory.Lookup(m.Name)
-	if !ok {
+	gone := make(map[string]*Entry, len(m.Names))
+	for _, name := range m.Names {
+		if e, ok := p.deps.Directory.Lookup(name); ok {
+			gone[name] = e
+		}
+	}
+	if len(gone) == 0 {
 		return
 	}
-	p.deps.Directory.replace(func(all map[string]*Entry) { delete(all, m.Name) })
-	p.leaving[e.Breaker.Id] = e.Breaker
-	p.removed[m.Name] = e.instances
-	ctx.Send(e.Breaker, &messages.Retire{Drain: m.Drain})
+	p.deps.Directory.replace(func(all map[string]*Entry) {
+		for name := range gone {
+			delete(all, name)
+		}
+	})
+	for name, e := range gone {
+		p.leaving[e.Breaker.Id] = e.Breaker
+		p.removed[name] = e.instances
+		ctx.Send(e.Breaker, &messages.Retire{Drain: m.Drain})
+	}
 }
 
 func (p *poolActor) configure(ctx *kernel.Context, now time.Time, m *Configure) {
