@@ -89,19 +89,44 @@ func TestReloadOfAFileThatIsGoneChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, ".metamcp", "mcp.json")
-	r := &reloading{t: t, src: config.Sources{Home: dir, Cwd: t.TempDir(), Environ: []string{}}}
+	src := config.Sources{Home: dir, Cwd: t.TempDir(), Environ: []string{}}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte(`{"mcpServers":{"s1":{"command":"none","disabled":true}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.e = opened(t, Options{Sources: r.src, Log: slog.New(slog.DiscardHandler), NoWatchdog: true})
+	e := opened(t, Options{Sources: src, Log: slog.New(slog.DiscardHandler), NoWatchdog: true})
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.e.Reload(t.Context()); err == nil || r.e.Config().Server("s1") == nil {
-		t.Errorf("the error is %v, the servers are %+v", err, r.e.ListServers())
+	if err := e.Reload(t.Context()); err == nil || e.Config().Server("s1") == nil {
+		t.Errorf("the error is %v, the servers are %+v", err, e.ListServers())
+	}
+}
+
+// Whoever is sent to an entry that did not change finds it, wherever it has moved.
+func TestEntryThatMovedIsNamedWhereItStands(t *testing.T) {
+	t.Parallel()
+	const entry = `{"mcpServers":{"off":{"command":"none","disabled":true}}}`
+	r := openReloading(t, entry)
+	ways := map[string]func() error{
+		"called": func() error {
+			_, err := r.e.Execute(t.Context(), "off", "any", json.RawMessage(`{}`), ExecuteOptions{})
+			return err
+		},
+		"listed":    func() error { _, err := r.e.ListTools(t.Context(), "off", false); return err },
+		"contacted": func() error { return r.e.contact(t.Context(), "off", true) },
+	}
+	for n, blank := range []string{"", "\n\n", "\n"} {
+		r.write(blank + entry)
+		r.reload()
+		want := fmt.Sprintf("%s:%d)", r.src.Files[0], len(blank)+1)
+		for name, way := range ways {
+			if err := way(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%d, %s: %v, want %s", n, name, err, want)
+			}
+		}
 	}
 }
 

@@ -238,7 +238,7 @@ func (e *Engine) Catalog() *index.Catalog { return e.view.Load() }
 // Apply makes the engine know the servers in all, of which added are new,
 // changed have another configuration (their children are ended when idle),
 // updated differ only in what a running child does not feel, and removed are
-// gone. It returns once all of that is so and the catalog has read what the
+// gone; the others differ at most in where they stand. It returns once all of that is so and the catalog has read what the
 // cache knows of the new ones, or when ctx ends.
 func (e *Engine) Apply(ctx context.Context, change Change) error {
 	done := make(chan struct{})
@@ -254,6 +254,9 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 	}
 	for _, s := range change.Updated {
 		e.sys.Send(e.pool, &supervision.ChangeServer{Spec: s})
+	}
+	if moved := e.moved(change.All); len(moved) > 0 {
+		e.sys.Send(e.pool, &supervision.MoveServers{Specs: moved})
 	}
 	if len(change.Removed) > 0 {
 		e.sys.Send(e.pool, &supervision.RemoveServers{Names: change.Removed, Drain: change.Drain})
@@ -282,6 +285,17 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 	_, err := e.PoolStats(ctx)
 	e.conns.forgetAskers(change.All)
 	return err
+}
+
+// moved are those of all servers' configurations that stand elsewhere than the
+// directory says.
+func (e *Engine) moved(all []*messages.ServerSpec) (moved []*messages.ServerSpec) {
+	for _, s := range all {
+		if entry, ok := e.dir.Lookup(s.Name); ok && entry.Spec().Source != s.Source {
+			moved = append(moved, s)
+		}
+	}
+	return moved
 }
 
 // SetPins says what becomes of tools whose definition is not the accepted one.

@@ -372,7 +372,7 @@ func (b *breakerActor) unusable() *messages.Error {
 	case b.spec.Err != nil:
 		return b.spec.Err
 	case b.spec.Disabled:
-		return Disabled(b.spec)
+		return Disabled(b.entry.Spec()) // which is of another place where the entry has moved since
 	}
 	return nil
 }

@@ -38,6 +38,9 @@ type (
 		Spec    *messages.ServerSpec
 		Restart bool
 	}
+	// MoveServers gives servers a configuration that says the same in another place of
+	// its file, which only those who are sent there need to know.
+	MoveServers struct{ Specs []*messages.ServerSpec }
 	// RemoveServers ends servers; calls in flight have Drain to finish.
 	RemoveServers struct {
 		Names []string
@@ -146,6 +149,8 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 		p.add(ctx, m)
 	case *ChangeServer:
 		p.change(ctx, m)
+	case *MoveServers:
+		p.move(m)
 	case *RemoveServers:
 		p.remove(ctx, m)
 	case *Configure:
@@ -287,6 +292,14 @@ func (p *poolActor) change(ctx *kernel.Context, m *ChangeServer) {
 	}
 	p.deps.Directory.respec(e, m.Spec)
 	ctx.Send(e.Breaker, &messages.Respec{Spec: m.Spec, Restart: m.Restart})
+}
+
+func (p *poolActor) move(m *MoveServers) {
+	for _, spec := range m.Specs {
+		if e, ok := p.deps.Directory.Lookup(spec.Name); ok {
+			p.deps.Directory.respec(e, spec)
+		}
+	}
 }
 
 // remove takes servers out of the directory, which is copied once for all of them,
