@@ -10,6 +10,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/oauth"
 	"github.com/metamcp/metamcp/integration/remote"
+	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -69,12 +70,18 @@ type loginSecrets struct {
 	entered  map[string]string      // by name
 	cfg      *config.Config         // whose secrets are known
 	former   []*messages.ServerSpec // of earlier ones, too
+	base     *scrub.Set             // of cfg and former alone; nil: nothing is taken out
+	stale    int                    // that the scrubber has still, and byServer and entered no more
 }
 
 type loginSecret struct{ server, secret string }
 
 // maxGone bounds the secrets of logins at servers that were removed.
 const maxGone = 1024
+
+// maxStale bounds the secrets that the scrubber keeps for no more reason than that it
+// was not made anew since.
+const maxStale = 1024
 
 // forgetGone takes the secrets of servers that are there no more for such ones. mu is
 // held.
@@ -102,8 +109,15 @@ func (e *Engine) learnEntered(name, value string) {
 	if e.tokens.entered == nil {
 		e.tokens.entered = map[string]string{}
 	}
+	stale := 0
+	switch old, known := e.tokens.entered[name]; {
+	case known && old == value:
+		return
+	case known:
+		stale = 1
+	}
 	e.tokens.entered[name] = value
-	e.learnAll()
+	e.learnMore([]*messages.ServerSpec{enteredSpec(name, value)}, stale)
 }
 
 // learnTokens lets the scrubber know of tokens before they are used.
@@ -113,6 +127,12 @@ func (e *Engine) learnTokens(server string, secrets []string) {
 	if e.tokens.byServer == nil {
 		e.tokens.byServer = map[string][]string{}
 	}
+	before := e.tokens.byServer[server]
 	e.tokens.byServer[server] = secrets
-	e.learnAll()
+	e.learnMore(loginSpecs(server, lacking(before, secrets)), len(lacking(secrets, before)))
+}
+
+// lacking are those of all that list has not.
+func lacking(list, all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(one string) bool { return slices.Contains(list, one) })
 }

@@ -192,3 +192,41 @@ func TestServersThatComeAndGoLeaveNoLogins(t *testing.T) {
 		}
 	}
 }
+
+// A token that is new is known from the moment on in which it is told, and the secrets
+// of the configuration are not gone through for it. Old ones are forgotten some time.
+func TestNewTokensLeaveTheScrubberOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{"a":{"command":"none","disabled":true,"env":{"SOME_KEY":"c0nfigured-key"}}}}`)
+	clean := func(secret string) bool {
+		return !strings.Contains(string(r.e.secrets.Load().Bytes([]byte("say "+secret))), secret)
+	}
+	base := r.e.tokens.base
+	token := func(n int) string { return fmt.Sprintf("t0ken-%d-of-many", n) }
+	r.e.learnTokens("other", []string{"an0ther-server's"})
+	for n := range maxStale + 10 {
+		r.e.learnTokens("a", []string{token(n)})
+		if !clean(token(n)) {
+			t.Fatalf("token %d is not known", n)
+		}
+		if n > 0 && n < 10 && !clean(token(n-1)) {
+			t.Errorf("token %d was forgotten at once", n-1)
+		}
+	}
+	r.e.learnEntered("A_KEY", "entered-0n-a-page")
+	for _, secret := range []string{"c0nfigured-key", "an0ther-server's", "entered-0n-a-page"} {
+		if !clean(secret) {
+			t.Errorf("%s is not known any more", secret)
+		}
+	}
+	if clean(token(0)) {
+		t.Error("the oldest token is still looked for")
+	}
+	if r.e.tokens.base != base {
+		t.Error("what the configuration has was gone through again")
+	}
+	r.reload()
+	if r.e.tokens.base == base || !clean("an0ther-server's") || !clean(token(maxStale+9)) {
+		t.Error("the reload was not heard of, or lost what was known")
+	}
+}

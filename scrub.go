@@ -44,28 +44,55 @@ func (e *Engine) learnSecrets(cfg *config.Config) {
 // learnAll makes the scrubber of all that is secret. e.tokens.mu is held.
 func (e *Engine) learnAll() {
 	cfg := e.tokens.cfg
-	if !cfg.Settings.Scrub {
-		e.secrets.Store(nil)
-		return
-	}
-	stored := make(map[string]string, len(cfg.Secrets()))
-	for name, value := range cfg.Secrets() {
-		stored["secret:"+name] = value
-	}
-	specs := slices.Concat([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers, e.tokens.former)
-	add := func(name, secret string) {
-		specs = append(specs, &messages.ServerSpec{Filled: map[string]string{"secret:" + name: secret}})
-	}
-	for server, secrets := range e.tokens.byServer {
-		for _, secret := range secrets {
-			add("oauth of "+server, secret)
+	e.tokens.base = nil
+	if cfg.Settings.Scrub {
+		stored := make(map[string]string, len(cfg.Secrets()))
+		for name, value := range cfg.Secrets() {
+			stored["secret:"+name] = value
 		}
+		e.tokens.base = scrub.New(slices.Concat([]*messages.ServerSpec{{Filled: stored}}, cfg.Servers, e.tokens.former))
+	}
+	e.learnLogins()
+}
+
+// learnLogins makes the scrubber of base and of all that is secret beside the
+// configuration. e.tokens.mu is held.
+func (e *Engine) learnLogins() {
+	var all []*messages.ServerSpec
+	for server, secrets := range e.tokens.byServer {
+		all = append(all, loginSpecs(server, secrets)...)
 	}
 	for _, one := range e.tokens.gone {
-		add("oauth of "+one.server, one.secret)
+		all = append(all, loginSpecs(one.server, []string{one.secret})...)
 	}
 	for name, secret := range e.tokens.entered {
-		add(name, secret)
+		all = append(all, enteredSpec(name, secret))
 	}
-	e.secrets.Store(scrub.New(specs))
+	e.tokens.stale = 0
+	e.secrets.Store(e.tokens.base.With(all))
+}
+
+// learnMore adds what is new to what the scrubber knows, which has no further use for
+// so many other secrets. A host with thousands of servers gets tokens all the time, and
+// whoever gets one waits for this. e.tokens.mu is held.
+func (e *Engine) learnMore(more []*messages.ServerSpec, stale int) {
+	if e.tokens.stale += stale; e.tokens.stale > maxStale {
+		e.learnLogins()
+		return
+	}
+	e.secrets.Store(e.secrets.Load().With(more))
+}
+
+// loginSpecs are secrets of a login as the scrubber takes them.
+func loginSpecs(server string, secrets []string) []*messages.ServerSpec {
+	specs := make([]*messages.ServerSpec, len(secrets))
+	for i, secret := range secrets {
+		specs[i] = enteredSpec("oauth of "+server, secret)
+	}
+	return specs
+}
+
+// enteredSpec is a secret with a name as the scrubber takes it.
+func enteredSpec(name, secret string) *messages.ServerSpec {
+	return &messages.ServerSpec{Filled: map[string]string{"secret:" + name: secret}}
 }

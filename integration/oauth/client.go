@@ -24,7 +24,7 @@ type Client struct {
 	read  bool // the shelf was
 	stamp fs.FileInfo
 	kept  *saved
-	known []string // secrets, the latest last
+	known []string // secrets, those that are used last
 	// unsaved is kept where the shelf did not take it, as when the disk is full,
 	// and tried when it was last tried: the authorization server may take no
 	// older token any more. nil: the shelf has what there is.
@@ -102,11 +102,11 @@ func (c *Client) now() (*saved, error) {
 
 // learn tells the secrets before anybody uses them. c.mu is held.
 func (c *Client) learn(v *saved) {
-	before := len(c.known)
+	var used []string
 	add := func(s string) {
 		const shortest = 6 // shorter ones stand in every text
-		if len(s) >= shortest && !slices.Contains(c.known, s) {
-			c.known = append(c.known, s)
+		if len(s) >= shortest && !slices.Contains(used, s) {
+			used = append(used, s)
 		}
 	}
 	for _, id := range v.Clients {
@@ -117,9 +117,14 @@ func (c *Client) learn(v *saved) {
 		add(l.Refresh)
 		add(l.Access)
 	}
-	const most = 64 // old ones are worth nothing
-	if len(c.known) > before && c.m.o.Learned != nil {
-		c.known = c.known[max(len(c.known)-most, 0):]
+	if !slices.ContainsFunc(used, func(s string) bool { return !slices.Contains(c.known, s) }) {
+		return
+	}
+	// Those before may be on their way still; older ones are worth nothing.
+	const most = 3
+	former := slices.DeleteFunc(c.known, func(s string) bool { return slices.Contains(used, s) })
+	c.known = slices.Concat(former[max(len(former)-most, 0):], used)
+	if c.m.o.Learned != nil {
 		c.m.o.Learned(c.spec.Name, slices.Clone(c.known))
 	}
 }

@@ -283,6 +283,29 @@ func TestSecretsAreLearnedFirst(t *testing.T) {
 	}
 }
 
+// However often tokens are renewed, all that is used stays known, and few others do.
+func TestUsedSecretsStayLearned(t *testing.T) {
+	r := newRig(t, nil, nil)
+	token := func(n int) string { return fmt.Sprintf("access-%d", n) }
+	for n := range 100 {
+		r.mu.Lock()
+		r.learn(&saved{
+			Clients: map[string]identity{"https://issuer.example": {Secret: "registered"}},
+			Login:   &login{Client: identity{Secret: "configured"}, Refresh: fmt.Sprintf("refresh-%d", n), Access: token(n)},
+		})
+		r.mu.Unlock()
+		known := r.learned()
+		for _, secret := range []string{"registered", "configured", fmt.Sprintf("refresh-%d", n), token(n), token(max(n-1, 0))} {
+			if !slices.Contains(known, secret) {
+				t.Fatalf("%s is not among %q", secret, known)
+			}
+		}
+		if most := 7; len(known) > most {
+			t.Fatalf("%d secrets are known, want at most %d", len(known), most)
+		}
+	}
+}
+
 // Whoever finds a token that has run out renews it, and everybody else waits:
 // the authorization server takes a refresh token that comes twice for stolen.
 func TestOneRenewsForAll(t *testing.T) {

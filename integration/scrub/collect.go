@@ -68,6 +68,32 @@ var plainWords = map[string]bool{
 // addresses, and values that look like tokens. They are known as they are, by
 // line, and as JSON, URLs and base64 write them.
 func New(specs []*messages.ServerSpec) *Set {
+	s := &Set{}
+	s.known.learn(collect(specs).written())
+	return s
+}
+
+// With is New with the servers of s and more. It takes as long as what is secret
+// of these, however many s knows.
+func (s *Set) With(more []*messages.ServerSpec) *Set {
+	if s == nil {
+		return nil
+	}
+	written := collect(more).written()
+	if len(written) == 0 {
+		return s
+	}
+	own := &Set{known: s.known}
+	own.known.learn(written)
+	f := s.passes().copied()
+	for w := range written {
+		f.add([]byte(w), 0, ofKnown)
+	}
+	own.filter.Store(f)
+	return own
+}
+
+func collect(specs []*messages.ServerSpec) collector {
 	c := collector{}
 	seen := map[string]bool{} // most servers get the same variables
 	for _, spec := range specs {
@@ -96,7 +122,7 @@ func New(specs []*messages.ServerSpec) *Set {
 			c.add("privateKey", o.PrivateKey, minLength, true)
 		}
 	}
-	return c.set()
+	return c
 }
 
 // collector is what is secret, by its value.
@@ -110,16 +136,22 @@ type found struct {
 	certain bool
 }
 
+// and is what is found at two places. In whatever order places come together, the
+// same comes out.
+func (f found) and(other found) found {
+	return found{min(f.name, other.name), f.certain || other.certain}
+}
+
 func (c collector) add(name, value string, least int, certain bool) {
 	value = strings.TrimSpace(value)
 	if len(value) < least || len(value) > longestValue || plainWords[strings.ToLower(value)] {
 		return
 	}
-	old, ok := c[value]
-	if ok && old.name < name {
-		name = old.name
+	f := found{name, certain}
+	if old, ok := c[value]; ok {
+		f = old.and(f)
 	}
-	c[value] = found{name, old.certain || certain}
+	c[value] = f
 }
 
 // certainWords end the names of variables, flags and headers that hold nothing
@@ -318,28 +350,19 @@ func isToken(value string) bool {
 	return hex == len(value) && hex >= leastHex && digits < hex || len(value) >= leastMixed && upper > 1 && lower > 1 && digits > 1
 }
 
-// set makes the Set of what was collected.
-func (c collector) set() *Set {
-	s := &Set{known: map[uint32][]secret{}}
+// written is what was collected, by how it may stand in a text.
+func (c collector) written() map[string]found {
 	written := map[string]found{}
 	for value, f := range c {
 		for _, w := range writings(value) {
-			old, ok := written[w]
-			if ok && old.name < f.name {
-				f.name = old.name
+			one := f
+			if old, ok := written[w]; ok {
+				one = old.and(f)
 			}
-			written[w] = found{f.name, old.certain || f.certain}
+			written[w] = one
 		}
 	}
-	for w, f := range written {
-		key := keyOf([]byte(w))
-		s.known[key] = append(s.known[key], secret{[]byte(w), marker(f.name), f.certain})
-	}
-	for _, same := range s.known {
-		// A secret that begins with another one must go as a whole.
-		slices.SortFunc(same, func(a, b secret) int { return len(b.value) - len(a.value) })
-	}
-	return s
+	return written
 }
 
 // writings are the forms in which a value may stand in a text. All of them

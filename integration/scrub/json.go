@@ -306,7 +306,7 @@ func (w *walker) replace(lo, hi int, text []byte, escaped bool) {
 	}
 	w.out = append(w.out, inner[at:]...)
 	// A marker beside the rest could spell a secret again.
-	if len(w.s.known) > 0 && len(w.s.findKnown(w.out[begin:], w.result)) > 0 {
+	if w.s.known.n > 0 && len(w.s.findKnown(w.out[begin:], w.result)) > 0 {
 		quoted := jsonrpc.AppendQuote(nil, string(w.s.without(text, w.spans)))
 		w.out = append(w.out[:begin], quoted[1:len(quoted)-1]...)
 	}

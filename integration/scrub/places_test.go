@@ -21,12 +21,9 @@ func everyPlace(s *Set, b []byte, certain bool) (spans []span) {
 	)
 	for i := range max(0, len(b)-keyLength+1) {
 		var longest *secret
-		for _, list := range s.known {
-			for j := range list {
-				k := &list[j]
-				if (k.certain || !certain) && bytes.HasPrefix(b[i:], k.value) && (longest == nil || len(k.value) > len(longest.value)) {
-					longest = k
-				}
+		for k := range s.known.all {
+			if (k.certain || !certain) && bytes.HasPrefix(b[i:], k.value) && (longest == nil || len(k.value) > len(longest.value)) {
+				longest = k
 			}
 		}
 		if longest != nil {
@@ -56,10 +53,8 @@ func TestNothingIsPassedOver(t *testing.T) {
 	s := New([]*messages.ServerSpec{{Env: []string{"API_KEY=hunter-2-hunter-2", "OTHER_TOKEN=hunter-2", "DB_PASSWORD=Qx7.correct-horse"}}})
 	const size = 6000
 	var pieces [][]byte
-	for _, list := range s.known {
-		for _, k := range list {
-			pieces = append(pieces, k.value)
-		}
+	for k := range s.known.all {
+		pieces = append(pieces, k.value)
 	}
 	for _, sh := range shapes {
 		pieces = append(pieces, append([]byte(sh.prefix), "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"...))

@@ -25,14 +25,7 @@ type Set struct {
 	// filter passes the beginnings of all that is looked for. It is made when
 	// the first text comes, since that takes some milliseconds.
 	filter atomic.Pointer[filter]
-	known  map[uint32][]secret // by their first three bytes, longest first
-}
-
-// secret is a known value, and what is written in its place.
-type secret struct {
-	value   []byte
-	marker  string
-	certain bool // it goes from results, too
+	known  table
 }
 
 // span is a part of a text that has to go.
@@ -155,12 +148,10 @@ func (s *Set) passes() *filter {
 
 func (s *Set) newFilter() *filter {
 	f := &allRules().filter
-	if len(s.known) > 0 {
+	if s.known.n > 0 {
 		f = f.copied()
-		for _, same := range s.known {
-			for i := range same {
-				f.add(same[i].value, 0, ofKnown)
-			}
+		for k := range s.known.all {
+			f.add(k.value, 0, ofKnown)
 		}
 	}
 	s.filter.Store(f) // whoever else made one made the same
@@ -169,7 +160,7 @@ func (s *Set) newFilter() *filter {
 
 // appendKnown appends the longest known secret that stands at i.
 func (s *Set) appendKnown(spans []span, b []byte, i int, key uint32, certain bool) []span {
-	list := s.known[key]
+	list := s.known.at(key)
 	for j := range list {
 		if k := &list[j]; (k.certain || !certain) && bytes.HasPrefix(b[i:], k.value) {
 			return append(spans, span{i, i + len(k.value), k.marker}) // the others are shorter
