@@ -101,6 +101,7 @@ type Engine struct {
 
 	searches  *searches // of clients and scripts
 	unmet     atomic.Pointer[unmet]
+	meetings  *meetings
 	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
 	audit     *auditor             // nil: none
@@ -182,6 +183,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return &Error{Code: messages.CodeConfiguration, Message: "the sandbox cannot be used: " + err.Error(), Cause: err}
 	}
+	e.meetings = newMeetings(maxMeetings(st.Pool), func(server string, port messages.ContactPort) { e.core.Contact(server, false, port) })
 	e.core, err = actors.NewEngine(actors.Options{
 		Provisioner: provisioner{e},
 		Sandbox:     scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,

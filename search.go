@@ -49,8 +49,9 @@ type Match struct {
 // SearchResult is what a search found.
 type SearchResult struct {
 	Matches []Match `json:"matches"` // best first
-	// Pending are servers that were not ready in time. They go on starting,
-	// and the next search may know their tools.
+	// Pending are servers that were not ready in time. They go on starting, or
+	// wait for a search to have others started before, and the next search may
+	// know their tools.
 	Pending []string `json:"pending,omitempty"`
 	// Failed are servers that could not be asked, with the reason.
 	Failed map[string]*Error `json:"failed,omitempty"`
@@ -60,7 +61,7 @@ type SearchResult struct {
 }
 
 // Search finds the tools that fit a query. Servers whose tools are not known
-// are contacted, all at once and within the pool's bounds, for at most the
+// are contacted, many at once and within the pool's bounds, for at most the
 // configured time, and for at most two seconds of it where others have answers
 // already; one that is slow or dead delays nobody beyond that and fails
 // nothing. Listings of the best matches that are older than catalog.ttlMs are
@@ -214,15 +215,17 @@ func (e *Engine) meet(ctx context.Context, only string, patient bool, res *Searc
 		err    *Error
 	}
 	answers := make(chan heard, len(asked))
-	for _, name := range asked {
-		e.core.Contact(name, false, contactFunc(func(err *Error) { answers <- heard{name, err} }))
-	}
+	met := e.meetings.ask(asked, only != "", func(server string, err *Error) { answers <- heard{server, err} })
+	defer met.leave()
+	met.begin()
 	waiting := make(map[string]bool, len(asked))
 	for _, name := range asked {
 		waiting[name] = true
 	}
 	for len(waiting) > 0 {
 		select {
+		case <-met.more:
+			met.begin()
 		case h := <-answers:
 			delete(waiting, h.server)
 			switch {
