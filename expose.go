@@ -37,6 +37,7 @@ type exposure struct {
 
 	names naming
 	set   atomic.Pointer[toolSet]
+	fresh sync.Mutex             // held by who makes set anew
 	told  atomic.Pointer[string] // the print of the tools that clients know of; nil: none were listed
 	wake  chan struct{}
 
@@ -50,8 +51,9 @@ type exposure struct {
 
 // toolSet is all exposed tools at one moment.
 type toolSet struct {
-	of    *index.Catalog
-	named *namedSet
+	of     *index.Catalog
+	things []thing
+	named  *namedSet
 }
 
 // asking is a server that was contacted.
@@ -199,19 +201,30 @@ func (x *exposure) tell(method string) {
 	})
 }
 
-// toolSet names the tools of the newest catalog.
+// toolSet names the tools of the newest catalog. Every call of a tool asks for it, so
+// one names them for all, and only where there are others: each listing of any server
+// makes a new catalog.
 func (x *exposure) toolSet() *toolSet {
-	cat := x.e.core.Catalog()
-	if set := x.set.Load(); set != nil && set.of == cat {
+	if set := x.set.Load(); set != nil && set.of == x.e.core.Catalog() {
 		return set
 	}
-	var all []thing
+	x.fresh.Lock()
+	defer x.fresh.Unlock()
+	cat, before := x.e.core.Catalog(), x.set.Load()
+	if before != nil && before.of == cat {
+		return before
+	}
+	set := &toolSet{of: cat}
 	for s := range cat.All() {
 		for _, t := range s.Entries {
-			all = append(all, thing{server: t.Tool.Server, name: t.Tool.Name, raw: t.Tool.Raw, closed: !t.Enabled})
+			set.things = append(set.things, thing{server: t.Tool.Server, name: t.Tool.Name, raw: t.Tool.Raw, closed: !t.Enabled})
 		}
 	}
-	set := &toolSet{of: cat, named: x.names.name(kindTool, all)}
+	if before != nil && slices.EqualFunc(before.things, set.things, thing.sameName) {
+		set.named = before.named.of(set.things)
+	} else {
+		set.named = x.names.name(kindTool, set.things)
+	}
 	x.set.Store(set)
 	return set
 }

@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/messages"
@@ -26,6 +30,7 @@ import (
 type refusing struct {
 	mu    sync.Mutex
 	why   string
+	tools string // that it lists
 	asked int
 	log   strings.Builder
 }
@@ -64,7 +69,9 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "ping", "resources/subscribe":
 		answer = `"result":{}`
 	case "tools/list":
-		answer = `"result":{"tools":[]}`
+		s.mu.Lock()
+		answer = `"result":{"tools":[` + s.tools + `]}`
+		s.mu.Unlock()
 	case "resources/list":
 		s.mu.Lock()
 		s.asked++
@@ -129,4 +136,87 @@ func TestRefusedListIsLeftAlone(t *testing.T) {
 	s.mu.Unlock()
 	e.expose.listChanged("x", "") // another child
 	lists(3, 2)
+}
+
+// Tools are named once for all who ask, and not again where a listing has the same ones.
+func TestToolsAreNamedOnce(t *testing.T) {
+	t.Parallel()
+	tools := func(description string, names ...string) string {
+		list := make([]string, len(names))
+		for i, name := range names {
+			list[i] = `{"name":"` + name + `","description":"` + description + `","inputSchema":{"type":"object"}}`
+		}
+		return strings.Join(list, ",")
+	}
+	const all = 2000
+	names := make([]string, all)
+	for i := range names {
+		names[i] = fmt.Sprintf("tool.%d", all-i)
+	}
+	s := &refusing{tools: tools("Old.", names...)}
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	r := openReloading(t, `{"mcpServers":{"x":{"url":"`+web.URL+`"}},"metamcp":{"expose":["tools"]}}`)
+	var before *index.Catalog
+	// sets are how often the tools are named for many who ask after a listing.
+	sets := func() (named map[uintptr]bool, set *namedSet) {
+		t.Helper()
+		if err := r.e.contact(t.Context(), "x", true); err != nil {
+			t.Fatal(err)
+		}
+		cat := r.e.core.Catalog()
+		if cat == before {
+			t.Fatal("the listing made no catalog")
+		}
+		before = cat
+		const callers = 50
+		got := make([]*namedSet, callers)
+		var came, asking sync.WaitGroup
+		came.Add(callers)
+		r.e.expose.names.mu.Lock() // nobody is done with naming before all ask
+		for i := range callers {
+			asking.Go(func() {
+				came.Done()
+				got[i] = r.e.expose.toolSet().named
+			})
+		}
+		came.Wait()
+		for range 10 * callers {
+			runtime.Gosched()
+		}
+		r.e.expose.names.mu.Unlock()
+		asking.Wait()
+		named = map[uintptr]bool{}
+		for _, set := range got {
+			named[reflect.ValueOf(set.owners).Pointer()] = true
+		}
+		return named, got[0]
+	}
+	first, old := sets()
+	if len(first) != 1 {
+		t.Errorf("the tools were named %d times", len(first))
+	}
+	if again, _ := sets(); !maps.Equal(again, first) {
+		t.Error("the same tools were named again")
+	}
+	change := func(tools string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tools = tools
+	}
+	change(tools("New.", names...))
+	again, set := sets()
+	if !maps.Equal(again, first) {
+		t.Error("tools with other descriptions were named again")
+	}
+	for _, name := range names {
+		as := "x__" + plainName(name)
+		if is := string(set.definition(as)); is != tools("New.", name) || string(old.definition(as)) != tools("Old.", name) {
+			t.Fatalf("%s is %s, and was %s", as, is, old.definition(as))
+		}
+	}
+	change(tools("New.", append(names, "one-more")...))
+	if again, set := sets(); maps.Equal(again, first) || set.definition("x__one-more") == nil {
+		t.Error("a new tool was not named")
+	}
 }

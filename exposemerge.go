@@ -148,7 +148,7 @@ func (x *exposure) merge(kind listKind, servers []offer, items [][]listItem) *me
 		if len(m.owners[t.name]) > 1 {
 			as = ownURI(t.server, t.name)
 		}
-		m.named.list = append(m.named.list, exposed{t, as})
+		m.named.list = append(m.named.list, exposed{thing: t, as: as})
 	}
 	slices.SortFunc(m.named.list, func(a, b exposed) int { return cmp.Compare(a.as, b.as) })
 	return m

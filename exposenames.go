@@ -29,6 +29,11 @@ type thing struct {
 	closed       bool            // by a rule or a pin: it has a name, but is not listed
 }
 
+// sameName says whether two things get the same name, where all others do.
+func (t thing) sameName(other thing) bool {
+	return t.server == other.server && t.name == other.name && t.closed == other.closed
+}
+
 // owner is whose a name is.
 type owner struct{ server, name string }
 
@@ -36,6 +41,7 @@ type owner struct{ server, name string }
 type exposed struct {
 	thing
 	as string
+	n  int // which it is of the things that were named
 }
 
 // namedSet are things with names, sorted by them. It never changes.
@@ -89,7 +95,7 @@ func (n *naming) name(kind string, things []thing) *namedSet {
 		}
 		set.owners[as] = owner{t.server, t.name}
 		if !t.closed {
-			set.list = append(set.list, exposed{t, as})
+			set.list = append(set.list, exposed{t, as, i})
 		}
 	}
 	slices.SortFunc(set.list, func(a, b exposed) int { return cmp.Compare(a.as, b.as) })
@@ -97,6 +103,17 @@ func (n *naming) name(kind string, things []thing) *namedSet {
 	set.clash = slices.Compact(set.clash)
 	n.tell(kind, set.clash)
 	return set
+}
+
+// of is the set with other things of the same names in the same order. Nothing holds the
+// definitions of those before.
+func (s *namedSet) of(things []thing) *namedSet {
+	own := *s
+	own.list = slices.Clone(s.list)
+	for i := range own.list {
+		own.list[i].thing = things[own.list[i].n]
+	}
+	return &own
 }
 
 // tell says once of each name that it clashes.
