@@ -235,6 +235,9 @@ func (x *exposure) toolSet() *toolSet {
 // change.
 func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEntry) bool) {
 	dir, cat := x.e.core.Directory(), x.e.core.Catalog()
+	x.mu.Lock()
+	maps.DeleteFunc(x.asked, func(_ string, a *asking) bool { return time.Since(a.at) >= askAgain })
+	x.mu.Unlock()
 	var waiting []chan struct{}
 	for _, name := range dir.Names() {
 		entry, ok := dir.Lookup(name)
@@ -246,7 +249,6 @@ func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEnt
 		a := x.asked[key]
 		recent := a != nil && time.Since(a.at) < askAgain
 		if !recent {
-			maps.DeleteFunc(x.asked, func(_ string, a *asking) bool { return time.Since(a.at) >= askAgain })
 			a = &asking{time.Now(), make(chan struct{})}
 			x.asked[key] = a
 		}

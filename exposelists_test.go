@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,5 +219,19 @@ func TestToolsAreNamedOnce(t *testing.T) {
 	change(tools("New.", append(names, "one-more")...))
 	if again, set := sets(); maps.Equal(again, first) || set.definition("x__one-more") == nil {
 		t.Error("a new tool was not named")
+	}
+}
+
+// Servers that were contacted long ago are forgotten once for a list, not with each
+// server that is contacted for it.
+func TestContactsForListsAreForgottenOnce(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{"off":{"command":"none","disabled":true}},"metamcp":{"expose":["tools"]}}`)
+	x := r.e.expose
+	long, short := time.Now().Add(-askAgain), time.Now()
+	x.asked["long ago"], x.asked["just now"] = &asking{at: long}, &asking{at: short}
+	x.meet(t.Context(), func(*index.ServerEntry) bool { return true })
+	if x.asked["long ago"] != nil || x.asked["just now"] == nil {
+		t.Errorf("remembered: %v", slices.Collect(maps.Keys(x.asked)))
 	}
 }
