@@ -108,6 +108,7 @@ func (e *Engine) budget() *index.Budget {
 }
 
 func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	skills, problems := e.readSkills(ctx)
 	done, err := e.turn(ctx, &ask)
 	if err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) (*Discove
 	if len(servers) == 0 {
 		a.Notes = append(a.Notes, "No server is configured. The user can add some to .mcp.json under mcpServers.")
 	}
-	e.listSkills(ctx, a, budget)
+	e.listSkills(skills, problems, a, budget)
 	return a, nil
 }
 
@@ -273,6 +274,7 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	if err != nil {
 		return nil, err
 	}
+	skills, _ := e.readSkills(ctx) // what is broken is said where servers are listed
 	done, err := e.turn(ctx, &ask)
 	if err != nil {
 		return nil, err
@@ -284,7 +286,7 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 		schemas = len(found.Matches)
 	}
 	budget := e.budget()
-	e.findSkills(ctx, &ask, a, budget)
+	e.findSkills(skills, &ask, a, budget)
 	if a.Matches, a.Omitted = matchLines(budget, found.Matches, schemas, ask.Detail == "full"); a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
 	}

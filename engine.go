@@ -26,7 +26,6 @@ import (
 	"github.com/metamcp/metamcp/integration/remote"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/scrub"
-	"github.com/metamcp/metamcp/integration/skills"
 	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/integration/watchdog"
 	"github.com/metamcp/metamcp/messages"
@@ -113,7 +112,7 @@ type Engine struct {
 	started time.Time
 	closing sync.Once
 	closed  chan struct{}
-	skills  *skills.Reader // set before the first call; nil: none are looked for
+	skills  skillReader    // set before the first call; nil: none are looked for
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
 	clients sync.Map       // session → client

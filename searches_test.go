@@ -1,13 +1,17 @@
 package metamcp
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/skills"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -77,5 +81,45 @@ func TestSearchesOfOneClientAreBounded(t *testing.T) {
 	}
 	if len(shared.joined) > 0 {
 		t.Errorf("still counted: %v", shared.joined)
+	}
+}
+
+// turnless is skills that are read while a turn can be had, or not.
+type turnless struct {
+	searches *searches
+	reads    int
+	held     bool // somebody held the only turn meanwhile
+}
+
+func (r *turnless) Read(context.Context) ([]skills.Skill, []skills.Problem) {
+	began, over, err := r.searches.Queue(99)
+	if err != nil {
+		return nil, nil
+	}
+	defer over()
+	r.reads++
+	select {
+	case <-began:
+	default:
+		r.held = true
+	}
+	return []skills.Skill{{Name: "sums", Description: "Add up numbers."}}, nil
+}
+
+// Nobody waits for a search because another one reads files.
+func TestSkillsAreReadWithoutATurn(t *testing.T) {
+	t.Parallel()
+	e := openReloading(t, `{"mcpServers":{}}`).e
+	e.searches = &searches{Turns: actors.NewTurns(1, math.MaxInt), joined: map[uint64]int{}}
+	r := &turnless{searches: e.searches}
+	e.skills = r
+	for _, ask := range []DiscoverRequest{{}, {Query: "add up numbers"}} {
+		a, err := e.discoverInTurn(t.Context(), 7, ask)
+		if err != nil || len(a.Skills) != 1 {
+			t.Errorf("%+v: %+v, %v", ask, a, err)
+		}
+	}
+	if r.held || r.reads != 2 {
+		t.Errorf("skills were read %d times, while a turn was held: %v", r.reads, r.held)
 	}
 }

@@ -60,7 +60,13 @@ func (e *Engine) newSkills() *skills.Reader {
 	return skills.NewReader(skills.Folders(home, cwd))
 }
 
-// readSkills returns the skills that there are, unless they are switched off.
+// skillReader is a [skills.Reader].
+type skillReader interface {
+	Read(ctx context.Context) ([]skills.Skill, []skills.Problem)
+}
+
+// readSkills returns the skills that there are, unless they are switched off. Files may
+// be slow, so who reads them holds no turn of the searches.
 func (e *Engine) readSkills(ctx context.Context) ([]skills.Skill, []skills.Problem) {
 	if e.skills == nil || !e.Config().Settings.Skills {
 		return nil, nil
@@ -68,9 +74,9 @@ func (e *Engine) readSkills(ctx context.Context) ([]skills.Skill, []skills.Probl
 	return e.skills.Read(ctx)
 }
 
-// listSkills adds all skills to a list of servers, as far as there is room.
-func (e *Engine) listSkills(ctx context.Context, a *DiscoverAnswer, budget *index.Budget) {
-	list, problems := e.readSkills(ctx)
+// listSkills adds all skills to a list of servers, as far as there is room, and says
+// what is wrong with others.
+func (e *Engine) listSkills(list []skills.Skill, problems []skills.Problem, a *DiscoverAnswer, budget *index.Budget) {
 	lines := make([]SkillLine, len(list))
 	for i := range list {
 		lines[i] = e.skillLine(&list[i], 0)
@@ -88,10 +94,9 @@ func (e *Engine) listSkills(ctx context.Context, a *DiscoverAnswer, budget *inde
 	}
 }
 
-// findSkills adds the skills that fit a query; with a server, only those that
+// findSkills adds those of the skills that fit a query; with a server, only those that
 // require it.
-func (e *Engine) findSkills(ctx context.Context, ask *DiscoverRequest, a *DiscoverAnswer, budget *index.Budget) {
-	list, _ := e.readSkills(ctx) // what is broken is said where servers are listed
+func (e *Engine) findSkills(list []skills.Skill, ask *DiscoverRequest, a *DiscoverAnswer, budget *index.Budget) {
 	if ask.Server != "" {
 		list = slices.DeleteFunc(list, func(s skills.Skill) bool { return !slices.Contains(s.Requires, ask.Server) })
 	}
