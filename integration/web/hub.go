@@ -18,9 +18,14 @@ const (
 	// results, which are in it only with --trace-payloads.
 	maxPayload = 4 << 10
 	// statusPause is the least time between two looks at the host's status,
-	// statusEvery the longest.
+	// statusEvery the longest, unless looks take long.
 	statusPause = 200 * time.Millisecond
 	statusEvery = 2 * time.Second
+	// statusShare is how much time is left free of looks, as a multiple of what
+	// one takes: with thousands of servers that is no short time. statusRest bounds
+	// it, for a host that did not answer once.
+	statusShare = 9
+	statusRest  = 10 * time.Second
 	statusTime  = 5 * time.Second // for the host to describe itself
 )
 
@@ -85,8 +90,9 @@ func (h *hub) leave() {
 func (h *hub) follow(ctx context.Context, w *watch, records <-chan messages.TraceRecord) {
 	due := time.NewTimer(0)
 	defer due.Stop()
-	var last time.Time // when the status was looked at
-	soon := false      // that due is set because something happened
+	var last time.Time   // when the status was looked at
+	pause := statusPause // behind that
+	soon := false        // that due is set because something happened
 	for {
 		select {
 		case r, more := <-records:
@@ -98,11 +104,13 @@ func (h *hub) follow(ctx context.Context, w *watch, records <-chan messages.Trac
 				continue
 			}
 			soon = true
-			due.Reset(max(0, statusPause-time.Since(last)))
+			due.Reset(max(0, pause-time.Since(last)))
 		case <-due.C:
+			began := time.Now()
 			h.look(ctx, w)
 			last, soon = time.Now(), false
-			due.Reset(statusEvery)
+			pause = max(statusPause, min(statusShare*last.Sub(began), statusRest))
+			due.Reset(max(statusEvery, pause))
 		case <-ctx.Done():
 			for range records {
 				continue // the host closes it soon
