@@ -67,6 +67,17 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 	return s, nil
 }
 
+// refusing says whether the engine takes no new calls, once its pool has answered. It
+// still answers after Close. The error is that of ctx.
+func (e *Engine) refusing(ctx context.Context) (bool, error) {
+	if !e.core.Closed() {
+		if _, err := e.core.PoolStats(ctx); err != nil {
+			return false, err
+		}
+	}
+	return e.core.Draining(), nil
+}
+
 func (e *Engine) scrubbed(err *Error) *Error {
 	if err == nil {
 		return nil
@@ -182,6 +193,9 @@ type controlled struct{ e *Engine }
 func (c controlled) Status(ctx context.Context, actors bool) (*messages.HostStatus, error) {
 	return c.e.HostStatus(ctx, actors)
 }
+
+// Draining implements control.Host.
+func (c controlled) Draining(ctx context.Context) (bool, error) { return c.e.refusing(ctx) }
 
 // Trace implements control.Host.
 func (c controlled) Trace(ctx context.Context) (<-chan messages.TraceRecord, error) {

@@ -16,7 +16,8 @@ import (
 func (e *Engine) startTelemetry(st *config.Settings) {
 	e.telemetry = telemetry.New(telemetry.Options{
 		Version: e.opts.Version, ToolLimit: st.Telemetry.ToolLimit, Log: e.log,
-		Status: func(ctx context.Context) (*messages.HostStatus, error) { return e.HostStatus(ctx, false) },
+		Status:   func(ctx context.Context) (*messages.HostStatus, error) { return e.HostStatus(ctx, false) },
+		Draining: e.refusing,
 		Known: func(server, tool string) (knownServer, knownTool bool) {
 			if known := e.core.Catalog().Server(server); known != nil {
 				return true, known.Tool(tool) != nil

@@ -29,6 +29,8 @@ type fakeHost struct {
 
 func (h *fakeHost) Status(context.Context, bool) (*messages.HostStatus, error) { return &h.status, nil }
 
+func (h *fakeHost) Draining(context.Context) (bool, error) { return h.status.Draining, nil }
+
 func (h *fakeHost) Trace(context.Context) (<-chan messages.TraceRecord, error) {
 	return nil, errors.New("no trace here")
 }

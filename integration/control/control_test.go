@@ -97,6 +97,11 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%s: %v; want ready: %t", tt.name, err, tt.ready)
 		}
 	}
+	h.set(func() {
+		if h.looks > 0 {
+			t.Errorf("all servers were described %d times", h.looks)
+		}
+	})
 }
 
 // An endpoint that cannot be is an error and not a panic.

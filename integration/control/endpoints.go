@@ -97,13 +97,15 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	st, err := s.describe(r.Context(), false)
+	ctx, cancel := context.WithTimeout(r.Context(), statusTime)
+	defer cancel()
+	draining, err := s.o.Host.Draining(ctx)
 	switch {
 	case err != nil:
-		e := *asError(err)
+		e := *asError(s.orEnding(r.Context(), err))
 		e.Status = http.StatusServiceUnavailable
 		writeError(w, &e)
-	case st.Draining:
+	case draining:
 		writeError(w, &Error{Status: http.StatusServiceUnavailable, Code: CodeShuttingDown, Message: "the host drains: calls in flight end, new ones are refused"})
 	default:
 		writeJSON(w, map[string]string{"status": "ready"})

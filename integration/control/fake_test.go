@@ -20,6 +20,7 @@ type fakeHost struct {
 	logDir  string
 	viewers int
 	records chan messages.TraceRecord // what every viewer gets a share of
+	looks   int                       // how often Status was asked for
 	hang    bool                      // Status waits for its context
 	asked   chan struct{}             // gets one where Status hangs
 }
@@ -36,6 +37,7 @@ func (h *fakeHost) set(do func()) {
 
 func (h *fakeHost) Status(ctx context.Context, actors bool) (*messages.HostStatus, error) {
 	h.mu.Lock()
+	h.looks++
 	st, fail, hang := h.status, h.fail, h.hang
 	h.mu.Unlock()
 	if hang {
@@ -47,6 +49,12 @@ func (h *fakeHost) Status(ctx context.Context, actors bool) (*messages.HostStatu
 		st.Actors = []messages.ActorStatus{{ID: "metamcp/pool"}}
 	}
 	return &st, fail
+}
+
+func (h *fakeHost) Draining(context.Context) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status.Draining, h.fail
 }
 
 func (h *fakeHost) Trace(ctx context.Context) (<-chan messages.TraceRecord, error) {

@@ -14,6 +14,9 @@ type Host interface {
 	// left empty: the server fills in what it was started with. The result is
 	// not changed.
 	Status(ctx context.Context, actors bool) (*messages.HostStatus, error)
+	// Draining says whether new calls are refused, at little cost: it is asked
+	// often. The error says why the host does not answer.
+	Draining(ctx context.Context) (bool, error)
 	// Trace streams records until ctx ends; the returned channel is bounded and
 	// lossy (drops come as [messages.TraceDropped] records), and closed when
 	// the host ends. The first record, of kind [messages.TraceStart], is the

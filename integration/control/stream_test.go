@@ -16,6 +16,8 @@ func (quietHost) Status(context.Context, bool) (*messages.HostStatus, error) {
 	return nil, errors.New("nothing to say")
 }
 
+func (quietHost) Draining(context.Context) (bool, error) { return false, nil }
+
 func (quietHost) Trace(context.Context) (<-chan messages.TraceRecord, error) { return nil, nil }
 
 func (h quietHost) LogFiles(string) ([]string, error) {

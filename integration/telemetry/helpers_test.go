@@ -77,7 +77,8 @@ func (l *logged) count(text string) int { return strings.Count(l.String(), text)
 type host struct {
 	log    logged
 	status atomic.Pointer[messages.HostStatus]
-	failed atomic.Bool // Status
+	failed atomic.Bool  // Status and Draining
+	looks  atomic.Int64 // how often it was described
 	sick   atomic.Bool
 }
 
@@ -105,7 +106,14 @@ func (h *host) options() telemetry.Options {
 			if h.failed.Load() {
 				return nil, errors.New("the pool does not answer")
 			}
+			h.looks.Add(1)
 			return h.status.Load(), nil
+		},
+		Draining: func(context.Context) (bool, error) {
+			if h.failed.Load() {
+				return false, errors.New("the pool does not answer")
+			}
+			return h.status.Load().Draining, nil
 		},
 		Known: func(server, tool string) (bool, bool) {
 			return server == "files", server == "files" && (tool == "read" || tool == "write")

@@ -154,11 +154,11 @@ func (t *Telemetry) readyz(w http.ResponseWriter, r *http.Request) {
 func (t *Telemetry) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	status, err := t.opts.Status(ctx)
+	draining, err := t.opts.Draining(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the host does not answer: %w", err)
-	case status.Draining:
+	case draining:
 		return errors.New("the host ends and takes no new calls")
 	}
 	return nil

@@ -229,8 +229,12 @@ func TestServe(t *testing.T) {
 	}
 	ask("/metrics", "", http.StatusOK, "metamcp_calls_total 40")
 	ask("/healthz", "", http.StatusOK, "ok")
+	looks := h.looks.Load()
 	ask("/readyz", "localhost:80", http.StatusOK, "ok")
 	ask("/readyz", "[::1]", http.StatusOK, "ok")
+	if n := h.looks.Load() - looks; n > 0 {
+		t.Errorf("for /readyz all servers were described %d times", n)
+	}
 	ask("/metrics", "evil.example", http.StatusForbidden, "local names")
 	ask("/", "", http.StatusNotFound, "")
 

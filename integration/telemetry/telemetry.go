@@ -22,6 +22,10 @@ type Options struct {
 	// Status describes the host. It is called when somebody scrapes and when
 	// metrics are exported, from any goroutine.
 	Status func(ctx context.Context) (*messages.HostStatus, error)
+	// Draining says whether the host refuses new calls, at little cost: it is
+	// asked every few seconds where something watches over hosts. The error says
+	// why the host does not answer. Called from any goroutine.
+	Draining func(ctx context.Context) (bool, error)
 	// Known says whether a server and a tool of it exist. What a client made
 	// up is told nobody: it may be anything. Called from any goroutine.
 	Known func(server, tool string) (knownServer, knownTool bool)
