@@ -105,6 +105,7 @@ type Engine struct {
 
 	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
 	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
+	scriptList      atomic.Pointer[scriptList]               // nil: no script ran yet
 
 	catalogTTL atomic.Int64 // a time.Duration
 	judges     *Turns       // of the workers that check calls

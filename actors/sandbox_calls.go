@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
-	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -222,32 +220,3 @@ func (p scriptPort) Answer(answer *messages.Answer) {
 
 // Correlation is that of the request which the script came with.
 func (a *scriptAnswer) Correlation() uint64 { return a.trace }
-
-// scriptServers are the servers that a script sees.
-func (e *Engine) scriptServers(only []string) []messages.ScriptServer {
-	cat := e.view.Load()
-	names := e.dir.Names()
-	list := make([]messages.ScriptServer, 0, len(names))
-	tools := 0
-	for _, name := range names {
-		entry, ok := e.dir.Lookup(name)
-		if !ok || entry.Spec().Disabled || only != nil && !slices.Contains(only, name) {
-			continue
-		}
-		s := messages.ScriptServer{Name: name, Description: entry.Spec().Description, State: supervision.StateName(entry.Status().State)}
-		if known := cat.Server(name); known != nil && tools < maxScriptTools {
-			for _, t := range known.Entries {
-				if t.Enabled {
-					s.Tools = append(s.Tools, t.Tool.Name)
-				}
-			}
-			tools += len(s.Tools)
-		}
-		list = append(list, s)
-	}
-	return list
-}
-
-// maxScriptTools is from which number on the tools of further servers are not
-// told to every script; it may call them all the same.
-const maxScriptTools = 2000
