@@ -120,6 +120,11 @@ func TestHintsOfRequestsWithoutTimeout(t *testing.T) {
 	if got := string(out); !strings.Contains(got, "longer timeoutMs in the server's entry") {
 		t.Errorf("a passed request: %s", got)
 	}
+	out = nil
+	c.write(&Entry{ID: []byte("1"), passed: true, out: &out}, &messages.Answer{Err: InNameOf("s_t", e)})
+	if got := string(out); strings.Count(got, "in the server's entry") != 2 { // in the text and in data
+		t.Errorf("a passed request of an exposed tool: %s", got)
+	}
 	if strings.Contains(e.Hint, "entry") {
 		t.Error("the error itself is changed")
 	}

@@ -105,7 +105,11 @@ func InNameOf(as string, err *messages.Error) *messages.Error {
 // entryTimeout is a hint for a request that is no call of the spliced tool: its client
 // cannot give it a timeout.
 func entryTimeout(hint string) string {
-	return strings.ReplaceAll(hint, "onger timeoutMs", "onger timeoutMs in the server's entry")
+	const before, behind = "onger timeoutMs", " in the server's entry"
+	if strings.Contains(hint, before+behind) {
+		return hint // it was made so already
+	}
+	return strings.ReplaceAll(hint, before, before+behind)
 }
 
 // large writes a large result without copying it.

@@ -85,27 +85,28 @@ type Link struct {
 	// the server is there.
 	renewing, reaching chan struct{}
 
-	mu       sync.Mutex
-	base     *url.URL
-	sse      *sseState // nil: Streamable HTTP
-	session  string
-	version  string // of the protocol, once it is agreed upon
-	modern   bool
-	settled  bool                // the connection above goes on in one of the eras that it greeted in
-	mirrors  map[string][]mirror // by tool
-	proven   bool                // the server has answered over Streamable HTTP
-	listed   bool                // and has listed its tools: the start is over
-	hush     context.CancelFunc  // ends the stream that listen keeps; nil: none
-	reached  time.Time           // when a look began that found the server there
-	mismatch time.Time           // when the tools were last to be listed again for their headers
-	greeting []byte              // initialize
-	discover []byte              // server/discover
-	gate     chan struct{}       // closed once the server knows that it is initialized; nil: no need to wait
-	inflight map[string]*exchange
-	queued   int // bytes
-	ended    bool
-	endErr   error
-	asked    bool // for the end
+	mu        sync.Mutex
+	base      *url.URL
+	sse       *sseState // nil: Streamable HTTP
+	session   string
+	renewedAt time.Time // when the session took the place of one that was forgotten
+	version   string    // of the protocol, once it is agreed upon
+	modern    bool
+	settled   bool                // the connection above goes on in one of the eras that it greeted in
+	mirrors   map[string][]mirror // by tool
+	proven    bool                // the server has answered over Streamable HTTP
+	listed    bool                // and has listed its tools: the start is over
+	hush      context.CancelFunc  // ends the stream that listen keeps; nil: none
+	reached   time.Time           // when a look began that found the server there
+	mismatch  time.Time           // when the tools were last to be listed again for their headers
+	greeting  []byte              // initialize
+	discover  []byte              // server/discover
+	gate      chan struct{}       // closed once the server knows that it is initialized; nil: no need to wait
+	inflight  map[string]*exchange
+	queued    int // bytes
+	ended     bool
+	endErr    error
+	asked     bool // for the end
 }
 
 // exchange is one line on its way, and the answer to it.

@@ -679,6 +679,38 @@ func TestSubscription(t *testing.T) {
 }
 
 // One that the server refuses is not asked for again.
+func TestSubscriptionThatIsNotToBeHadAtTheMoment(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	var asked atomic.Int64
+	ended := make(chan struct{})
+	s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
+		switch asked.Add(1) {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 2:
+			events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n\n")
+			<-ended
+		case 3:
+			w.WriteHeader(http.StatusTooManyRequests)
+		default:
+			events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/prompts/list_changed\"}\n\n")
+			<-r.Context().Done()
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greetModern(s)
+	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+	for i, want := range []string{methodListChanged, "notifications/resources/list_changed", methodListChanged, "notifications/prompts/list_changed"} {
+		if h := k.next("frame"); h.f.Method != want {
+			t.Fatalf("%+v, want %s", h, want)
+		}
+		if i == 1 {
+			close(ended)
+		}
+	}
+}
+
 func TestRefusedSubscription(t *testing.T) {
 	t.Parallel()
 	s := newFake()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -43,16 +44,24 @@ func speaksOfSession(status int, body []byte) bool {
 // forgotten asks a server whether it is the session that it does not know: a ping
 // is refused for nothing else in these ways.
 func (k *Link) forgotten(ctx context.Context, session string) bool {
+	forgotten, _ := k.remembers(ctx, session)
+	return forgotten
+}
+
+// remembers is forgotten that also says where the server does know the session; it may
+// say neither.
+func (k *Link) remembers(ctx context.Context, session string) (forgotten, known bool) {
 	if k.sessionNow() != session {
-		return true // somebody has made another
+		return true, false // somebody has made another
 	}
 	resp, err := k.ping(ctx, k.base, session)
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer drain(resp)
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	return resp.StatusCode == http.StatusNotFound || speaksOfSession(resp.StatusCode, body)
+	forgotten = resp.StatusCode == http.StatusNotFound || speaksOfSession(resp.StatusCode, body)
+	return forgotten, !forgotten && resp.StatusCode < http.StatusBadRequest
 }
 
 // renewed makes a new session for a request that was refused for its old one, and
@@ -96,13 +105,22 @@ func (k *Link) renewWhereForgotten(session string) {
 // renewUnasked makes a new session where the server does not know this one, though
 // no request needs it: who waits for what the server says on its own would wait for
 // ever. It has the time of a start for that, since requests that notice as well wait
-// for it.
-func (k *Link) renewUnasked(ctx context.Context, session string) {
+// for it. A server that forgets again and again gets no new one each time. known says
+// that it knows the session.
+func (k *Link) renewUnasked(ctx context.Context, session string) (known bool) {
+	k.mu.Lock()
+	young := time.Since(k.renewedAt) < longestPause
+	k.mu.Unlock()
+	if young {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(ctx, max(k.spec.StartupTimeout, reachPatience))
 	defer cancel()
-	if k.forgotten(ctx, session) {
+	forgotten, known := k.remembers(ctx, session)
+	if forgotten {
 		_ = k.renew(ctx, session) // the stream is asked for again where that fails
 	}
+	return known
 }
 
 // renew makes a new session where old is still the present one: the greeting is
@@ -142,7 +160,7 @@ func (k *Link) renew(ctx context.Context, old string) error {
 	}
 	drain(second)
 	k.mu.Lock()
-	k.session = session
+	k.session, k.renewedAt = session, time.Now()
 	k.mu.Unlock()
 	k.listen() // which ends the stream of the old one
 	k.tellRenewed()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -338,6 +339,49 @@ func TestForgottenSessionThatNobodyUses(t *testing.T) {
 
 // A server that refuses the first stream of a session has none, and its session is
 // left alone.
+// A server that does not know where its stream was, but knows the session, is asked for
+// the stream from now on; one that has none any more is left alone.
+func TestStreamWhosePlaceIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, ends := range []bool{false, true} {
+		t.Run(fmt.Sprint(ends), func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			var opened atomic.Int64
+			s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+				switch last := r.Header.Get("Last-Event-ID"); {
+				case opened.Add(1) == 1:
+					events(w, "id: e1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n\n")
+				case last != "" || ends:
+					w.WriteHeader(http.StatusNotFound)
+				default:
+					events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/prompts/list_changed\"}\n\n")
+					<-r.Context().Done()
+				}
+			}
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greet()
+			if h := k.next("frame"); h.f.Method != "notifications/resources/list_changed" {
+				t.Errorf("%+v", h)
+			}
+			if !ends {
+				if h := k.next("frame"); h.f.Method != "notifications/prompts/list_changed" {
+					t.Errorf("%+v", h)
+				}
+			}
+			s.saw(t, 3, func(a ask) bool { return a.http == http.MethodGet })
+			k.CloseInput()
+			k.next("eof")
+			if n := opened.Load(); n != 3 {
+				t.Errorf("it was asked for a stream %d times", n)
+			}
+			if n := len(s.saw(t, 1, calls(methodInitialize))); n != 1 {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}
+
 func TestServerWithoutStreams(t *testing.T) {
 	t.Parallel()
 	s := newFake()

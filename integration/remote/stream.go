@@ -197,7 +197,7 @@ func (k *Link) awaitListening(answered <-chan struct{}) {
 // may be others than before.
 func (k *Link) subscribe(x *exchange) {
 	events := newEventReader(nil, k.l.o.MaxMessage)
-	away := false
+	away, opened := false, false
 	for attempt := 1; ; attempt++ {
 		resp, err := k.post(x.ctx, k.base, x, "")
 		switch {
@@ -209,6 +209,7 @@ func (k *Link) subscribe(x *exchange) {
 			}
 			events.goOn(resp.Body)
 			began := time.Now()
+			opened = true
 			answered, _ := k.events(events, x)
 			_ = resp.Body.Close()
 			if answered {
@@ -217,7 +218,7 @@ func (k *Link) subscribe(x *exchange) {
 			if away = false; time.Since(began) > longestPause {
 				attempt = 0 // it was a good one
 			}
-		case attempt > 1 && resp.StatusCode >= http.StatusInternalServerError:
+		case mayStreamLater(resp.StatusCode) && (opened || attempt > 1 || resp.StatusCode != http.StatusInternalServerError && resp.StatusCode != http.StatusNotImplemented):
 			drain(resp)
 			away = true
 		default:
@@ -253,7 +254,12 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 			case mayStreamLater(status):
 				continue
 			case opened && session != "" && (status == http.StatusNotFound || status == http.StatusBadRequest):
-				k.renewUnasked(ctx, session)
+				if k.renewUnasked(ctx, session) {
+					if events.id == "" {
+						return
+					}
+					events.id = "" // the event may be what it does not know
+				}
 				continue
 			}
 			return
