@@ -126,7 +126,7 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 func forbidsProvisioning(hello attach.Hello) bool {
 	text, said := hello.Settings[settingAutoProvision]
 	on, ok := config.ParseBool(text)
-	return said && !(ok && on)
+	return said && (!ok || !on)
 }
 
 func (h *SharedHost) left() {

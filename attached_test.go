@@ -11,7 +11,7 @@ import (
 func TestAttachedClientsThatForbidProvisioning(t *testing.T) {
 	t.Parallel()
 	for text, forbids := range map[string]bool{
-		"false": true, "0": true, "no": true, "off": true, "False": true, "OFF": true, "": true, "nope": true, " true": true,
+		"false": true, "0": true, "no": true, "off": true, "False": true, "OFF": true, "": true, "nope": true, "true true": true,
 		"true": false, "1": false, "yes": false, "on": false, "TRUE": false,
 	} {
 		if got := forbidsProvisioning(attach.Hello{Settings: map[string]string{settingAutoProvision: text}}); got != forbids {

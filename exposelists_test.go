@@ -216,7 +216,7 @@ func TestToolsAreNamedOnce(t *testing.T) {
 			t.Fatalf("%s is %s, and was %s", as, is, old.definition(as))
 		}
 	}
-	change(tools("New.", append(names, "one-more")...))
+	change(tools("New.", slices.Concat(names, []string{"one-more"})...))
 	if again, set := sets(); maps.Equal(again, first) || set.definition("x__one-more") == nil {
 		t.Error("a new tool was not named")
 	}

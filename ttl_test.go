@@ -62,11 +62,11 @@ func TestOldListingIsRefreshedByItsNextUse(t *testing.T) {
 			e, grow := growing(t)
 			grow()
 			testkit.Eventually(t, time.Minute, func() error {
-				new, err := shown(e)
+				fresh, err := shown(e)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !new {
+				if !fresh {
 					return errOldList
 				}
 				return nil

@@ -173,7 +173,7 @@ func (c *Cache) Prune(used, gone map[string]bool) (removed int, err error) {
 			markUsed(path)
 			continue
 		}
-		if !(ok && gone[server]) && time.Since(info.ModTime()) < unusedFor {
+		if (!ok || !gone[server]) && time.Since(info.ModTime()) < unusedFor {
 			continue
 		}
 		if removeErr := removeCached(path); removeErr != nil {

@@ -52,7 +52,7 @@ like may have to download a server first, it waits as long as that may take.`,
 				var a *metamcp.DiscoverAnswer
 				err := whileWaiting(os.Stderr, isTerminal(os.Stderr), ask.Server, time.Second, func() (err error) {
 					if refresh {
-						if err = e.Refresh(ctx, ask.Server); err != nil {
+						if err := e.Refresh(ctx, ask.Server); err != nil {
 							return err
 						}
 					}

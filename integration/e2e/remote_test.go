@@ -141,7 +141,7 @@ func TestSubscriptionInANewRemoteSession(t *testing.T) {
 				subscribed[said]++
 			}
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+result+`}`) //nolint:gosec // no browser reads it
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+result+`}`)
 		}
 	}))
 	t.Cleanup(s.Close)

@@ -524,8 +524,9 @@ func TestHTTPDrainCutsOff(t *testing.T) {
 		go func() { got <- f.post(callLine(1, someCall), hs) }()
 		calls.next(t)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := f.l.Close(ctx); err == nil {
+		err := f.l.Close(ctx)
+		cancel()
+		if err == nil {
 			t.Error("Close does not say what was cut off")
 		}
 		if res := <-got; !strings.Contains(res.body, "SHUTTING_DOWN") {

@@ -324,7 +324,7 @@ func TestHostsOfOneProcess(t *testing.T) {
 	for i := range 2 {
 		id := fmt.Sprintf("twin%d", i)
 		h := watchdog.New(watchdog.Options{HostID: id, StateDir: state, Report: func(err error) { t.Error(err) }})
-		defer h.Close()
+		t.Cleanup(h.Close)
 		h.Add(far+i, 1, id+".1")
 		hosts = append(hosts, h)
 	}
