@@ -59,15 +59,36 @@ func (b *builder) locked(l *provisioned.Lock, c *content) error {
 		}})
 		return nil
 	}
+	if len(servers) == 0 {
+		return nil
+	}
+	entries := lockEntries(doc)
 	for i := range servers {
-		b.lockedServer(l, doc, &servers[i])
+		b.lockedServer(l, doc, entries[servers[i].Name], &servers[i])
 	}
 	return nil
 }
 
-// lockedServer adds one server, unless a configured one has its name.
-func (b *builder) lockedServer(l *provisioned.Lock, doc *document, s *provisioned.Locked) {
-	m := member(member(&doc.root, "servers"), s.Name)
+// lockEntries are what the file holds of its servers, by name: no two have the same.
+func lockEntries(doc *document) map[string]*hujson.Value {
+	servers := member(&doc.root, "servers")
+	if servers == nil {
+		return nil
+	}
+	obj, ok := servers.Value.(*hujson.Object)
+	if !ok {
+		return nil
+	}
+	byName := make(map[string]*hujson.Value, len(obj.Members))
+	for i := range obj.Members {
+		m := &obj.Members[i]
+		byName[memberName(m)] = &m.Value
+	}
+	return byName
+}
+
+// lockedServer adds one server, which stands at m, unless a configured one has its name.
+func (b *builder) lockedServer(l *provisioned.Lock, doc *document, m *hujson.Value, s *provisioned.Locked) {
 	v := member(m, "entry")
 	obj, ok := (*hujson.Object)(nil), false
 	if v != nil {

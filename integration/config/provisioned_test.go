@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,6 +71,32 @@ func TestProvisionedServers(t *testing.T) {
 	}
 	if slices.Contains(cfg.Files, l.Path()) {
 		t.Errorf("the files are %v", cfg.Files)
+	}
+}
+
+// What one server of the lock file costs does not grow with the number of others.
+func TestEachProvisionedServerIsReadOnce(t *testing.T) {
+	w := newWorld(t, "KEY=secret", "HOME_X=home")
+	l := w.lock("s0000")
+	text, err := os.ReadFile(l.Path())
+	must(t, err)
+	before, rest, _ := strings.Cut(string(text), `"s0000": `)
+	end := strings.LastIndex(rest[:strings.LastIndexByte(rest, '}')], "}")
+	one, after := rest[:end], rest[end:]
+	allocations := func(servers int) float64 {
+		entries := make([]string, servers)
+		for i := range entries {
+			entries[i] = fmt.Sprintf(`"s%04d": %s`, i, strings.ReplaceAll(one, "s0000", fmt.Sprintf("s%04d", i)))
+		}
+		must(t, os.WriteFile(l.Path(), []byte(before+strings.Join(entries, ",")+after), 0o600))
+		if cfg := w.load(`{}`); len(cfg.Servers) != servers || len(cfg.Problems) > 0 {
+			t.Fatalf("there are %d servers, problems %v", len(cfg.Servers), cfg.Problems)
+		}
+		return testing.AllocsPerRun(1, func() { w.load(`{}`) })
+	}
+	const few, many = 20, 400
+	if a, b := allocations(few)/few, allocations(many)/many; b > 1.5*a {
+		t.Errorf("of %d servers one takes %.0f allocations, of %d it takes %.0f", few, a, many, b)
 	}
 }
 
