@@ -19,9 +19,11 @@ type listening struct {
 	empty bool   // and grants nothing of what was asked for
 	once  bool   // one was acknowledged since the start of the child
 
-	next  listen     // the one that is to take its place
-	fresh []*pending // subscribers for whom that is
-	queue []*pending // subscribers that wait for a later one
+	next  listen          // the one that is to take its place
+	trial trial           // what that is for
+	why   json.RawMessage // the whole was refused
+	fresh []*pending      // subscribers for whom that is
+	queue []*pending      // subscribers that wait for a later one
 	// most is how many subscribers the next one is for: a child that refuses a
 	// subscription for several does not say whose resource it has not. 0: for all.
 	most   int
@@ -39,6 +41,17 @@ type listening struct {
 type listen uint64
 
 type listenDue struct{ run, gen uint64 }
+
+// trial is what a subscription is for that is to take the place of another. A child
+// that refuses the whole does not say whether that is for the resource that is new,
+// for one that it granted before and has no more, or since they are too many.
+type trial uint8
+
+const (
+	whole  trial = iota // what is subscribed to, and what is so afresh
+	former              // what is subscribed to, since the whole was refused
+	alone               // what is so afresh, since that was refused, too
+)
 
 // listenedTo is what a subscription asks for, or grants.
 type listenedTo struct {
@@ -77,21 +90,15 @@ func (c *connection) listen(ctx *kernel.Context) {
 	l.missing, l.acked, l.empty, l.excess = false, false, false, false
 	if c.listens() {
 		l.since = time.Now()
-		l.in = c.askToListen(ctx, nil)
+		l.in = c.askToListen(ctx, c.watch.all())
 	}
 }
 
-// askToListen asks for what is subscribed to, and for what is subscribed to afresh.
-func (c *connection) askToListen(ctx *kernel.Context, fresh []*pending) listen {
+// askToListen asks for changes of the lists and of resources.
+func (c *connection) askToListen(ctx *kernel.Context, uris []string) listen {
 	ask := listenedTo{Tools: c.hs.offers.Has(messages.OffersTools), Prompts: c.hs.offers.Has(messages.OffersPrompts), Resources: c.hs.offers.Has(messages.OffersResources)}
-	for uri := range c.watch.uris {
-		ask.URIs = append(ask.URIs, uri)
-	}
-	for _, p := range fresh {
-		ask.URIs = append(ask.URIs, uriOf(p.call))
-	}
-	slices.Sort(ask.URIs)
-	ask.URIs = slices.Compact(ask.URIs)
+	slices.Sort(uris)
+	ask.URIs = slices.Compact(uris)
 	params, err := json.Marshal(map[string]any{"notifications": ask})
 	if err != nil {
 		return 0 // strings and booleans always can be written
@@ -181,7 +188,12 @@ func (c *connection) replaceListen(ctx *kernel.Context) {
 	before := l.next // for fewer resources, which this one is as well
 	l.next = 0
 	if n > 0 || c.listens() {
-		l.next = c.askToListen(ctx, l.fresh)
+		l.trial = whole
+		uris := c.watch.all()
+		for _, p := range l.fresh {
+			uris = append(uris, uriOf(p.call))
+		}
+		l.next = c.askToListen(ctx, uris)
 	} else {
 		c.unlisten(ctx, l.in, "nobody is subscribed any more")
 		l.in = 0
@@ -203,7 +215,7 @@ func (c *connection) onListening(ctx *kernel.Context, f *messages.Frame) {
 	}
 	id := l.named(p.Meta.ID, f.Related)
 	empty := p.Granted != nil && !p.Granted.Tools && !p.Granted.Prompts && !p.Granted.Resources && len(p.Granted.URIs) == 0
-	var fresh []*pending
+	var fresh, refused []*pending
 	switch {
 	case id == 0:
 		return
@@ -213,7 +225,12 @@ func (c *connection) onListening(ctx *kernel.Context, f *messages.Frame) {
 		return
 	case id == l.next:
 		c.unlisten(ctx, l.in, "another subscription takes its place")
-		fresh = l.fresh
+		switch fresh = l.fresh; {
+		case l.trial == former:
+			fresh, refused = nil, fresh
+		case l.trial == alone && p.Granted == nil:
+			p.Granted = &listenedTo{URIs: []string{uriOf(fresh[0].call)}} // what was not asked for is not there
+		}
 		l.in, l.next, l.fresh, l.missing, l.since = id, 0, nil, false, time.Now()
 		if l.most = min(2*l.most, maxInFlight); len(l.queue) == 0 {
 			l.most = 0
@@ -227,6 +244,7 @@ func (c *connection) onListening(ctx *kernel.Context, f *messages.Frame) {
 		c.listsChanged(ctx)
 	}
 	c.granted(ctx, fresh, p.Granted)
+	c.refused(ctx, refused, l.why)
 	c.listenOn(ctx)
 }
 
@@ -290,20 +308,36 @@ func (c *connection) endSubscribing(ctx *kernel.Context, p *pending, a *messages
 	c.conclude(ctx, p, a)
 }
 
+// refused answers subscribers with a refusal.
+func (c *connection) refused(ctx *kernel.Context, fresh []*pending, why json.RawMessage) {
+	for _, p := range fresh {
+		if c.waitsFor(p) {
+			c.endSubscribing(ctx, p, &messages.Answer{RPCError: why})
+		}
+	}
+}
+
 // refuseListen deals with a subscription that does not come to be: the one in force
 // stays. Several subscribers are tried again, fewer at a time, and one has the
-// child's word.
+// child's word, unless the child refuses what others are subscribed to as well, and not
+// him alone: then something of theirs is gone, and all of it is subscribed to anew.
 func (c *connection) refuseListen(ctx *kernel.Context, why json.RawMessage) {
 	l := &c.watch.listen
 	fresh := slices.DeleteFunc(l.fresh, func(p *pending) bool { return !c.waitsFor(p) })
 	l.next, l.fresh = 0, nil
-	switch len(fresh) {
-	case 0:
-	case 1:
-		c.endSubscribing(ctx, fresh[0], &messages.Answer{RPCError: why})
-	default:
+	switch {
+	case len(fresh) == 0:
+	case len(fresh) > 1:
 		l.queue = append(fresh, l.queue...)
 		l.most = len(fresh) / 2
+	case l.trial == whole && c.watch.any():
+		l.trial, l.why, l.fresh = former, why, fresh
+		l.next = c.askToListen(ctx, c.watch.all())
+	case l.trial == former:
+		l.trial, l.fresh = alone, fresh
+		l.next = c.askToListen(ctx, []string{uriOf(fresh[0].call)})
+	default:
+		c.refused(ctx, fresh, why)
 	}
 	c.listenOn(ctx)
 }
@@ -327,11 +361,7 @@ func (c *connection) onListenOver(ctx *kernel.Context, f *messages.Frame) {
 		case !l.acked && !l.once, l.empty:
 			return // it has none, and is not asked again
 		case !l.acked:
-			var all []string
-			for uri := range c.watch.uris {
-				all = append(all, uri)
-			}
-			c.loseWatched(ctx, all) // one of them may be what it refuses
+			c.loseWatched(ctx, c.watch.all()) // one of them may be what it refuses
 		}
 		l.missing = true
 		c.listenOn(ctx)

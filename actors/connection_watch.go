@@ -2,6 +2,8 @@ package actors
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision/kernel"
@@ -16,6 +18,8 @@ type watching struct {
 }
 
 func (w *watching) any() bool { return len(w.uris) > 0 }
+
+func (w *watching) all() []string { return slices.Collect(maps.Keys(w.uris)) }
 
 func (w *watching) add(uri string) {
 	if w.uris == nil {

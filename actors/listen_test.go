@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -295,6 +296,66 @@ func TestRefusedResourceEndsNoOtherSubscription(t *testing.T) {
 	if len(s.listens) != 1 {
 		t.Errorf("the child has the subscriptions %v", s.listens)
 	}
+}
+
+// A resource that goes away while it is subscribed to keeps nobody from another one:
+// whoever has the others is subscribed to them again.
+func TestResourceThatGoesAwayRefusesNoOther(t *testing.T) {
+	for how, takes := range map[string]func(s *listenServer, l *fakeLink, m rpcLine, uris []string){
+		"it says what it grants": (*listenServer).grant,
+		"it does not": func(s *listenServer, l *fakeLink, m rpcLine, uris []string) {
+			s.mu.Lock()
+			s.listens[string(m.ID)] = uris
+			s.mu.Unlock()
+			l.say(`{"jsonrpc":"2.0","method":"` + methodListening + `","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}}}`)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			r, s := newRig(t, nil), newListenServer()
+			var gone atomic.Bool
+			s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
+				if gone.Load() && slices.Contains(uris, "u") {
+					l.refuse(m.ID, "no such resource")
+				} else {
+					takes(s, l, m, uris)
+				}
+				return true
+			}
+			r.listening(s, nil)
+			a, b := r.want("u").granted(), r.want("w").granted()
+			a.hears()
+			gone.Store(true)
+			c := r.want("v").granted()
+			c.hears()
+			r.f.eventually(t, "what was lost with it is there again", func() bool {
+				r.wantResult(r.do("x", "do", doArgs{Do: "touch w"}))
+				return len(b.heard) > 0
+			})
+			r.want("z").granted().hears()
+			c.hears()
+		})
+	}
+}
+
+// A child that takes so many resources and no more refuses the next one, and nobody
+// loses his for that.
+func TestTooManyResourcesCostNobodyHisOwn(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
+		if len(uris) > 2 {
+			l.refuse(m.ID, "too many")
+		}
+		return len(uris) > 2
+	}
+	r.listening(s, nil)
+	a, b := r.want("u").granted(), r.want("v").granted()
+	r.want("w").refused("too many")
+	last := r.f.lines("x", methodListen)
+	if raw := last[len(last)-1].raw; !strings.Contains(raw, `["u","v"]`) {
+		t.Errorf("it was asked last for %s", raw)
+	}
+	a.hears()
+	b.hears()
 }
 
 // A child that has no subscriptions to resources is not asked for one.
