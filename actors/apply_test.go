@@ -351,14 +351,15 @@ func TestClosedEngineAnswersStill(t *testing.T) {
 	}
 }
 
-// sweepWatch sees the root tell the index to sweep.
-type sweepWatch struct {
+// typeWatch sees that an actor has dealt with a message of one type.
+type typeWatch struct {
 	*recorder
+	of   string
 	seen chan struct{}
 }
 
-func (w sweepWatch) Message(m *kernel.Record) {
-	if m.Type == "Sweep" {
+func (w typeWatch) Message(m *kernel.Record) {
+	if m.Type == w.of {
 		poke(w.seen)
 	}
 }
@@ -373,7 +374,7 @@ func TestCatalogSettingsHoldAtOnce(t *testing.T) {
 	if !r.e.Fresh(known) {
 		t.Error("a listing is old although none can be")
 	}
-	watch := sweepWatch{r.trace, make(chan struct{}, 1)}
+	watch := typeWatch{r.trace, "Sweep", make(chan struct{}, 1)}
 	r.e.sys.SetTracer(watch)
 	r.e.ConfigureCatalog(time.Nanosecond, time.Millisecond)
 	if r.e.Fresh(known) {
@@ -395,7 +396,7 @@ func TestCatalogSettingsHoldAtOnce(t *testing.T) {
 // begins no series of its own.
 func TestSweepsAreNotDoubled(t *testing.T) {
 	r := newRig(t, nil)
-	watch := sweepWatch{r.trace, make(chan struct{}, 1)}
+	watch := typeWatch{r.trace, "Sweep", make(chan struct{}, 1)}
 	r.e.sys.SetTracer(watch)
 	r.e.sys.Send(r.e.root, &sweepDue{0})
 	s, err := r.e.OpenSession(nil) // the root has taken it then

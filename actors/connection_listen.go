@@ -391,6 +391,7 @@ func (c *connection) loseWatched(ctx *kernel.Context, uris []string) {
 		delete(c.watch.uris, uri)
 	}
 	ctx.Send(c.deps.notices, &childLost{server: c.spec.Name, instance: c.instance, uris: uris})
+	c.freeIfUnwatched(ctx)
 }
 
 // reopen opens the subscription again that has ended, at once where it was there for

@@ -50,6 +50,12 @@ func (c *connection) onUnsubscribe(ctx *kernel.Context, m *unsubscribe) {
 		params := append(appendString([]byte(`{"uri":`), m.uri), '}')
 		c.request(ctx, methodUnsubscribe, params, func(*kernel.Context, *messages.Frame) {})
 	}
+	c.freeIfUnwatched(ctx)
+}
+
+// freeIfUnwatched has an idle connection kept no longer for subscriptions where it
+// has none any more; one at work says so when it is idle.
+func (c *connection) freeIfUnwatched(ctx *kernel.Context) {
 	if !c.watch.any() && c.state == messages.StateIdle {
 		ctx.Send(c.parent, &messages.ConnectionFree{Instance: c.instance})
 	}

@@ -489,3 +489,31 @@ func TestLastSubscriptionEnds(t *testing.T) {
 	r.e.Unsubscribe(&Unsubscribe{Port: a})
 	r.f.eventually(t, "the subscription is ended", func() bool { return s.cancelled(asked[0].ID) })
 }
+
+// A server whose subscriptions are lost is not kept for them.
+func TestLostSubscriptionsKeepNoServer(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	var gone atomic.Bool
+	s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
+		if !gone.Load() || !slices.Contains(uris, "u") {
+			return false
+		}
+		l.refuse(m.ID, "no such resource")
+		return true
+	}
+	r.add("x", s.script(), func(s *messages.ServerSpec) { s.IdleTimeout = 20 * time.Millisecond })
+	a := r.want("u").granted()
+	r.settled(1)
+	lost := typeWatch{r.trace, "childLost", make(chan struct{}, 1)}
+	r.e.sys.SetTracer(lost)
+	gone.Store(true)
+	asked := r.f.lines("x", methodListen)
+	r.f.living("x")[0].answer(asked[len(asked)-1].ID, `{}`)
+	select {
+	case <-lost.seen:
+	case <-time.After(soon):
+		t.Fatal("the subscription is not lost")
+	}
+	r.e.Unsubscribe(&Unsubscribe{Port: a})
+	r.f.eventually(t, "the server ends for being idle", func() bool { return r.f.aliveNow() == 0 })
+}
