@@ -364,6 +364,7 @@ func (c *connection) onListenOver(ctx *kernel.Context, f *messages.Frame) {
 			c.loseWatched(ctx, c.watch.all()) // one of them may be what it refuses
 		}
 		l.missing = true
+		l.unheard = l.unheard || len(l.fresh) > 0 // until those have the child's word
 		c.listenOn(ctx)
 	}
 }

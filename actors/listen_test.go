@@ -224,6 +224,26 @@ func TestListsAreReadAnewAfterAPause(t *testing.T) {
 	}
 }
 
+// So is what nobody heard of while the next one was waited for.
+func TestListsAreReadAnewAfterAWait(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	held := make(chan rpcLine, 1)
+	s.takes = func(_ *fakeLink, m rpcLine, uris []string) bool {
+		if len(uris) > 0 {
+			held <- m
+		}
+		return len(uris) > 0
+	}
+	r.listening(s, nil)
+	a := r.want("u")
+	next := <-held
+	child := r.f.living("x")[0]
+	child.answer(r.f.lines("x", methodListen)[0].ID, `{}`)
+	s.grant(child, next, []string{"u"})
+	a.granted().hears()
+	r.got("x", methodToolsList, 2)
+}
+
 // A child that grants nothing ends the subscription at once, and one that refuses the
 // first one has none: neither is asked again.
 func TestSubscriptionOfNothingIsNotOpenedAgain(t *testing.T) {
