@@ -249,11 +249,11 @@ func (c *connection) onListening(ctx *kernel.Context, f *messages.Frame) {
 }
 
 // named is the subscription that an acknowledgement is of: it says so, or the stream
-// does in which it comes. Where neither does it is the last one that was asked for.
+// does in which it comes. Where neither has an id of ours it is the last one that was
+// asked for.
 func (l *listening) named(id, related json.RawMessage) listen {
 	for _, raw := range []json.RawMessage{id, related} {
-		if raw != nil {
-			n, _ := parseID(raw)
+		if n, ok := parseID(raw); ok {
 			return listen(n)
 		}
 	}

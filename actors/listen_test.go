@@ -244,6 +244,30 @@ func TestListsAreReadAnewAfterAWait(t *testing.T) {
 	r.got("x", methodToolsList, 2)
 }
 
+// An acknowledgement is of the subscription that it names, or else of that in whose
+// stream it comes, or of the last one that was asked for.
+func TestWhichSubscriptionIsAcknowledged(t *testing.T) {
+	for _, c := range []struct {
+		named, stream string
+		next, want    listen
+	}{
+		{`6`, `7`, 7, 6}, {`"6"`, ``, 7, 6}, {`3`, `7`, 7, 3}, // 3 is one that was given up
+		{``, `6`, 7, 6}, {`"sub-1"`, `6`, 7, 6}, {`null`, `6`, 7, 6}, {`{}`, `7`, 7, 7},
+		{``, ``, 7, 7}, {`"sub-1"`, ``, 7, 7}, {`"sub-1"`, `"stream"`, 0, 6},
+	} {
+		l := listening{in: 6, next: c.next}
+		var ids [2]json.RawMessage
+		for i, id := range []string{c.named, c.stream} {
+			if id != "" {
+				ids[i] = json.RawMessage(id)
+			}
+		}
+		if got := l.named(ids[0], ids[1]); got != c.want {
+			t.Errorf("%q in the stream of %q: it is of %d, want %d", c.named, c.stream, got, c.want)
+		}
+	}
+}
+
 // A child that grants nothing ends the subscription at once, and one that refuses the
 // first one has none: neither is asked again.
 func TestSubscriptionOfNothingIsNotOpenedAgain(t *testing.T) {
