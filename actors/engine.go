@@ -68,9 +68,9 @@ type Options struct {
 	// aside for a while; nil: nobody reads it. It must not block.
 	WarnOfServer func(msg string, args ...any)
 	// CatalogChanged hears that there is a newer catalog, ListChanged that a
-	// server says so of its list of prompts or resources, or, with no list, that
-	// another child of it runs, or one with a new session; nil: nobody does. They do
-	// not block.
+	// server says so of its list of prompts or resources, or has a new session, which
+	// may have others; or, with no list, that another child of it runs, so that what
+	// is being read comes from that. nil: nobody does. They do not block.
 	CatalogChanged func()
 	ListChanged    func(server string, list ChildList)
 	// GaveUp is called, once, when an actor that the host cannot do without

@@ -180,7 +180,9 @@ func (a *noticesActor) Receive(ctx *kernel.Context, msg any) {
 		a.onLost(ctx, m)
 	case *childRenewed:
 		a.lost(ctx, m.server, m.instance)
-		a.changed(ctx, m.server, "")
+		for _, list := range []ChildList{ResourceList, PromptList} { // also what is being read, in part from the session before
+			a.changed(ctx, m.server, list)
+		}
 	case *Subscribe:
 		a.onSubscribe(ctx, m)
 	case *Unsubscribe:
