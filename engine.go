@@ -231,7 +231,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		if keeper.store != nil {
 			e.pins = keeper.store.Watch(e.pinsChanged)
 		}
-		e.watcher = config.Watch(e.opts.Sources, cfg, e.changed)
+		e.watcher = config.Watch(e.opts.Sources, cfg, e.Config, e.changed)
 	}
 	if st.StateDir != "" {
 		// It may take seconds; only Close waits for it.

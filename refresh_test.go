@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,16 +10,21 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/config"
 )
 
 // growing is a server behind a URL whose every listing has one tool more, and which
-// does not say so.
-type growing struct{ listed atomic.Int64 }
+// does not say so; one that is full has the same tool always.
+type growing struct {
+	listed atomic.Int64
+	full   bool
+}
 
 func (s *growing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m struct {
@@ -39,7 +45,11 @@ func (s *growing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"growing","version":"1"}}`
 	case m.Method == "tools/list":
 		var tools []string
-		for i := range s.listed.Add(1) {
+		count := s.listed.Add(1)
+		if s.full {
+			count = 1
+		}
+		for i := range count {
 			tools = append(tools, fmt.Sprintf(`{"name":"tool%d","inputSchema":{"type":"object"}}`, i+1))
 		}
 		answer = `"result":{"tools":[` + strings.Join(tools, ",") + `]}`
@@ -79,5 +89,56 @@ func TestRefresh(t *testing.T) {
 	}
 	if err := e.Refresh(t.Context(), "nobody"); err == nil {
 		t.Error("a server that is not there is refreshed")
+	}
+}
+
+// What is kept on disk says when it was listed last, also where it is the same as long
+// ago: after a start it counts as old otherwise.
+func TestKeptListingIsAsOldAsTheLast(t *testing.T) {
+	s := httptest.NewServer(&growing{full: true})
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{"same":{"url":"`+s.URL+`"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// life is one run of a host, in which the server lists its tools.
+	life := func() {
+		t.Helper()
+		e, err := Open(t.Context(), Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(e.Refresh(t.Context(), "same"), e.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	life()
+	kept := filepath.Join(dir, ".metamcp", "cache", "same", "schema.json")
+	fetched := regexp.MustCompile(`"fetched":"([^"]+)"`)
+	when := func() time.Time {
+		t.Helper()
+		text, err := os.ReadFile(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := time.Parse(time.RFC3339, string(fetched.FindSubmatch(text)[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	old := when().Add(-2 * time.Hour)
+	text, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = fetched.ReplaceAll(text, []byte(`"fetched":"`+old.Format(time.RFC3339)+`"`))
+	if err := os.WriteFile(kept, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	life()
+	if now := when(); !now.After(old.Add(time.Hour)) {
+		t.Errorf("it is kept as of %v, which is that of before", now)
 	}
 }

@@ -109,10 +109,18 @@ func (e *Engine) Fresh(known *index.ServerEntry) bool {
 const refreshPause = time.Minute
 
 // Refresh has the server list its tools anew in the background where its listing is
-// too old. Whoever shows that listing says so by calling it.
+// too old. Whoever shows that listing says so by calling it. A server that failed last
+// is left to those who want to call it: nothing else bounds how often it is started in
+// vain, and it may have one try to show that it works again.
 func (e *Engine) Refresh(server string) {
 	entry, ok := e.dir.Lookup(server)
-	if known := e.view.Load().Server(server); ok && known != nil {
+	if !ok {
+		return
+	}
+	if s := entry.Status(); !s.Connected && s.LastError != nil {
+		return
+	}
+	if known := e.view.Load().Server(server); known != nil {
 		e.refresh(entry, known, messages.Meta{})
 	}
 }

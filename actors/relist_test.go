@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,5 +91,35 @@ func TestOldListingIsReadAnewOnce(t *testing.T) {
 	r.settled(1)
 	if n := reading.Load(); n != 2 {
 		t.Errorf("it was read %d times", n)
+	}
+}
+
+// TestOldListingOfAServerThatFails: who looks at it does not start the server anew each
+// time.
+func TestOldListingOfAServerThatFails(t *testing.T) {
+	r := newRigWith(t, nil, func(o *Options) { o.CatalogTTL = time.Nanosecond })
+	r.add("a", &script{launch: func(n int) error {
+		if n > 1 {
+			return errors.New("401 Unauthorized: token expired")
+		}
+		return nil
+	}}, func(s *messages.ServerSpec) { s.IdleTimeout = 20 * time.Millisecond })
+	r.ok("a")
+	r.settled(0) // it has been ended
+	r.wantCode(r.do("a", "do", doArgs{}), messages.CodeConnection)
+	entry, _ := r.e.dir.Lookup("a")
+	if s := entry.Status(); s.Connected || s.LastError == nil {
+		t.Fatalf("it does not fail: %+v", s)
+	}
+	r.f.eventually(t, "it may be started again", func() bool { return !entry.Status().RetryAt.After(time.Now()) })
+	const long = time.Hour
+	if !entry.MayRefresh(time.Now().Add(-2*long), -3*long) { // as if the last one had been then
+		t.Fatal("the last refresh is not set back")
+	}
+	for range 10 {
+		r.e.Refresh("a")
+	}
+	if !entry.MayRefresh(time.Now(), long) {
+		t.Error("it is asked for its tools")
 	}
 }

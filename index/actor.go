@@ -75,6 +75,7 @@ type indexActor struct {
 	working bool            // a worker is at the disk
 	atDisk  <-chan struct{} // closed when the last of those has ended; nil: there was none
 	saves   map[string]*messages.Toolset
+	saved   map[string]time.Time // when the listing was made that was last handed to be saved
 	prune   bool
 	// gone are the servers that have left the configuration since the last sweep.
 	// Others in the folder may be those of another configuration, whose host
@@ -96,7 +97,7 @@ type indexActor struct {
 func NewActor(deps *ActorDeps) func() kernel.Actor {
 	deps.View.background = newBackground()
 	return func() kernel.Actor {
-		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, gone: map[string]bool{}, pins: newPinning(), twins: newTwins(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
+		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, saved: map[string]time.Time{}, gone: map[string]bool{}, pins: newPinning(), twins: newTwins(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
 	}
 }
 
@@ -224,8 +225,8 @@ func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.R
 	old := a.deps.View.Load().Server(server)
 	a.deps.View.store(a.deps.View.Load().with(j.ts, labels(spec, review), j.like))
 	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Listed: j.ts})
-	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts)) {
-		a.saves[server] = j.ts
+	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts) || j.ts.Fetched.Sub(a.saved[server]) >= relisted) {
+		a.saves[server], a.saved[server] = j.ts, j.ts.Fetched
 		a.work(ctx)
 	}
 	a.embedNext(ctx)
@@ -273,6 +274,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 			cat = cat.Without(name)
 			a.setAccepted(name, nil)
 			delete(a.pins.kept, name)
+			delete(a.saved, name)
 			if len(a.gone) < maxGone {
 				a.gone[name] = true
 			}

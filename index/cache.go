@@ -55,8 +55,12 @@ type SkippedFile struct {
 	Err    error
 }
 
-// Save writes the toolset's file, atomically, where it is not there yet or
-// anything but the time of the listing changed. It reports whether it wrote.
+// relisted is how much newer a listing may be than the same one on disk: after a
+// start the time there says whether it is too old.
+const relisted = 10 * time.Minute
+
+// Save writes the toolset's file, atomically, where it is not there yet, where
+// anything but the time of the listing changed, or where that did by much. It reports whether it wrote.
 // Every definition keeps its exact bytes.
 func (c *Cache) Save(ts *messages.Toolset) (wrote bool, err error) {
 	path, err := c.path(ts.Server)

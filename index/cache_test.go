@@ -73,8 +73,17 @@ func TestCacheWritesOnlyWhatChanged(t *testing.T) {
 		return wrote
 	}
 	same := func(*messages.Toolset) {}
-	if !save(same) || save(same) || save(func(ts *messages.Toolset) { ts.Fetched = ts.Fetched.Add(time.Hour); ts.Live = false }) {
-		t.Error("the time alone must not cause a write, and the first listing must")
+	later := func(by time.Duration) func(*messages.Toolset) {
+		return func(ts *messages.Toolset) { ts.Fetched = ts.Fetched.Add(by); ts.Live = false }
+	}
+	if !save(same) || save(same) || save(later(relisted-1)) {
+		t.Error("a little time alone must not cause a write, and the first listing must")
+	}
+	if !save(later(relisted)) || save(later(relisted)) {
+		t.Error("a listing that is much newer must be written, once")
+	}
+	if kept, err := c.Load("s"); err != nil || !kept.Fetched.Equal(cachedToolset(t, "s").Fetched.Add(relisted)) {
+		t.Errorf("%+v, %v", kept, err)
 	}
 	for name, change := range map[string]func(*messages.Toolset){
 		"spec":        func(ts *messages.Toolset) { ts.SpecHash = "hash-2" },

@@ -102,7 +102,7 @@ func sameBody(a, b []byte) bool {
 	}
 	x, errA := parseHead(headA)
 	y, errB := parseHead(headB)
-	return errA == nil && errB == nil && x.Version == y.Version && x.Server == y.Server
+	return errA == nil && errB == nil && x.Version == y.Version && x.Server == y.Server && y.Fetched.Sub(x.Fetched) < relisted
 }
 
 func parseHead(line []byte) (cacheHead, error) {

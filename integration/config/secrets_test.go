@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/secrets"
 )
@@ -136,6 +137,33 @@ func TestReloadKeepsSecretsThatCannotBeRead(t *testing.T) {
 	must(t, os.Remove(path))
 	if gone, err := Reload(src, again); err != nil || gone.Server("a").Err == nil {
 		t.Errorf("a store that is gone: %v", err)
+	}
+}
+
+// TestWatchKeepsWhatOthersHaveRead: what a Reload has put in force is in force for the
+// Watcher as well, though it has not read it itself.
+func TestWatchKeepsWhatOthersHaveRead(t *testing.T) {
+	w := newWorld(t)
+	const text = `{"mcpServers": {"a": {"command": "${secret:A}"}}}`
+	src := w.sources(w.file("test.json", text))
+	first, err := Load(src)
+	must(t, err)
+	if first.Server("a").Err == nil {
+		t.Fatal("a secret that is not stored is found")
+	}
+	path := store(t, filepath.Join(w.home, ".metamcp"), "A", "hush-hush").Path()
+	second, err := Reload(src, first)
+	must(t, err)
+	clean(t, second)
+	must(t, os.Remove(path))
+	must(t, os.Mkdir(path, 0o700)) // which cannot be read as a file
+	var told []*Config
+	watcher := newWatcher(src, first, func(c *Config, err error) { must(t, err); told = append(told, c) }, time.Hour)
+	watcher.inForce = func() *Config { return second }
+	w.file("test.json", text+"\n")
+	watcher.check(true)
+	if len(told) != 1 || told[0].Server("a").Err != nil || told[0].Server("a").Command != "hush-hush" {
+		t.Errorf("it tells of %+v", told)
 	}
 }
 

@@ -36,6 +36,7 @@ const (
 type Watcher struct {
 	src     *resolvedSources
 	changed func(*Config, error)
+	inForce func() *Config // may be nil, or return nil
 	poll    time.Duration
 
 	paths      []string // what is read
@@ -74,12 +75,17 @@ type Watcher struct {
 //
 // After a Load that failed current is nil; the failure is then reported once
 // more at once, and the mended file afterwards.
-func Watch(sources Sources, current *Config, changed func(*Config, error)) *Watcher {
-	return watch(sources, current, changed, pollInterval, fsnotify.NewWatcher)
+//
+// What a load cannot read stays what it is in the configuration in force, which
+// inForce returns: it may come from a [Reload] that the Watcher does not know of. nil:
+// there is none but the Watcher's.
+func Watch(sources Sources, current *Config, inForce func() *Config, changed func(*Config, error)) *Watcher {
+	return watch(sources, current, inForce, changed, pollInterval, fsnotify.NewWatcher)
 }
 
-func watch(sources Sources, current *Config, changed func(*Config, error), poll time.Duration, newNotify func() (*fsnotify.Watcher, error)) *Watcher {
+func watch(sources Sources, current *Config, inForce func() *Config, changed func(*Config, error), poll time.Duration, newNotify func() (*fsnotify.Watcher, error)) *Watcher {
 	w := newWatcher(sources, current, changed, poll)
+	w.inForce = inForce
 	// Without notifications the poll still finds every change in time.
 	if n, err := newNotify(); err == nil {
 		w.notify = n
@@ -278,7 +284,7 @@ func (w *Watcher) check(forced bool) {
 	if len(paths) == 0 {
 		paths, candidates = w.src.choose()
 	}
-	contents, before := readAll(paths, w.fixed, w.read), w.known
+	contents, before := readAll(paths, w.fixed, w.read), w.knownNow()
 	before.contents = slices.Concat(readLock(w.lock), readSecrets(w.secrets))
 	w.again = slices.ContainsFunc(slices.Concat(contents, before.contents), content.unread)
 	hash := hashContents(contents, before.contents)
@@ -299,6 +305,16 @@ func (w *Watcher) check(forced bool) {
 		return // the keyring says no more than it did
 	}
 	w.call(cfg, err)
+}
+
+// knownNow is what is in force, which others may have loaded.
+func (w *Watcher) knownNow() known {
+	if w.inForce != nil {
+		if c := w.inForce(); c != nil {
+			return c.known()
+		}
+	}
+	return w.known
 }
 
 // loaded keeps what the next check needs of a load. The lock file and the store may

@@ -34,7 +34,7 @@ func noNotify() (*fsnotify.Watcher, error) { return nil, errors.New("no notifica
 func startWatching(t *testing.T, src Sources, current *Config, poll time.Duration, notify func() (*fsnotify.Watcher, error)) *watching {
 	t.Helper()
 	w := &watching{t: t, changes: make(chan change, 100)}
-	w.watcher = watch(src, current, func(c *Config, err error) { w.changes <- change{c, err} }, poll, notify)
+	w.watcher = watch(src, current, nil, func(c *Config, err error) { w.changes <- change{c, err} }, poll, notify)
 	t.Cleanup(func() { w.watcher.Close(context.Background()) })
 	return w
 }
@@ -254,7 +254,7 @@ func TestWatchClose(t *testing.T) {
 	cfg, err := Load(src)
 	must(t, err)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	watcher := Watch(src, cfg, func(*Config, error) { close(entered); <-leave })
+	watcher := Watch(src, cfg, nil, func(*Config, error) { close(entered); <-leave })
 	// One step, so that there is one change.
 	must(t, os.Rename(w.file("new.json", oneServer("b")), path))
 	select {

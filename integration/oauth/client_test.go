@@ -696,6 +696,17 @@ func TestRenewedTokenThatCannotBeStored(t *testing.T) {
 			r.m.work.Wait()
 		},
 		"at the end": func(r *rig) { r.m.Close() },
+		"when its server is there no more": func(r *rig) {
+			r.m.KeepOnly(func(string) bool { return false })
+			r.m.work.Wait()
+		},
+		"when its entry is another": func(r *rig) {
+			other := *r.spec
+			other.OAuth = &messages.OAuth{RedirectPort: 1234}
+			_, err := r.m.Client(&other)
+			must(r.t, err)
+			r.m.work.Wait()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Second }, nil)

@@ -90,6 +90,7 @@ func (m *Manager) Client(spec *messages.ServerSpec) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.forget(m.clients[spec.Name])
 	m.clients[spec.Name] = c
 	return c, nil
 }
@@ -99,5 +100,19 @@ func (m *Manager) Client(spec *messages.ServerSpec) (*Client, error) {
 func (m *Manager) KeepOnly(thereIs func(server string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.clients, func(server string, _ *Client) bool { return !thereIs(server) })
+	maps.DeleteFunc(m.clients, func(server string, c *Client) bool {
+		if thereIs(server) {
+			return false
+		}
+		m.forget(c)
+		return true
+	})
+}
+
+// forget has a client that nobody may come back to store what it could not store
+// before. m.mu is held.
+func (m *Manager) forget(c *Client) {
+	if c != nil && !m.closed {
+		m.work.Go(func() { c.saveLate(m.ctx) })
+	}
 }

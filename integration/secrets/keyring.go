@@ -31,12 +31,35 @@ const patience = 30 * time.Second
 // Manager, the Secret Service of D-Bus.
 type system struct {
 	service string
-	hung    *atomic.Bool // it did not answer once, and is not asked again
+	hung    *outstanding
 }
+
+// outstanding is the call that a keyring has not answered, nil: there is none. Until
+// it does it is not asked anything else: each call may prompt the user once more, and
+// none can be interrupted.
+type outstanding struct{ atomic.Pointer[chan struct{}] }
+
+// hung is for all who ask the system's keyring in this process, since each load of a
+// configuration opens the store anew.
+var hung outstanding
 
 func systemKeyring(stateDir string) keyring {
 	// Two state folders have secrets of the same name.
-	return system{"metamcp " + stateDir, new(atomic.Bool)}
+	return system{"metamcp " + stateDir, &hung}
+}
+
+// hangs says whether the keyring still owes an answer.
+func (o *outstanding) hangs() bool {
+	returned := o.Load()
+	if returned == nil {
+		return false
+	}
+	select {
+	case <-*returned:
+		return false
+	default:
+		return true
+	}
 }
 
 // reachable keeps the library from starting a bus of its own where there is
@@ -59,7 +82,11 @@ func reachable() bool {
 
 // ask calls the keyring and does not wait for one that hangs: the call cannot
 // be interrupted, and its goroutine ends with it.
-func ask[T any](hung *atomic.Bool, call func() (T, error)) (T, error) {
+func ask[T any](hung *outstanding, call func() (T, error)) (T, error) {
+	return askWithin(patience, hung, call)
+}
+
+func askWithin[T any](most time.Duration, hung *outstanding, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -68,15 +95,16 @@ func ask[T any](hung *atomic.Bool, call func() (T, error)) (T, error) {
 	if !reachable() {
 		return none, ErrNoKeyring
 	}
-	if hung.Load() {
+	if hung.hangs() {
 		return none, errHung
 	}
-	done := make(chan answer, 1)
+	done, returned := make(chan answer, 1), make(chan struct{})
 	go func() {
+		defer close(returned)
 		value, err := call()
 		done <- answer{value, err}
 	}()
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(most)
 	defer limit.Stop()
 	select {
 	case a := <-done:
@@ -85,7 +113,7 @@ func ask[T any](hung *atomic.Bool, call func() (T, error)) (T, error) {
 		}
 		return a.value, a.err
 	case <-limit.C:
-		hung.Store(true)
+		hung.Store(&returned)
 		return none, errHung
 	}
 }
