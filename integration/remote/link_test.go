@@ -627,10 +627,11 @@ func TestListeningWhereTheStreamIsRefused(t *testing.T) {
 				}
 				return
 			}
-			s.saw(t, 2, func(a ask) bool { return a.http == http.MethodGet })
+			streams := func(a ask) bool { return a.http == http.MethodGet }
+			s.saw(t, 2, streams)
 			k.CloseInput()
 			k.next("eof")
-			if n := opened.Load(); n != 2 {
+			if n := len(s.saw(t, 2, streams)); n != 2 {
 				t.Errorf("it was asked %d times", n)
 			}
 		})

@@ -369,10 +369,11 @@ func TestStreamWhosePlaceIsForgotten(t *testing.T) {
 					t.Errorf("%+v", h)
 				}
 			}
-			s.saw(t, 3, func(a ask) bool { return a.http == http.MethodGet })
+			streams := func(a ask) bool { return a.http == http.MethodGet }
+			s.saw(t, 3, streams)
 			k.CloseInput()
 			k.next("eof")
-			if n := opened.Load(); n != 3 {
+			if n := len(s.saw(t, 3, streams)); n != 3 {
 				t.Errorf("it was asked for a stream %d times", n)
 			}
 			if n := len(s.saw(t, 1, calls(methodInitialize))); n != 1 {
