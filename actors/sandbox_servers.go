@@ -61,11 +61,16 @@ func (e *Engine) listScriptServers(cat *index.Catalog, names []string) *scriptLi
 			continue
 		}
 		s := messages.ScriptServer{Name: name, Description: entry.Spec().Description}
-		if known := cat.Server(name); known != nil && tools < maxScriptTools {
+		if known := cat.Server(name); known != nil {
 			for _, t := range known.Entries {
-				if t.Enabled {
-					s.Tools = append(s.Tools, t.Tool.Name)
+				if !t.Enabled {
+					continue
 				}
+				if tools >= maxScriptTools {
+					s.ToolsOmitted = true
+					break
+				}
+				s.Tools = append(s.Tools, t.Tool.Name)
 			}
 			tools += len(s.Tools)
 		}

@@ -1,9 +1,11 @@
 package actors
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -48,6 +50,16 @@ func TestScriptsShareTheListOfServers(t *testing.T) {
 	}
 	if none := r.e.scriptServers([]string{}); len(none) != 0 {
 		t.Errorf("none: %+v", none)
+	}
+	var many []*messages.Tool
+	for i := range maxScriptTools {
+		many = append(many, &messages.Tool{Server: "a", Definition: &messages.Definition{Name: fmt.Sprint("tool", i)}})
+	}
+	cat := r.e.Catalog().With(&messages.Toolset{Server: "a", Tools: many}, index.Labels{})
+	full := r.e.listScriptServers(cat, r.e.dir.Names()).servers
+	if len(full[0].Tools) != maxScriptTools || full[0].ToolsOmitted || len(full[1].Tools) != 0 || !full[1].ToolsOmitted {
+		t.Errorf("with many tools: %d of %s, %v; %d of %s, %v",
+			len(full[0].Tools), full[0].Name, full[0].ToolsOmitted, len(full[1].Tools), full[1].Name, full[1].ToolsOmitted)
 	}
 	s := spec("b", func(s *messages.ServerSpec) { s.Description = "New." })
 	r.specs["b"] = s

@@ -32,11 +32,12 @@ const (
 
 // ScriptServer is what a script sees of one server.
 type ScriptServer struct {
-	Name        string
-	Title       string
-	Description string
-	State       string
-	Tools       []string // as far as they are known
+	Name         string
+	Title        string
+	Description  string
+	State        string
+	Tools        []string // as far as they are known
+	ToolsOmitted bool     // they are known, and too many to tell them
 }
 
 // Script is a program for the sandbox.

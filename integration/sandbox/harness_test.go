@@ -205,6 +205,7 @@ func testServers() []sandbox.Server {
 		{Name: "list", Tools: []string{"call", "then", "constructor", "__proto__", "toString", "list"}},
 		{Name: "__proto__", Tools: []string{"a"}},
 		{Name: "quiet"},
+		{Name: "many", ToolsOmitted: true},
 	}
 }
 

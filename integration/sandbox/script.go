@@ -118,11 +118,12 @@ func (l *Language) UnmarshalText(text []byte) error {
 
 // Server is what a script sees of one server in servers.list().
 type Server struct {
-	Name        string   `json:"name"`
-	Title       string   `json:"title,omitempty"`
-	Description string   `json:"description,omitempty"`
-	State       string   `json:"state,omitempty"`
-	Tools       []string `json:"tools,omitempty"` // those that are known; others may be called as well
+	Name         string   `json:"name"`
+	Title        string   `json:"title,omitempty"`
+	Description  string   `json:"description,omitempty"`
+	State        string   `json:"state,omitempty"`
+	Tools        []string `json:"tools,omitempty"`        // those that are known, an array in the script also where none is; others may be called as well
+	ToolsOmitted bool     `json:"toolsOmitted,omitempty"` // they are known, and too many to tell them
 }
 
 // Script is one run's work.

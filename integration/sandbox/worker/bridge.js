@@ -435,7 +435,7 @@
   const none = freeze(create(null));
 
   const handle = (s, target) => {
-    const known = index(s.tools ?? []);
+    const known = index(s.tools);
     const made = create(null); // what was asked for once, by key
     const tool = (key) => {
       const real = mapGet(known, key) ?? key;
@@ -683,6 +683,7 @@
   const configure = (t) => {
     config = parse(t);
     limits = config.limits;
+    for (let i = 0; i < config.servers.length; i++) config.servers[i].tools ??= [];
     config.serversText = quote(config.servers);
     define(G, "servers", { __proto__: null, value: makeServers(), writable: false, configurable: false, enumerable: true });
     if (config.args !== null) put("args", config.args, true);
