@@ -153,7 +153,7 @@ func (a *runActor) onBegin(ctx *kernel.Context, m *runBegin) {
 	}
 	limits := a.settings.Limits
 	limits.Asked = limits.Wall
-	if left := time.Until(a.deadline); limits.Wall-left > freeWait {
+	if left := time.Until(a.deadline) + freeWait; left < limits.Wall {
 		if left < leastTime && left < limits.Wall/2 {
 			a.onDue(ctx) // too late to begin
 			return

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 func sandboxSettings() SandboxSettings {
@@ -391,6 +392,63 @@ func TestScriptsWaitForTheirTurn(t *testing.T) {
 	}
 	if r.s.starts < 64 { // with the lock
 		t.Errorf("%d workers for 64 scripts, of which none takes two", r.s.starts)
+	}
+}
+
+// givenScript is a worker that keeps what it is to run.
+type givenScript struct {
+	SandboxWorker
+	script *messages.Script
+}
+
+func (w *givenScript) Run(_ uint64, s *messages.Script) error {
+	w.script = s
+	return nil
+}
+
+// A script has less time by what it waited above the time that costs nothing, and
+// no less at that bound; one that has no time left does not begin.
+func TestScriptsWaitForNothingAtFirst(t *testing.T) {
+	for waited, want := range map[time.Duration]time.Duration{
+		freeWait - time.Second:           4 * time.Second,
+		freeWait + 100*time.Millisecond:  3900 * time.Millisecond,
+		freeWait + 3*time.Second:         time.Second,
+		freeWait + 3990*time.Millisecond: 0,
+	} {
+		t.Run(waited.String(), func(t *testing.T) {
+			r := newRig(t, nil)
+			w := &givenScript{}
+			port := &runPort{ended: make(chan struct{})}
+			r.within(func(ctx *kernel.Context) {
+				over := make(chan struct{})
+				begin := func(ctx *kernel.Context) {
+					defer close(over)
+					a := newRunActor(r.e, &messages.Run{Timeout: 4 * time.Second, Reply: port}, sandboxSettings())
+					defer a.over()
+					a.asked, a.deadline = a.asked.Add(-waited), a.deadline.Add(-waited)
+					a.self, a.due = ctx.Self(), ctx.After(time.Hour, &runDue{})
+					a.onBegin(ctx, &runBegin{worker: w})
+				}
+				if _, err := ctx.Spawn("run", func() kernel.Actor { return &listener{spawn: begin} }); err != nil {
+					t.Error(err)
+					return
+				}
+				<-over
+			})
+			if want == 0 {
+				if w.script != nil || port.count() != 1 {
+					t.Errorf("the worker got %+v, and %d ends were told", w.script, port.count())
+				}
+				return
+			}
+			if w.script == nil {
+				t.Fatal("it did not begin")
+			}
+			// The test itself takes some of the time.
+			if l := w.script.Limits; l.Wall > want || l.Wall < want-time.Second || l.Asked != 4*time.Second {
+				t.Errorf("it has %v of %v, want %v of 4s", l.Wall, l.Asked, want)
+			}
+		})
 	}
 }
 
