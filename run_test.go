@@ -266,11 +266,24 @@ func TestLongNumbersAreTold(t *testing.T) {
 	}
 }
 
+// A search of one server that is still starting tells a script so, which may ask again.
+func TestScriptSearchesAServerThatStarts(t *testing.T) {
+	e := open(t, map[string][]string{"starts": {"--silent"}}, map[string]any{"discoverTimeoutMs": 1})
+	r := runScript(t, e, metamcp.RunRequest{Code: `return await discover("add", {server: "starts"}).catch(e => [e.code, e.server, e.retryable, e.message.includes("still being started")])`})
+	if string(r.Value) != `["SERVER_CONNECTION_ERROR","starts",true,true]` {
+		t.Errorf("%s (%+v)", r.Value, r.Failure)
+	}
+	if r = runScript(t, e, metamcp.RunRequest{Code: `return await discover("add")`}); string(r.Value) != `[]` {
+		t.Errorf("of all servers: %s (%+v)", r.Value, r.Failure)
+	}
+}
+
 // What a script asks of a server that it cannot reach is an error of that call,
 // which says why.
 func TestServersThatAScriptCannotReach(t *testing.T) {
 	cfg := children(map[string][]string{"demo": nil, "other": nil, "off": nil}, nil)
 	cfg["mcpServers"].(map[string]any)["off"].(map[string]any)["disabled"] = true
+	cfg["mcpServers"].(map[string]any)["broken"] = map[string]any{"command": "no-such-command-anywhere"}
 	e := openConfig(t, t.TempDir(), cfg)
 	const told = `.catch(e => [e.code, e.message, e.hint, e.retryable].join(" | "))`
 	for code, want := range map[string]string{
@@ -281,6 +294,7 @@ func TestServersThatAScriptCannotReach(t *testing.T) {
 		`return await discover("add", {server: "other"})` + told:                           `SERVER_NOT_FOUND | "other" is not one of the servers that this script may reach | Use one of those that servers.list() names`,
 		`return await discover("add", {server: "off"})` + told:                             `SERVER_NOT_FOUND | "off" is not one of the servers`,
 		`return await discover("add", {server: "nowhere"})` + told:                         `SERVER_NOT_FOUND | there is no server "nowhere"`,
+		`return await discover("add", {server: "broken"})` + told:                          `SERVER_CONNECTION_ERROR | `,
 		`return await discover("add", {sever: "demo"})` + told:                             `VALIDATION_ERROR | discover has no option "sever"; there are server and limit`,
 		`return await discover("add", {limit: "5"})` + told:                                `VALIDATION_ERROR | the option limit of discover is "5"; it must be a number from 1 to`,
 		`return await discover("add", {limit: 0})` + told:                                  `VALIDATION_ERROR | the option limit of discover is 0`,
@@ -288,7 +302,7 @@ func TestServersThatAScriptCannotReach(t *testing.T) {
 		`return await discover("add", {server: "demo", limit: null}).then(m => m[0].tool)`: `add`,
 	} {
 		only := []string{"demo"}
-		if strings.Contains(code, "servers.off") || strings.Contains(code, "demoo") {
+		if strings.Contains(code, "servers.off") || strings.Contains(code, "demoo") || strings.Contains(code, "broken") {
 			only = nil
 		}
 		r := runScript(t, e, metamcp.RunRequest{Code: code, Servers: only})

@@ -89,6 +89,8 @@ func (e *Engine) discoverForScript(ctx context.Context, session uint64, args jso
 	return raw, nil
 }
 
+// matchesForScript refuses a search of one server that did not tell of its tools, where
+// no match would say that it has none that fits.
 func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask scriptSearch, only []string) ([]Match, error) {
 	switch {
 	case ask.Server != "":
@@ -106,6 +108,14 @@ func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask script
 		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches.Turns, client: client})
 		if err != nil {
 			return nil, err
+		}
+		if ask.Server != "" && len(found.Matches) == 0 {
+			if why := found.Failed[server]; why != nil {
+				return nil, why
+			}
+			if slices.Contains(found.Pending, server) {
+				return nil, notListed(server, nil)
+			}
 		}
 		all = append(all, found.Matches...)
 	}

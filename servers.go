@@ -232,11 +232,16 @@ func (e *Engine) contact(ctx context.Context, server string, refresh bool) error
 		}
 		return nil
 	case <-ctx.Done():
-		return &Error{
-			Code: messages.CodeConnection, Server: server, Class: messages.ClassOffline, Retryable: true, Cause: ctx.Err(),
-			Message: "the server did not list its tools in time; it is still being started",
-			Hint:    "Ask again in a few seconds.",
-		}
+		return notListed(server, ctx.Err())
+	}
+}
+
+// notListed is the error of a server that goes on starting.
+func notListed(server string, cause error) *Error {
+	return &Error{
+		Code: messages.CodeConnection, Server: server, Class: messages.ClassOffline, Retryable: true, Cause: cause,
+		Message: "the server did not list its tools in time; it is still being started",
+		Hint:    "Ask again in a few seconds.",
 	}
 }
 
