@@ -38,14 +38,19 @@ func scriptValue(a *messages.Answer, call *messages.Call, raw bool, most int) (j
 		Structured json.RawMessage   `json:"structuredContent"`
 		IsError    bool              `json:"isError"`
 	}
-	if err := json.Unmarshal(a.Result, &r); err != nil {
-		return a.Result, nil // an object that is no tool result still is a value
-	}
+	err := json.Unmarshal(a.Result, &r) // which reads the other members where one is of a wrong type
 	if r.IsError {
+		said := r.Structured
+		if err != nil && len(said) == 0 {
+			said = a.Result
+		}
 		return nil, &messages.ScriptError{
 			Code: string(messages.CodeToolExecution), Server: call.Server, Tool: call.Tool,
-			Message: failureText(r.Content, r.Structured), Hint: "The tool itself reports this; correct the arguments or try another tool.",
+			Message: failureText(r.Content, said), Hint: "The tool itself reports this; correct the arguments or try another tool.",
 		}
+	}
+	if err != nil {
+		return a.Result, nil // an object that is no tool result still is a value
 	}
 	if len(r.Structured) > 0 && !bytes.Equal(r.Structured, []byte("null")) {
 		return r.Structured, nil
@@ -105,8 +110,9 @@ func losesDigits(text string) bool {
 	return err != nil || strconv.FormatFloat(f, 'f', -1, 64) != text
 }
 
-// failureText is what a tool says of its failure.
-func failureText(content []json.RawMessage, structured json.RawMessage) string {
+// failureText is what a tool says of its failure: the texts of its content, else what
+// else it said.
+func failureText(content []json.RawMessage, other json.RawMessage) string {
 	var texts []string
 	for _, block := range content {
 		if text, ok := textOf(block); ok && strings.TrimSpace(text) != "" {
@@ -114,8 +120,8 @@ func failureText(content []json.RawMessage, structured json.RawMessage) string {
 		}
 	}
 	text := strings.Join(texts, "\n")
-	if text == "" && len(structured) > 0 {
-		text = string(structured)
+	if text == "" && len(other) > 0 {
+		text = string(other)
 	}
 	if text == "" {
 		return "the tool reports an error and says nothing more"
