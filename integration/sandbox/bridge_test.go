@@ -46,6 +46,7 @@ func TestBridge(t *testing.T) {
 		{"tools with names of methods", `const s = servers.list; return [(await s.constructor({})).tool, (await s.toString({})).tool, (await s["__proto__"]({})).tool]`, `["constructor","toString","__proto__"]`},
 		{"a tool called call", `return (await servers.list.call("call", {})).tool`, `"call"`},
 		{"a tool called then", `return (await servers.list.call("then", {})).tool`, `"then"`},
+		{"tools of other names need not be known", `const s = servers.many; return [(await s.inspect({})).tool, (await s.nodeType({})).tool, (await servers.inspect.x({})).server]`, `["inspect","nodeType","inspect"]`},
 		{"a server is no thenable", `const s = await servers.list; return typeof s.call`, `"function"`},
 		{"servers is no thenable", `return typeof (await servers).list`, `"function"`},
 		{"a server has no constructor", `return [servers.files.constructor, servers.constructor, servers.files.toJSON]`, `[null,null,null]`},

@@ -423,12 +423,13 @@
     return byName;
   };
 
-  // What every object has, and engines and tools look for: on servers and their
-  // handles these are a server or a tool only where one is known by that name.
+  // What every object has, and engines look for: on servers and their handles these
+  // are a server or a tool only where one is known by that name. Signatures of tools
+  // (taken in integration/typescript) have to know them.
   const common = (key) => {
     switch (key) {
-      case "then": case "toJSON": case "constructor": case "__proto__": case "valueOf": case "hasOwnProperty": case "inspect":
-      case "prototype": case "nodeType": case "isPrototypeOf": case "toLocaleString": return undefined;
+      case "then": case "toJSON": case "constructor": case "__proto__": case "valueOf": case "hasOwnProperty":
+      case "prototype": case "isPrototypeOf": case "toLocaleString": return undefined;
     }
     return none;
   };
