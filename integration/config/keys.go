@@ -131,7 +131,7 @@ var keyTable = []Key{
 		Doc: "Child calls that one mcp_execute may make.", ref: func(s *Settings) any { return &s.Execute.MaxCalls }},
 	{Path: "execute.codeKb", Flag: "execute-code", Type: TypeInt, Default: "50", Min: 1, Max: 10_240,
 		Doc: "Size of the code in KB of 1000 bytes.", ref: func(s *Settings) any { return &s.Execute.CodeKB }},
-	{Path: "execute.outputMb", Flag: "execute-output", Type: TypeInt, Default: "10", Min: 1, Max: 1024,
+	{Path: "execute.outputMb", Flag: "execute-output", Type: TypeInt, Default: "10", Min: 1, Max: 128,
 		Doc: "Size of value and console output together in MB.", ref: func(s *Settings) any { return &s.Execute.OutputMB }},
 	{Path: "execute.maxConcurrent", Flag: "execute-concurrent", Type: TypeInt, Default: "8", Min: 1, Max: 256,
 		Doc: "Scripts of mcp_execute that run at once, each in a process of its own; others wait for their turn.", ref: func(s *Settings) any { return &s.Execute.MaxConcurrent }},

@@ -44,6 +44,10 @@ const MaxStood = time.Hour
 // MaxFrame is the largest frame that passes, in bytes.
 const MaxFrame = 128 << 20
 
+// MaxOutputBytes is the longest value that fits a frame with all that stands around
+// it: a larger limit than this cannot be kept.
+const MaxOutputBytes = MaxFrame - 1<<20
+
 const headBytes = 4 // the length in front of a frame
 
 // frameStart is what a reader sets aside for a frame before it has seen that

@@ -25,7 +25,7 @@ const (
 	// idleFrame bounds what a worker may say outside of a run.
 	idleFrame = 64 << 10
 	// besides is room for what stands in a frame around the value.
-	besides = 1 << 20
+	besides = MaxFrame - MaxOutputBytes
 	// keptStderr is how much of stderr is kept for the error of Gone.
 	keptStderr = 4 << 10
 )
@@ -93,7 +93,7 @@ func (w *Worker) Run(run uint64, s *Script) error {
 		return ErrBusy
 	}
 	w.run, w.limits, w.last, w.asks, w.lines, w.said = run, sent.Limits, 0, 0, 0, 0
-	w.limit.Store(min(sent.Limits.OutputBytes, MaxFrame-besides) + besides)
+	w.limit.Store(min(sent.Limits.OutputBytes, MaxOutputBytes) + besides)
 	w.send(data)
 	return nil
 }
