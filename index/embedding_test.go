@@ -358,3 +358,17 @@ func TestFewToolsAreFoundByMeaning(t *testing.T) {
 		}
 	}
 }
+
+// Who goes away while the embedder is asked leaves it to all others.
+func TestACancelledSearchLeavesTheEmbedderToOthers(t *testing.T) {
+	h := newHost(t, t.TempDir(), builtinEmbedder(t), map[string][]string{"shop": shop})
+	h.settle()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, note := NewSearcher(h.view).Search(gone, Hybrid{}, Query{Text: "charge the customer"}); note == "" {
+		t.Error("a cancelled search was embedded")
+	}
+	if got := h.best("picture of the web page"); got != "take_screenshot" {
+		t.Errorf("the next search found %q", got)
+	}
+}

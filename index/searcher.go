@@ -59,8 +59,6 @@ func (s *Searcher) meaning(ctx context.Context, texts []string, tools int) (*Mea
 		missing, places = append(missing, t), append(places, i)
 	}
 	if len(missing) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, queryPatience)
-		defer cancel()
 		vectors, why := e.query(ctx, missing)
 		if why != nil {
 			return nil, "The embedder is not usable, so words alone decided the order: " + why.Error()

@@ -63,17 +63,23 @@ func (s *sharedEmbedder) resting() *embed.Error {
 	return nil
 }
 
-// query embeds what of a query wants a vector. An embedder that fails rests
-// for a while, so that a dead one does not slow every search.
-func (s *sharedEmbedder) query(ctx context.Context, texts []string) ([][]float32, *embed.Error) {
+// query embeds what of a query wants a vector, within the patience of a search.
+// An embedder that fails rests for a while, so that a dead one does not slow every
+// search; that who asks goes away says nothing of it.
+func (s *sharedEmbedder) query(parent context.Context, texts []string) ([][]float32, *embed.Error) {
 	if why := s.resting(); why != nil {
 		return nil, why
 	}
+	ctx, cancel := context.WithTimeout(parent, queryPatience)
+	defer cancel()
 	vectors, err := s.Embed(ctx, embed.Query, texts)
 	if err == nil {
 		return vectors, nil
 	}
 	why := asEmbedError(err)
+	if parent.Err() != nil {
+		return nil, why
+	}
 	until := time.Now().Add(max(why.RetryAfter, restAfterFailure))
 	if why.Reason.Permanent() {
 		until = time.Time{}
