@@ -270,8 +270,10 @@ func (d *ActorDeps) keep(st *store.Store, job *diskWork) error {
 		listings := make(map[string][]byte, len(servers))
 		for _, server := range servers {
 			raw, err := encodeToolset(saves[server])
-			if err != nil {
-				continue // nothing of a toolset can fail to encode
+			if err != nil || len(raw) > store.MaxListing || len(server) > store.MaxServerName {
+				// It stays in memory. The store would refuse the others with it, and
+				// would do so again however often that is tried.
+				continue
 			}
 			listings[server] = raw
 		}

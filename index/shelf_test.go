@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,31 @@ func TestASweepTakesListingsThatNobodyUses(t *testing.T) {
 	}
 	left := ""
 	if err := st.Listings(func(server string, _ []byte) error { left += server + " "; return nil }); err != nil || left != "lately used " {
+		t.Errorf("the store has %q, %v", left, err)
+	}
+}
+
+// One server with a listing that the store never takes keeps no other from being stored,
+// and nothing is tried again for its sake.
+func TestAListingThatIsTooLargeForTheStoreHarmsNoOther(t *testing.T) {
+	dir := t.TempDir()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	saves := map[string]*messages.Toolset{
+		"shop": toolset(t, "shop", shop...),
+		"huge": toolset(t, "huge", definition("t", strings.Repeat("x", store.MaxListing), "{}")),
+	}
+	named := strings.Repeat("n", store.MaxServerName+1)
+	saves[named] = toolset(t, named, shop[0])
+	deps := &ActorDeps{Cache: NewCache(dir, func(s string) string { return s }), StorePath: dir}
+	if err := deps.keep(st, &diskWork{saves: saves}); err != nil {
+		t.Errorf("it would be tried again: %v", err)
+	}
+	left := ""
+	if err := st.Listings(func(server string, _ []byte) error { left += server + " "; return nil }); err != nil || left != "shop " {
 		t.Errorf("the store has %q, %v", left, err)
 	}
 }
