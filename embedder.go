@@ -2,13 +2,16 @@ package metamcp
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
 	"github.com/metamcp/metamcp/index/embed/builtin"
@@ -127,7 +130,7 @@ func (c embedderChoice) local(log *slog.Logger) (embed.Embedder, error) {
 	}
 	cfg := local.Config{Worker: program, LibraryDirs: []string{filepath.Dir(program), filepath.Join(c.stateDir, "lib")}, Log: log}
 	if strings.HasSuffix(c.model, ".gguf") {
-		cfg.Model = c.model
+		cfg.Model, cfg.ID = c.model, fileModel(c.model)
 		return local.New(cfg), nil
 	}
 	m, err := c.models().Find(c.model)
@@ -137,6 +140,20 @@ func (c embedderChoice) local(log *slog.Logger) (embed.Embedder, error) {
 	cfg.Model, cfg.ID = c.models().Path(m.Name), m.ID()
 	cfg.QueryPrefix, cfg.DocumentPrefix = m.QueryPrefix, m.DocumentPrefix
 	return local.New(cfg), nil
+}
+
+// fileModel names the model in a file that nobody installed. Reading gigabytes would
+// hold up each start, so path, size and time of change stand for the content: a file
+// that was moved or touched only costs embedding anew. One that is not there yet is
+// another than any that was there before.
+func fileModel(path string) string {
+	size, changed := int64(-1), time.Now()
+	if info, err := os.Stat(path); err == nil {
+		size, changed = info.Size(), info.ModTime()
+	}
+	const enough = 6
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d", path, size, changed.UnixNano()))
+	return fmt.Sprintf("%s@%x", filepath.Base(path), sum[:enough])
 }
 
 // worker finds metamcp-embed: beside this program, or in PATH.
