@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
+	"github.com/metamcp/metamcp/index/store"
 )
 
 // restAfterFailure is how long queries do without an embedder that failed and
@@ -23,6 +24,9 @@ type sharedEmbedder struct {
 	users  sync.WaitGroup
 
 	rest atomic.Pointer[rest]
+	// met is the store that has a vector that this embedder made. It belongs to the
+	// embedding worker.
+	met *store.Store
 }
 
 // rest is the time in which an embedder is not asked for queries.
