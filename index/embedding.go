@@ -18,7 +18,8 @@ import (
 // any more worth while before its time.
 const sweepAfter = 4096
 
-// Retries of an embedder that fails in the background.
+// Retries of an embedder that fails in the background; the last one is also how long
+// queries do without one that somebody has to mend.
 const (
 	firstEmbedRetry = 5 * time.Second
 	lastEmbedRetry  = 5 * time.Minute
@@ -369,17 +370,18 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 	}
 }
 
-// embedFailed waits before the next try, or gives up until the embedder is
-// replaced.
+// embedFailed waits before the next try: longest where somebody has to mend something
+// first, since that may be done outside the configuration, of which nobody would hear.
 func (a *indexActor) embedFailed(ctx *kernel.Context, m *embedded) {
 	a.embed.resting = true
 	if a.embed.failures == 0 {
 		a.deps.Warn("tools cannot be embedded; search goes by their words", "model", m.embedder.model, "why", m.err)
 	}
+	wait := min(firstEmbedRetry<<min(a.embed.failures, 10), lastEmbedRetry)
 	if m.err.Reason.Permanent() {
-		return
+		wait = lastEmbedRetry
 	}
-	wait := max(m.err.RetryAfter, min(firstEmbedRetry<<min(a.embed.failures, 10), lastEmbedRetry))
+	wait = max(m.err.RetryAfter, wait)
 	a.embed.failures++
 	ctx.After(wait, &embedAgain{m.embedder})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
@@ -77,7 +78,8 @@ func (c *counting) embedded(t *testing.T) int {
 	return n
 }
 
-// host is an index actor as a host runs it, over the folder of a test.
+// host is an index actor as a host runs it, over the folder of a test; "": nothing is
+// kept on disk.
 type host struct {
 	*testing.T
 	sys  *kernel.System
@@ -98,11 +100,14 @@ func newHost(t *testing.T, dir string, e embed.Embedder, servers map[string][]st
 	h := &host{T: t, sys: kernel.New(slog.New(slog.DiscardHandler)), view: &View{}}
 	cataloged := make(chan string, 100)
 	deps := &ActorDeps{
-		View: h.view, Cache: NewCache(dir, func(s string) string { return s }), StorePath: filepath.Join(dir, "catalog"),
+		View:       h.view,
 		StoreRetry: 20 * time.Millisecond,
 		Notify:     func(server string, _ any) { cataloged <- server },
 		Warn:       func(string, ...any) {},
 		Info:       func(string, ...any) {},
+	}
+	if dir != "" {
+		deps.Cache, deps.StorePath = NewCache(dir, func(s string) string { return s }), filepath.Join(dir, "catalog")
 	}
 	var err error
 	h.pid, h.done, err = h.sys.SpawnRoot("index", NewActor(deps), func(reason any) { t.Errorf("the actor gave up: %v", reason) })
@@ -413,4 +418,38 @@ func TestAModelThatChangedItsDimensionIsEmbeddedWithAnew(t *testing.T) {
 		}
 		h.close()
 	}
+}
+
+// A model may be installed, and a key allowed again, while the host runs.
+func TestAnEmbedderThatWasMendedIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := builtinEmbedder(t)
+		e.failWith(&embed.Error{Reason: embed.Misconfigured, Message: "there is no model"})
+		h := newHost(t, "", e, map[string][]string{"shop": shop})
+		defer h.close()
+		if st := h.settle(); st.Trouble == nil || st.Embedded != 0 {
+			t.Errorf("without its model: %+v", st)
+		}
+		search := func() string {
+			_, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "charge the customer"})
+			return note
+		}
+		if note := search(); !strings.Contains(note, "there is no model") {
+			t.Errorf("without its model a search says %q", note)
+		}
+		e.failWith(nil)
+		time.Sleep(lastEmbedRetry / 2)
+		synctest.Wait()
+		if note := search(); !strings.Contains(note, "there is no model") || h.view.Status().Trouble == nil {
+			t.Errorf("it was asked again at once: %q", note)
+		}
+		time.Sleep(lastEmbedRetry)
+		synctest.Wait()
+		if st := h.view.Status(); st.Trouble != nil || st.Embedded != 3 {
+			t.Errorf("with its model: %+v", st)
+		}
+		if note := search(); note != "" {
+			t.Errorf("with its model a search says %q", note)
+		}
+	})
 }

@@ -31,7 +31,7 @@ type sharedEmbedder struct {
 
 // rest is the time in which an embedder is not asked for queries.
 type rest struct {
-	until time.Time // zero: until it is replaced
+	until time.Time
 	why   *embed.Error
 }
 
@@ -61,7 +61,7 @@ func (s *sharedEmbedder) end() error {
 
 // resting returns why the embedder is not to be asked now, or nil.
 func (s *sharedEmbedder) resting() *embed.Error {
-	if r := s.rest.Load(); r != nil && (r.until.IsZero() || time.Now().Before(r.until)) {
+	if r := s.rest.Load(); r != nil && time.Now().Before(r.until) {
 		return r.why
 	}
 	return nil
@@ -84,10 +84,10 @@ func (s *sharedEmbedder) query(parent context.Context, texts []string) ([][]floa
 	if parent.Err() != nil {
 		return nil, why
 	}
-	until := time.Now().Add(max(why.RetryAfter, restAfterFailure))
+	pause := restAfterFailure
 	if why.Reason.Permanent() {
-		until = time.Time{}
+		pause = lastEmbedRetry
 	}
-	s.rest.Store(&rest{until, why})
+	s.rest.Store(&rest{time.Now().Add(max(why.RetryAfter, pause)), why})
 	return nil, why
 }
