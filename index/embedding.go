@@ -50,7 +50,7 @@ type (
 		spent                 map[string]int // of those, by server
 		fromStore             bool
 		background            bool // vectors are those of the background
-		ended                 bool // the host ends
+		ended                 bool // the host ends, or the embedder does
 		err                   *embed.Error
 		storeErr              error
 	}
@@ -157,6 +157,8 @@ func embedStep(ctx context.Context, catalog *Catalog, back *background, e *share
 		return step
 	}
 	defer e.done()
+	ctx, cancel := e.while(ctx)
+	defer cancel()
 	if st != nil && e.met != st && catalog.Tools() > 0 {
 		step.background = true
 		step.embed(ctx, slices.Values(back.passages[:1]), st)
@@ -310,7 +312,7 @@ func (s *embedded) take(same []*passage, v []float32) {
 func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 	a.embed.working = false
 	defer a.settle()
-	if m.ended {
+	if m.ended && m.embedder == a.embed.embedder {
 		a.embed.resting = true
 		return
 	}

@@ -453,3 +453,28 @@ func TestAnEmbedderThatWasMendedIsUsedAgain(t *testing.T) {
 		}
 	})
 }
+
+// A stuck embedder answers nothing before who asks gives up.
+type stuck struct{ asked chan struct{} }
+
+func (*stuck) Model() string { return "stuck" }
+func (*stuck) Batch() int    { return 1 }
+func (*stuck) Close() error  { return nil }
+
+func (s *stuck) Embed(ctx context.Context, _ embed.Kind, _ []string) ([][]float32, error) {
+	close(s.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A cloud may take minutes for a batch, which nobody needs once there is another embedder.
+func TestAnEmbedderThatIsReplacedHoldsUpNobody(t *testing.T) {
+	slow := &stuck{asked: make(chan struct{})}
+	h := newHost(t, t.TempDir(), slow, map[string][]string{"shop": shop})
+	h.sys.Send(h.pid, &Begin{})
+	h.wait(slow.asked)
+	h.sys.Send(h.pid, &UseEmbedder{Embedder: builtinEmbedder(t)})
+	if st := h.settle(); st.Embedded != 3 || st.Trouble != nil {
+		t.Errorf("with another embedder: %+v", st)
+	}
+}

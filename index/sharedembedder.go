@@ -22,6 +22,9 @@ type sharedEmbedder struct {
 	mu     sync.Mutex
 	closed bool
 	users  sync.WaitGroup
+	// ending ends with giveUp: what is done for tools by then is of no use any more.
+	ending context.Context
+	giveUp context.CancelFunc
 
 	rest atomic.Pointer[rest]
 	// met is the store that has a vector that this embedder made. It belongs to the
@@ -35,7 +38,11 @@ type rest struct {
 	why   *embed.Error
 }
 
-func share(e embed.Embedder) *sharedEmbedder { return &sharedEmbedder{Embedder: e, model: e.Model()} }
+func share(e embed.Embedder) *sharedEmbedder {
+	s := &sharedEmbedder{Embedder: e, model: e.Model()}
+	s.ending, s.giveUp = context.WithCancel(context.Background())
+	return s
+}
 
 // use reports whether the embedder may be used; whoever hears yes calls done.
 func (s *sharedEmbedder) use() bool {
@@ -50,11 +57,20 @@ func (s *sharedEmbedder) use() bool {
 
 func (s *sharedEmbedder) done() { s.users.Done() }
 
-// end waits for those who use the embedder and closes it.
+// while returns a context that ends with the embedder too.
+func (s *sharedEmbedder) while(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ending, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// end gives up the work for tools, which may take a cloud minutes and hold up the
+// embedder that comes after, waits for the queries, and closes the embedder.
 func (s *sharedEmbedder) end() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.giveUp()
 	s.users.Wait()
 	return s.Close()
 }
