@@ -277,11 +277,12 @@ func inTurn(waiting [][]*passage) iter.Seq2[*passage, int] {
 func (s *embedded) find(waiting [][]*passage, st *store.Store) bool {
 	same := make(map[[sha256.Size]byte][]*passage)
 	var hashes [][sha256.Size]byte
+	var sought []*passage
 	for _, p := range slices.Concat(waiting...) {
 		if p.sought == s.embedder.model {
 			continue
 		}
-		p.sought = s.embedder.model
+		sought = append(sought, p)
 		runtime.Gosched() // searches go on meanwhile
 		hash := p.key()
 		if same[hash] == nil {
@@ -295,6 +296,11 @@ func (s *embedded) find(waiting [][]*passage, st *store.Store) bool {
 	found, err := st.Vectors(s.embedder.model, hashes, func(i int, v []float32) {
 		s.take(same[hashes[i]], v)
 	})
+	if err == nil {
+		for _, p := range sought {
+			p.sought = s.embedder.model
+		}
+	}
 	s.storeErr = err
 	s.fromStore = found > 0
 	return found > 0

@@ -478,3 +478,37 @@ func TestAnEmbedderThatIsReplacedHoldsUpNobody(t *testing.T) {
 		t.Errorf("with another embedder: %+v", st)
 	}
 }
+
+// A store that breaks down while it is read is read again once it is whole.
+func TestVectorsOfABrokenStoreAreSoughtAgain(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *store.Store {
+		t.Helper()
+		st, err := store.Open(dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st := open()
+	p, e := newBackground().passages[0], share(fixedDim(4))
+	if err := st.PutVectors("m", []store.Vector{{Hash: p.key(), Values: []float32{1, 0, 0, 0}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	broken := &embedded{embedder: e}
+	if broken.find([][]*passage{{p}}, st) || broken.storeErr == nil {
+		t.Errorf("a closed store was read: %+v", broken)
+	}
+	st = open()
+	defer func() { _ = st.Close() }()
+	whole := &embedded{embedder: e}
+	if !whole.find([][]*passage{{p}}, st) || whole.storeErr != nil {
+		t.Errorf("the vector was not found: %+v", whole)
+	}
+	if again := (&embedded{embedder: e}); again.find([][]*passage{{p}}, st) {
+		t.Error("what was found is looked for once more")
+	}
+}
