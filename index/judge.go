@@ -75,7 +75,13 @@ func compileSchema(raw json.RawMessage, cost *cost) (schema *jsonschema.Schema, 
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
 	}
 	var skipped []string
+	compiled := false
 	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
+		if compiled {
+			// The library asserts the format regex of drafts before 2019-09, for all who
+			// validate at once. Arguments are no patterns of the schema.
+			return anything(pattern), nil
+		}
 		if size, ok := cost.pattern(pattern); ok {
 			if re, err := regexp.Compile(pattern); err == nil {
 				return sized{re, size}, nil
@@ -91,6 +97,7 @@ func compileSchema(raw json.RawMessage, cost *cost) (schema *jsonschema.Schema, 
 	if err != nil {
 		return nil, unjudged + oneLine(err)
 	}
+	compiled = true
 	if cost.unfold(schema) > maxExpansion {
 		return nil, unjudged + "the input schema refers to its own parts too many times"
 	}

@@ -171,6 +171,27 @@ func TestPatternThatGoHasNotIsPassedOver(t *testing.T) {
 	}
 }
 
+// Old drafts assert that a value is a pattern, with the engine that compiles the schema's own.
+func TestArgumentsThatArePatternsCostTheSchemaNothing(t *testing.T) {
+	j := newJudge(json.RawMessage(`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"regex"}}}`))
+	before := j.cost
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for _, pattern := range []string{"^[a-z]{3}$", "^(?!x)", "("} {
+				args, _ := json.Marshal(map[string]string{"a": pattern}) // strings can always be encoded
+				if problems := j.problems(args); len(problems) != 0 {
+					t.Errorf("%s: %v", pattern, problems)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if j.schema == nil || j.cost != before {
+		t.Errorf("%s; validation made the cost %+v, it was %+v", j.note, j.cost, before)
+	}
+}
+
 func TestProblemsAreBoundedAndRepeatNoValue(t *testing.T) {
 	v := NewValidator(json.RawMessage(`{"additionalProperties":{"type":"integer","enum":[1]},"properties":{"s":{"pattern":"^a","maxLength":3}}}`))
 	args := `{"s":"secret-value"`
