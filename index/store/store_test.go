@@ -288,8 +288,8 @@ func TestSweep(t *testing.T) {
 	if got := present(t, s, "new", 10, 4, "n"); countTrue(got) != 9 || got[3] {
 		t.Errorf("present: %v", got)
 	}
-	if n := countTrue(present(t, s, "old", 10, 4, "o")); n != 10 {
-		t.Errorf("in its time of grace the old model has %d", n)
+	if st, err := s.Stats(); err != nil || len(st.Models) != 2 || st.Models[1].Model != "old" || st.Models[1].Vectors != 10 {
+		t.Errorf("in its time of grace the old model has %+v, %v", st.Models, err)
 	}
 	mustClose(t, s)
 	now = now.Add(2 * 24 * time.Hour)
@@ -315,6 +315,35 @@ func TestSweep(t *testing.T) {
 	s = mustOpen(t, path, o)
 	st, err := s.Stats()
 	if err != nil || len(st.Models) != 1 || st.Models[0].Vectors != 9 || !st.Models[0].LastUse.Equal(now) {
+		t.Errorf("stats: %+v, %v", st, err)
+	}
+}
+
+// A host that embeds nothing new, and ends before the first sweep, uses its model all the same.
+func TestAModelWhoseVectorsAreReadIsInUse(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	path := t.TempDir()
+	o := Options{Now: func() time.Time { return now }}
+	s := mustOpen(t, path, o)
+	mustPut(t, s, "read", vectors(0, 10, 4, "r"))
+	mustPut(t, s, "unread", vectors(0, 10, 4, "u"))
+	for range 3 {
+		mustClose(t, s)
+		now = now.Add(DefaultGrace - time.Hour)
+		s = mustOpen(t, path, o)
+		if n := countTrue(present(t, s, "read", 10, 4, "r")); n != 10 {
+			t.Errorf("at %v the model has %d", now, n)
+		}
+		present(t, s, "none", 1, 4, "")
+	}
+	defer func() { mustClose(t, s) }()
+	swept, err := s.Sweep("", nil, DefaultGrace)
+	if err != nil || !slices.Equal(swept.Models, []string{"unread"}) {
+		t.Errorf("swept %+v, %v", swept, err)
+	}
+	st, err := s.Stats()
+	if err != nil || len(st.Models) != 1 || !st.Models[0].LastUse.Equal(now) {
 		t.Errorf("stats: %+v, %v", st, err)
 	}
 }

@@ -26,7 +26,8 @@ type Vector struct {
 // place of the hash in hashes, and v the vector, which is valid during the call
 // only. The calls come in no particular order, from this goroutine, and into
 // must not call the store. A vector that is damaged, or of another dimension
-// than the model's newest, is not found. It returns how many were found.
+// than the model's newest, is not found. It returns how many were found. The model
+// counts as used, of which a killed process may take the note along.
 //
 // All is read from one moment of the store. May be called from any goroutine.
 func (s *Store) Vectors(model string, hashes [][32]byte, into func(i int, v []float32)) (found int, err error) {
@@ -46,6 +47,7 @@ func (s *Store) Vectors(model string, hashes [][32]byte, into func(i int, v []fl
 		})
 	})
 	if err == nil {
+		s.used(model, 0)
 		s.count(model, found, len(hashes)-found)
 	}
 	return found, err
