@@ -343,7 +343,11 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 	left := m.missing - len(m.vectors)
 	settled := left <= m.held || m.err != nil
 	a.report(func(s *Status) {
-		s.Wanted, s.Embedded, s.Held, s.Settled, s.Trouble = m.wanted, m.wanted-left, m.held, settled, m.err
+		s.Settled, s.Trouble = settled, m.err
+		if m.background {
+			return // it says nothing of the tools
+		}
+		s.Wanted, s.Embedded, s.Held = m.wanted, m.wanted-left, m.held
 		if m.fromStore {
 			s.FromStore += len(m.vectors)
 		} else {

@@ -512,3 +512,23 @@ func TestVectorsOfABrokenStoreAreSoughtAgain(t *testing.T) {
 		t.Error("what was found is looked for once more")
 	}
 }
+
+// A forgetful embedder has stopped to embed documents.
+type forgetful struct{ *counting }
+
+func (f forgetful) Embed(ctx context.Context, kind embed.Kind, texts []string) ([][]float32, error) {
+	if kind == embed.Document {
+		return nil, &embed.Error{Reason: embed.RateLimited, Message: "no more documents today", RetryAfter: time.Hour}
+	}
+	return f.counting.Embed(ctx, kind, texts)
+}
+
+// A query that has its vector is of no use where the tools have none, which is said.
+func TestASearchSaysThatToolsCouldNotBeEmbedded(t *testing.T) {
+	h := newHost(t, t.TempDir(), forgetful{builtinEmbedder(t)}, map[string][]string{"shop": shop})
+	h.settle()
+	matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "screenshot"})
+	if len(matches) == 0 || matches[0].Entry.Tool.Name != "take_screenshot" || !strings.Contains(note, "no more documents today") {
+		t.Errorf("found %s, note %q", found(matches), note)
+	}
+}

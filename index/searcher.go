@@ -71,6 +71,8 @@ func (s *Searcher) meaning(ctx context.Context, texts []string, tools int) (*Mea
 	switch st := s.view.Status(); {
 	case st.Model != e.model:
 		return m, ""
+	case st.Trouble != nil && tools > 0 && (st.Wanted == 0 || st.Embedded < st.Wanted):
+		return m, "Not all tools could be embedded; the others are found by their words alone: " + st.Trouble.Error()
 	case st.Settled && st.Held > 0:
 		return m, fmt.Sprintf("%d tools whose server changes them all the time are found by their words alone.", st.Held)
 	case st.Settled:
