@@ -351,3 +351,55 @@ func TestFullPoolIsNoAnswerOfAServer(t *testing.T) {
 		t.Errorf("kept: read %v, %v, to be read again in %v", c.read, c.err, time.Until(c.retry))
 	}
 }
+
+// A resource that has moved to another server is read from there, also where clients are
+// shown no list that would be made anew.
+func TestMovedResourceIsReadWhereItIs(t *testing.T) {
+	t.Parallel()
+	const here, other = `{"uri":"u://x"}`, `{"uri":"u://y"}`
+	servers := map[string]*refusing{"a": {lists: here}, "b": {lists: other}}
+	configured := map[string]any{}
+	for name, s := range servers {
+		web := httptest.NewServer(s)
+		t.Cleanup(web.Close)
+		configured[name] = map[string]any{"url": web.URL}
+	}
+	text, err := json.Marshal(map[string]any{"mcpServers": configured})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := openReloading(t, string(text))
+	p := r.e.expose.passedFor(nil)
+	is := func(want string) {
+		t.Helper()
+		if topic, err := p.route("u://x"); err != nil || topic.Server != want {
+			t.Fatalf("it is read from %q, %v, want %s", topic.Server, err, want)
+		}
+	}
+	list := func(name, lists string) {
+		s := servers[name]
+		s.mu.Lock()
+		s.lists = lists
+		s.mu.Unlock()
+		r.e.expose.listChanged(name, actors.ResourceList)
+	}
+	is("a")
+	is("a")
+	list("a", other)
+	list("b", here)
+	is("b")
+	is("b")
+	if r.e.expose.lists.fresh(listResources) == nil {
+		t.Error("lists that are as they were are not taken as they are")
+	}
+	// What a server lists counts before what results named.
+	p.links.add("u://x", "a")
+	p.links.add("u://x", "b")
+	r.e.expose.listChanged("a", actors.ResourceList)
+	is("b")
+	p.links.add("u://z", "a")
+	p.links.add("u://z", "b")
+	if _, err := p.route("u://z"); err == nil || len(err.Details) != 2 {
+		t.Errorf("one that two servers named: %v", err)
+	}
+}
