@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,57 @@ func TestProvisionAsksForSecrets(t *testing.T) {
 				t.Errorf("the lock file has %s, %v", lock, err)
 			}
 		})
+	}
+}
+
+// weatherThatNeeds is a server that needs secrets.
+func weatherThatNeeds(variables ...string) fakeregistry.Entry {
+	s := fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather")
+	needs := make([]any, len(variables))
+	for i, name := range variables {
+		needs[i] = map[string]any{"name": name, "isRequired": true, "isSecret": true}
+	}
+	s.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"] = needs
+	return s
+}
+
+// provisionedOnPage provisions @acme/weather, whose values a user enters on a page, and
+// returns the lock file.
+func provisionedOnPage(t *testing.T, e *metamcp.Engine, state string, values func(field string) string) string {
+	t.Helper()
+	u := &user{t: t}
+	u.browse = func(address string) {
+		if _, err := testkit.AnswerPage(context.Background(), address, "", values); err != nil {
+			t.Error(err)
+		}
+	}
+	c := connectClient(t, e, &asked{caps: urlCapability, reply: u.reply})
+	l := c.rounds(provisionOf("use @acme/weather"))
+	u.work.Wait()
+	var a metamcp.ProvisionAnswer
+	if err := json.Unmarshal([]byte(textIn(t, l)), &a); err != nil || a.Decision != metamcp.DecisionProvisioned {
+		t.Fatalf("%s, %v", l.Result, err)
+	}
+	lock, err := os.ReadFile(filepath.Join(state, provisioned.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(lock)
+}
+
+// A secret that is entered for a new server is not that which another one waits for
+// under the same name.
+func TestProvisionLeavesNamesThatOthersAskFor(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	other := map[string]any{"other": map[string]any{"command": "true", "env": map[string]string{"KEY": "${secret:TOKEN}"}}}
+	e, state := openBeside(t, other, weatherThatNeeds("TOKEN"), `{"trusted": ["@acme/*"]}`, nil)
+	lock := provisionedOnPage(t, e, state, func(string) string { return askedFor })
+	if !strings.Contains(lock, "${secret:TOKEN.weather}") {
+		t.Errorf("the lock file has %s", lock)
+	}
+	if got := e.Config().MissingSecrets("other"); !slices.Equal(got, []string{"TOKEN"}) {
+		t.Errorf("the other one lacks %q", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package metamcp_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -70,6 +71,12 @@ func openWithRegistry(t *testing.T, trust string, settings map[string]any) (*met
 
 func openWithServer(t *testing.T, server fakeregistry.Entry, trust string, settings map[string]any) (*metamcp.Engine, string) {
 	t.Helper()
+	return openBeside(t, nil, server, trust, settings)
+}
+
+// openBeside is [openWithServer] with configured servers; nil: none.
+func openBeside(t *testing.T, configured map[string]any, server fakeregistry.Entry, trust string, settings map[string]any) (*metamcp.Engine, string) {
+	t.Helper()
 	reg := fakeregistry.Start(t, server)
 	dir := t.TempDir()
 	state := filepath.Join(dir, ".metamcp")
@@ -82,7 +89,9 @@ func openWithServer(t *testing.T, server fakeregistry.Entry, trust string, setti
 	for k, v := range settings {
 		all[k] = v
 	}
-	return openConfig(t, dir, children(nil, all)), state
+	cfg := children(nil, all)
+	maps.Copy(cfg["mcpServers"].(map[string]any), configured)
+	return openConfig(t, dir, cfg), state
 }
 
 // A person's yes stands in for trust, and not for what nobody may install.

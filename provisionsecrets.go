@@ -103,7 +103,7 @@ func (e *Engine) provisionQuestion(s *asker, a *ProvisionAnswer, given *givenVal
 		}
 		env := map[string]string{}
 		hidden := map[string]string{}
-		store := secrets.New(e.Config().Settings.StateDir)
+		store, users := secrets.New(e.Config().Settings.StateDir), e.Config().SecretUsers()
 		for i := range a.Missing {
 			v := &a.Missing[i]
 			value := values[v.Name]
@@ -114,7 +114,7 @@ func (e *Engine) provisionQuestion(s *asker, a *ProvisionAnswer, given *givenVal
 				env[v.Name] = value
 				continue
 			}
-			name, err := freeSecret(store, v.Name, a.Package)
+			name, err := freeSecret(store, users, v.Name, a.Package)
 			if err != nil {
 				return err
 			}
@@ -145,8 +145,9 @@ func plainValue(v *ProvisionVariable, value string) bool {
 
 // freeSecret is the name under which a secret for a package is stored: that of the
 // variable, or, where there is one of that name for something else, one that says
-// what it is for.
-func freeSecret(store *secrets.Store, variable, pkg string) (string, error) {
+// what it is for. A name that the configuration asks for is somebody's before it is
+// stored: what is stored under it goes to whoever asks.
+func freeSecret(store *secrets.Store, users map[string][]string, variable, pkg string) (string, error) {
 	clean := func(text string) string {
 		return strings.Trim(strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {
@@ -173,6 +174,9 @@ func freeSecret(store *secrets.Store, variable, pkg string) (string, error) {
 		case n > 1:
 			name += "." + strconv.Itoa(n)
 		}
+		if len(users[name]) > 0 {
+			continue
+		}
 		switch _, err := store.Get(name); {
 		case errors.Is(err, secrets.ErrNotFound):
 			return name, nil
@@ -180,7 +184,7 @@ func freeSecret(store *secrets.Store, variable, pkg string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("there are secrets of the names %[1]s to %[1]s.%[2]d already; metamcp secrets list shows them", base, tries-1)
+	return "", fmt.Errorf("the names %[1]s to %[1]s.%[2]d of secrets are taken; metamcp secrets list shows by whom", base, tries-1)
 }
 
 // forgetGiven removes the secrets that were stored for a server that was not
