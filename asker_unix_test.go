@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -97,8 +98,8 @@ func weatherThatNeeds(variables ...string) fakeregistry.Entry {
 }
 
 // provisionedOnPage provisions @acme/weather, whose values a user enters on a page, and
-// returns the lock file.
-func provisionedOnPage(t *testing.T, e *metamcp.Engine, state string, values func(field string) string) string {
+// returns the variables that it gets.
+func provisionedOnPage(t *testing.T, e *metamcp.Engine, state string, values func(field string) string) map[string]string {
 	t.Helper()
 	u := &user{t: t}
 	u.browse = func(address string) {
@@ -113,11 +114,11 @@ func provisionedOnPage(t *testing.T, e *metamcp.Engine, state string, values fun
 	if err := json.Unmarshal([]byte(textIn(t, l)), &a); err != nil || a.Decision != metamcp.DecisionProvisioned {
 		t.Fatalf("%s, %v", l.Result, err)
 	}
-	lock, err := os.ReadFile(filepath.Join(state, provisioned.FileName))
-	if err != nil {
-		t.Fatal(err)
+	list, err := provisioned.Open(state).List()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("installed are %+v, %v", list, err)
 	}
-	return string(lock)
+	return list[0].Entry.Env
 }
 
 // A secret that is entered for a new server is not that which another one waits for
@@ -127,12 +128,32 @@ func TestProvisionLeavesNamesThatOthersAskFor(t *testing.T) {
 	fakeNPM(t)
 	other := map[string]any{"other": map[string]any{"command": "true", "env": map[string]string{"KEY": "${secret:TOKEN}"}}}
 	e, state := openBeside(t, other, weatherThatNeeds("TOKEN"), `{"trusted": ["@acme/*"]}`, nil)
-	lock := provisionedOnPage(t, e, state, func(string) string { return askedFor })
-	if !strings.Contains(lock, "${secret:TOKEN.weather}") {
-		t.Errorf("the lock file has %s", lock)
+	env := provisionedOnPage(t, e, state, func(string) string { return askedFor })
+	if env["TOKEN"] != "${secret:TOKEN.weather}" {
+		t.Errorf("the new one gets %q", env)
 	}
 	if got := e.Config().MissingSecrets("other"); !slices.Equal(got, []string{"TOKEN"}) {
 		t.Errorf("the other one lacks %q", got)
+	}
+}
+
+// Secrets of one server whose names are alike are kept apart.
+func TestProvisionKeepsSecretsApart(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	long := strings.Repeat("LONG_", 11)
+	variables := []string{"TOKEN_1", "TOKEN_2", long + "A", long + "B"}
+	e, state := openWithServer(t, weatherThatNeeds(variables...), `{"trusted": ["@acme/*"]}`, nil)
+	env := provisionedOnPage(t, e, state, func(field string) string { return askedFor + field })
+	for i, name := range variables {
+		reference := env[name]
+		stored := strings.TrimSuffix(strings.TrimPrefix(reference, "${secret:"), "}")
+		if i < 2 && stored != name {
+			t.Errorf("%s is %s", name, reference)
+		}
+		if value, err := secrets.New(state).Get(stored); err != nil || value != askedFor+"v"+strconv.Itoa(i) {
+			t.Errorf("%s is %s, which is %q, %v", name, reference, value, err)
+		}
 	}
 }
 

@@ -104,6 +104,10 @@ func (e *Engine) provisionQuestion(s *asker, a *ProvisionAnswer, given *givenVal
 		env := map[string]string{}
 		hidden := map[string]string{}
 		store, users := secrets.New(e.Config().Settings.StateDir), e.Config().SecretUsers()
+		taken := func(name string) bool {
+			_, own := hidden[name]
+			return own || len(users[name]) > 0
+		}
 		for i := range a.Missing {
 			v := &a.Missing[i]
 			value := values[v.Name]
@@ -114,7 +118,7 @@ func (e *Engine) provisionQuestion(s *asker, a *ProvisionAnswer, given *givenVal
 				env[v.Name] = value
 				continue
 			}
-			name, err := freeSecret(store, users, v.Name, a.Package)
+			name, err := freeSecret(store, taken, v.Name, a.Package)
 			if err != nil {
 				return err
 			}
@@ -145,16 +149,17 @@ func plainValue(v *ProvisionVariable, value string) bool {
 
 // freeSecret is the name under which a secret for a package is stored: that of the
 // variable, or, where there is one of that name for something else, one that says
-// what it is for. A name that the configuration asks for is somebody's before it is
-// stored: what is stored under it goes to whoever asks.
-func freeSecret(store *secrets.Store, users map[string][]string, variable, pkg string) (string, error) {
+// what it is for. A name may be taken before anything is stored under it: what is
+// stored goes to whoever asks for it.
+func freeSecret(store *secrets.Store, taken func(name string) bool, variable, pkg string) (string, error) {
 	clean := func(text string) string {
-		return strings.Trim(strings.Map(func(r rune) rune {
+		text = strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {
 				return r
 			}
 			return '_'
-		}, text), "_.-0123456789")
+		}, text)
+		return strings.TrimRight(strings.TrimLeft(text, "_.-0123456789"), "_.-")
 	}
 	const longest = 50
 	base := clean(variable[:min(len(variable), longest)])
@@ -174,7 +179,7 @@ func freeSecret(store *secrets.Store, users map[string][]string, variable, pkg s
 		case n > 1:
 			name += "." + strconv.Itoa(n)
 		}
-		if len(users[name]) > 0 {
+		if taken(name) {
 			continue
 		}
 		switch _, err := store.Get(name); {
