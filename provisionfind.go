@@ -314,9 +314,13 @@ func better(a, b *option) int {
 	if c := cmp.Compare(rank(b), rank(a)); c != 0 {
 		return c
 	}
-	// Trust in the description is worth more than trust in the package.
+	// Trust in the description is worth more than trust in the package, and metamcp's
+	// own description more than a stranger's.
 	via := func(o *option) int {
-		if o.decision.Via == trust.ServerName {
+		switch {
+		case o.decision.Via == trust.ServerName:
+			return 2
+		case o.candidate.Server == "":
 			return 1
 		}
 		return 0
