@@ -194,6 +194,34 @@ func TestProvisionWithoutTheSecrets(t *testing.T) {
 	}
 }
 
+// Who does not answer a form as it asks is not sent to a page for the same values.
+func TestProvisionAsksInOneWay(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	server := weatherThatNeeds("STYLE")
+	server.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"].([]any)[0].(map[string]any)["isSecret"] = false
+	for _, modern := range []bool{false, true} {
+		for _, answer := range []string{`{"action":"decline"}`, `{"action":"cancel"}`, `{"action":"accept","content":{"STYLE":"${HOME}"}}`} {
+			e, _ := openWithServer(t, server, `{"trusted": ["io.github.acme/*"]}`, nil)
+			c := connectClient(t, e, &asked{caps: `{"elicitation":{"form":{},"url":{}}}`, modern: modern, reply: func(q rpcLine) string {
+				if strings.Contains(string(q.Params), `"url"`) {
+					t.Errorf("%s: asked once more, for %s", answer, q.Params)
+					return `"result":{"action":"decline"}`
+				}
+				return `"result":` + answer
+			}})
+			l := c.rounds(provisionOf("use io.github.acme/weather"))
+			var a metamcp.ProvisionAnswer
+			if err := json.Unmarshal([]byte(textIn(t, l)), &a); err != nil || a.Decision != metamcp.DecisionDenied || len(a.Missing) != 1 {
+				t.Errorf("%s: %s, %v", answer, l.Result, err)
+			}
+			if n := c.questions(); n != 1 {
+				t.Errorf("%s: asked %d times", answer, n)
+			}
+		}
+	}
+}
+
 // Secrets that were entered for a server that could not be installed are forgotten.
 func TestProvisionForgetsSecretsOfWhatFailed(t *testing.T) {
 	noKeyring(t)

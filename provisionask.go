@@ -15,16 +15,17 @@ const maxVariable = 4 << 10
 
 // provisionFor is provision for a client. Where values are missing, its user is asked
 // for them once: by form where none of them is a secret, else on a page, since secrets
-// never pass a client. Where the client can do neither, the answer says how the user
-// gives them.
+// never pass a client. Where the client can do neither, or the user gives none, the
+// answer says how the user gives them.
 func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask ProvisionRequest) (a *ProvisionAnswer, err error) {
 	a, err = e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()}, aClient,
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Call()))
 	if err != nil {
 		return nil, err
 	}
-	given := &givenValues{env: e.askVariables(ctx, caller, a)}
-	if given.env == nil && len(a.Missing) > 0 {
+	env, asked := e.askVariables(ctx, caller, a)
+	given := &givenValues{env: env}
+	if !asked && len(a.Missing) > 0 {
 		given = e.askSecrets(ctx, caller, a, ask.Progress)
 	}
 	if given == nil || given.env == nil {
@@ -39,10 +40,11 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 		e.telemetry.BeginProvisionRequest(caller.TraceContext(), again))
 }
 
-// askVariables asks for the variables that are missing; nil: it has them not.
-func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *ProvisionAnswer) map[string]string {
+// askVariables asks by form for the variables that are missing; nil: it has them not.
+// asked tells a user who gave none from one who was not asked.
+func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *ProvisionAnswer) (env map[string]string, asked bool) {
 	if len(a.Missing) == 0 || !caller.Can().Form || slices.ContainsFunc(a.Missing, looksSecret) {
-		return nil
+		return nil, false
 	}
 	answer := make(questionPort, 1)
 	q := &messages.Question{ID: e.core.NextQuestion(), Method: messages.MethodElicit, Params: variableForm(a), Reply: answer}
@@ -50,10 +52,10 @@ func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *Prov
 	client.Ask(caller.Call(), []*messages.Question{q})
 	select {
 	case got := <-answer:
-		return formValues(got, a.Missing)
+		return formValues(got, a.Missing), true
 	case <-ctx.Done():
 		client.Withdraw(caller.Call(), []*messages.Question{q}, "the request was cancelled")
-		return nil
+		return nil, true
 	}
 }
 
