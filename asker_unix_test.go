@@ -22,12 +22,10 @@ import (
 
 // weatherWithKey is a server that needs a secret and a setting.
 func weatherWithKey() fakeregistry.Entry {
-	s := fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather")
-	s.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"] = []any{
+	return weatherThatNeeds(
 		map[string]any{"name": "WEATHER_KEY", "description": "The <b>key</b> of acme", "isRequired": true, "isSecret": true},
 		map[string]any{"name": "UNITS", "isRequired": true, "choices": []string{"celsius", "kelvin"}},
-	}
-	return s
+	)
 }
 
 func weatherValues(field string) string {
@@ -86,15 +84,9 @@ func TestProvisionAsksForSecrets(t *testing.T) {
 	}
 }
 
-// weatherThatNeeds is a server that needs secrets.
-func weatherThatNeeds(variables ...string) fakeregistry.Entry {
-	s := fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather")
-	needs := make([]any, len(variables))
-	for i, name := range variables {
-		needs[i] = map[string]any{"name": name, "isRequired": true, "isSecret": true}
-	}
-	s.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"] = needs
-	return s
+// neededSecret is a variable that a server needs.
+func neededSecret(name string) any {
+	return map[string]any{"name": name, "isRequired": true, "isSecret": true}
 }
 
 // provisionedOnPage provisions @acme/weather, whose values a user enters on a page, and
@@ -127,7 +119,7 @@ func TestProvisionLeavesNamesThatOthersAskFor(t *testing.T) {
 	noKeyring(t)
 	fakeNPM(t)
 	other := map[string]any{"other": map[string]any{"command": "true", "env": map[string]string{"KEY": "${secret:TOKEN}"}}}
-	e, state := openBeside(t, other, weatherThatNeeds("TOKEN"), `{"trusted": ["@acme/*"]}`, nil)
+	e, state := openBeside(t, other, weatherThatNeeds(neededSecret("TOKEN")), `{"trusted": ["@acme/*"]}`, nil)
 	env := provisionedOnPage(t, e, state, func(string) string { return askedFor })
 	if env["TOKEN"] != "${secret:TOKEN.weather}" {
 		t.Errorf("the new one gets %q", env)
@@ -143,7 +135,11 @@ func TestProvisionKeepsSecretsApart(t *testing.T) {
 	fakeNPM(t)
 	long := strings.Repeat("LONG_", 11)
 	variables := []string{"TOKEN_1", "TOKEN_2", long + "A", long + "B"}
-	e, state := openWithServer(t, weatherThatNeeds(variables...), `{"trusted": ["@acme/*"]}`, nil)
+	needs := make([]any, len(variables))
+	for i, name := range variables {
+		needs[i] = neededSecret(name)
+	}
+	e, state := openWithServer(t, weatherThatNeeds(needs...), `{"trusted": ["@acme/*"]}`, nil)
 	env := provisionedOnPage(t, e, state, func(field string) string { return askedFor + field })
 	for i, name := range variables {
 		reference := env[name]
@@ -198,8 +194,7 @@ func TestProvisionWithoutTheSecrets(t *testing.T) {
 func TestProvisionAsksInOneWay(t *testing.T) {
 	noKeyring(t)
 	fakeNPM(t)
-	server := weatherThatNeeds("STYLE")
-	server.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"].([]any)[0].(map[string]any)["isSecret"] = false
+	server := weatherThatNeeds(map[string]any{"name": "STYLE", "isRequired": true})
 	for _, modern := range []bool{false, true} {
 		for _, answer := range []string{`{"action":"decline"}`, `{"action":"cancel"}`, `{"action":"accept","content":{"STYLE":"${HOME}"}}`} {
 			e, _ := openWithServer(t, server, `{"trusted": ["io.github.acme/*"]}`, nil)

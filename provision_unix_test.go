@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/metamcp/metamcp"
@@ -67,6 +68,13 @@ require("readline").createInterface({input: process.stdin}).on("line", line => {
 func openWithRegistry(t *testing.T, trust string, settings map[string]any) (*metamcp.Engine, string) {
 	t.Helper()
 	return openWithServer(t, fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather"), trust, settings)
+}
+
+// weatherThatNeeds is a server that needs variables.
+func weatherThatNeeds(variables ...any) fakeregistry.Entry {
+	s := fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather")
+	s.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"] = variables
+	return s
 }
 
 func openWithServer(t *testing.T, server fakeregistry.Entry, trust string, settings map[string]any) (*metamcp.Engine, string) {
@@ -358,6 +366,53 @@ func TestProvisionRefusesValues(t *testing.T) {
 	}
 	if list, err := provisioned.Open(state).List(); err != nil || len(list) != 0 {
 		t.Errorf("the lock file has %+v, %v", list, err)
+	}
+}
+
+// One installation is for all who want the same; who gives other values wants another
+// server.
+func TestProvisionAtOnceWithOtherValues(t *testing.T) {
+	npm := fakeNPM(t)
+	slow := filepath.Join(npm, "slow")
+	if err := errors.Join(
+		os.WriteFile(slow, nil, 0o600),
+		os.WriteFile(filepath.Join(npm, "meanwhile"), []byte(`while [ -f "`+slow+`" ]; do sleep 0.05; done`), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	e, state := openWithServer(t, weatherThatNeeds(map[string]any{"name": "STYLE", "isRequired": true}), `{"trusted": ["io.github.acme/*"]}`, nil)
+	var installing, answered sync.WaitGroup
+	for _, style := range []string{"politely", "briefly", "briefly"} {
+		installing.Add(1)
+		begun := sync.OnceFunc(installing.Done)
+		answered.Go(func() {
+			defer begun()
+			a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{
+				Intent: "use io.github.acme/weather", AutoProvision: true, Env: map[string]string{"STYLE": style},
+				Progress: func(s metamcp.ProvisionStep) {
+					if strings.HasPrefix(s.Text, "installing ") {
+						begun()
+					}
+				},
+			})
+			if err != nil || a.Decision != metamcp.DecisionProvisioned {
+				t.Errorf("%s: %+v, %v", style, a, err)
+				return
+			}
+			list, err := provisioned.Open(state).List()
+			i := slices.IndexFunc(list, func(l provisioned.Locked) bool { return l.Name == a.Server })
+			if err != nil || i < 0 || list[i].Entry.Env["STYLE"] != style {
+				t.Errorf("%s: %s of %+v, %v", style, a.Server, list, err)
+			}
+		})
+	}
+	installing.Wait()
+	if err := os.Remove(slow); err != nil {
+		t.Error(err)
+	}
+	answered.Wait()
+	if list, err := provisioned.Open(state).List(); err != nil || len(list) != 2 {
+		t.Errorf("installed are %+v, %v", list, err)
 	}
 }
 

@@ -2,6 +2,8 @@ package metamcp
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +25,7 @@ const reloadTime = 3 * time.Second
 type provisionJob struct {
 	p         provisioner
 	plan      *install.Plan
+	values    map[string]string // that the server gets
 	option    *option
 	report    messages.ProvisionReport // what is known of it already
 	say       *sayer                   // what the plan says goes there
@@ -31,12 +34,18 @@ type provisionJob struct {
 }
 
 // Key implements actors.ProvisionJob. The version belongs to it, since another
-// one is another server.
+// one is another server, and so do the values: who gives others must get what they
+// do. They are told nobody, so a hash stands for them.
 func (j *provisionJob) Key() string {
-	if j.plan.Source.Version == "" {
-		return j.option.key()
+	key := j.option.key()
+	if j.plan.Source.Version != "" {
+		key += "@" + j.plan.Source.Version
 	}
-	return j.option.key() + "@" + j.plan.Source.Version
+	if len(j.values) == 0 {
+		return key
+	}
+	values, _ := json.Marshal(j.values) // strings always marshal, and sorted by name
+	return fmt.Sprintf("%s with %.8x", key, sha256.Sum256(values))
 }
 
 // Do implements actors.ProvisionJob.

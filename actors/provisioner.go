@@ -42,7 +42,8 @@ type Provisioner interface {
 
 // ProvisionJob installs one package.
 type ProvisionJob interface {
-	// Key is the package. Jobs with the same key are done once.
+	// Key is the package, and what was given for it. Jobs with the same key are done
+	// once.
 	Key() string
 	// Do installs it, and leaves nothing behind where the report does not say
 	// that it was provisioned.
