@@ -59,6 +59,9 @@ type ProvisionRequest struct {
 	// trusted or not. What is blocked, imitates others or was deleted stays out.
 	Person bool   `json:"-"`
 	Choice string `json:"-"` // a [ProvisionOption.Key]
+	// ChoiceVersion is the version in which that person saw it: another one is not
+	// installed. "": none was shown.
+	ChoiceVersion string `json:"-"`
 	// DryRun installs nothing and says what would be.
 	DryRun bool `json:"-"`
 	// Env are variables for the server. Secrets must be references such as
@@ -117,7 +120,7 @@ const (
 func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messages.Meta, who requester, span *telemetry.Provision) (*ProvisionAnswer, error) {
 	begun := time.Now()
 	p := &messages.Provision{
-		Meta: meta, ID: meta.Trace, Intent: req.Intent, Context: req.Context, Choice: req.Choice, DryRun: req.DryRun, Env: req.Env,
+		Meta: meta, ID: meta.Trace, Intent: req.Intent, Context: req.Context, Choice: req.Choice, ChoiceVersion: req.ChoiceVersion, DryRun: req.DryRun, Env: req.Env,
 		Cancelled: new(atomic.Bool),
 	}
 	report := e.refusedRequest(&req)

@@ -140,6 +140,36 @@ func TestProvisionByAPerson(t *testing.T) {
 	}
 }
 
+// What a person says yes to is what was shown, in that version.
+func TestProvisionInTheVersionThatWasShown(t *testing.T) {
+	fakeNPM(t)
+	reg := fakeregistry.Start(t,
+		fakeregistry.Server("io.github.acme/weather", "1.0.0", "Tells the weather of any place", "@acme/weather"),
+		fakeregistry.Server("io.github.other/weather", "1.0.0", "Tells the weather of any place", "@other/weather"))
+	e, state := openWithRegistry(t, "", map[string]any{"registry": map[string]any{"url": reg.URL}})
+	a := ask(t, e, metamcp.ProvisionRequest{Intent: "tell the weather"})
+	i := slices.IndexFunc(a.Matches, func(o metamcp.ProvisionOption) bool { return o.Key == "npm:@other/weather" })
+	if i < 1 {
+		t.Fatal(text(t, a))
+	}
+	for _, m := range a.Matches {
+		if strings.HasPrefix(m.Key, "npm:") && m.Version != "1.2.3" {
+			t.Errorf("shown is %s, and 1.2.3 is what one would get", text(t, m))
+		}
+	}
+	yes := metamcp.ProvisionRequest{Intent: "tell the weather", Person: true, Choice: a.Matches[i].Key, ChoiceVersion: "1.2.2"}
+	if a := ask(t, e, yes); a.Decision != metamcp.DecisionDenied || !strings.Contains(a.Denied.Message, "it is version 1.2.3 now, and version 1.2.2 was shown") {
+		t.Error(text(t, a))
+	}
+	if list, err := provisioned.Open(state).List(); err != nil || len(list) != 0 {
+		t.Fatalf("installed are %+v, %v", list, err)
+	}
+	yes.ChoiceVersion = a.Matches[i].Version
+	if a := ask(t, e, yes); a.Decision != metamcp.DecisionProvisioned || a.Version != "1.2.3" {
+		t.Error(text(t, a))
+	}
+}
+
 func TestProvisionNeverByAPerson(t *testing.T) {
 	fakeNPM(t)
 	for name, trust := range map[string]string{

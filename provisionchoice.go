@@ -96,6 +96,8 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	switch {
 	case !plan.Installable:
 		return denied(r, options, "it cannot be installed: "+plan.Why, addHint(chosen)), nil
+	case ask.ChoiceVersion != "" && ask.ChoiceVersion != r.Version:
+		return denied(r, options, fmt.Sprintf("it is version %s now, and version %s was shown", r.Version, ask.ChoiceVersion), "Look again."), nil
 	case len(plan.Missing) > 0:
 		for i := range plan.Missing {
 			r.Missing = append(r.Missing, variableOf(&plan.Missing[i], true))
@@ -254,13 +256,13 @@ func (p provisioner) gateHint(o *option, session uint64) string {
 	}
 }
 
-// refineAll finds out the exact versions of what is shown: that of the best, and
-// those that nobody has told.
+// refineAll finds out the exact versions of what is shown: those that one would get,
+// which what a registry says need not be.
 func (p provisioner) refineAll(ctx context.Context, ask *messages.Provision, options []*option) {
 	var asking sync.WaitGroup
 	for i, o := range options[:min(len(options), optionsShown)] {
-		managed := o.candidate.Kind == registry.NPM || o.candidate.Kind == registry.PyPI
-		if !o.never() && (i == 0 || managed && o.shown.Version == "") {
+		told := o.candidate.Kind == registry.NPM || o.candidate.Kind == registry.PyPI || o.candidate.Kind == registry.OCI
+		if !o.never() && (i == 0 || told) {
 			asking.Go(func() { p.refine(ctx, ask, o) })
 		}
 	}

@@ -96,7 +96,7 @@ func (f *provisionFlags) run(cmd *cobra.Command, c *common, req metamcp.Provisio
 			fmt.Fprintln(cmd.OutOrStdout(), "Nothing was installed.")
 			return statusError(exitFailed)
 		}
-		req.Person, req.Choice = true, best.Key
+		req.Person, req.Choice, req.ChoiceVersion = true, best.Key, best.Version
 		_, err = f.provision(ctx, cmd, e, req)
 		return err
 	})
