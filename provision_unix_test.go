@@ -252,6 +252,32 @@ func TestProvisionInAVersion(t *testing.T) {
 	}
 }
 
+// NAME==VERSION is how packages of PyPI are named, whose versions need not have three
+// parts.
+func TestProvisionInAVersionOfPyPI(t *testing.T) {
+	bin := fakeNPM(t)
+	uv := `#!/bin/sh
+[ "$1 $2" = "pip compile" ] && cat "$3"
+`
+	if err := os.WriteFile(filepath.Join(bin, "uv"), []byte(uv), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := openWithRegistry(t, "", nil)
+	a := ask(t, e, metamcp.ProvisionRequest{Intent: "use mcp-server-time==0.6"})
+	if a.Decision != metamcp.DecisionRecommended || len(a.Matches) != 1 || a.Matches[0].Key != "pypi:mcp-server-time" || a.Matches[0].Version != "0.6" || a.Matches[0].Problem != "" {
+		t.Error(text(t, a))
+	}
+	a = ask(t, e, metamcp.ProvisionRequest{Intent: "use nobodys-mcp-server==0.6"})
+	if !slices.Equal(a.Unknown, []string{"nobodys-mcp-server"}) || !strings.Contains(strings.Join(a.Notes, "\n"), "`metamcp add pypi:nobodys-mcp-server`") {
+		t.Error(text(t, a))
+	}
+	for _, intent := range []string{"use mcp-server-time>=0.6", "use mcp-server-time@0.6", "use @acme/weather==0.6"} {
+		if a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: intent}); err == nil || !strings.Contains(err.Error(), "is no exact version") {
+			t.Errorf("%q: %s, %v", intent, text(t, a), err)
+		}
+	}
+}
+
 // A server that can be used is found behind one that is turned off; where there
 // is no other, the answer does not say that one is there.
 func TestProvisionBesideADisabledServer(t *testing.T) {

@@ -178,7 +178,7 @@ func unknownNote(list []trust.NamedPackage) (notes []string) {
 		switch {
 		case n.Kind == trust.ServerName:
 			notes = append(notes, "No registry knows "+n.Name+"; `metamcp registry search` finds the names that there are.")
-		case n.Explicit && n.Kind != registry.NPM:
+		case n.Kind != registry.NPM:
 			notes = append(notes, "No registry knows "+n.Name+". If the name is right, the user can add it with `metamcp add "+string(n.Kind)+":"+n.Name+"`.")
 		default:
 			notes = append(notes, "No registry knows "+n.Name+". If the name is right, the user can add the npm package with `metamcp add "+n.Name+"`.")

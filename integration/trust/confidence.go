@@ -165,7 +165,7 @@ var nameToken = lazyregexp.New(`@[0-9A-Za-z][\w.~-]*/[\w.~-]*\w|[a-z]{2,6}(\.[0-
 // intent names exactly, whether there is such or not.
 type NamedPackage struct {
 	// Kind is what was written before it, where Explicit is true, else what its
-	// form says; a plain name may be one of PyPI as well then.
+	// form says; a plain name may be one of PyPI as well then, and name==1.2 is one.
 	Kind     registry.Kind
 	Explicit bool
 	Name     string
@@ -200,7 +200,11 @@ func NamedPackages(intent string) []NamedPackage {
 			continue
 		}
 		if m := nameEnd().FindStringSubmatch(intent[end:min(len(intent), end+maxNameEnd)]); m != nil {
-			n.Version = strings.TrimPrefix(strings.TrimPrefix(strings.TrimRight(m[1], "."), "@"), "==")
+			version, python := strings.CutPrefix(strings.TrimRight(m[1], "."), "==")
+			n.Version = strings.TrimPrefix(strings.TrimPrefix(version, "@"), "==")
+			if python && n.Kind == registry.NPM && !n.Explicit && n.Name[0] != '@' {
+				n.Kind = registry.PyPI
+			}
 		}
 		if list = append(list, n); len(list) == enough {
 			break
