@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,12 +48,12 @@ const newFile = `// Which MCP servers metamcp may install without asking a perso
 func Load(path string) *Policy {
 	text, err := lockedfile.ReadTrusted(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		p := Default()
-		p.File = path
 		if err := create(path); err != nil {
-			p.Note = fmt.Sprintf("the trust file cannot be made, and the default counts: %v", err)
+			p := Default()
+			p.File, p.Note = path, fmt.Sprintf("the trust file cannot be made, and the default counts: %v", err)
+			return p
 		}
-		return p
+		text, err = lockedfile.ReadTrusted(path, maxFile)
 	}
 	var d *document
 	if err == nil {
@@ -64,9 +65,19 @@ func Load(path string) *Policy {
 	return &Policy{File: path, Trusted: d.trusted.entries, Blocked: d.blocked.entries, Threshold: d.threshold}
 }
 
-func create(path string) error {
+// create makes the file where it is still missing. An edit may have made it since it
+// was looked for, and what that blocks must stay blocked.
+func create(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
+	}
+	unlock, err := lockedfile.Lock(context.Background(), path+".lock", lockedfile.Patience)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if _, missing := os.Lstat(path); !errors.Is(missing, fs.ErrNotExist) {
+		return nil // whoever reads it says what is wrong with it
 	}
 	return atomicfile.Write(path, []byte(newFile), 0o600)
 }

@@ -232,6 +232,38 @@ func TestEditsAtOnceLoseNothing(t *testing.T) {
 	}
 }
 
+// What was blocked while the file was missing stays so, whoever makes the file at that
+// moment.
+func TestNewFileReplacesNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), FileName)
+	if _, err := Edit(t.Context(), path, BlockedList, entry(t, "@a/*"), false); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, path)
+	// As of one that looked before the edit.
+	if err := create(path); err != nil || contents(t, path) != before {
+		t.Errorf("%v; it became %s", err, contents(t, path))
+	}
+	for range 20 {
+		path := filepath.Join(t.TempDir(), FileName)
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() {
+				if p := Load(path); p.Problem != "" || p.Note != "" || len(p.Trusted) != 2 {
+					t.Errorf("%+v", p)
+				}
+			})
+		}
+		if _, err := Edit(t.Context(), path, BlockedList, entry(t, "@a/*"), false); err != nil {
+			t.Error(err)
+		}
+		wait.Wait()
+		if p := Load(path); len(p.Blocked) != 1 {
+			t.Fatalf("the block is lost: %s", contents(t, path))
+		}
+	}
+}
+
 func TestEntries(t *testing.T) {
 	for text, want := range map[string]string{
 		"@a/*": "npm:@a/*", "@a/b": "npm:@a/b", "a": "npm:a", "\ta\n": "npm:a", "npm:a": "npm:a", "pypi:A__b.C": "pypi:a-b-c", "io.github.a/*": "server:io.github.a/*",
