@@ -271,6 +271,48 @@ func TestHTTPUnreadStreamsAreBounded(t *testing.T) {
 	eventually(t, "nothing is held any more", func() bool { return f.h.held.Load() == 0 })
 }
 
+// What waits for clients that have no stream open takes nothing from others for good:
+// it goes where too much is held, and their streams go on.
+func TestHTTPUnreadSessionsAreBounded(t *testing.T) {
+	const most = 400 << 10
+	f := startHTTP(t, HTTPOptions{maxHeld: most})
+	f.engine.call = func(r Request) {
+		go func() {
+			r.Progress.Progress(r.Call, []byte(`{"progress":1}`))
+			answer(r)
+		}()
+	}
+	first := f.open()
+	f.open()
+	pad := json.RawMessage(`{"pad":"` + strings.Repeat("p", 50<<10) + `"}`)
+	for range 5 {
+		for i := range 2 {
+			if err := f.peer(i).Notify("notifications/message", pad); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "less is held", func() bool { return f.h.held.Load() <= most })
+	st := f.stream("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_call","arguments":`+someCall+`,"_meta":{"progressToken":1}}}`, f.open())
+	st.want(`"progress":1`)
+	st.want(`"id":1,"result"`)
+	for i := range 2 {
+		if err := f.peer(i).Notify("notifications/last", nil); err != nil {
+			t.Errorf("the stream of session %d: %v", i, err)
+		}
+	}
+	own := f.stream("GET", "", first)
+	for {
+		e, ok := own.next()
+		if !ok {
+			t.Fatal("the stream of the session ends")
+		}
+		if strings.Contains(e.data, "notifications/last") {
+			break
+		}
+	}
+}
+
 // A principal's clients share a bound of what is parked, whatever they are called,
 // and a refusal says whose bound it is.
 func TestParkedOfOnePrincipal(t *testing.T) {

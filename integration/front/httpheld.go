@@ -53,7 +53,8 @@ func (b *bill) room(n int) bool {
 }
 
 // relieve ends streams until the front holds three quarters of what it may: always
-// the largest of the session that holds most.
+// the largest of the session that holds most. The stream of a session itself only
+// loses what it holds.
 func (h *HTTP) relieve() {
 	for h.held.Load() > h.o.maxHeld/4*3 {
 		var most *httpSession
@@ -70,10 +71,11 @@ func (h *HTTP) relieve() {
 	}
 }
 
-// cutLargest ends the stream that holds most; false: none holds anything.
+// cutLargest takes from the stream that holds most what it holds, and ends it unless
+// it is that of the session; false: none holds anything.
 func (s *httpSession) cutLargest() bool {
-	var largest *stream
-	size := 0
+	largest := s.general
+	_, _, size := largest.rest(time.Time{})
 	s.mu.Lock()
 	for st := range s.live {
 		if _, _, n := st.rest(time.Time{}); n > size {
@@ -81,8 +83,12 @@ func (s *httpSession) cutLargest() bool {
 		}
 	}
 	s.mu.Unlock()
-	if largest == nil {
+	switch {
+	case size == 0:
 		return false
+	case largest == s.general:
+		largest.shed()
+		return true
 	}
 	largest.cut()
 	s.h.o.Log.Warn("a stream was ended whose client does not read it: too much waits for clients",
@@ -112,9 +118,21 @@ func (s *stream) discard() {
 	s.empty()
 }
 
+// shed drops all events of a stream that goes on.
+func (s *stream) shed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropAll()
+}
+
 // empty ends the stream and drops all events; s.mu is held.
 func (s *stream) empty() {
 	s.finish()
+	s.dropAll()
+}
+
+// dropAll forgets all events; s.mu is held.
+func (s *stream) dropAll() {
 	for len(s.events) > 0 {
 		s.drop()
 	}

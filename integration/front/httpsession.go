@@ -57,7 +57,7 @@ type httpSession struct {
 	last    uint64             // number of a stream
 	busy    int                // requests and streams that are open
 	used    time.Time
-	live    map[*stream]struct{} // all that hold something, or may
+	live    map[*stream]struct{} // all beside general that hold something, or may
 	ended   bool
 
 	holds atomic.Int64 // bytes in streams
