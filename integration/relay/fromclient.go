@@ -173,13 +173,15 @@ func (r *relay) long(lines *lineReader, p piece) {
 		}
 	}
 	if l == nil || failed != nil || l.dead {
+		if failed != nil {
+			r.unwritable(l)
+		}
+		r.busy++
 		r.mu.Unlock()
 		if req != nil {
 			r.write([][]byte{failure(req, "the host was away when this request came, and it is too long to wait for one; it was not carried out", "Send it again.", true)})
 		}
-		if failed != nil {
-			r.lost(l)
-		}
+		r.written()
 		return
 	}
 	if req != nil && !r.register(req, l) {

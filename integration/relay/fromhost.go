@@ -10,7 +10,7 @@ import (
 // readHost copies a host's lines to the client until the connection ends.
 func (r *relay) readHost(l *link) {
 	defer r.lost(l)
-	lines := newLineReader(l.conn)
+	lines := newLineReader(hostWords{l})
 	for {
 		p, err := lines.next()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/attach"
 )
@@ -11,8 +12,9 @@ import (
 // link is a connection with one host.
 type link struct {
 	conn     *attach.Conn
-	draining bool        // the host ends soon
+	draining bool        // the host ends soon, or is broken
 	drains   atomic.Bool // the same, for who does not hold relay.mu
+	broken   atomic.Bool // nothing more can be written to it
 	dead     bool
 	ended    bool          // nothing more is written to it
 	whole    bool          // it cannot be closed in one direction
@@ -73,8 +75,8 @@ func (r *relay) settle() (ending []*link) {
 // closed after the last answer.
 func (r *relay) endWrites(links []*link) {
 	for _, l := range links {
-		if l.conn.CloseWrite() {
-			continue
+		if l.conn.CloseWrite() || l.broken.Load() {
+			continue // a broken one ends by itself
 		}
 		r.mu.Lock()
 		l.whole = true
@@ -107,6 +109,9 @@ func (r *relay) send(l *link, req *request, line []byte) {
 func (r *relay) sentLine(l *link, req *request, n, size int, err error, whole func() []byte) {
 	var answers [][]byte
 	r.mu.Lock()
+	if err != nil {
+		r.unwritable(l)
+	}
 	if req != nil && r.table[req.id] == req && req.link == l {
 		// A host takes the last line without its line feed, too.
 		if n >= size-1 {
@@ -122,13 +127,35 @@ func (r *relay) sentLine(l *link, req *request, n, size int, err error, whole fu
 		}
 	}
 	r.busy++
-	broken := err != nil && !l.ended
 	r.mu.Unlock()
 	r.write(answers)
 	r.written()
-	if broken {
-		r.lost(l)
+}
+
+// lastWords is how long a host to which nothing can be written may be silent.
+const lastWords = 2 * time.Second
+
+// unwritable takes note that nothing more can be written to a host. What it has said
+// is read to its end all the same, since answers may be among it that the client is
+// to get; only then is the host lost. r.mu is held.
+func (r *relay) unwritable(l *link) {
+	if l.ended || l.dead || l.broken.Swap(true) {
+		return
 	}
+	_ = l.conn.SetReadDeadline(time.Now().Add(lastWords)) // what takes none has ended
+	r.retire(l)
+}
+
+// hostWords are what a host says. Of one to which nothing can be written they end
+// with a silence.
+type hostWords struct{ *link }
+
+// Read implements io.Reader. How long the client takes for what was read is no silence.
+func (h hostWords) Read(p []byte) (int, error) {
+	if h.broken.Load() {
+		_ = h.conn.SetReadDeadline(time.Now().Add(lastWords)) // what takes none has ended
+	}
+	return h.conn.Read(p)
 }
 
 // lost takes note that a host's connection has ended.
@@ -164,13 +191,18 @@ func (r *relay) lost(l *link) {
 // draining takes note that a host ends soon.
 func (r *relay) draining(l *link) {
 	r.mu.Lock()
+	r.retire(l)
+	ending := r.settle()
+	r.mu.Unlock()
+	r.endWrites(ending)
+}
+
+// retire gives what is new to the next host. r.mu is held.
+func (r *relay) retire(l *link) {
 	l.draining = true
 	l.drains.Store(true)
 	if r.cur == l {
 		r.cur = nil
 	}
 	r.look()
-	ending := r.settle()
-	r.mu.Unlock()
-	r.endWrites(ending)
 }

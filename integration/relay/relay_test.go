@@ -422,10 +422,13 @@ func TestTooManyWait(t *testing.T) {
 	s, h := begin(t, all, soon)
 	s.sends(list)
 	h.wants(list)
+	s.sends(call(1, "mcp_call", "a"))
+	h.wants(call(1, "mcp_call", "a"))
 	all.run(false)
 	_ = h.conn.Close()
+	s.wants(`"id":1`, "unknown") // so that tools/list waits already
 	for i := range maxHeld {
-		s.sends(call(100+i, "mcp_call", "a")) // tools/list waits already
+		s.sends(call(100+i, "mcp_call", "a"))
 	}
 	s.wants(fmt.Sprintf(`"id":%d`, 100+maxHeld-1), "too many requests wait")
 	all.run(true)
@@ -541,6 +544,67 @@ func TestHostThatDoesNotRead(t *testing.T) {
 	}
 	_ = next.conn.Close()
 	s.over()
+}
+
+// A host that has answered and ended is heard to its end, also where the relay finds
+// first that nothing can be written to it: each request gets its one answer.
+func TestAnswersOfAHostThatHasEnded(t *testing.T) {
+	for name, third := range map[string]string{"a line": call(3, "mcp_call", "c"), "a long line": call(3, "mcp_call", strings.Repeat("c", 4*bufferSize))} {
+		t.Run(name, func(t *testing.T) {
+			all := newHosts(t)
+			s, h := begin(t, all, soon)
+			for i := range 2 {
+				s.sends(call(i+1, "mcp_call", "a"))
+				h.wants(call(i+1, "mcp_call", "a"))
+			}
+			for range 2 { // more than the client's pipe takes, so that the relay reads no further
+				h.says(`{"jsonrpc":"2.0","method":"notifications/message","params":{"pad":"` + strings.Repeat("x", 60<<10) + `"}}`)
+			}
+			h.answers(1, `{"real":true}`)
+			h.answers(2, `{"real":true}`)
+			_ = h.conn.Close()
+			s.sends(third)
+			next := all.next() // the relay has found that it cannot write
+			if name == "a line" {
+				next.wants(third)
+				next.answers(3, `{"real":true}`)
+			}
+			seen := map[string]int{}
+			for len(seen) < 3 {
+				line := s.gets()
+				if strings.Contains(line, "notifications/message") {
+					continue
+				}
+				id, rest, _ := strings.Cut(strings.TrimPrefix(line, `{"jsonrpc":"2.0","id":`), ",")
+				if seen[id]++; seen[id] > 1 || id != "3" && rest != `"result":{"real":true}}` || id == "3" && name == "a line" && rest != `"result":{"real":true}}` {
+					t.Errorf("the client got %s", line)
+				}
+			}
+			s.leaves(next)
+		})
+	}
+}
+
+// A host that does not read any more is heard while it says something, and then lost.
+func TestHostThatListensNoMore(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	for i := range 2 {
+		s.sends(call(i+1, "mcp_call", "a"))
+		h.wants(call(i+1, "mcp_call", "a"))
+	}
+	if err := h.conn.(*net.UnixConn).CloseRead(); err != nil {
+		t.Fatal(err)
+	}
+	s.sends(call(3, "mcp_call", "c"))
+	next := all.next()
+	next.wants(call(3, "mcp_call", "c"))
+	h.answers(1, `{"real":true}`)
+	s.wants(`"id":1`, `"real":true`)
+	s.wants(`"id":2`, "unknown")
+	next.answers(3, `{}`)
+	s.wants(`"id":3`)
+	s.leaves(next)
 }
 
 // Subscriptions of a modern client are made anew, and it hears of a change.
