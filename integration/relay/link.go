@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -49,8 +50,11 @@ func (r *relay) open(conn *attach.Conn, takes bool) *link {
 
 // settle looks what there is nothing more to do for: the links that are
 // returned get no more requests. It ends the relay when there is nothing at
-// all. r.mu is held.
+// all. What wants no answer keeps it for no host once the client has gone. r.mu is held.
 func (r *relay) settle() (ending []*link) {
+	if r.eof && !slices.ContainsFunc(r.held, func(w waiting) bool { return w.req != nil }) {
+		r.held, r.heldSize = nil, 0
+	}
 	for l := range r.links {
 		if l.ended || l.dead {
 			continue

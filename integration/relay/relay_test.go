@@ -417,6 +417,22 @@ func TestEndWhileTheHostIsAway(t *testing.T) {
 	s.over()
 }
 
+// What wants no answer keeps no relay whose client has gone.
+func TestEndWithANotificationWhileTheHostIsAway(t *testing.T) {
+	for name, line := range map[string]string{"notification": `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, "blank": "", "broken": "{"} {
+		t.Run(name, func(t *testing.T) {
+			all := newHosts(t)
+			s, h := begin(t, all, 50*time.Millisecond)
+			all.run(false)
+			_ = h.conn.Close()
+			s.sends(call(1, "mcp_call", "a"))
+			s.wants(`"id":1`) // the relay knows that the host is away
+			s.sends(line)
+			s.ends()
+		})
+	}
+}
+
 func TestTooManyWait(t *testing.T) {
 	all := newHosts(t)
 	s, h := begin(t, all, soon)
