@@ -102,6 +102,7 @@ func (r *relay) remember(m *message, line []byte) {
 func (r *relay) notification(m *message, line []byte) {
 	r.mu.Lock()
 	l := r.cur
+	said := r.initialized
 	switch m.method {
 	case methodInitialized:
 		r.initialized = true
@@ -122,10 +123,10 @@ func (r *relay) notification(m *message, line []byte) {
 	if l == nil {
 		// It goes with the requests that wait, so that it comes in its turn. A
 		// cancellation for a host that was lost has nobody to hear it.
-		// What is said in a handshake is said again by the relay.
-		told := m.method == methodInitialized && !r.waitsFor(methodInitialize)
-		if m.method != methodCancelled && !told && len(r.held) < maxHeld && r.heldSize+len(line) <= maxHeldBytes {
-			r.held = append(r.held, waiting{bytes.Clone(line), nil})
+		// What was said in a handshake before is said again by the relay.
+		ready := m.method == methodInitialized
+		if m.method != methodCancelled && !(ready && said) && len(r.held) < maxHeld && r.heldSize+len(line) <= maxHeldBytes {
+			r.held = append(r.held, waiting{line: bytes.Clone(line), ready: ready})
 			r.heldSize += len(line)
 		}
 		r.mu.Unlock()

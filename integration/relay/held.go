@@ -2,13 +2,15 @@ package relay
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // waiting is a line that waits for a host.
 type waiting struct {
-	line []byte
-	req  *request // nil: it wants no answer
+	line  []byte
+	req   *request // nil: it wants no answer
+	ready bool     // it says that the client has taken the answer to its initialize
 }
 
 // hold lets a request wait for a host; the lines that are returned are answers
@@ -26,9 +28,9 @@ func (r *relay) hold(req *request, line []byte) (answers [][]byte) {
 	r.leave(req)
 	req.sent = false
 	if req.method == methodInitialize {
-		r.held = append([]waiting{{line, req}}, r.held...) // nothing comes before it
+		r.held = append([]waiting{{line: line, req: req}}, r.held...) // nothing comes before it
 	} else {
-		r.held = append(r.held, waiting{line, req})
+		r.held = append(r.held, waiting{line: line, req: req})
 	}
 	r.heldSize += len(line)
 	if req.timer == nil {
@@ -71,6 +73,16 @@ func (r *relay) unhold(req *request) {
 			return
 		}
 	}
+}
+
+// unholdReady takes what a handshake says out of the queue. r.mu is held.
+func (r *relay) unholdReady() {
+	r.held = slices.DeleteFunc(r.held, func(w waiting) bool {
+		if w.ready {
+			r.heldSize -= len(w.line)
+		}
+		return w.ready
+	})
 }
 
 // waitsFor tells whether a request of a method is in the queue. r.mu is held.

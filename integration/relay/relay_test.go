@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -319,6 +320,52 @@ func TestHostIsLost(t *testing.T) {
 	h.ended()
 	_ = h.conn.Close()
 	s.over()
+}
+
+// What ends the client's own handshake reaches the next host once, whenever it comes:
+// while no host is there, or while the relay greets one.
+func TestHandshakeEndsWhileTheHostIsAway(t *testing.T) {
+	for name, greeted := range map[string]bool{"no host": false, "a host that is greeted": true} {
+		t.Run(name, func(t *testing.T) {
+			all := newHosts(t)
+			s, h := begin(t, all, soon)
+			s.sends(initialize)
+			h.wants(initialize)
+			h.says(`{"jsonrpc":"2.0","id":"i","result":{}}`)
+			s.wants(`"id":"i"`)
+			all.run(false)
+			_ = h.conn.Close()
+			greets := func() {
+				all.run(true)
+				h = all.next()
+				if got := h.gets(); !strings.Contains(got, `"id":"metamcp-relay/handshake-1","method":"initialize"`) {
+					t.Fatalf("the new host is greeted with %s", got)
+				}
+			}
+			s.sends(call(1, "mcp_call", "a"))
+			s.sends(call(1, "mcp_call", "a"))
+			s.wants("another request with this id") // the relay knows that the host is away
+			if greeted {
+				greets()
+			}
+			s.sends(initialized)
+			s.sends(call(1, "mcp_call", "a"))
+			s.wants("another request with this id") // and has taken all that
+			if !greeted {
+				greets()
+			}
+			h.says(`{"jsonrpc":"2.0","id":"metamcp-relay/handshake-1","result":{}}`)
+			got := []string{h.gets(), h.gets()}
+			slices.Sort(got)
+			if want := []string{call(1, "mcp_call", "a"), initialized}; !slices.Equal(got, want) {
+				t.Errorf("the new host got %q", got)
+			}
+			s.wants(listChanged)
+			h.answers(1, `{}`)
+			s.wants(`"id":1`)
+			s.leaves(h)
+		})
+	}
 }
 
 // A request that ends every host is not sent on for ever.

@@ -17,6 +17,9 @@ func (r *relay) resume(l *link) error {
 	var listens, resources [][]byte
 	if greeted {
 		resources = r.resubscribe(l)
+		if initialized {
+			r.unholdReady()
+		}
 	}
 	for id, line := range r.listens {
 		if req := r.table[id]; req != nil && (req.link == nil && !r.isHeld(req) || req.link != nil && req.link.draining) {
