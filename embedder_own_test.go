@@ -13,7 +13,7 @@ import (
 func TestFilesOfOneNameAreDifferentModels(t *testing.T) {
 	programs := t.TempDir()
 	for _, name := range []string{"metamcp-embed", "metamcp-embed.exe"} {
-		if err := os.WriteFile(filepath.Join(programs, name), nil, 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(programs, name), nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -439,12 +439,12 @@ func TestAnEmbedderThatWasMendedIsUsedAgain(t *testing.T) {
 			t.Errorf("without its model a search says %q", note)
 		}
 		e.failWith(nil)
-		time.Sleep(lastEmbedRetry / 2)
+		<-time.After(lastEmbedRetry / 2) // of the time that the test has for itself
 		synctest.Wait()
 		if note := search(); !strings.Contains(note, "there is no model") || h.view.Status().Trouble == nil {
 			t.Errorf("it was asked again at once: %q", note)
 		}
-		time.Sleep(lastEmbedRetry)
+		<-time.After(lastEmbedRetry)
 		synctest.Wait()
 		if st := h.view.Status(); st.Trouble != nil || st.Embedded != 3 {
 			t.Errorf("with its model: %+v", st)

@@ -125,7 +125,7 @@ func (r *relay) notification(m *message, line []byte) {
 		// cancellation for a host that was lost has nobody to hear it.
 		// What was said in a handshake before is said again by the relay.
 		ready := m.method == methodInitialized
-		if m.method != methodCancelled && !(ready && said) && len(r.held) < maxHeld && r.heldSize+len(line) <= maxHeldBytes {
+		if m.method != methodCancelled && (!ready || !said) && len(r.held) < maxHeld && r.heldSize+len(line) <= maxHeldBytes {
 			r.held = append(r.held, waiting{line: bytes.Clone(line), ready: ready})
 			r.heldSize += len(line)
 		}
