@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -531,37 +530,5 @@ func TestASearchSaysThatToolsCouldNotBeEmbedded(t *testing.T) {
 	matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "screenshot"})
 	if len(matches) == 0 || matches[0].Entry.Tool.Name != "take_screenshot" || !strings.Contains(note, "no more documents today") {
 		t.Errorf("found %s, note %q", found(matches), note)
-	}
-}
-
-// A fixed embedder counts what it makes.
-type fixed struct {
-	fixedDim
-	made *atomic.Int64
-}
-
-func (f fixed) Dimension() int { return int(f.fixedDim) }
-
-func (f fixed) Embed(ctx context.Context, kind embed.Kind, texts []string) ([][]float32, error) {
-	f.made.Add(int64(len(texts)))
-	return f.fixedDim.Embed(ctx, kind, texts)
-}
-
-var _ embed.Fixed = fixed{}
-
-// Where the dimension is known nothing is embedded of which the vectors are kept, so that
-// no model is loaded for it.
-func TestAFixedEmbedderIsLeftAloneWhereAllIsKept(t *testing.T) {
-	dir := t.TempDir()
-	for life, servers := range []map[string][]string{{"shop": shop}, {"shop": nil}} {
-		e := fixed{4, new(atomic.Int64)}
-		h := newHost(t, dir, e, servers)
-		if st := h.settle(); st.Embedded != 3 || st.Trouble != nil {
-			t.Errorf("%+v", st)
-		}
-		h.close()
-		if n := e.made.Load(); (n == 0) != (life == 1) {
-			t.Errorf("in life %d it made %d vectors", life, n)
-		}
 	}
 }

@@ -48,14 +48,6 @@ type Embedder interface {
 	Close() error
 }
 
-// A Fixed embedder is one whose Model stands for one dimension for good, as one that
-// comes with the program. What others call the same may have another one some day.
-type Fixed interface {
-	Embedder
-	// Dimension is that of each vector.
-	Dimension() int
-}
-
 // Reason tells what kind of trouble an embedder is in, and so whether to try
 // again.
 type Reason string

@@ -54,7 +54,7 @@ type Embedder struct {
 	workspaces sync.Pool
 }
 
-var _ embed.Fixed = (*Embedder)(nil)
+var _ embed.Embedder = (*Embedder)(nil)
 
 // A model is what the data file holds.
 type model struct {
@@ -138,9 +138,6 @@ func readModel(data string, k kernel) (*model, error) {
 
 // Model implements [embed.Embedder].
 func (e *Embedder) Model() string { return modelName }
-
-// Dimension implements [embed.Fixed].
-func (e *Embedder) Dimension() int { return Dim }
 
 // Batch implements [embed.Embedder].
 func (e *Embedder) Batch() int { return batch }
