@@ -148,9 +148,7 @@ func (a *indexActor) embedNext(ctx *kernel.Context) {
 }
 
 // embedStep does one step; st may be nil, and spent is what servers have used up
-// of what they may have embedded. The background comes first, and of that one text,
-// which is embedded anew: where the model of that name has another dimension now, the
-// store gives up what it has of it, with which no query could be compared any more.
+// of what they may have embedded. The background comes first.
 func embedStep(ctx context.Context, catalog *Catalog, back *background, e *sharedEmbedder, st *store.Store, spent map[string]int) *embedded {
 	step := &embedded{embedder: e, catalog: catalog, spent: map[string]int{}}
 	if !e.use() {
@@ -159,14 +157,6 @@ func embedStep(ctx context.Context, catalog *Catalog, back *background, e *share
 	defer e.done()
 	ctx, cancel := e.while(ctx)
 	defer cancel()
-	if st != nil && e.met != st && catalog.Tools() > 0 {
-		step.background = true
-		step.embed(ctx, slices.Values(back.passages[:1]), st)
-		if step.err == nil {
-			e.met = st
-		}
-		return step
-	}
 	if pending := back.pending(e.model); len(pending) > 0 && catalog.Tools() > 0 {
 		step.background = true
 		if st == nil || !step.find([][]*passage{pending}, st) {

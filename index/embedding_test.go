@@ -378,48 +378,6 @@ func TestACancelledSearchLeavesTheEmbedderToOthers(t *testing.T) {
 	}
 }
 
-// A fixedDim embedder makes vectors of so many numbers, whatever its model is called.
-type fixedDim int
-
-func (fixedDim) Model() string { return "m" }
-func (fixedDim) Batch() int    { return 8 }
-func (fixedDim) Close() error  { return nil }
-
-func (n fixedDim) Embed(_ context.Context, _ embed.Kind, texts []string) ([][]float32, error) {
-	out := make([][]float32, len(texts))
-	for i, text := range texts {
-		out[i] = make([]float32, n)
-		out[i][len(text)%int(n)] = 1
-	}
-	return out, nil
-}
-
-// A model that has another dimension after a restart leaves no tool with a vector that
-// no query can be compared with.
-func TestAModelThatChangedItsDimensionIsEmbeddedWithAnew(t *testing.T) {
-	dir := t.TempDir()
-	servers := map[string][]string{"shop": shop}
-	for _, is := range []struct{ dim, fresh, fromStore int }{{4, 3, 0}, {4, 0, 3}, {8, 3, 0}, {8, 0, 3}} {
-		h := newHost(t, dir, fixedDim(is.dim), servers)
-		servers = map[string][]string{"shop": nil}
-		st := h.settle()
-		if st.Fresh != is.fresh || st.FromStore != is.fromStore || st.Embedded != 3 || st.Trouble != nil || st.StorageTrouble != "" {
-			t.Errorf("with %d numbers, want %d fresh and %d of the store: %+v", is.dim, is.fresh, is.fromStore, st)
-		}
-		for _, e := range h.view.Load().Server("shop").Entries {
-			if got := e.passage.of("m").Dim(); got != is.dim {
-				t.Errorf("%s has a vector of %d numbers, want %d", e.Tool.Name, got, is.dim)
-			}
-		}
-		for i, p := range h.view.background.passages {
-			if got := p.of("m").Dim(); got != is.dim {
-				t.Errorf("text %d of the background has a vector of %d numbers, want %d", i, got, is.dim)
-			}
-		}
-		h.close()
-	}
-}
-
 // A model may be installed, and a key allowed again, while the host runs.
 func TestAnEmbedderThatWasMendedIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -491,7 +449,8 @@ func TestVectorsOfABrokenStoreAreSoughtAgain(t *testing.T) {
 		return st
 	}
 	st := open()
-	p, e := newBackground().passages[0], share(fixedDim(4))
+	p, e := newBackground().passages[0], share(&stuck{})
+	e.model = "m"
 	if err := st.PutVectors("m", []store.Vector{{Hash: p.key(), Values: []float32{1, 0, 0, 0}}}); err != nil {
 		t.Fatal(err)
 	}

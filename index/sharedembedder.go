@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index/embed"
-	"github.com/metamcp/metamcp/index/store"
 )
 
 // restAfterFailure is how long queries do without an embedder that failed and
@@ -27,9 +26,6 @@ type sharedEmbedder struct {
 	giveUp context.CancelFunc
 
 	rest atomic.Pointer[rest]
-	// met is the store that has a vector that this embedder made. It belongs to the
-	// embedding worker.
-	met *store.Store
 }
 
 // rest is the time in which an embedder is not asked for queries.
