@@ -329,9 +329,7 @@ func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Er
 	set := x.toolSet().named
 	if x.told.Load() == nil {
 		now := set.sum()
-		if x.told.CompareAndSwap(nil, &now) {
-			x.poke() // for a catalog that came since: nobody was to be told of it then
-		}
+		x.told.CompareAndSwap(nil, &now)
 	}
 	var first []json.RawMessage
 	if !x.only {

@@ -518,32 +518,3 @@ func TestChangedListIsToldAfterItCouldNotBeRead(t *testing.T) {
 		t.Errorf("a list that is refused is read %d times, want %d", n, 1+maxTries)
 	}
 }
-
-// Who lists the tools first is told of those that come while that list is made: they are
-// looked at once more behind it, since nobody was to be told when they came.
-func TestToolsAreLookedAtBehindTheFirstList(t *testing.T) {
-	t.Parallel()
-	x := openReloading(t, `{"mcpServers":{}}`).e.expose
-	list := func() (woken bool) {
-		t.Helper()
-		if _, err := x.listTools(t.Context(), "", messages.EraLegacy); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-x.wake:
-			return true
-		default:
-			return false
-		}
-	}
-	select {
-	case <-x.wake: // is spent, as where nobody is to be told
-	default:
-	}
-	if !list() {
-		t.Error("nobody looks for what came while the first list was made")
-	}
-	if list() {
-		t.Error("a further list has all looked at once more")
-	}
-}
