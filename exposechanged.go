@@ -21,7 +21,7 @@ func (l *childLists) changed(server string, list actors.ChildList) {
 		case c.reading != nil:
 			c.again = true
 		case c.read:
-			c.stale, c.retry, c.tries = true, time.Time{}, 0
+			c.stale, c.retry = true, time.Time{}
 		}
 	}
 }

@@ -62,7 +62,6 @@ type childList struct {
 	stale   bool
 	err     *Error        // of the last reading
 	retry   time.Time     // not to be read before, since that failed
-	tries   int           // how often in a row that was
 	reading chan struct{} // closed when the reading under way is over; nil: none
 	again   bool          // it changed during that
 

@@ -98,27 +98,6 @@ type deaf struct{}
 
 func (deaf) Updated(string, json.RawMessage) {}
 
-// haveCome waits until the servers' children have come, which marks their lists as changed.
-// Who is subscribed has heard of that before.
-func haveCome(t *testing.T, e *Engine, servers ...string) {
-	t.Helper()
-	for _, name := range servers {
-		subscribed := make(chan *messages.Answer, 1)
-		e.core.Subscribe(&actors.Subscribe{
-			Topic: actors.Topic{Server: name, URI: "u"}, As: "u", Port: deaf{}, Call: front.NextCall(),
-			Reply: func(failure *messages.Answer) { subscribed <- failure },
-		})
-		select {
-		case failure := <-subscribed:
-			if failure != nil {
-				t.Fatalf("%+v", failure)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("no answer to a subscription")
-		}
-	}
-}
-
 // A server that refuses its list is not asked, nor spoken of, with each request of a
 // client; it is as soon as the list may be another one.
 func TestRefusedListIsLeftAlone(t *testing.T) {
@@ -134,7 +113,21 @@ func TestRefusedListIsLeftAlone(t *testing.T) {
 	e := opened(t, Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.NewTextHandler(s, nil))})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	haveCome(t, e, "x")
+	// That its child has come marks the lists as changed. Who is subscribed has heard
+	// of that before.
+	subscribed := make(chan *messages.Answer, 1)
+	e.core.Subscribe(&actors.Subscribe{
+		Topic: actors.Topic{Server: "x", URI: "u"}, As: "u", Port: deaf{}, Call: front.NextCall(),
+		Reply: func(failure *messages.Answer) { subscribed <- failure },
+	})
+	select {
+	case failure := <-subscribed:
+		if failure != nil {
+			t.Fatalf("%+v", failure)
+		}
+	case <-ctx.Done():
+		t.Fatal("no answer to a subscription")
+	}
 	lists := func(wantAsked, wantWarned int) {
 		t.Helper()
 		for range 10 {
@@ -372,9 +365,7 @@ func openListing(t *testing.T, servers map[string]*refusing) *reloading {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := openReloading(t, string(text))
-	haveCome(t, r.e, slices.Sorted(maps.Keys(servers))...)
-	return r
+	return openReloading(t, string(text))
 }
 
 // change gives the server other resources, of which it tells.
@@ -450,71 +441,4 @@ func TestResourceThatLooksLikeOurs(t *testing.T) {
 	servers["b"].change(r.e, "b", `{"uri":"u://x"}`)
 	lists()
 	is(uri, actors.Topic{Server: "b", URI: "u://x"})
-}
-
-// A list that changed and cannot be read for a while is told as changed when it can be,
-// though nobody asks for it; one that is refused for good is let be.
-func TestChangedListIsToldAfterItCouldNotBeRead(t *testing.T) {
-	t.Parallel()
-	s := &refusing{why: "not now", lists: `{"uri":"u://x"}`}
-	x := openListing(t, map[string]*refusing{"x": s}).e.expose
-	x.resources = true // with nobody but this test to look for changes
-	l := x.lists
-	list := func() *mergedList { return l.all(t.Context(), listResources) }
-	list()
-	list()
-	l.untold()
-	// reads lets the changed lists be read that are due then, and returns how many.
-	reads := func(then time.Time) int {
-		t.Helper()
-		readings, _ := l.beginDue(then)
-		for _, done := range readings {
-			<-done
-		}
-		return len(readings)
-	}
-	now := time.Now()
-	select {
-	case <-x.wake: // for what came before
-	default:
-	}
-	s.change(x.e, "x", "")
-	<-x.wake
-	if n := reads(now); n != 1 {
-		t.Fatalf("%d changed lists are read", n)
-	}
-	select {
-	case <-x.wake:
-	default:
-		t.Fatal("nobody is woken for a list that changed and could not be read")
-	}
-	if n, next := l.beginDue(time.Now()); len(n) > 0 || next <= 0 || next > askAgain {
-		t.Errorf("%d are read at once, the next one in %v", len(n), next)
-	}
-	asked, _ := s.counts()
-	if list(); len(list().owners) != 1 {
-		t.Error("what was known before is gone")
-	}
-	if again, _ := s.counts(); again != asked {
-		t.Error("a client's request has a list read again that was refused just now")
-	}
-	s.mu.Lock()
-	s.lists = `{"uri":"u://y"}`
-	s.mu.Unlock()
-	later := now.Add(2 * askAgain)
-	if n := reads(later); n != 1 {
-		t.Fatalf("%d are read after a while", n)
-	}
-	if told := l.untold(); !slices.Equal(told, []string{listKinds[listResources].notice}) {
-		t.Errorf("told %q", told)
-	}
-	s.change(x.e, "x", "")
-	n := 0
-	for range 3 * maxTries {
-		later = later.Add(2 * askAgain)
-		n += reads(later)
-	}
-	if n != 1+maxTries {
-		t.Errorf("a list that is refused is read %d times, want %d", n, 1+maxTries)
-	}
 }

@@ -29,10 +29,6 @@ const (
 	// lastPause is the longest distance between two readings of a list that
 	// changes all the time.
 	lastPause = time.Minute
-	// maxTries is how often a list that changed and could not be read is tried again
-	// though nobody asks for it: a server that refuses it for good is not to be kept
-	// alive by that.
-	maxTries = 5
 	// maxTemplate is the longest template that is matched, and maxTemplates how
 	// much of all templates of a server is, in bytes; one has maxTemplateNames
 	// variables at most, which ask for maxPrefix characters in all.
@@ -81,19 +77,11 @@ func (l *childLists) keep(key listKey, c *childList, items []listItem, size int,
 		}
 		return
 	}
-	first, before, changed := !c.read, c.err, c.stale
+	first, before := !c.read, c.err
 	c.stale, c.err, c.read = c.again, err, true
-	if c.again || err == nil {
-		c.tries = 0
-	}
 	if err != nil {
 		if !c.again {
 			c.retry = time.Now().Add(askAgain)
-			c.stale = changed && c.tries < maxTries
-			c.tries++
-		}
-		if c.stale {
-			l.x.poke()
 		}
 		if before != nil && before.Message == err.Message {
 			return // it was said
