@@ -1,10 +1,8 @@
 package metamcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
@@ -100,18 +98,6 @@ func (l *childLists) get(ctx context.Context, server, hash string, kind listKind
 	}
 	c.missed = c.missed || !c.read
 	return c.items
-}
-
-// listed says whether a server's list of resources, as far as it was read, has an URI.
-func (l *childLists) listed(server, uri string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.lists[listKey{server, listResources}]
-	if c == nil {
-		return false
-	}
-	_, found := slices.BinarySearchFunc(c.items, uri, func(it listItem, uri string) int { return cmp.Compare(it.key, uri) })
-	return found
 }
 
 // forget drops the lists of servers that are gone. l.mu is held.

@@ -352,9 +352,12 @@ func TestFullPoolIsNoAnswerOfAServer(t *testing.T) {
 	}
 }
 
-// openListing is an engine with such servers.
-func openListing(t *testing.T, servers map[string]*refusing) *reloading {
-	t.Helper()
+// A resource that has moved to another server is read from there, also where clients are
+// shown no list that would be made anew.
+func TestMovedResourceIsReadWhereItIs(t *testing.T) {
+	t.Parallel()
+	const here, other = `{"uri":"u://x"}`, `{"uri":"u://y"}`
+	servers := map[string]*refusing{"a": {lists: here}, "b": {lists: other}}
 	configured := map[string]any{}
 	for name, s := range servers {
 		web := httptest.NewServer(s)
@@ -365,24 +368,7 @@ func openListing(t *testing.T, servers map[string]*refusing) *reloading {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return openReloading(t, string(text))
-}
-
-// change gives the server other resources, of which it tells.
-func (s *refusing) change(e *Engine, name, lists string) {
-	s.mu.Lock()
-	s.lists = lists
-	s.mu.Unlock()
-	e.expose.listChanged(name, actors.ResourceList)
-}
-
-// A resource that has moved to another server is read from there, also where clients are
-// shown no list that would be made anew.
-func TestMovedResourceIsReadWhereItIs(t *testing.T) {
-	t.Parallel()
-	const here, other = `{"uri":"u://x"}`, `{"uri":"u://y"}`
-	servers := map[string]*refusing{"a": {lists: here}, "b": {lists: other}}
-	r := openListing(t, servers)
+	r := openReloading(t, string(text))
 	p := r.e.expose.passedFor(nil)
 	is := func(want string) {
 		t.Helper()
@@ -390,10 +376,17 @@ func TestMovedResourceIsReadWhereItIs(t *testing.T) {
 			t.Fatalf("it is read from %q, %v, want %s", topic.Server, err, want)
 		}
 	}
+	list := func(name, lists string) {
+		s := servers[name]
+		s.mu.Lock()
+		s.lists = lists
+		s.mu.Unlock()
+		r.e.expose.listChanged(name, actors.ResourceList)
+	}
 	is("a")
 	is("a")
-	servers["a"].change(r.e, "a", other)
-	servers["b"].change(r.e, "b", here)
+	list("a", other)
+	list("b", here)
 	is("b")
 	is("b")
 	if r.e.expose.lists.fresh(listResources) == nil {
@@ -409,36 +402,4 @@ func TestMovedResourceIsReadWhereItIs(t *testing.T) {
 	if _, err := p.route("u://z"); err == nil || len(err.Details) != 2 {
 		t.Errorf("one that two servers named: %v", err)
 	}
-}
-
-// A server's own URIs may look like ours, as those of a metamcp behind this one do: they
-// are read from that server.
-func TestResourceThatLooksLikeOurs(t *testing.T) {
-	t.Parallel()
-	const uri, as = "metamcp://b/u://x", "metamcp://a/metamcp://b/u://x"
-	servers := map[string]*refusing{"a": {lists: `{"uri":"` + uri + `"}`}, "b": {lists: `{"uri":"u://y"}`}}
-	r := openListing(t, servers)
-	p := r.e.expose.passedFor(nil)
-	lists := func() (all []string) {
-		for _, it := range r.e.expose.lists.all(t.Context(), listResources).named.list {
-			all = append(all, it.as)
-		}
-		return all
-	}
-	if all := lists(); !slices.Equal(all, []string{as, "u://y"}) {
-		t.Errorf("listed as %q", all)
-	}
-	is := func(uri string, want actors.Topic) {
-		t.Helper()
-		if topic, err := p.route(uri); err != nil || topic != want {
-			t.Errorf("%s is read from %v, %v, want %v", uri, topic, err, want)
-		}
-	}
-	is(as, actors.Topic{Server: "a", URI: uri})
-	is(uri, actors.Topic{Server: "b", URI: "u://x"})
-	p.links.add(uri, "a")
-	is(uri, actors.Topic{Server: "a", URI: uri})
-	servers["b"].change(r.e, "b", `{"uri":"u://x"}`)
-	lists()
-	is(uri, actors.Topic{Server: "b", URI: "u://x"})
 }

@@ -167,7 +167,7 @@ func (x *exposure) merge(kind listKind, servers []offer, items [][]listItem) *me
 	m.named = &namedSet{key: listKinds[kind].key}
 	for _, t := range things {
 		as := t.name
-		if len(m.owners[t.name]) > 1 || strings.HasPrefix(t.name, ownScheme) {
+		if len(m.owners[t.name]) > 1 {
 			as = ownURI(t.server, t.name)
 		}
 		m.named.list = append(m.named.list, exposed{thing: t, as: as})

@@ -30,8 +30,8 @@ func ownedBy(uri string) (topic actors.Topic, ok bool) {
 	return actors.Topic{Server: name, URI: uri}, err == nil && name != ""
 }
 
-// route finds the server of a resource: the one that an URI of ours names, unless a
-// server's result named the same and it is none that we list, the only one that lists it, the only one whose results named it in this session, the only
+// route finds the server of a resource: the one that an URI of ours names, the
+// only one that lists it, the only one whose results named it in this session, the only
 // one with a template for it, or the only one that has resources at all.
 func (p *passed) route(uri string) (actors.Topic, *Error) {
 	return p.routeBy(uri, func(m *mergedList) []string { return m.matching(uri) })
@@ -51,14 +51,7 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 	if uri == "" {
 		return actors.Topic{}, &Error{Code: messages.CodeValidation, Message: "uri: the URI of a resource is required, a string", Hint: "resources/list and the links in results have such URIs."}
 	}
-	p.mu.Lock()
-	named := p.links.of(uri)
-	p.mu.Unlock()
-	named = p.there(named)
 	if topic, ok := ownedBy(uri); ok {
-		if len(named) == 1 && !p.x.lists.listed(topic.Server, topic.URI) {
-			return actors.Topic{Server: named[0], URI: uri}, nil
-		}
 		if _, ok := p.x.e.core.Directory().Lookup(topic.Server); !ok {
 			return topic, p.x.e.core.ServerNotFound(topic.Server)
 		}
@@ -69,7 +62,10 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 			return actors.Topic{Server: owners[0], URI: uri}, nil
 		}
 	}
-	if len(named) == 1 {
+	p.mu.Lock()
+	named := p.links.of(uri)
+	p.mu.Unlock()
+	if named = p.there(named); len(named) == 1 {
 		return actors.Topic{Server: named[0], URI: uri}, nil
 	}
 	wait, cancel := p.x.patient(p.ctx)
