@@ -67,7 +67,7 @@ func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 	l.x.meet(ctx, func(known *index.ServerEntry) bool { return known == nil || !known.Toolset.Offers.Known() })
 	parts, servers := l.offering(kind)
 	l.mu.Lock()
-	stamp := l.stamp // before anything is read: what changes meanwhile may not be among it
+	stamp := l.stamp // before anything is read: what changes meanwhile is merged the next time
 	l.forget()
 	l.mu.Unlock()
 	items := make([][]listItem, len(parts))
@@ -81,10 +81,8 @@ func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 		})
 	}
 	readers.Wait()
-	l.mu.Lock()
-	merged, now := l.merged[kind], l.stamp
-	l.mu.Unlock()
-	if merged != nil && merged.stamp == now && merged.servers == servers {
+	merged := l.kept(kind)
+	if merged != nil && merged.stamp == stamp && merged.servers == servers {
 		return merged
 	}
 	merged = l.x.merge(kind, parts, items)
@@ -120,25 +118,11 @@ func (l *childLists) offering(kind listKind) (parts []offer, servers string) {
 	return parts, strings.Join(names, "\x00")
 }
 
-// fresh is what was merged last, where nothing may have changed since; nil: it may, or
-// nothing was merged.
-func (l *childLists) fresh(kind listKind) *mergedList {
+// kept is what was merged last; nil: nothing.
+func (l *childLists) kept(kind listKind) *mergedList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := l.merged[kind]
-	if kept == nil || kept.stamp != l.stamp {
-		return nil
-	}
-	parts, servers := l.offering(kind)
-	if kept.servers != servers {
-		return nil
-	}
-	for _, p := range parts {
-		if c := l.lists[listKey{p.server, kind}]; c == nil || c.hash != p.hash || c.stale || c.again {
-			return nil
-		}
-	}
-	return kept
+	return l.merged[kind]
 }
 
 // merge puts the lists of servers together, by the names that clients see.

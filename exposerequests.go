@@ -156,7 +156,7 @@ func (p *passed) prompt(a *front.Ask) {
 }
 
 func (p *passed) findPrompt(name string) (owner, *Error) {
-	if kept := p.x.lists.fresh(listPrompts); kept != nil {
+	if kept := p.x.lists.kept(listPrompts); kept != nil {
 		if o, ok := kept.named.owner(name); ok {
 			return o, nil
 		}

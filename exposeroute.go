@@ -57,7 +57,7 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 		}
 		return topic, nil
 	}
-	if kept := p.x.lists.fresh(listResources); kept != nil {
+	if kept := p.x.lists.kept(listResources); kept != nil {
 		if owners := p.there(kept.owners[uri]); len(owners) == 1 {
 			return actors.Topic{Server: owners[0], URI: uri}, nil
 		}
@@ -65,16 +65,17 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 	p.mu.Lock()
 	named := p.links.of(uri)
 	p.mu.Unlock()
-	if named = p.there(named); len(named) == 1 {
+	switch named = p.there(named); len(named) {
+	case 0:
+	case 1:
 		return actors.Topic{Server: named[0], URI: uri}, nil
+	default:
+		return actors.Topic{}, severalHave(uri, named)
 	}
 	wait, cancel := p.x.patient(p.ctx)
 	defer cancel()
 	resources := p.x.lists.all(wait, listResources)
 	owners := p.there(resources.owners[uri])
-	if len(owners) == 0 {
-		owners = named
-	}
 	if len(owners) == 0 {
 		owners = p.there(byTemplate(p.x.lists.all(wait, listTemplates)))
 	}
