@@ -3,7 +3,6 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -59,11 +58,11 @@ type toolSet struct {
 
 // asking is a server that was contacted.
 type asking struct {
-	at       time.Time // when it answered, or was waited for in vain
-	answered bool
+	at   time.Time
+	done chan struct{} // closed when it has answered
 }
 
-// askAgain is how long a server that nothing is known of is not waited for a
+// askAgain is how long a server that nothing is known of is not contacted a
 // second time, and one whose list could not be read not asked for it.
 const askAgain = time.Minute
 
@@ -230,86 +229,47 @@ func (x *exposure) toolSet() *toolSet {
 	return set
 }
 
-// meet contacts those of the servers that nothing is known of, with the searches and
-// not more at a time than these do, and waits for them until ctx ends. One that has
-// answered, or was waited for in vain, is not waited for again for a minute; what it
-// has later is told as a change. One that had no turn, or for which the pool had no
-// place, is contacted with the next list.
+// meet contacts those of the servers that nothing is known of, all at once, and
+// waits for them until ctx ends. Each is contacted once in a minute, so that one
+// that has failed is not waited for with each list; what comes later is told as a
+// change.
 func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEntry) bool) {
 	dir, cat := x.e.core.Directory(), x.e.core.Catalog()
-	var names []string
-	waiting := map[string]string{} // keys of asked, by name
 	x.mu.Lock()
 	maps.DeleteFunc(x.asked, func(_ string, a *asking) bool { return time.Since(a.at) >= askAgain })
+	x.mu.Unlock()
+	var waiting []chan struct{}
 	for _, name := range dir.Names() {
 		entry, ok := dir.Lookup(name)
 		if !ok || entry.Spec().Disabled || entry.Spec().Err != nil || !unknown(cat.Server(name)) {
 			continue
 		}
-		if key := name + "\x00" + entry.Spec().Hash; x.asked[key] == nil {
-			names = append(names, name)
-			waiting[name] = key
+		key := name + "\x00" + entry.Spec().Hash
+		x.mu.Lock()
+		a := x.asked[key]
+		recent := a != nil && time.Since(a.at) < askAgain
+		if !recent {
+			a = &asking{time.Now(), make(chan struct{})}
+			x.asked[key] = a
+		}
+		x.mu.Unlock()
+		if time.Since(a.at) < x.e.Config().Settings.DiscoverTimeout { // long enough for one that hangs
+			waiting = append(waiting, a.done)
+		}
+		if !recent {
+			x.e.core.Contact(name, false, contactFunc(func(err *Error) {
+				if err != nil {
+					x.e.log.Warn("what a server has is not listed, since it cannot be reached", "server", name, "error", err.Message, "hint", err.Hint)
+				}
+				close(a.done)
+			}))
 		}
 	}
-	x.mu.Unlock()
-	if len(names) == 0 {
-		return
-	}
-	keys, answers := maps.Clone(waiting), make(chan string, len(names))
-	met := x.e.meetings.ask(names, false, func(server string, err *Error) {
-		x.met(server, keys[server], err)
-		answers <- server
-	})
-	met.begin()
-	for len(waiting) > 0 {
+	for _, done := range waiting {
 		select {
-		case <-met.more:
-			met.begin()
-		case server := <-answers:
-			delete(waiting, server)
+		case <-done:
 		case <-ctx.Done():
-			for _, server := range met.rest() {
-				delete(waiting, server)
-			}
-			for len(answers) > 0 {
-				delete(waiting, <-answers)
-			}
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				x.inVain(waiting)
-			}
 			return
-		}
-	}
-	met.rest()
-}
-
-// met takes over what came of a contact, and says once for all who wanted it that it
-// failed.
-func (x *exposure) met(server, key string, err *Error) {
-	if err != nil && err.Code == messages.CodePoolSaturated {
-		return // nobody has asked the server
-	}
-	x.mu.Lock()
-	a := x.asked[key]
-	if a == nil || time.Since(a.at) >= askAgain {
-		a = &asking{at: time.Now()}
-		x.asked[key] = a
-	}
-	said := a.answered
-	a.answered = true
-	x.mu.Unlock()
-	if err != nil && !said {
-		x.e.log.Warn("what a server has is not listed, since it cannot be reached", "server", server, "error", err.Message, "hint", err.Hint)
-	}
-}
-
-// inVain remembers servers whose contact is under way for longer than a list waits.
-func (x *exposure) inVain(keys map[string]string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, key := range keys {
-		if x.asked[key] == nil {
-			x.asked[key] = &asking{at: time.Now()}
 		}
 	}
 }

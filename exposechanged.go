@@ -21,7 +21,7 @@ func (l *childLists) changed(server string, list actors.ChildList) {
 		case c.reading != nil:
 			c.again = true
 		case c.read:
-			c.stale, c.retry = true, time.Time{}
+			c.stale = true
 		}
 	}
 }
@@ -50,7 +50,7 @@ func (l *childLists) beginDue(now time.Time) (readings []<-chan struct{}, next t
 		if !c.stale || c.reading != nil {
 			continue
 		}
-		if wait := max(c.due.Sub(now), c.retry.Sub(now)); wait > 0 {
+		if wait := c.due.Sub(now); wait > 0 {
 			if next == 0 || wait < next {
 				next = wait
 			}

@@ -59,7 +59,7 @@ type childList struct {
 	missed  bool // clients got a list without it, since it was not read in time
 	stale   bool
 	err     *Error        // of the last reading
-	retry   time.Time     // not to be read before, since that failed
+	failed  time.Time     // when that was, where there is an err
 	reading chan struct{} // closed when the reading under way is over; nil: none
 	again   bool          // it changed during that
 
@@ -80,22 +80,23 @@ func newChildLists(x *exposure) *childLists {
 // get returns what a server lists, read anew where nothing is known or it may
 // have changed, and after a while where that failed: a server that is away or refuses
 // is not to be asked with each request of a client. Where ctx ends first it returns
-// what was known before, and where it has ended begins no reading.
+// what was known before.
 func (l *childLists) get(ctx context.Context, server, hash string, kind listKind) []listItem {
 	key := listKey{server, kind}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	c := l.of(key, hash)
-	old := (!c.read || c.stale || c.err != nil) && !time.Now().Before(c.retry)
-	if old && (c.reading != nil || ctx.Err() == nil) {
-		reading := l.begin(key, c)
-		l.mu.Unlock()
-		select {
-		case <-reading:
-		case <-ctx.Done():
-		}
-		l.mu.Lock()
+	if c.read && !c.stale && (c.err == nil || time.Since(c.failed) < askAgain) {
+		defer l.mu.Unlock()
+		return c.items
 	}
+	reading := l.begin(key, c)
+	l.mu.Unlock()
+	select {
+	case <-reading:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	c.missed = c.missed || !c.read
 	return c.items
 }

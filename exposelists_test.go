@@ -31,10 +31,7 @@ import (
 type refusing struct {
 	mu    sync.Mutex
 	why   string
-	tools string        // that it lists
-	lists string        // its resources; "": it refuses
-	hold  chan struct{} // it lists nothing before this is closed; nil: at once
-	held  chan struct{} // gets one for each that waits for that
+	tools string // that it lists
 	asked int
 	log   strings.Builder
 }
@@ -80,14 +77,7 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.asked++
 		answer = `"error":{"code":-32000,"message":"` + s.why + `"}`
-		if s.lists != "" {
-			answer = `"result":{"resources":[` + s.lists + `]}`
-		}
 		s.mu.Unlock()
-		if s.hold != nil {
-			s.held <- struct{}{}
-			<-s.hold
-		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer) // who asked may be gone
@@ -243,111 +233,5 @@ func TestContactsForListsAreForgottenOnce(t *testing.T) {
 	x.meet(t.Context(), func(*index.ServerEntry) bool { return true })
 	if x.asked["long ago"] != nil || x.asked["just now"] == nil {
 		t.Errorf("remembered: %v", slices.Collect(maps.Keys(x.asked)))
-	}
-}
-
-// A read of a resource that nobody lists contacts no more servers at a time than a search
-// does, and with it, and the next one no others while these have not answered.
-func TestUnknownResourceDoesNotContactAllServers(t *testing.T) {
-	t.Parallel()
-	const all = 3000
-	servers := map[string]any{}
-	for _, name := range manyServers(all) {
-		servers[name] = map[string]any{"command": "none"}
-	}
-	text, err := json.Marshal(map[string]any{"mcpServers": servers, "metamcp": map[string]any{"discoverTimeoutMs": 1, "pool": map[string]any{"poolSize": 1000, "maxStarts": 20}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := openReloading(t, string(text))
-	c := &contacted{ports: map[string]messages.ContactPort{}}
-	r.e.meetings.contact = c.contact
-	for range 2 {
-		if topic, err := r.e.expose.passedFor(nil).route("nobody://x"); err == nil {
-			t.Fatalf("it is a resource of %q", topic.Server)
-		}
-	}
-	const most = 4 * 20
-	if c.count != most {
-		t.Fatalf("%d servers were contacted, want %d", c.count, most)
-	}
-	waited := func() (n int) {
-		r.e.expose.mu.Lock()
-		defer r.e.expose.mu.Unlock()
-		return len(r.e.expose.asked)
-	}
-	if n := waited(); n != most {
-		t.Errorf("%d servers were waited for in vain, want %d", n, most)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.ports)) { // long after nobody waits any more
-		c.answer(name, &Error{Code: messages.CodeConnection})
-	}
-	c.err = &Error{Code: messages.CodePoolSaturated}
-	r.e.expose.meet(t.Context(), func(*index.ServerEntry) bool { return true })
-	if n := waited(); c.count != most+1 || n != most {
-		t.Errorf("of a full pool %d servers were asked for, want one, and %d count as asked, want %d", c.count-most, n, most)
-	}
-}
-
-// A list is read of few servers at a time, however many there are that do not answer.
-func TestListsOfManyServersAreNotReadAtOnce(t *testing.T) {
-	t.Parallel()
-	const most, all = 4, 12
-	s := &refusing{hold: make(chan struct{}), held: make(chan struct{}, all)}
-	web := httptest.NewServer(s)
-	t.Cleanup(web.Close)
-	t.Cleanup(func() { close(s.hold) })
-	servers := map[string]any{}
-	for _, name := range manyServers(all) {
-		servers[name] = map[string]any{"url": web.URL + "/" + name}
-	}
-	text, err := json.Marshal(map[string]any{"mcpServers": servers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := openReloading(t, string(text))
-	r.e.meetings.most = most
-	for _, name := range manyServers(all) {
-		if err := r.e.contact(t.Context(), name, false); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	read := make(chan *mergedList, 1)
-	go func() { read <- r.e.expose.lists.all(ctx, listResources) }()
-	for range most {
-		select {
-		case <-s.held:
-		case <-time.After(time.Minute):
-			t.Fatal("the lists are not read")
-		}
-	}
-	cancel()
-	<-read
-	l := r.e.expose.lists
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	under := 0
-	for _, c := range l.lists {
-		if c.reading != nil {
-			under++
-		}
-	}
-	if under != most {
-		t.Errorf("the lists of %d servers are being read, want %d", under, most)
-	}
-}
-
-// That the pool had no place for a server says nothing of the server's list.
-func TestFullPoolIsNoAnswerOfAServer(t *testing.T) {
-	t.Parallel()
-	l := openReloading(t, `{"mcpServers":{}}`).e.expose.lists
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := listKey{"x", listResources}
-	c := l.of(key, "")
-	l.keep(key, c, nil, 0, &Error{Code: messages.CodePoolSaturated})
-	if c.read || c.err != nil || time.Until(c.retry) > fullPause {
-		t.Errorf("kept: read %v, %v, to be read again in %v", c.read, c.err, time.Until(c.retry))
 	}
 }

@@ -61,8 +61,7 @@ func templateNames(text string) int {
 	return names
 }
 
-// all reads a list of all servers that have it, of so many at a time as are contacted,
-// waiting until ctx ends.
+// all reads a list of all servers that have it, waiting until ctx ends.
 func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 	l.x.meet(ctx, func(known *index.ServerEntry) bool { return known == nil || !known.Toolset.Offers.Known() })
 	parts, servers := l.offering(kind)
@@ -72,13 +71,8 @@ func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 	l.mu.Unlock()
 	items := make([][]listItem, len(parts))
 	var readers sync.WaitGroup
-	turns := make(chan struct{}, l.x.e.meetings.most)
 	for i, p := range parts {
-		turns <- struct{}{}
-		readers.Go(func() {
-			items[i] = l.get(ctx, p.server, p.hash, kind)
-			<-turns
-		})
+		readers.Go(func() { items[i] = l.get(ctx, p.server, p.hash, kind) })
 	}
 	readers.Wait()
 	merged := l.kept(kind)

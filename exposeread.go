@@ -70,19 +70,10 @@ func (l *childLists) keep(key listKey, c *childList, items []listItem, size int,
 	if err == nil && l.bytes-c.bytes+size > maxListsBytes {
 		err = &Error{Message: fmt.Sprintf("the lists of all servers together have more than %d MiB", maxListsBytes>>20)}
 	}
-	if err != nil && err.Code == messages.CodePoolSaturated { // nobody has asked the server
-		c.stale, c.retry = c.stale || c.again, time.Now().Add(fullPause)
-		if c.stale {
-			l.x.poke()
-		}
-		return
-	}
 	first, before := !c.read, c.err
 	c.stale, c.err, c.read = c.again, err, true
 	if err != nil {
-		if !c.again {
-			c.retry = time.Now().Add(askAgain)
-		}
+		c.failed = time.Now()
 		if before != nil && before.Message == err.Message {
 			return // it was said
 		}

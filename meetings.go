@@ -10,9 +10,9 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// meetings are the contacts of all searches and lists with servers that nothing is known
-// of. A server is contacted once for all who want it meanwhile, and not more than most are
-// at a time: a search that contacted thousands would have the pool refuse most of them and
+// meetings are the contacts of all searches with servers that nothing is known of. A
+// server is contacted once for all who search meanwhile, and not more than most are at
+// a time: a search that contacted thousands would have the pool refuse most of them and
 // end every idle child for the rest. It is safe for any goroutine.
 type meetings struct {
 	contact func(server string, port messages.ContactPort)
@@ -94,17 +94,6 @@ func (a *meetingAsker) leave() {
 	for _, one := range m.under {
 		one.askers = slices.DeleteFunc(one.askers, func(other *meetingAsker) bool { return other == a })
 	}
-}
-
-// rest is for who begins no more and still wants to hear of what is under way. It returns
-// the servers that were not contacted.
-func (a *meetingAsker) rest() []string {
-	a.m.mu.Lock()
-	defer a.m.mu.Unlock()
-	left := a.left
-	a.left = nil
-	delete(a.m.askers, a)
-	return left
 }
 
 // begin contacts as many servers as may be now.
