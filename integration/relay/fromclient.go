@@ -44,7 +44,7 @@ func (r *relay) line(line []byte) {
 	}
 	req := &request{id: m.id, method: m.method, modern: m.modern}
 	r.mu.Lock()
-	r.remember(req, &m, line)
+	r.remember(&m, line)
 	if m.repeatable() && r.kept+len(line) <= maxKept {
 		req.line = bytes.Clone(line)
 		r.kept += len(line)
@@ -80,7 +80,7 @@ func (r *relay) answer(id string, line []byte) {
 }
 
 // remember keeps what the next host has to be told. r.mu is held.
-func (r *relay) remember(req *request, m *message, line []byte) {
+func (r *relay) remember(m *message, line []byte) {
 	switch m.method {
 	case methodInitialize:
 		r.initialize, r.initialized = bytes.Clone(m.params), false
@@ -92,9 +92,9 @@ func (r *relay) remember(req *request, m *message, line []byte) {
 			r.listens[m.id] = bytes.Clone(line)
 		}
 	case methodSubscribe:
-		req.uri = r.subscribed.add(m.params)
+		r.subscribed.add(m.params)
 	case methodUnsubscribe:
-		r.subscribed.remove(uriOf(m.params))
+		r.subscribed.remove(m.params)
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *relay) hostLine(l *link, line []byte) {
 		r.draining(l)
 		return
 	case scan.id != nil && scan.method == nil && bytes.HasPrefix(scan.id, []byte(`"`+ownPrefix)):
-		if r.resubscribed(l, &scan) {
+		if r.resubscribed(l, string(scan.id)) {
 			return
 		}
 		select {

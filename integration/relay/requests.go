@@ -13,7 +13,6 @@ type request struct {
 	sent    bool  // the host may have seen the whole line
 	repeats int
 	told    bool        // of a subscription: the client knows that it is in force
-	uri     string      // of a resource that is the next host's only where no error answers this; or ""
 	timer   *time.Timer // while it waits
 }
 
@@ -52,15 +51,10 @@ func (r *relay) leave(req *request) {
 	req.link = nil
 }
 
-// forget gives back what is kept of a request. A resource that it was to subscribe to
-// and did not is none of the client's. r.mu is held.
+// forget gives back what is kept of a request. r.mu is held.
 func (r *relay) forget(req *request) {
 	r.kept -= len(req.line)
 	req.line = nil
-	if req.uri != "" {
-		r.subscribed.remove(req.uri)
-		req.uri = ""
-	}
 	if req.timer != nil {
 		req.timer.Stop()
 		req.timer = nil
@@ -107,9 +101,6 @@ func (r *relay) answered(l *link, scan *scanner) {
 		return
 	}
 	delete(r.listens, req.id)
-	if !scan.failed {
-		req.uri = "" // it stays
-	}
 	r.drop(req)
 	ending := r.settle()
 	last := l.whole && l.inFlight == 0

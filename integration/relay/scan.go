@@ -4,7 +4,7 @@ package relay
 const maxToken = 512
 
 // scanner finds the id and the method of a JSON-RPC message that is seen piece
-// by piece, and whether it tells of an error. What is no such message has neither.
+// by piece. What is no such message has neither.
 type scanner struct {
 	depth   int
 	text    bool // in a string
@@ -15,7 +15,6 @@ type scanner struct {
 	key     string
 
 	id, method []byte // raw; nil: absent
-	failed     bool   // it has an error
 }
 
 // feed takes the next bytes of the line.
@@ -49,7 +48,6 @@ func (s *scanner) feed(p []byte) {
 		case s.depth != 1:
 		case c == ':':
 			s.value, s.keep, s.token = true, false, nil
-			s.failed = s.failed || s.key == `"error"`
 		case c == ',':
 			s.end()
 		case c > ' ':

@@ -26,21 +26,20 @@ func uriOf(params json.RawMessage) string {
 	return p.URI
 }
 
-// add returns the URI where the subscription is a new one, or "".
-func (s *resources) add(params json.RawMessage) string {
+func (s *resources) add(params json.RawMessage) {
 	uri := uriOf(params)
 	if uri == "" || s.params[uri] != nil || len(s.params) >= maxResources || s.size+len(params) > maxResourceBytes {
-		return ""
+		return
 	}
 	if s.params == nil {
 		s.params = map[string]json.RawMessage{}
 	}
 	s.params[uri] = slices.Clone(params)
 	s.size += len(params)
-	return uri
 }
 
-func (s *resources) remove(uri string) {
+func (s *resources) remove(params json.RawMessage) {
+	uri := uriOf(params)
 	s.size -= len(s.params[uri])
 	delete(s.params, uri)
 }
@@ -135,16 +134,15 @@ func (r *relay) resubscribe(l *link) (lines [][]byte) {
 	return lines
 }
 
-// resubscribed takes the answer to one of them, and tells the client where the host
-// has subscribed: the resource may have changed while nobody looked.
-func (r *relay) resubscribed(l *link, scan *scanner) bool {
-	id := string(scan.id)
+// resubscribed takes the answer to one of them, and tells the client: the resource
+// may have changed while nobody looked.
+func (r *relay) resubscribed(l *link, id string) bool {
 	r.mu.Lock()
 	uri, ours := l.repeated[id]
 	delete(l.repeated, id)
 	wanted := r.subscribed.params[uri] != nil
 	r.mu.Unlock()
-	if ours && wanted && !scan.failed {
+	if ours && wanted {
 		r.write([][]byte{notice(methodUpdated, uri, "")})
 	}
 	return ours
