@@ -52,7 +52,7 @@ func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *Prov
 	client.Ask(caller.Call(), []*messages.Question{q})
 	select {
 	case got := <-answer:
-		return formValues(got, a.Missing), true
+		return formValues(got, a.Missing), got == nil || got.Error == nil
 	case <-ctx.Done():
 		client.Withdraw(caller.Call(), []*messages.Question{q}, "the request was cancelled")
 		return nil, true

@@ -261,7 +261,7 @@ func (p provisioner) gateHint(o *option, session uint64) string {
 func (p provisioner) refineAll(ctx context.Context, ask *messages.Provision, options []*option) {
 	var asking sync.WaitGroup
 	for i, o := range options[:min(len(options), optionsShown)] {
-		told := o.candidate.Kind == registry.NPM || o.candidate.Kind == registry.PyPI || o.candidate.Kind == registry.OCI
+		told := o.candidate.Kind == registry.NPM || o.candidate.Kind == registry.PyPI // an image names whom to ask
 		if !o.never() && (i == 0 || told) {
 			asking.Go(func() { p.refine(ctx, ask, o) })
 		}
@@ -289,6 +289,8 @@ func (p provisioner) refine(ctx context.Context, ask *messages.Provision, o *opt
 		if e.Reason == install.NotFound { // then nobody else gets it either
 			o.shown.Entry, o.shown.Install, o.shown.Add = nil, "", ""
 		}
+	} else if via != trust.ServerName && o.candidate.Server != "" && o.version == "" {
+		o.shown.Version = "" // the newest would be installed, which is not known in time
 	}
 }
 

@@ -30,6 +30,9 @@ func (r *relay) readHost(l *link) {
 func (r *relay) hostLine(l *link, line []byte) {
 	var scan scanner
 	scan.feed(line)
+	if scan.depth != 0 {
+		return // the end of the stream has made it a line; nobody has seen any of it, and what it was of is lost
+	}
 	switch {
 	case scan.id == nil && unquoted(string(scan.method)) == attach.DrainingMethod:
 		r.draining(l)

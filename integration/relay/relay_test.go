@@ -557,6 +557,22 @@ func TestHalfAnAnswer(t *testing.T) {
 	s.ends()
 }
 
+// Of an answer that its host has not written to its end, and that is short, the client
+// gets nothing but the answer that says so.
+func TestHalfAShortAnswer(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.gets()
+	all.run(false)
+	if _, err := h.conn.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{"a":"xxx`)); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.conn.Close()
+	s.wants(`"id":1`, "unknown")
+	s.ends()
+}
+
 // What was not written as a whole was not carried out, and is sent to the next.
 func TestHostThatDoesNotRead(t *testing.T) {
 	all := newHosts(t)
