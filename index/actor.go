@@ -274,6 +274,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 			cat = cat.Without(name)
 			a.setAccepted(name, nil)
 			delete(a.pins.kept, name)
+			delete(a.saves, name) // a sweep may be over before it would be written
 			delete(a.saved, name)
 			if len(a.gone) < maxGone {
 				a.gone[name] = true

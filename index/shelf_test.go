@@ -38,11 +38,12 @@ func TestASweepLeavesWhatOtherConfigurationsKeep(t *testing.T) {
 
 	small := newHost(t, dir, builtinEmbedder(t), map[string][]string{"small": {shop[0]}, "gone": {shop[1]}})
 	small.settle()
+	cache := NewCache(dir, func(s string) string { return s })
+	small.until("kept", func(Status) bool { return cache.has("gone") })
 	known := make(chan struct{})
 	small.sys.Send(small.pid, &Known{Specs: []*messages.ServerSpec{{Name: "small", Hash: "h"}}, Done: known})
 	small.wait(known)
 	small.sys.Send(small.pid, &Sweep{})
-	cache := NewCache(dir, func(s string) string { return s })
 	small.until("swept", func(Status) bool { return !cache.has("gone") })
 	small.close()
 
