@@ -318,7 +318,7 @@ func (c *Client) sameDimension(vectors [][]float32) error {
 	dimension, err := prep.Dimension(vectors, c.dimension)
 	if err != nil {
 		e := c.failure(embed.BadAnswer, "%s answered with %v", c.cfg.Service, err)
-		e.Hint, e.Cause = "Was its model replaced? Restart metamcp, so that all texts are embedded with one model.", err
+		e.Hint, e.Cause = "Was its model replaced? End the hosts that use this state folder and run metamcp index rebuild, so that all texts are embedded with one model.", err
 		return e
 	}
 	c.dimension = dimension

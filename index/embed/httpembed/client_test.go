@@ -155,7 +155,7 @@ func TestAnotherDimension(t *testing.T) {
 	}
 	vector.Store("[1,0,0]")
 	_, err := c.Embed(t.Context(), embed.Query, []string{"a"})
-	if e := wantError(t, err, embed.BadAnswer); !strings.Contains(e.Hint, "Restart") || !strings.Contains(e.Message, "3 numbers") {
+	if e := wantError(t, err, embed.BadAnswer); !strings.Contains(e.Hint, "metamcp index rebuild") || !strings.Contains(e.Message, "3 numbers") {
 		t.Errorf("%q, hint %q", e.Message, e.Hint)
 	}
 	vector.Store("[0,1]")
