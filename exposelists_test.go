@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -50,21 +49,12 @@ func (s *refusing) counts() (asked, warned int) {
 }
 
 func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var m struct {
-		ID     json.RawMessage
-		Method string
-	}
-	body, err := io.ReadAll(r.Body)
-	if r.Method != http.MethodPost || err != nil || json.Unmarshal(body, &m) != nil {
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	if m.ID == nil {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	answer := `"error":{"code":-32601,"message":"no such method"}`
-	switch m.Method {
+	serveRPC(w, r, s.answer)
+}
+
+func (s *refusing) answer(method string) string {
+	answer := noSuchMethod
+	switch method {
 	case "initialize":
 		answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"x","version":"1"}}`
 	case "ping", "resources/subscribe":
@@ -79,8 +69,7 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = `"error":{"code":-32000,"message":"` + s.why + `"}`
 		s.mu.Unlock()
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer) // who asked may be gone
+	return answer
 }
 
 // deaf is a client that needs no updates.

@@ -2,6 +2,10 @@ package metamcp
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -21,4 +25,27 @@ func opened(t testing.TB, opts Options) *Engine {
 		}
 	})
 	return e
+}
+
+// noSuchMethod is the answer of a server to what it does not know; see serveRPC.
+const noSuchMethod = `"error":{"code":-32601,"message":"no such method"}`
+
+// serveRPC is a server behind a URL that answers each request at once, with the member
+// result or error that it gives for the method.
+func serveRPC(w http.ResponseWriter, r *http.Request, answer func(method string) string) {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	body, err := io.ReadAll(r.Body)
+	if r.Method != http.MethodPost || err != nil || json.Unmarshal(body, &m) != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if m.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer(m.Method)) // who asked may be gone
 }

@@ -1,10 +1,8 @@
 package metamcp
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -27,23 +25,14 @@ type growing struct {
 }
 
 func (s *growing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var m struct {
-		ID     json.RawMessage
-		Method string
-	}
-	body, err := io.ReadAll(r.Body)
-	if r.Method != http.MethodPost || err != nil || json.Unmarshal(body, &m) != nil {
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	answer := `"error":{"code":-32601,"message":"no such method"}`
-	switch {
-	case m.ID == nil:
-		w.WriteHeader(http.StatusAccepted)
-		return
-	case m.Method == "initialize":
-		answer = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"growing","version":"1"}}`
-	case m.Method == "tools/list":
+	serveRPC(w, r, s.answer)
+}
+
+func (s *growing) answer(method string) string {
+	switch method {
+	case "initialize":
+		return `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"growing","version":"1"}}`
+	case "tools/list":
 		var tools []string
 		count := s.listed.Add(1)
 		if s.full {
@@ -52,10 +41,9 @@ func (s *growing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for i := range count {
 			tools = append(tools, fmt.Sprintf(`{"name":"tool%d","inputSchema":{"type":"object"}}`, i+1))
 		}
-		answer = `"result":{"tools":[` + strings.Join(tools, ",") + `]}`
+		return `"result":{"tools":[` + strings.Join(tools, ",") + `]}`
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
+	return noSuchMethod
 }
 
 // What is kept of a server can be thrown away by hand: it is asked anew, connected or
