@@ -241,6 +241,24 @@ func TestOldNewsOfIdlenessIsIgnored(t *testing.T) {
 	}
 }
 
+// TestACallDuringAListingShows: whoever looks is not told that the server is idle while
+// a call is with a child that lists its tools anew.
+func TestACallDuringAListingShows(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.idle("a")
+	s.say("a", &messages.Contact{ID: 2, Refresh: true, Reply: make(contacts, 1)})
+	s.hears("a#1 Relist", 1)
+	s.call("a")
+	s.hears("a#1 Call", 1)
+	e, _ := s.dir.Lookup("a")
+	if st := e.Status(); st.State != messages.StateActive {
+		t.Errorf("it is %s with a call in flight", supervision.StateName(st.State))
+	}
+	s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1, Answered: 1})
+	s.until("it is idle again", func() bool { return e.Status().State == messages.StateIdle })
+}
+
 // What is said of a connection of a removed server, by its number, is not said of one
 // of the server that has the name now.
 func TestAServerThatComesBackGoesOnCounting(t *testing.T) {

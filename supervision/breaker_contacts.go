@@ -82,13 +82,14 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	}
 }
 
-// busy takes an instance off the idle stack for work of the host's own.
+// busy takes an instance off the idle stack for a call or for work of the host's own.
 func (b *breakerActor) busy(ctx *kernel.Context, in *instance) {
 	if in.phase != phaseIdle {
 		return
 	}
 	b.unstack(in)
 	in.phase = phaseReady
+	b.entry.active.Store(true)
 	ctx.Send(b.pool, &messages.Used{Lease: in.lease})
 }
 

@@ -44,12 +44,7 @@ func (b *breakerActor) dispatch(ctx *kernel.Context, call *messages.Call, probe 
 }
 
 func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Call) {
-	if in.phase == phaseIdle {
-		b.unstack(in)
-		in.phase = phaseReady
-		b.entry.active.Store(true)
-		ctx.Send(b.pool, &messages.Used{Lease: in.lease})
-	}
+	b.busy(ctx, in)
 	in.dispatched++
 	ctx.Send(in.pid, call)
 }
