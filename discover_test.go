@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -285,6 +288,37 @@ func TestHiddenTextIsRemovedAndSaid(t *testing.T) {
 	tool, err := e.ToolDetails(t.Context(), "odd", "weather_report")
 	if err != nil || !tool.HiddenText || !strings.Contains(string(tool.Definition), `\u200b`) {
 		t.Errorf("the child's own definition: %+v, %v", tool, err)
+	}
+}
+
+// TestBothSayWhatKeepsAToolClosed: who looks at a tool that is held back is told the
+// same reason as who calls it.
+func TestBothSayWhatKeepsAToolClosed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	accepted := pins.NewStore(filepath.Join(dir, ".metamcp")).Path("x")
+	if err := os.MkdirAll(filepath.Dir(accepted), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(accepted, []byte("not what was written"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := openConfig(t, dir, children(map[string][]string{"x": nil}, map[string]any{"trust": map[string]any{"pins": "hold"}}))
+	_, err := e.Execute(t.Context(), "x", "add", json.RawMessage(`{"a":1,"b":2}`), metamcp.ExecuteOptions{})
+	var refusal *metamcp.Error
+	if !errors.As(err, &refusal) || refusal.Code != messages.CodeToolDisabled {
+		t.Fatalf("the call: %v; want it refused", err)
+	}
+	_, why, _ := strings.Cut(refusal.Message, " is held back: ")
+	if !strings.Contains(why, accepted) {
+		t.Errorf("the call is told %q, want the file that cannot be read", why)
+	}
+	a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "x", Tool: "add"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Notes) != 1 || !strings.HasPrefix(a.Notes[0], "The tool is held back: "+why+". ") {
+		t.Errorf("mcp_discover says %q, mcp_call %q", a.Notes, why)
 	}
 }
 

@@ -165,17 +165,6 @@ func signature(t *messages.Tool) (text string, hidden bool) {
 	}), hidden
 }
 
-// heldWhy says why a tool is held back.
-func heldWhy(t *Tool) string {
-	switch {
-	case t.Change == messages.ToolNew:
-		return "the server has it only since the user accepted its tools"
-	case len(t.Parts) > 0:
-		return "its " + strings.Join(t.Parts, ", ") + " changed after the user had accepted it"
-	}
-	return "it is not known what the user has accepted"
-}
-
 // matchLines are as many matches as the budget has room for, the first with
 // their schemas. omitted counts the others.
 func matchLines(budget *index.Budget, matches []Match, schemas int, signatures bool) (lines []MatchLine, omitted int) {

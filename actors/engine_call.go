@@ -316,23 +316,27 @@ func (e *Engine) vet(call *messages.Call) *messages.Error {
 	return nil
 }
 
-// toolHeld says what keeps a tool closed, in words that name no text of the
-// server's but the name.
+// toolHeld is the error for a tool that is closed until a person accepts it.
 func toolHeld(call *messages.Call, review *messages.ToolReview) *messages.Error {
-	why := "its definition changed after the user had accepted it"
-	switch {
-	case review.Problem != "":
-		why = "it is not known what the user has accepted of it: " + review.Problem
-	case review.Change == messages.ToolNew:
-		why = "the server has it only since the user accepted its tools"
-	case len(review.Parts) > 0:
-		why = "its " + strings.Join(review.Parts, ", ") + " changed after the user had accepted it"
-	}
 	return &messages.Error{
 		Code: messages.CodeToolDisabled, Server: call.Server, Tool: call.Tool,
-		Message: strconv.Quote(call.Tool) + " of " + strconv.Quote(call.Server) + " is held back: " + why,
+		Message: strconv.Quote(call.Tool) + " of " + strconv.Quote(call.Server) + " is held back: " + HeldWhy(review),
 		Hint:    "Use another tool, or ask the user to look at it with metamcp pins diff " + call.Server + " and to accept it with metamcp approve " + call.Server + ".",
 	}
+}
+
+// HeldWhy says what keeps a tool closed, in words that name no text of the server's.
+// The review is that of a tool that is held.
+func HeldWhy(review *messages.ToolReview) string {
+	switch {
+	case review.Problem != "":
+		return "it is not known what the user has accepted of it: " + review.Problem
+	case review.Change == messages.ToolNew:
+		return "the server has it only since the user accepted its tools"
+	case len(review.Parts) > 0:
+		return "its " + strings.Join(review.Parts, ", ") + " changed after the user had accepted it"
+	}
+	return "its definition changed after the user had accepted it"
 }
 
 func validationError(call *messages.Call, problems []index.Problem) *messages.Error {
