@@ -44,8 +44,6 @@ type Ear interface {
 	// the link stays, and that its lists may be others: a server behind a URL has a
 	// new session.
 	Renewed()
-	// Drained says that lines had been queued for the child and none are now.
-	Drained()
 	// EOF says that no frame follows; exactly once. An err that has an Evidence
 	// method says all there is to say about the end.
 	EOF(err error)
@@ -169,9 +167,6 @@ func (e *earOf) Flush() {
 		e.c.sys.Send(e.c.self, &runFlush{e.run})
 	}
 }
-
-// Drained has nothing to do: a refused call was answered at once.
-func (e *earOf) Drained() {}
 
 func (e *earOf) Noise(line []byte) {
 	e.c.sys.Send(e.c.self, &runNoise{e.run, e.c.deps.beginning(line)})

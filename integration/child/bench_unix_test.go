@@ -22,7 +22,6 @@ func (bell) Flush()                                {}
 func (bell) Noise([]byte)                          {}
 func (bell) TooLarge(json.RawMessage)              {}
 func (bell) Broken(json.RawMessage, []byte, error) {}
-func (bell) Drained()                              {}
 func (bell) EOF(error)                             {}
 func (bell) Exited(*messages.Exit)                 {}
 

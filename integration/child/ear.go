@@ -11,8 +11,8 @@ import (
 // [Process.Release]; every other method of Process may be called from within.
 //
 // Frame, Flush, Noise, Broken, TooLarge and EOF are called in the order of the
-// stream from one goroutine. Drained and Exited come from other goroutines, possibly
-// at the same time. Calls may begin before Launch has returned.
+// stream from one goroutine, Exited from another. Calls may begin before Launch has
+// returned.
 type Ear interface {
 	// Frame is one JSON-RPC message. The frame belongs to the receiver.
 	Frame(f *messages.Frame)
@@ -34,8 +34,6 @@ type Ear interface {
 	// stands neither in its first nor in its last 8 KiB. It is called once for
 	// each such message, as soon as the id is known, else at its end.
 	TooLarge(id json.RawMessage)
-	// Drained says that bytes had been queued for stdin and none are now.
-	Drained()
 	// EOF says that no more frames come. It is called exactly once. err is
 	// io.EOF where the child closed its stdout, [ErrOutputHeld] or
 	// [ErrWriteStalled] where we stopped listening, else the failure of a
@@ -49,7 +47,7 @@ type Ear interface {
 // What Send and EOF report. They are compared with errors.Is.
 var (
 	// ErrBacklog: the child reads more slowly than it is written to and the
-	// queue is full; nothing of the message was taken. Drained follows.
+	// queue is full; nothing of the message was taken.
 	ErrBacklog = errors.New("the server does not read its stdin fast enough: too many bytes are queued for it")
 	// ErrWriteStalled: the child read nothing for the whole write deadline
 	// although bytes were waiting; the connection is of no more use.

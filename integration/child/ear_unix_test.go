@@ -26,7 +26,6 @@ type recorder struct {
 	large   []string
 	broken  []string
 	flushes int
-	drained int
 	eof     []error
 	exits   []*messages.Exit
 	late    int // frames and noise after EOF
@@ -61,7 +60,6 @@ func (r *recorder) TooLarge(id json.RawMessage) {
 func (r *recorder) Broken(id json.RawMessage, line []byte, why error) {
 	r.note(func() { r.broken = append(r.broken, fmt.Sprintf("%s: %s: %v", id, line, why)) })
 }
-func (r *recorder) Drained()      { r.note(func() { r.drained++ }) }
 func (r *recorder) EOF(err error) { r.note(func() { r.eof = append(r.eof, err) }) }
 func (r *recorder) Exited(e *messages.Exit) {
 	r.note(func() {

@@ -18,13 +18,12 @@ var lineFeed = []byte{'\n'}
 // output is the way to a child's stdin: a direct write while nothing waits,
 // and a queue with a goroutine of its own as long as something does.
 type output struct {
-	file    *os.File
-	write   *pipeWriter
-	limit   int
-	stall   time.Duration
-	widen   func()      // called once, before the first message over wideMessage
-	drained func()      // called without any lock
-	failed  func(error) // called without any lock, at most once
+	file   *os.File
+	write  *pipeWriter
+	limit  int
+	stall  time.Duration
+	widen  func()      // called once, before the first message over wideMessage
+	failed func(error) // called without any lock, at most once
 
 	mu      sync.Mutex
 	queue   [][]byte
@@ -199,11 +198,7 @@ func (o *output) drain() {
 			if o.closing {
 				_ = o.file.Close()
 			}
-			ok := o.err == nil
 			o.mu.Unlock()
-			if ok {
-				o.drained()
-			}
 			return
 		}
 		batch := o.queue[:min(len(o.queue), most)]

@@ -67,11 +67,10 @@ func (p *Process) Stderr() []string { return p.log.Last() }
 // and must not be changed by anyone any more. Line breaks inside it become
 // blanks, which is right for JSON: a line feed or a carriage return.
 //
-// It returns [ErrBacklog] when more than the queue's limit waits already
-// (Drained will follow), [ErrInputClosed] after CloseInput, [ErrWriteStalled]
-// and errors of the pipe when the connection has failed (EOF follows). After
-// an error of the pipe a part of the message may have been written; after the
-// others nothing was.
+// It returns [ErrBacklog] when more than the queue's limit waits already,
+// [ErrInputClosed] after CloseInput, [ErrWriteStalled] and errors of the pipe
+// when the connection has failed (EOF follows). After an error of the pipe a
+// part of the message may have been written; after the others nothing was.
 func (p *Process) Send(line []byte) error { return p.out.send(line, nil, nil) }
 
 // Sendv is [Process.Send] for a message in three pieces, any of which may be

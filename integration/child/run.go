@@ -24,8 +24,7 @@ func newProcess(l *Launcher, spec *messages.ServerSpec, instance uint64, ear Ear
 	}
 	p.out = &output{
 		file: pp.in, limit: l.o.MaxQueue, stall: l.o.WriteStall,
-		widen:   func() { p.widen(pp.in) },
-		drained: ear.Drained,
+		widen: func() { p.widen(pp.in) },
 		failed: func(err error) {
 			if errors.Is(err, ErrWriteStalled) {
 				p.cut(err, 0)
