@@ -49,8 +49,8 @@ const (
 type Decision struct {
 	Allowed bool
 	// Probe marks the one call of the half-open state. Its outcome must reach
-	// the breaker, as OnSuccess, OnFailure or OnNeutral(…, true), or no other
-	// call will ever pass.
+	// the breaker, as OnSuccess, OnFailure or OnNeutral, or no other call will
+	// ever pass.
 	Probe bool
 	// RetryIn is, where the call is refused, how long until another may pass.
 	RetryIn time.Duration
@@ -78,7 +78,6 @@ type Breaker struct {
 
 	lastClass messages.Class
 	lastErr   error
-	lastAt    time.Time
 	failing   bool // nothing good was heard since the last failure
 
 	deaths    int       // in a row
@@ -155,13 +154,9 @@ func (b *Breaker) OpenUntil(now time.Time) (t time.Time, ok bool) {
 	return b.openUntil, true
 }
 
-// LastError returns the last failure, counted or not, its class and its time;
-// a success does not clear it. It is zero when there never was one.
-//
-//nolint:staticcheck,revive // ST1008, error-return: the error is what was asked for, not a failure of the call.
-func (b *Breaker) LastError() (messages.Class, error, time.Time) {
-	return b.lastClass, b.lastErr, b.lastAt
-}
+// LastError returns the last failure, counted or not; a success does not clear it.
+// It is nil when there never was one.
+func (b *Breaker) LastError() error { return b.lastErr }
 
 // Failing reports whether the last that was heard of the server is a failure,
 // counted or a refused credential: a server that answered a request or listed
@@ -197,11 +192,13 @@ func (b *Breaker) OnSuccess(now time.Time) {
 // is remembered as the last error, and frees the probe when one is out: that
 // the server refused us says nothing about whether it is well.
 func (b *Breaker) OnFailure(now time.Time, class messages.Class, err error, retryAfter time.Duration) {
-	b.lastClass, b.lastErr, b.lastAt = class, err, now
+	b.lastClass, b.lastErr = class, err
 	b.failing = b.failing || class != messages.ClassNone
 	state := b.State(now)
 	if !Counts(class) {
-		b.OnNeutral(now, state == BreakerHalfOpen)
+		if state == BreakerHalfOpen {
+			b.OnNeutral()
+		}
 		return
 	}
 	if retryAfter > 0 {
@@ -227,15 +224,10 @@ func (b *Breaker) OnFailure(now time.Time, class messages.Class, err error, retr
 	}
 }
 
-// OnNeutral reports an outcome that says nothing about the server's health: a
-// cancellation, or a call that was never sent. probe is [Decision.Probe] of
-// that call; a probe is released without being counted and the next call may
-// be one.
-func (b *Breaker) OnNeutral(_ time.Time, probe bool) {
-	if probe {
-		b.probing = false
-	}
-}
+// OnNeutral reports an outcome of the probe that says nothing about the server's
+// health: a cancellation, or a call that was never sent. The probe is released
+// without being counted and the next call may be one.
+func (b *Breaker) OnNeutral() { b.probing = false }
 
 func (b *Breaker) open(now time.Time) {
 	b.state, b.probing = BreakerOpen, false
@@ -276,9 +268,6 @@ func (b *Breaker) OnDeath(now time.Time, class messages.Class, lived time.Durati
 func (b *Breaker) StartDelay(now time.Time) time.Duration {
 	return max(b.notBefore.Sub(now), 0)
 }
-
-// Deaths returns the length of the current series of deaths.
-func (b *Breaker) Deaths() int { return b.deaths }
 
 // Refusal returns the error for a call that Allow refused: CIRCUIT_OPEN with
 // the class, the last error and the time left. It is written for models,

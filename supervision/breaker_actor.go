@@ -336,7 +336,7 @@ func (b *breakerActor) onProbeOver(ctx *kernel.Context, m *messages.ProbeOver) {
 	case m.Answered:
 		b.succeeded(ctx)
 	default:
-		b.policy.OnNeutral(time.Now(), true)
+		b.policy.OnNeutral()
 	}
 }
 
@@ -352,12 +352,12 @@ func (b *breakerActor) freeProbe() {
 			return
 		}
 	}
-	b.policy.OnNeutral(time.Now(), true)
+	b.policy.OnNeutral()
 }
 
 // releaseProbe frees the half-open probe that in carried and that told nothing.
 func (b *breakerActor) releaseProbe(in *instance) {
 	if b.policy.Probing() && b.probeMark == in.n {
-		b.policy.OnNeutral(time.Now(), true)
+		b.policy.OnNeutral()
 	}
 }

@@ -70,7 +70,7 @@ func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 func newStage(t *testing.T, change func(s *supervision.PoolSettings)) *stage {
 	t.Helper()
 	s := &stage{t: t, sys: kernel.New(slog.New(slog.NewTextHandler(io.Discard, nil))), dir: &supervision.Directory{}, conns: map[string]*kernel.PID{}}
-	set := supervision.PoolSettings{Pool: supervision.DefaultPoolConfig(), FailureThreshold: 2, Cooldown: time.Hour}
+	set := supervision.PoolSettings{Pool: config(20), FailureThreshold: 2, Cooldown: time.Hour}
 	if change != nil {
 		change(&set)
 	}

@@ -264,8 +264,8 @@ func (b *breakerActor) publish() {
 	if rank < 2 && b.spec.Err == nil {
 		s.State = messages.StateIdle // nothing runs; a call would start it
 	}
-	if _, err, _ := b.policy.LastError(); b.policy.Failing() || b.policy.State(now) != BreakerClosed {
-		if e, ok := err.(*messages.Error); ok && !s.Connected { //nolint:errorlint // the policy keeps exactly what it was given
+	if b.policy.Failing() || b.policy.State(now) != BreakerClosed {
+		if e, ok := b.policy.LastError().(*messages.Error); ok && !s.Connected { //nolint:errorlint // the policy keeps exactly what it was given
 			s.LastError = e
 			if rank < 3 {
 				s.State = messages.StateFailed

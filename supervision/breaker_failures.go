@@ -346,7 +346,7 @@ func (b *breakerActor) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 // without a child: that says nothing of the server.
 func (b *breakerActor) probeCancelled(call uint64) {
 	if b.policy.Probing() && b.probeCall == call {
-		b.policy.OnNeutral(time.Now(), true)
+		b.policy.OnNeutral()
 	}
 }
 

@@ -40,9 +40,9 @@ func expect(t *testing.T, acts []supervision.Action, want string) {
 }
 
 func config(size int) supervision.PoolConfig {
-	c := supervision.DefaultPoolConfig()
-	c.Size = size
-	return c
+	return supervision.PoolConfig{
+		Size: size, ReserveAfter: 5 * time.Second, IdleTimeout: 5 * time.Minute, AcquireTimeout: 30 * time.Second, MaxWaiters: 1024,
+	}
 }
 
 // filled returns a pool whose size places are taken by leases 1…size, all

@@ -6,15 +6,6 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// Defaults of [PoolConfig].
-const (
-	DefaultPoolSize       = 20
-	DefaultReserveAfter   = 5 * time.Second
-	DefaultIdleTimeout    = 5 * time.Minute
-	DefaultAcquireTimeout = 30 * time.Second
-	DefaultMaxWaiters     = 1024
-)
-
 // PoolConfig are the pool's parameters.
 type PoolConfig struct {
 	Size    int // main places; at least 1
@@ -28,17 +19,6 @@ type PoolConfig struct {
 	// own deadline.
 	AcquireTimeout time.Duration
 	MaxWaiters     int // at least 1
-}
-
-// DefaultPoolConfig returns the defaults: 20 places, no reserve.
-func DefaultPoolConfig() PoolConfig {
-	return PoolConfig{
-		Size:           DefaultPoolSize,
-		ReserveAfter:   DefaultReserveAfter,
-		IdleTimeout:    DefaultIdleTimeout,
-		AcquireTimeout: DefaultAcquireTimeout,
-		MaxWaiters:     DefaultMaxWaiters,
-	}
 }
 
 // bounded returns c with every number in its range.

@@ -83,9 +83,6 @@ func (s *OneForOne) Decide(child string, reason any, now time.Time) Directive {
 	return d
 }
 
-// Forget drops what is known of a child that is gone.
-func (s *OneForOne) Forget(child string) { delete(s.record, child) }
-
 func (s *OneForOne) decayed(r failureRecord, now time.Time) float64 {
 	if r.failures == 0 {
 		return 0

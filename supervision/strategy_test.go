@@ -65,10 +65,6 @@ func TestOneForOneCountsEachChildAlone(t *testing.T) {
 	if d := s.Decide("child7", "x", epoch); d != supervision.Restart {
 		t.Errorf("after the escalation the slate is clean: %s", d)
 	}
-	s.Forget("child8")
-	if d := s.Decide("child8", "x", epoch); d != supervision.Restart {
-		t.Errorf("a forgotten child: %s", d)
-	}
 }
 
 func TestOneForOneAsksTheDecider(t *testing.T) {

@@ -131,20 +131,6 @@ func TransitionText(s messages.State, e Event) string {
 	return transitionTexts[s][e]
 }
 
-// Allowed reports whether a connection may go from one state to another.
-// Staying in a state is no transition and is reported as false.
-func Allowed(from, next messages.State) bool {
-	if from == next || int(from) >= stateCount {
-		return false
-	}
-	for _, c := range transitions[from] {
-		if c.ok && c.next == next {
-			return true
-		}
-	}
-	return false
-}
-
 // StateName returns the name of s as it is shown to users: "IDLE",
 // "CONNECTING", "ACTIVE", "FAILED" or "CLOSED".
 func StateName(s messages.State) string {
