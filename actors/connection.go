@@ -47,8 +47,6 @@ type connection struct {
 
 	state messages.State
 	ready bool // handshake over, requests may be sent
-	// closing is the error that calls get once the connection is CLOSED.
-	closing *messages.Close
 
 	waiters  []*messages.Call // FIFO
 	inflight map[uint64]*pending
@@ -381,7 +379,7 @@ func (c *connection) onStopping(ctx *kernel.Context) {
 	c.weights.timer.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {
-			c.sys.Go(func(contextT) { killTree(link) }, func(reason any) {
+			c.sys.Go(func(context.Context) { killTree(link) }, func(reason any) {
 				if reason == any(kernel.ErrShutDown) {
 					link.Signal(messages.SignalKill) // nobody is left who could watch it go
 				}

@@ -39,7 +39,7 @@ func (c *connection) onExited(ctx *kernel.Context, m *runExited) {
 		ctx.Event("exit", exitText(m.exit), 0)
 	}
 	if r.ending {
-		c.look(ctx)
+		c.look()
 		return
 	}
 	c.halfGone(ctx)
@@ -135,7 +135,6 @@ func (c *connection) onClose(ctx *kernel.Context, m *messages.Close) {
 	if ctx.Tracing() {
 		ctx.Event("close", m.Reason, 0)
 	}
-	c.closing = m
 	for _, rc := range c.takeCalls() {
 		if m.Err == nil && !rc.Written {
 			ctx.Send(c.parent, &messages.CallReturned{Instance: c.instance, Call: rc.Call})
@@ -245,7 +244,7 @@ func (c *connection) onStep(ctx *kernel.Context, m *runStep) {
 	}
 	r.looking = false
 	if !m.alive && r.exit != nil {
-		c.release(ctx)
+		c.release()
 		return
 	}
 	switch {
@@ -261,7 +260,7 @@ func (c *connection) onStep(ctx *kernel.Context, m *runStep) {
 	}
 	if r.exitSeen != (r.exit != nil) {
 		r.exitSeen = r.exit != nil
-		c.look(ctx) // the leader went while the worker looked
+		c.look() // the leader went while the worker looked
 	}
 }
 
@@ -277,7 +276,7 @@ const (
 
 // look asks whether the tree is gone, outside the ladder's own steps: the
 // leader has exited, and mostly that was all of it.
-func (c *connection) look(*kernel.Context) {
+func (c *connection) look() {
 	r := c.run
 	if r.looking || r.link == nil || r.gone {
 		return
@@ -301,7 +300,7 @@ func (c *connection) onLadderDue(ctx *kernel.Context, m *ladderDue) {
 
 // release frees what the run holds, in a worker since it waits for the run's
 // goroutines.
-func (c *connection) release(*kernel.Context) {
+func (c *connection) release() {
 	r := c.run
 	if r.gone {
 		return

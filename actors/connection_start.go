@@ -16,8 +16,6 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-type contextT = context.Context
-
 // run is one process of a connection, from its start to the end of its tree.
 // A connection has one at a time and numbers them, so that what a dead one
 // says late is told apart.
@@ -32,8 +30,7 @@ type run struct {
 	looking  bool // a worker is at the tree
 	exitSeen bool // the leader was gone before that worker began
 	gone     bool
-	since    time.Time     // end of the handshake
-	patience time.Duration // from the start to that
+	patience time.Duration // from the start to the end of the handshake
 	startup  *kernel.Timer
 	probe    *kernel.Timer
 	rung     *kernel.Timer
@@ -126,7 +123,7 @@ func (c *connection) startRun() {
 	sys, self, spec, deps := c.sys, c.self, c.spec, c.deps
 	ear := &earOf{c: c, run: r.n, server: c.spec.Name}
 	n := r.n
-	c.sys.Go(func(wctx contextT) {
+	c.sys.Go(func(wctx context.Context) {
 		select {
 		case deps.starts <- struct{}{}:
 			defer func() { <-deps.starts }()
@@ -332,7 +329,6 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 		return
 	}
 	c.ready = true
-	c.run.since = time.Now()
 	ctx.Send(c.parent, &messages.ConnectionReady{Instance: c.instance})
 	ctx.Send(c.deps.notices, &childReady{server: c.spec.Name, instance: c.instance, pid: c.self})
 	c.list(ctx)

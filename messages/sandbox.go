@@ -123,11 +123,10 @@ type FailureKind string
 
 // The kinds that the host itself finds.
 const (
-	FailureTimeout   FailureKind = "timeout"
-	FailureCancelled FailureKind = "cancelled"
-	FailureCrashed   FailureKind = "crashed"
-	FailureOutput    FailureKind = "output"
-	FailureCalls     FailureKind = "calls"
+	FailureTimeout FailureKind = "timeout"
+	FailureCrashed FailureKind = "crashed"
+	FailureOutput  FailureKind = "output"
+	FailureCalls   FailureKind = "calls"
 )
 
 // ScriptFailure says why a script has no value, in words for its author.
