@@ -161,8 +161,8 @@ func (t *turnOf) offer(at int, last uint64) {
 }
 
 // displace makes room for a call where all who may wait do: of the client that has
-// most calls there, the newest is turned away. It reports false where that is the
-// client of the call itself.
+// most calls there, the newest is turned away. It reports false where that client
+// has no more of them than the call's own would have.
 func (c *connection) displace(call *messages.Call) bool {
 	waiting := map[uint64]int{}
 	most := call.Of()

@@ -34,7 +34,7 @@ const (
 type weights struct {
 	tools    map[string]*toolWeight
 	inflight int            // expected bytes
-	of       map[uint64]int // of them, by session
+	of       map[uint64]int // of them, by client, which is messages.Call.Of
 	waiting  bool           // a large answer comes next, and waits for room
 	timer    *kernel.Timer
 	gen      uint64

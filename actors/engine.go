@@ -27,18 +27,20 @@ type Options struct {
 	// StorePath is the folder of the index store; "": none. It needs a Cache.
 	StorePath string
 	Settings  supervision.PoolSettings
-	// CatalogTTL is the age from which a listing is refreshed at its next use.
+	// CatalogTTL is the age from which a listing is refreshed at its next use; 0:
+	// it never is.
 	CatalogTTL time.Duration
 	// Keeper remembers what was accepted of servers' tools; nil: nobody does.
 	Keeper index.Keeper
 	// CatalogSweep is the distance between two looks for what belongs to
-	// servers that are no longer configured.
+	// servers that are no longer configured. It must be positive.
 	CatalogSweep time.Duration
-	// MaxStarts bounds how many children are started at the same moment.
+	// MaxStarts bounds how many children are started at the same moment; 8 where
+	// it is not positive.
 	MaxStarts int
 	// Name and Version are what children are told about their client.
 	Name, Version string
-	Log           *slog.Logger
+	Log           *slog.Logger // not nil
 	// Scrub returns an error without secrets; nil: errors stay as they are.
 	Scrub func(err *messages.Error) *messages.Error
 	// ScrubText does the same for a text, which it may change; nil: it stays.
@@ -55,8 +57,9 @@ type Options struct {
 	Provisioner Provisioner
 	// SandboxSettings are those of the first script.
 	SandboxSettings SandboxSettings
-	// NextCall gives a script's call a number that no other call of this host
-	// has. It is needed where there is a sandbox.
+	// NextCall gives a call of a script, or a subscription, a number below 2^47 that
+	// no other call of this host has. It is needed where there is a sandbox or
+	// [Engine.Subscribe] is used.
 	NextCall func() uint64
 	// Discover searches for tools on behalf of a script, which may reach only
 	// these servers; nil: all. It ends with ctx.

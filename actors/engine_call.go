@@ -14,7 +14,7 @@ import (
 )
 
 // Call checks one tools/call and hands it to the server's breaker. The call's
-// id must be unique in this process and below 2^52. It returns
+// id must be unique in this process and below 2^47. It returns
 // at once; the call's port gets exactly one answer, possibly before Call
 // returns and on the caller's goroutine. Args must be one valid JSON object,
 // or empty.

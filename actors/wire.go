@@ -37,12 +37,12 @@ const (
 )
 
 // internalID is the first of the request ids that a connection uses for
-// itself; calls use their own id, which stays below. Both stay below 2^53, so
-// that a child which reads numbers as doubles gives them back unharmed.
+// itself; those of calls stay below. All stay below 2^53, so that a child which
+// reads numbers as doubles gives them back unharmed.
 const internalID = uint64(1) << 52
 
-// A call that is repeated with the input that a modern child has asked for goes
-// out under its own id with the number of the round above it.
+// A call goes out under its own id, which is below 2^47. One that is repeated with
+// the input that a modern child has asked for has the number of the round above it.
 const (
 	roundShift = 47
 	callMask   = uint64(1)<<roundShift - 1

@@ -51,15 +51,16 @@ type FlushPort interface {
 // ProgressPort takes a call's progress notifications, in the order in which
 // the child sent them and before the answer. It never blocks.
 type ProgressPort interface {
-	// Progress gets the params object of notifications/progress without its
-	// progressToken member left out or changed: the child's own bytes.
+	// Progress gets the params object of notifications/progress as the child
+	// sent it, but for secrets that were taken out. Its progressToken is the one
+	// that metamcp gave the child.
 	Progress(call uint64, params json.RawMessage)
 }
 
 // Call asks a server's breaker to run one request at the child.
 type Call struct {
 	Meta
-	ID     uint64 // unique in this host
+	ID     uint64 // unique in this host, below 2^47
 	Server string
 	// Method is "" or "tools/call", or another request method of the child.
 	Method string
@@ -245,7 +246,8 @@ func (m Members) May(which Members) bool { return m&MembersRead == 0 || m&which 
 // Correlation is the client request that a message belongs to, for the trace.
 func (m Meta) Correlation() uint64 { return m.Trace }
 
-// Correlation is that of the call.
+// Correlation is the id of the call: that of the client's request, unless a script
+// made the call.
 func (a *Answer) Correlation() uint64 { return a.Call }
 
 // PayloadBytes is the size of the arguments, for the trace.

@@ -30,7 +30,8 @@ const (
 )
 
 // Class says which part of the world failed. It decides whether a breaker
-// counts the failure: [ClassAuth] never counts, the others do.
+// counts the failure: [ClassAuth] never counts, nor does [ClassNone], which is no
+// failure; the others do.
 type Class string
 
 // The five error classes.

@@ -102,7 +102,8 @@ type (
 	// connection's child has.
 	ConnectionFree struct{ Instance uint64 }
 	// ConnectionFailed says that the child is lost and its process tree is
-	// being ended; CallReturned for each unanswered call comes before it.
+	// being ended. It brings the unanswered calls back: no CallReturned comes
+	// for them.
 	ConnectionFailed struct {
 		Instance uint64
 		Evidence Evidence

@@ -84,7 +84,7 @@ const (
 // ProvisionReport is what came out of a provision.
 type ProvisionReport struct {
 	Decision   ProvisionDecision
-	Source     string  // "local", "registry", "cache" or "built-in"
+	Source     string  // "local", "registry", "cache", "built-in", "gallery" or "name"
 	Confidence float64 // of what was chosen, 0 to 1
 	// Server is the one that can be called now; "": none was made so.
 	Server string

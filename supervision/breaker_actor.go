@@ -25,8 +25,8 @@ const (
 
 // BreakerDeps is what breakers need from the rest of the host.
 type BreakerDeps struct {
-	// SpawnConnection starts a connection actor, IDLE, under the breaker. load
-	// is for the connection to publish how many calls it holds.
+	// SpawnConnection starts a connection actor, IDLE, under the breaker. The gauge
+	// is for the connection to publish how many calls it holds and which process.
 	SpawnConnection func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, gauge *Gauge) (*kernel.PID, error)
 	// Era returns the protocol era that the server was last seen to speak.
 	Era func(spec *messages.ServerSpec) messages.Era

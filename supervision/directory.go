@@ -12,8 +12,9 @@ import (
 )
 
 // Directory tells anyone, without asking an actor, which servers there are and
-// where their breakers live. The pool actor alone changes it, by replacing the
-// whole snapshot.
+// where their breakers live. The pool actor alone changes which there are, by
+// replacing the whole snapshot. An [Entry] changes in place: its configuration by the
+// pool, how the server does by its breaker.
 type Directory struct {
 	snapshot  atomic.Pointer[known]
 	version   atomic.Uint64
