@@ -351,6 +351,15 @@ func (c *connection) idleIfDone(ctx *kernel.Context) {
 	}
 }
 
+// stillIdle follows the end of calls that the child did not get: the breaker has
+// counted them and takes an idle connection for a busy one. One that has not been
+// started is IDLE too; its breaker waits for it to be ready.
+func (c *connection) stillIdle(ctx *kernel.Context) {
+	if c.state == messages.StateIdle && c.ready {
+		c.tellIdle(ctx)
+	}
+}
+
 func (c *connection) tellIdle(ctx *kernel.Context) {
 	ctx.Send(c.parent, &messages.ConnectionIdle{Instance: c.instance, Handled: c.handled, Answered: c.answered, Keep: c.watch.any()})
 }

@@ -31,9 +31,7 @@ func (c *connection) admit(ctx *kernel.Context, call *messages.Call) {
 	if call.Cancelled != nil && call.Cancelled.Load() {
 		c.handled++
 		c.answer(call, &messages.Answer{Err: cancelledError(call)})
-		if c.state == messages.StateIdle && c.ready {
-			c.tellIdle(ctx) // the breaker has counted the call
-		}
+		c.stillIdle(ctx)
 		return
 	}
 	if c.heldBack(ctx, call) {
@@ -334,9 +332,7 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 			c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
 			c.handled++
 			c.answer(w, &messages.Answer{Err: cancelledError(w)})
-			if c.state == messages.StateIdle && c.ready {
-				c.tellIdle(ctx) // the breaker has counted the call
-			}
+			c.stillIdle(ctx)
 			c.nextTurn(ctx)
 			return
 		}

@@ -71,8 +71,8 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 	if !next.IsZero() {
 		c.arm(ctx, next)
 	}
-	if gaveUp && c.state == messages.StateIdle && c.ready {
-		c.tellIdle(ctx) // the breaker has counted the calls
+	if gaveUp {
+		c.stillIdle(ctx)
 	}
 	c.idleIfDone(ctx)
 }

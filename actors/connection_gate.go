@@ -125,8 +125,8 @@ func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
 		c.handled++
 		c.answer(w, &messages.Answer{Err: &own})
 	}
-	if len(waiting) > 0 && c.state == messages.StateIdle && c.ready {
-		c.tellIdle(ctx) // the breaker has counted the calls
+	if len(waiting) > 0 {
+		c.stillIdle(ctx)
 	}
 }
 
@@ -175,9 +175,7 @@ func (c *connection) sendVetted(ctx *kernel.Context, call *messages.Call) {
 		if err := c.vet(call); err != nil {
 			c.handled++
 			c.answer(call, &messages.Answer{Err: err})
-			if c.state == messages.StateIdle {
-				c.tellIdle(ctx) // the breaker has counted the call
-			}
+			c.stillIdle(ctx)
 			return
 		}
 	}

@@ -131,9 +131,7 @@ func (c *connection) knowsSubscription(ctx *kernel.Context, call *messages.Call)
 	}
 	c.handled++
 	c.answer(call, a)
-	if c.state == messages.StateIdle {
-		c.tellIdle(ctx) // the breaker has counted the call
-	}
+	c.stillIdle(ctx)
 	return true
 }
 

@@ -89,9 +89,7 @@ func (c *connection) heldBack(ctx *kernel.Context, call *messages.Call) bool {
 	c.handled++
 	c.probeOver(call, false)
 	call.Held.TakeBack(call)
-	if c.state == messages.StateIdle && c.ready {
-		c.tellIdle(ctx) // the breaker has counted the call
-	}
+	c.stillIdle(ctx)
 	return true
 }
 
