@@ -148,11 +148,10 @@ func (c *connection) onAsk(ctx *kernel.Context, f *messages.Frame) {
 // by which that client can be reached. several: they are of more than one.
 func (c *connection) callOf(f *messages.Frame) (p *pending, several bool) {
 	if f.Related != nil {
-		id, ok := parseID(f.Related)
-		if p := c.inflight[id&callMask]; ok && p != nil && p.round == id>>roundShift && !p.away {
-			return p, false
+		if id, ok := parseID(f.Related); ok {
+			p = c.withChild(id)
 		}
-		return nil, false
+		return p, false
 	}
 	for _, other := range c.inflight {
 		switch {

@@ -132,6 +132,15 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 // wireID is the id under which the child has the call now.
 func (p *pending) wireID() uint64 { return p.call.ID | p.round<<roundShift }
 
+// withChild is the call that the child has under an id now; nil: it has none.
+func (c *connection) withChild(id uint64) *pending {
+	p := c.inflight[id&callMask]
+	if p == nil || p.round != id>>roundShift || p.away {
+		return nil
+	}
+	return p
+}
+
 func (c *connection) write(p *pending) error {
 	id, call, wire := c.deps.identity, p.call, p.wireID()
 	can := call.Can.And(c.spec.Asks)
@@ -189,8 +198,8 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		ctx.Event("stray", "a response with an id that nobody gave out", 0)
 		return
 	}
-	p, ok := c.inflight[id&callMask]
-	if !ok || p.round != id>>roundShift || p.away {
+	p := c.withChild(id)
+	if p == nil {
 		if handle, ok := c.internal[id]; ok {
 			delete(c.internal, id)
 			handle(ctx, f)
@@ -255,8 +264,8 @@ func (c *connection) onProgress(f *messages.Frame) {
 	if !ok {
 		return
 	}
-	p, ok := c.inflight[id&callMask]
-	if !ok || p.round != id>>roundShift || p.away {
+	p := c.withChild(id)
+	if p == nil {
 		c.deps.late.Add(1) // clients break on progress after the answer
 		return
 	}

@@ -68,8 +68,8 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 		handle(ctx, &messages.Frame{ID: raw, Error: append(appendString([]byte(internalError), err.Message), '}')})
 		return true
 	}
-	p, ok := c.inflight[id&callMask]
-	if !ok || p.round != id>>roundShift || p.away {
+	p := c.withChild(id)
+	if p == nil {
 		return false
 	}
 	c.leave(p.call.ID)
