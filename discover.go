@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -300,7 +301,7 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	})...)
 	a.Notes = append(a.Notes, e.awayNotes(e.concerned(a.Matches, ask.Server))...)
 	a.Notes = append(a.Notes, e.heldNotes(ask.Server)...)
-	for _, name := range sortedKeys(found.Failed) {
+	for _, name := range slices.Sorted(maps.Keys(found.Failed)) {
 		err := found.Failed[name]
 		a.Failed = append(a.Failed, FailedLine{Server: name, Class: string(err.Class), Error: err.Message})
 	}
@@ -322,15 +323,6 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}
 	return a, nil
-}
-
-func sortedKeys(m map[string]*Error) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // tokens estimates what an item costs in an answer.

@@ -18,7 +18,6 @@ import (
 	"github.com/metamcp/metamcp/integration/bearer"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
-	"github.com/metamcp/metamcp/integration/scrub"
 )
 
 // ListenHTTP serves MCP over Streamable HTTP to many clients, with the settings
@@ -79,10 +78,7 @@ func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Lis
 	if err != nil {
 		return nil, errors.Join(err, h.Close(ctx))
 	}
-	begin := time.AfterFunc(beginAfter, func() {
-		scrub.Prepare()
-		e.core.BeginSearch()
-	})
+	begin := e.beginLater()
 	url := l.URL()
 	e.url.Store(&url)
 	go func() {

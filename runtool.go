@@ -166,13 +166,11 @@ func (e *Engine) executed(r *RunResult, err error, session uint64) (*mcp.CallToo
 		return errorResult(asError(err)), nil
 	}
 	answer := e.answerOf(r, func(value json.RawMessage) string { return e.core.KeepResult(session, value) })
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(answer); err != nil {
+	text, err := compact(answer)
+	if err != nil {
 		return nil, fmt.Errorf("encode the answer of mcp_execute: %w", err)
 	}
-	result := mcp.NewToolResultText(strings.TrimSuffix(text.String(), "\n"))
+	result := mcp.NewToolResultText(string(text))
 	result.IsError = answer.Error != nil
 	return result, nil
 }

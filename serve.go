@@ -19,6 +19,14 @@ import (
 // would make it wait.
 const beginAfter = time.Second
 
+// beginLater prepares for searches once beginAfter is over, unless it is stopped.
+func (e *Engine) beginLater() *time.Timer {
+	return time.AfterFunc(beginAfter, func() {
+		scrub.Prepare()
+		e.core.BeginSearch()
+	})
+}
+
 // ServeStdio speaks MCP with one client until its input ends or ctx is done,
 // and drains what is in flight. It closes neither file and leaves the engine
 // running.
@@ -44,10 +52,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 	passed := e.expose.passedFor(session)
 	defer passed.close()
 	defer ask.close()
-	begin := time.AfterFunc(beginAfter, func() {
-		scrub.Prepare()
-		e.core.BeginSearch()
-	})
+	begin := e.beginLater()
 	defer begin.Stop()
 	info, err := json.Marshal(map[string]string{"name": "metamcp", "version": e.opts.Version})
 	if err != nil {

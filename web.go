@@ -3,7 +3,9 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/web"
@@ -56,7 +58,7 @@ func (w watched) Search(ctx context.Context, q web.Query) (*web.Found, error) {
 			Connected: m.Connected, Hidden: m.HiddenText,
 		})
 	}
-	for _, name := range sortedKeys(res.Failed) {
+	for _, name := range slices.Sorted(maps.Keys(res.Failed)) {
 		found.Failed = append(found.Failed, web.Failed{Server: name, Error: w.e.scrubbed(res.Failed[name]).Message})
 	}
 	return found, nil
