@@ -206,8 +206,5 @@ func (p *passed) list(a *front.Ask, kind listKind, shown bool, cursor string) {
 // short is a text that a person can read in an error.
 func short(s string) string {
 	const enough = 200
-	if len(s) <= enough {
-		return s
-	}
-	return strings.ToValidUTF8(s[:enough], "") + "…"
+	return messages.Cut(s, enough)
 }

@@ -93,7 +93,7 @@ func variableForm(a *ProvisionAnswer) json.RawMessage {
 	for _, v := range a.Missing {
 		field := map[string]any{"type": "string", "title": v.Name, "maxLength": maxVariable}
 		if v.Description != "" {
-			field["description"] = "The publisher says: " + cutBytes(v.Description, longest)
+			field["description"] = "The publisher says: " + messages.Cut(v.Description, longest)
 		}
 		if len(v.Choices) > 0 {
 			field["enum"] = v.Choices

@@ -220,9 +220,8 @@ func settingOf(c messages.ProvisionConsent) trust.Setting {
 
 // show writes down what is told of an option.
 func (p provisioner) show(o *option, ask *messages.Provision) {
-	description, _ := cutText(o.server.Description, descriptionShown)
 	s := messages.ProvisionOption{
-		Key: o.key(), Name: o.candidate.Package, Description: description, Registered: o.candidate.Server, Suspicious: o.suspicious,
+		Key: o.key(), Name: o.candidate.Package, Description: messages.Cut(o.server.Description, descriptionShown), Registered: o.candidate.Server, Suspicious: o.suspicious,
 		Confidence: math.Round(o.confidence.Value*100) / 100, Trusted: o.decision.Trusted, Gate: string(o.decision.Gate), Reason: o.decision.Reason(),
 	}
 	if o.decision.Trusted {
@@ -264,13 +263,6 @@ func plainDefault(v *registry.Input) string {
 // given says whether somebody has set a variable.
 func given(ask *messages.Provision, name string) bool {
 	return ask.Env[name] != "" || os.Getenv(name) != ""
-}
-
-func cutText(text string, most int) (short string, cut bool) {
-	if len(text) <= most {
-		return text, false
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…", true
 }
 
 // describeWay says how a person would get a server, as far as that is known

@@ -186,7 +186,7 @@ func middleOut(lines []string, left int) (shown []string, dropped int) {
 	}
 	short := make([]string, len(lines))
 	for i, l := range lines {
-		short[i] = cutBytes(l, maxLineShown)
+		short[i] = messages.Cut(l, maxLineShown)
 	}
 	head, tail := 0, len(short)
 	for head < tail {
@@ -291,13 +291,6 @@ func boundError(e *RunError, left int) *RunError {
 	return e
 }
 
-func cutBytes(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
 // cutTokens is as much of a text as so many tokens pay for, escaped as it is in
 // an answer.
 func cutTokens(text string, most int) string {
@@ -344,7 +337,7 @@ func shapeOf(value json.RawMessage) string {
 		if json.Unmarshal(value, &members) == nil {
 			keys := make([]string, 0, len(members))
 			for k := range members {
-				keys = append(keys, cutBytes(k, 40))
+				keys = append(keys, messages.Cut(k, 40))
 			}
 			slices.Sort(keys)
 			const few = 10

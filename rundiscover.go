@@ -43,10 +43,10 @@ func readSearch(args json.RawMessage) (ask scriptSearch, refused *Error) {
 			}
 		case "limit":
 			if json.Unmarshal(value, &ask.Limit) != nil || ask.Limit < 0 || ask.Limit > config.MaxSearchLimit || !bytes.Equal(value, []byte("null")) && ask.Limit == 0 {
-				return bad("the option limit of discover is " + cutBytes(string(value), 40) + "; it must be a number from 1 to " + strconv.Itoa(config.MaxSearchLimit))
+				return bad("the option limit of discover is " + messages.Cut(string(value), 40) + "; it must be a number from 1 to " + strconv.Itoa(config.MaxSearchLimit))
 			}
 		default:
-			return bad("discover has no option " + strconv.Quote(cutBytes(name, 100)) + "; there are server and limit")
+			return bad("discover has no option " + strconv.Quote(messages.Cut(name, 100)) + "; there are server and limit")
 		}
 	}
 	if ask.Query == "" {

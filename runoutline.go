@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // An outline shows a value that is too long for an answer: its keys and the
@@ -114,7 +115,7 @@ func (w *outlineWriter) parts(n *outlineNode, depth, shown int, opening, closing
 			w.text.WriteByte(',')
 		}
 		if object {
-			w.quote(cutBytes(n.keys[i], 100))
+			w.quote(messages.Cut(n.keys[i], 100))
 			w.text.WriteByte(':')
 		}
 		w.write(part, depth-1)
@@ -141,7 +142,7 @@ func (w *outlineWriter) string(raw json.RawMessage) {
 		w.text.Write(raw)
 		return
 	}
-	w.quote(cutBytes(text, w.level.text) + " (" + counted(len(text), "byte", "bytes") + ")")
+	w.quote(messages.Cut(text, w.level.text) + " (" + counted(len(text), "byte", "bytes") + ")")
 }
 
 func (w *outlineWriter) quote(text string) {

@@ -56,7 +56,7 @@ func (c *scriptScrub) excerpt(f *messages.ScriptFailure) string {
 	if clean == line {
 		return c.text(f.Excerpt)
 	}
-	return strconv.Itoa(f.Line) + " | " + cutBytes(clean, maxLineShown)
+	return strconv.Itoa(f.Line) + " | " + messages.Cut(clean, maxLineShown)
 }
 
 // calls cleans the names of calls that failed: what there is not was named by the

@@ -89,7 +89,7 @@ func readExecute(sent any) (run RunRequest, details []string) {
 				bad(`language: "javascript" or "typescript" is expected, not ` + kindOf(value))
 			}
 		default:
-			bad(cutBytes(name, 100) + ": no such argument; there are code, timeoutMs and language" + misplaced(given, name))
+			bad(messages.Cut(name, 100) + ": no such argument; there are code, timeoutMs and language" + misplaced(given, name))
 		}
 	}
 	if given["code"] == nil {
@@ -120,7 +120,7 @@ func notThat(value any) string {
 		}
 		return ", not a string: write 5000 for five seconds"
 	case json.Number:
-		return ", not " + cutBytes(v.String(), 100)
+		return ", not " + messages.Cut(v.String(), 100)
 	}
 	return ", not " + kindOf(value)
 }
@@ -187,7 +187,7 @@ func counted(n int, one, many string) string {
 func progressParams(p RunProgress) json.RawMessage {
 	message := counted(p.Calls, "call", "calls") + " done"
 	if p.Last != "" {
-		message += "; " + cutBytes(strings.ReplaceAll(p.Last, "\n", " "), 200)
+		message += "; " + messages.Cut(strings.ReplaceAll(p.Last, "\n", " "), 200)
 	}
 	raw, _ := json.Marshal(map[string]any{"progress": p.Calls + p.Lines, "message": message}) // plain values always marshal
 	return raw

@@ -205,10 +205,7 @@ func (e *Engine) refuse(call *messages.Call, err *messages.Error) {
 // shortName keeps a name that nobody has from being repeated at any length.
 func shortName(name string) string {
 	const enough = 128
-	if len(name) <= enough {
-		return name
-	}
-	return strings.ToValidUTF8(name[:enough], "") + "…"
+	return messages.Cut(name, enough)
 }
 
 // nobody hears of a contact that nobody waits for.

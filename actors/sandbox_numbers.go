@@ -133,7 +133,7 @@ func (a *runActor) lostDigits(call *messages.Call, number string, arguments bool
 		}
 	}
 	if len(a.lost) < maxLostDigits {
-		l.Number = cutText(number, maxNumberText)
+		l.Number = messages.Cut(number, maxNumberText)
 		a.lost = append(a.lost, l)
 	}
 }

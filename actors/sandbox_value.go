@@ -126,18 +126,11 @@ func failureText(content []json.RawMessage, other json.RawMessage) string {
 	if text == "" {
 		return "the tool reports an error and says nothing more"
 	}
-	return cutText(text, maxFailureText)
+	return messages.Cut(text, maxFailureText)
 }
 
 // maxFailureText bounds, in bytes, what a script is told of a tool's failure.
 const maxFailureText = 16 << 10
-
-func cutText(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
 
 // rpcScriptError is a child's JSON-RPC error.
 func rpcScriptError(raw json.RawMessage, call *messages.Call) *messages.ScriptError {
@@ -149,8 +142,8 @@ func rpcScriptError(raw json.RawMessage, call *messages.Call) *messages.ScriptEr
 	}
 	return &messages.ScriptError{
 		Code: string(messages.CodeToolExecution), Server: call.Server, Tool: call.Tool,
-		Message: cutText(e.Message, maxFailureText), Hint: "The server refused the request; it is well otherwise.",
-		Details: []string{cutText(string(raw), maxFailureText)},
+		Message: messages.Cut(e.Message, maxFailureText), Hint: "The server refused the request; it is well otherwise.",
+		Details: []string{messages.Cut(string(raw), maxFailureText)},
 	}
 }
 

@@ -2,6 +2,16 @@ package messages
 
 import "strings"
 
+// Cut shortens text to its first most bytes and an ellipsis where something is missing.
+// The part of a character at the end is left out, and so is all else in it that is no
+// UTF-8.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
 // CutAtWord shortens text to at most most bytes, of which the last are an ellipsis
 // where something is missing; most is at least the length of that. No word is divided:
 // the beginning of one may be that of a secret, which nobody recognizes any more. A

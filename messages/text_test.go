@@ -5,6 +5,22 @@ import (
 	"testing"
 )
 
+func TestCut(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", ""},
+		{"exact", "exact"},
+		{"longer", "longe…"},
+		{"four€", "four…"},
+		{"a\xffb", "a\xffb"},
+		{"a\xffbcde", "abcd…"},
+	} {
+		const most = 5
+		if got := Cut(c.text, most); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
 func TestCutAtWord(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", ""},
