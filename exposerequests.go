@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
@@ -59,17 +60,9 @@ func (x *exposure) noTool(name string) *Error {
 	const most = 3
 	if near := index.Nearest(short(name), x.toolSet().named.all(), most); len(near) > 0 {
 		err.Details = near
-		err.Message += "; nearest: " + quoteAll(near)
+		err.Message += "; nearest: " + actors.Quoted(near)
 	}
 	return err
-}
-
-func quoteAll(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = strconv.Quote(n)
-	}
-	return strings.Join(out, ", ")
 }
 
 // send hands a request to its server.

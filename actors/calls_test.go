@@ -286,6 +286,14 @@ func TestChecksBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
+func TestQuoted(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, `"a"`: {"a"}, `"a", "b\"c"`: {"a", `b"c`}} {
+		if got := Quoted(names); got != want {
+			t.Errorf("%q: %s, want %s", names, got, want)
+		}
+	}
+}
+
 // TestBrokenConnection has a link that panics: the call is answered, the child
 // ends, and the next call gets another.
 func TestBrokenConnection(t *testing.T) {

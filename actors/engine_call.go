@@ -225,7 +225,7 @@ func (e *Engine) ServerNotFound(server string) *messages.Error {
 func notFound(server string, names []string) *messages.Error {
 	err := supervision.NotFound(shortName(server), "no such name in the configuration")
 	if near := index.Nearest(server, slices.Values(names), nearestNames); len(near) > 0 {
-		err.Message += "; nearest: " + quoted(near)
+		err.Message += "; nearest: " + Quoted(near)
 		err.Details = near
 	}
 	return err
@@ -280,7 +280,7 @@ func toolNotFound(known *index.ServerEntry, call *messages.Call) *messages.Error
 		Hint:    "Call mcp_discover with this server for the list of its tools.",
 	}
 	if near := index.Nearest(call.Tool, slices.Values(names), nearestNames); len(near) > 0 {
-		err.Message += "; nearest: " + quoted(near)
+		err.Message += "; nearest: " + Quoted(near)
 		err.Details = near
 	}
 	return err
@@ -348,14 +348,11 @@ func validationError(call *messages.Call, problems []index.Problem) *messages.Er
 	return err
 }
 
-func quoted(names []string) string {
-	out := slices.Clone(names)
-	for i := range out {
-		out[i] = strconv.Quote(out[i])
+// Quoted is names as a sentence lists them; "" where there are none.
+func Quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = strconv.Quote(n)
 	}
-	s := out[0]
-	for _, n := range out[1:] {
-		s += ", " + n
-	}
-	return s
+	return strings.Join(out, ", ")
 }
