@@ -30,7 +30,7 @@ func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
 func (c *connection) admit(ctx *kernel.Context, call *messages.Call) {
 	if call.Cancelled != nil && call.Cancelled.Load() {
 		c.handled++
-		c.answer(call, &messages.Answer{Err: cancelledError(call)})
+		c.answer(call, &messages.Answer{Err: supervision.Cancelled(call)})
 		c.stillIdle(ctx)
 		return
 	}
@@ -327,7 +327,7 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 		c.leave(m.Call)
 		c.handled++
 		c.overThen(ctx, p, "the call was cancelled", func() {
-			c.answer(p.call, &messages.Answer{Err: cancelledError(p.call)})
+			c.answer(p.call, &messages.Answer{Err: supervision.Cancelled(p.call)})
 		})
 		if !p.away {
 			c.sendInternal(ctx, cancelledLine(p.wireID(), m.Reason))
@@ -340,7 +340,7 @@ func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 		if w.ID == m.Call {
 			c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
 			c.handled++
-			c.answer(w, &messages.Answer{Err: cancelledError(w)})
+			c.answer(w, &messages.Answer{Err: supervision.Cancelled(w)})
 			c.stillIdle(ctx)
 			c.nextTurn(ctx)
 			return

@@ -142,7 +142,7 @@ func (c *connection) onClose(ctx *kernel.Context, m *messages.Close) {
 		}
 		err := m.Err
 		if err == nil {
-			err = cancelledError(rc.Call)
+			err = supervision.Cancelled(rc.Call)
 		}
 		own := *err
 		own.Server, own.Tool = c.spec.Name, rc.Call.Tool

@@ -184,7 +184,7 @@ func (e *Engine) Cancel(call *messages.Call, reason string) {
 		call.Cancelled.Store(true)
 	}
 	if u, ok := e.unsent.Load(call.ID); ok {
-		u.(*unsent).giveUp(cancelledError(call))
+		u.(*unsent).giveUp(supervision.Cancelled(call))
 		return
 	}
 	if call.Taker == nil {

@@ -26,7 +26,7 @@ func (e *Engine) undelivered(msg any) {
 		m.Reply.Contacted(m.ID, e.gone(""))
 	case *sessionCall: // the client went while it called
 		e.Cancel(m.call, "the client is gone")
-		m.call.Reply.Answer(&messages.Answer{Call: m.call.ID, Err: cancelledError(m.call), Server: m.call.Server})
+		m.call.Reply.Answer(&messages.Answer{Call: m.call.ID, Err: supervision.Cancelled(m.call), Server: m.call.Server})
 	case *openSession:
 		m.reply <- nil
 	case *messages.Run:

@@ -28,7 +28,7 @@ func (e *Engine) hold(call *messages.Call, late string) *unsent {
 	u := &unsent{e: e, call: call, over: make(chan struct{})}
 	e.unsent.Store(call.ID, u)
 	if call.Cancelled != nil && call.Cancelled.Load() { // perhaps before it was on record
-		u.giveUp(cancelledError(call))
+		u.giveUp(supervision.Cancelled(call))
 		return u
 	}
 	if !call.Deadline.IsZero() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -298,7 +299,7 @@ func (a *runActor) onStopping(ctx *kernel.Context) {
 		a.end(ctx, &messages.RunReport{Err: err}, false)
 	}
 	for _, c := range a.calls {
-		a.e.observer.ended(messages.TraceReturn, c.call, c.started, &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}, a.self.GetId())
+		a.e.observer.ended(messages.TraceReturn, c.call, c.started, &messages.Answer{Call: c.call.ID, Err: supervision.Cancelled(c.call), Server: c.call.Server}, a.self.GetId())
 	}
 	a.calls = nil
 }

@@ -320,7 +320,7 @@ func (a *sessionActor) Receive(ctx *kernel.Context, msg any) {
 		a.e.principals.Delete(a.id)
 		for _, c := range a.calls {
 			a.e.Cancel(c.call, "the client is gone")
-			gone := &messages.Answer{Call: c.call.ID, Err: cancelledError(c.call), Server: c.call.Server}
+			gone := &messages.Answer{Call: c.call.ID, Err: supervision.Cancelled(c.call), Server: c.call.Server}
 			a.e.observer.ended(messages.TraceAnswer, c.call, c.started, gone, ctx.Self().GetId())
 			ctx.Contain(func() { c.call.Reply.Answer(gone) })
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -77,7 +78,7 @@ func (a *sessionActor) cancelHeld(id uint64) bool {
 	}
 	call := a.held[i]
 	a.held = slices.Delete(a.held, i, i+1)
-	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: cancelledError(call), Server: call.Server})
+	call.Reply.Answer(&messages.Answer{Call: call.ID, Err: supervision.Cancelled(call), Server: call.Server})
 	return true
 }
 
@@ -91,11 +92,4 @@ func (c *connection) heldBack(ctx *kernel.Context, call *messages.Call) bool {
 	call.Held.TakeBack(call)
 	c.stillIdle(ctx)
 	return true
-}
-
-func cancelledError(call *messages.Call) *messages.Error {
-	return &messages.Error{
-		Code: messages.CodeCancelled, Server: call.Server, Tool: call.Tool,
-		Message: "the call was cancelled by its caller",
-	}
 }

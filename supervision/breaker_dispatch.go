@@ -10,7 +10,7 @@ import (
 // onCall picks a connection for a call, or refuses it.
 func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
 	if call.Cancelled != nil && call.Cancelled.Load() {
-		b.refuse(call, cancelled(call))
+		b.refuse(call, Cancelled(call))
 		return
 	}
 	if err := b.unusable(); err != nil {

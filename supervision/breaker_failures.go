@@ -287,7 +287,7 @@ func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 	b.held = nil
 	for _, call := range held {
 		if call.Cancelled != nil && call.Cancelled.Load() {
-			b.refuse(call, cancelled(call))
+			b.refuse(call, Cancelled(call))
 			continue
 		}
 		if err := b.unusable(); err != nil {
@@ -332,7 +332,7 @@ func (b *breakerActor) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	for i, call := range b.held {
 		if call.ID == m.Call {
 			b.held = append(b.held[:i:i], b.held[i+1:]...)
-			b.refuse(call, cancelled(call))
+			b.refuse(call, Cancelled(call))
 			return
 		}
 	}
@@ -404,7 +404,8 @@ func ShuttingDown(server string) *messages.Error {
 	}
 }
 
-func cancelled(call *messages.Call) *messages.Error {
+// Cancelled is the error for a call that its caller gave up.
+func Cancelled(call *messages.Call) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodeCancelled, Server: call.Server, Tool: call.Tool,
 		Message: "the call was cancelled by its caller",
