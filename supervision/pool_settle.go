@@ -18,7 +18,7 @@ func (p *Pool) settle(now time.Time, acts []Action) []Action {
 	acts = p.expire(now, acts)
 	acts = p.grant(now, acts)
 	p.refillReserve()
-	acts = p.makeRoom(acts)
+	acts = p.evictForWaiters(acts)
 	return p.sweepIdle(now, acts)
 }
 
@@ -89,11 +89,11 @@ func (p *Pool) refillReserve() {
 	}
 }
 
-// makeRoom evicts the least recently used idle connections, as many as main
+// evictForWaiters evicts the least recently used idle connections, as many as main
 // places are lacking for those who wait and for what a smaller pool has too
 // many. Those that are ending already count, so there is never one eviction
 // more in flight than is needed.
-func (p *Pool) makeRoom(acts []Action) []Action {
+func (p *Pool) evictForWaiters(acts []Action) []Action {
 	for {
 		staying := p.mainLive() - p.evictingMain
 		if staying+p.waiters.len() <= p.cfg.Size {
