@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -58,6 +59,30 @@ func TestHelpHasExamples(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A word that is no subcommand is wrong usage, and no help that succeeds.
+func TestNoSubcommandOfThatName(t *testing.T) {
+	var groups int
+	every(newRoot(io.Discard), func(cmd *cobra.Command) {
+		if !cmd.HasSubCommands() {
+			return
+		}
+		groups++
+		var out bytes.Buffer
+		root := newRoot(io.Discard)
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append(strings.Fields(cmd.CommandPath())[1:], "nonsense"))
+		err := root.ExecuteContext(t.Context())
+		var wrong usageError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "nonsense") || out.Len() > 0 {
+			t.Errorf("%s nonsense: %v, and on stdout %q", cmd.CommandPath(), err, &out)
+		}
+	})
+	if groups < 2 {
+		t.Errorf("only %d commands have subcommands", groups)
+	}
 }
 
 func TestManPages(t *testing.T) {

@@ -115,7 +115,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if cmd.HasParent() {
 			hint = "usage: " + strings.TrimSuffix(cmd.UseLine(), " [flags]") + "; " + hint
 		}
-		if !cmd.HasParent() && len(given) > 0 {
+		if cmd.HasSubCommands() && len(given) > 0 {
 			if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
 				hint = "did you mean " + near[0] + "?"
 			}
@@ -165,7 +165,6 @@ Without a command it speaks MCP over standard input and output.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return attachOrServe(cmd.Context(), c) },
 	}
 	serveFlags(root, c)
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
@@ -183,7 +182,24 @@ Without a command it speaks MCP over standard input and output.`,
 		newCompletion(), newMan(), newSandboxWorker(),
 	)
 	addCompletions(root, c)
+	refuseStrayWords(root)
 	return root
+}
+
+// refuseStrayWords has each command that has subcommands look at its arguments, and
+// say which subcommand may be meant. Of one that cannot be run cobra would show the
+// help, whatever stands behind it, and call that a success.
+func refuseStrayWords(cmd *cobra.Command) {
+	if !cmd.HasSubCommands() {
+		return
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if !cmd.Runnable() {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	for _, sub := range cmd.Commands() {
+		refuseStrayWords(sub)
+	}
 }
 
 // shownSettings are the settings that stand in every command's help; the
