@@ -63,6 +63,7 @@ func newAuditVerify(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify [FILE]", Short: "Check that nobody has changed the audit log", Args: args(cobra.MaximumNArgs(1)),
 		Example: `  metamcp audit verify
+  metamcp audit verify --head "$(cat /safe/place/audit.head)"
   metamcp audit verify /backup/audit.jsonl --json`,
 		Long: `Check the chain of hashes over all files of the audit log. --head names an end
 that metamcp audit head has printed before and that was kept elsewhere: without
@@ -72,11 +73,14 @@ Exit status: 0 the log is whole, 1 it is broken or cannot be read.`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			var heads []audit.Head
 			for _, text := range noted {
-				h, err := audit.ParseHead(text)
-				if err != nil {
-					return usageError{err}
+				// The file into which audit head was written has a line for each log.
+				for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+					h, err := audit.ParseHead(line)
+					if err != nil {
+						return usageError{err}
+					}
+					heads = append(heads, h)
 				}
-				heads = append(heads, h)
 			}
 			path, err := c.auditFile(given)
 			if err != nil {
@@ -99,7 +103,7 @@ Exit status: 0 the log is whole, 1 it is broken or cannot be read.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringArrayVar(&noted, "head", nil, "an end that the log must contain, as `SEQ:HASH` or HASH; may be repeated")
+	cmd.Flags().StringArrayVar(&noted, "head", nil, "an end that the log must contain, as `SEQ:HASH` or HASH, or the lines that audit head printed; may be repeated")
 	return cmd
 }
 

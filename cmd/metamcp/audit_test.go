@@ -74,6 +74,8 @@ func TestAuditCommand(t *testing.T) {
 		{"whole", []string{"verify"}, []string{path, "whole", "5 (1 to 5) in 1 file\n"}, []string{"BROKEN"}, "", ""},
 		{"a file by name", []string{"verify", path}, []string{"whole"}, nil, "", ""},
 		{"a noted head", []string{"verify", "--head", noted}, []string{"whole"}, nil, "", ""},
+		{"what head printed", []string{"verify", "--head", head + head}, []string{"whole"}, nil, "", ""},
+		{"a second line that is another head", []string{"verify", "--head", head + none + "  x"}, []string{"BROKEN", "rewritten"}, nil, "", "exit status 1"},
 		{"another head", []string{"verify", "--head", none}, []string{"BROKEN", "rewritten"}, nil, "", "exit status 1"},
 		{"no head", []string{"verify", "--head", "x"}, nil, nil, "", "64 hexadecimal digits"},
 		{"list", []string{"list"}, []string{"TIME", "files", "  4711     call", "tool-error", "2 retries", "recommended @a/b", "x\uFFFD[2J", "host h, pid 5"}, []string{"\x1b"}, "", ""},

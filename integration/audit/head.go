@@ -21,9 +21,11 @@ type Head struct {
 // String returns SEQ:HASH, which [ParseHead] reads.
 func (h Head) String() string { return strconv.FormatUint(h.Seq, 10) + ":" + h.Hash }
 
-// ParseHead reads SEQ:HASH, or HASH alone.
+// ParseHead reads SEQ:HASH, or HASH alone. What stands behind it and a space, as
+// metamcp audit head prints the file there, does not count.
 func ParseHead(text string) (Head, error) {
 	const digits = 64
+	text, _, _ = strings.Cut(strings.TrimSpace(text), " ")
 	seq, sum, both := strings.Cut(text, ":")
 	var h Head
 	if both {

@@ -131,9 +131,11 @@ func TestNotedHead(t *testing.T) {
 	}
 	written(t, Options{Path: path}, 5)
 	whole(t, path, noted, Head{Hash: noted.Hash})
-	back, err := ParseHead(noted.String())
-	if err != nil || back != noted {
-		t.Errorf("ParseHead(%s) = %v, %v", noted, back, err)
+	for _, text := range []string{noted.String(), noted.String() + "  " + path, " " + noted.String() + "\n"} {
+		back, err := ParseHead(text)
+		if err != nil || back != noted {
+			t.Errorf("ParseHead(%q) = %v, %v", text, back, err)
+		}
 	}
 	for _, file := range []string{path, path + headSuffix} {
 		if err := os.Remove(file); err != nil {
@@ -149,10 +151,50 @@ func TestNotedHead(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Whole() {
 		t.Errorf("rewritten: %+v, %v", all, err)
 	}
-	for _, bad := range []string{"", "x", "1:", ":" + noted.Hash, "0:" + noted.Hash, strings.ToUpper(noted.Hash), fmt.Sprint(noted.Hash, "0")} {
+	for _, bad := range []string{"", "x", "1:", path, ":" + noted.Hash, "0:" + noted.Hash, strings.ToUpper(noted.Hash), fmt.Sprint(noted.Hash, "0")} {
 		if h, err := ParseHead(bad); err == nil {
 			t.Errorf("ParseHead(%q) = %v", bad, h)
 		}
+	}
+}
+
+// A head whose entry was rotated away is told from one of a log that was rewritten,
+// as far as that can be told: it does not say of which log it is.
+func TestNotedHeadOfAnotherHost(t *testing.T) {
+	path := place(t)
+	first := open(t, Options{Path: path})
+	first.Append(call(1))
+	second := Options{Path: path, MaxBytes: 4000, MaxFiles: 3}
+	written(t, second, 2)
+	noted, err := CurrentHead(slot(path, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written(t, second, 60)
+	shut(t, first)
+	why := func(noted Head) string {
+		t.Helper()
+		all, err := VerifyAll(path, noted)
+		if err != nil || len(all) != 2 || all[0].FirstSeq != 1 || all[1].FirstSeq <= noted.Seq {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		if len(all[0].Breaks) != 1 || !all[1].Whole() {
+			t.Fatalf("breaks %+v and %+v, want one", all[0].Breaks, all[1].Breaks)
+		}
+		return all[0].Breaks[0].Why
+	}
+	for _, h := range []Head{noted, {Hash: noted.Hash}} {
+		if got := why(h); !strings.Contains(got, "older than what is kept, or the log was rewritten") {
+			t.Errorf("of the head %s of another host is said %q", h, got)
+		}
+	}
+	r, err := Verify(slot(path, 2), noted)
+	if err != nil || len(r.Breaks) != 1 || !strings.Contains(r.Breaks[0].Why, "note a later one") {
+		t.Errorf("alone: %+v, %v", r.Breaks, err)
+	}
+	r, err = Verify(path, noted)
+	if err != nil || len(r.Breaks) != 1 || !strings.Contains(r.Breaks[0].Why, "which was rewritten") {
+		t.Errorf("in the log of the first host: %+v, %v", r.Breaks, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func Verify(path string, noted ...Head) (Report, error) {
 	r, found, err := verify(path, noted)
 	if err == nil {
-		r.missNoted(noted, found)
+		r.missNoted(noted, found, []Report{r})
 	}
 	return r, err
 }
@@ -40,25 +40,36 @@ func VerifyAll(path string, noted ...Head) ([]Report, error) {
 		reports = append(reports, r)
 	}
 	if len(reports) > 0 {
-		reports[0].missNoted(noted, all)
+		reports[0].missNoted(noted, all, reports)
 	} else if len(noted) > 0 {
 		r := Report{Path: path}
-		r.missNoted(noted, all)
+		r.missNoted(noted, all, nil)
 		reports = append(reports, r)
 	}
 	return reports, nil
 }
 
-func (r *Report) missNoted(noted []Head, found []bool) {
+// missNoted reports the heads that were not found. A head does not say which of the
+// chains it is of.
+func (r *Report) missNoted(noted []Head, found []bool, chains []Report) {
 	for i, h := range noted {
 		if found[i] {
 			continue
 		}
-		why := "the noted head " + h.String() + " is not in the chain: it was rewritten"
-		if h.Seq > 0 && h.Seq < r.FirstSeq {
-			why = "the noted head " + h.String() + " is older than what is kept, so it shows nothing any more; note a later one"
+		older := 0 // chains that may have had it and lost it to rotation
+		for j := range chains {
+			if chains[j].FirstSeq > max(h.Seq, 1) {
+				older++
+			}
 		}
-		r.add(Break{BreakHead, r.Path, 0, why})
+		why := "is not in the log: it is older than what is kept, or the log was rewritten"
+		switch {
+		case older == 0:
+			why = "is not in the log, which was rewritten"
+		case older == len(chains) && h.Seq > 0:
+			why = "is older than what is kept, so it shows nothing any more; note a later one"
+		}
+		r.add(Break{BreakHead, r.Path, 0, "the noted head " + h.String() + " " + why})
 	}
 }
 
