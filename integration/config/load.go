@@ -276,6 +276,8 @@ type builder struct {
 	cfg   *Config
 	ex    *expander
 	at    map[string]place // by server name
+	// rulesAt is that of the settings' reader, from one file to the next.
+	rulesAt string
 }
 
 // builder has nothing yet; stateDir is called when the first secret is asked for.
@@ -344,8 +346,9 @@ func (b *builder) members(doc *document, root *hujson.Object) error {
 			b.servers(doc, name, &m.Value)
 		case "metamcp":
 			found = true
-			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings}
+			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings, rulesAt: b.rulesAt}
 			r.read(&m.Value)
+			b.rulesAt = r.rulesAt
 			if r.fatal != nil {
 				return failure(r.fatal.Hint, "%s: %s", r.fatal.Position(), r.fatal.Message)
 			}

@@ -115,6 +115,36 @@ func TestLaterFilesOverride(t *testing.T) {
 	}
 }
 
+// Rules of two files do not add up, and what the first one closes may be open.
+func TestLaterToolRulesReplaceEarlierOnes(t *testing.T) {
+	w := newWorld(t)
+	a := w.file("a.json", `{"mcpServers": {}, "metamcp": {"toolRules": [{"pattern": "delete_*", "enabled": false}]}}`)
+	b := w.file("b.json", `{"mcpServers": {}, "metamcp": {"toolRules": [{"pattern": "read_*", "tags": ["r"]}]}}`)
+	none := w.file("none.json", `{"mcpServers": {}, "metamcp": {"toolRules": []}}`)
+	without := w.file("without.json", `{"mcpServers": {}, "metamcp": {"toolRules": null, "scrub": true}}`)
+	for _, c := range []struct {
+		files    []string
+		rules    int
+		warnings []string // what each of them says
+	}{
+		{[]string{a, b}, 1, []string{b + ":1:45: metamcp.toolRules: these rules replace all those at " + a + ":1"}},
+		{[]string{a, none}, 0, []string{none + ":1:45: metamcp.toolRules: these rules replace all those at " + a + ":1"}},
+		{[]string{a, without, b}, 1, []string{a + ":1"}},
+		{[]string{a, b, none}, 0, []string{a + ":1", b + ":1 ("}},
+		{[]string{none, a, without}, 1, nil},
+	} {
+		cfg, err := Load(w.sources(c.files...))
+		must(t, err)
+		if len(cfg.Settings.ToolRules) != c.rules || len(cfg.Warnings) != len(c.warnings) {
+			t.Errorf("%q: %d rules, warnings %s", c.files, len(cfg.Settings.ToolRules), texts(cfg.Warnings))
+			continue
+		}
+		for i, want := range c.warnings {
+			contains(t, cfg.Warnings[i].String(), want)
+		}
+	}
+}
+
 func TestDuplicateNames(t *testing.T) {
 	w := newWorld(t)
 	cfg := w.load("{\"mcpServers\": {\n\"x\": {\"command\": \"first\"},\n\"x\": {\"command\": \"second\"}},\n\"servers\": {\"x\": {\"command\": \"third\"}}}")

@@ -16,6 +16,8 @@ type settingsReader struct {
 	doc      *document
 	ex       *expander
 	s        *Settings
+	// rulesAt is where the tool rules stand that count so far; "": there are none.
+	rulesAt string
 	// fatal is set where carrying on would be less safe than stopping.
 	fatal *Problem
 }
@@ -95,6 +97,13 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 			p := r.problems[before]
 			r.fatal = &p
 			return
+		}
+		if r.rulesAt != "" {
+			r.warn(v, "write the rules that should count into one file", "%s: these rules replace all those at %s", path, r.rulesAt)
+		}
+		r.rulesAt = ""
+		if len(rules) > 0 {
+			r.rulesAt = fmt.Sprintf("%s:%d", r.doc.file, r.doc.line(v.StartOffset))
 		}
 		*k.ref(r.s).(*[]ToolRule) = rules
 	default:
