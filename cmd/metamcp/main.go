@@ -141,6 +141,7 @@ type common struct {
 	overlay   *config.Overlay
 	stderr    io.Writer // never blocks
 	server    string    // the only one that the command is about; "": all
+	once      config.Once
 	change    []func(o *metamcp.Options)
 }
 
@@ -251,7 +252,7 @@ func (c *common) logger() (*slog.Logger, error) {
 }
 
 func (c *common) sources() config.Sources {
-	return config.Sources{Files: c.files, Environ: withoutManager(os.Environ()), Overlay: c.overlay, Guests: c.guests}
+	return config.Sources{Files: c.files, Environ: withoutManager(os.Environ()), Overlay: c.overlay, Guests: c.guests, Once: &c.once}
 }
 
 // open opens the engine; serving says that it stays, follows changes and has its

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/metamcp/metamcp/integration/regular"
 )
@@ -25,6 +26,37 @@ func (c content) unread() bool { return c.err != nil && !errors.Is(c.err, fs.Err
 // A fileReader reads one file up to a byte more than is allowed; regular says that
 // it can be read again.
 type fileReader func(path string) (data []byte, regular bool, err error)
+
+// Once keeps what could be read only once, for a program that loads its
+// configuration more than once; see [Sources]. The zero value has read nothing yet.
+// It may be used from any goroutine.
+type Once struct {
+	mu   sync.Mutex
+	read map[string][]byte // by path
+}
+
+// reader is read, or what it has read before. Whoever comes while a pipe is being
+// read waits for it, as its own reading would.
+func (o *Once) reader(read fileReader) fileReader {
+	if o == nil {
+		return read
+	}
+	return func(path string) ([]byte, bool, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if data, ok := o.read[path]; ok {
+			return data, false, nil
+		}
+		data, regular, err := read(path)
+		if err == nil && !regular {
+			if o.read == nil {
+				o.read = map[string][]byte{}
+			}
+			o.read[path] = data
+		}
+		return data, regular, err
+	}
+}
 
 // readAll reads the files; fixed holds those that can be read only once.
 func readAll(paths []string, fixed map[string][]byte, read fileReader) []content {

@@ -39,6 +39,9 @@ type Sources struct {
 	// Guests are servers from elsewhere, for this run: they come last, and one
 	// whose name is there already is left out.
 	Guests []Guest
+	// Once gives every Load of these sources what the first one has read from pipes
+	// and devices; nil: each reads them anew, and finds a pipe empty.
+	Once *Once
 }
 
 // Load reads everything once, and behind it the lock file of provisioned servers
@@ -58,7 +61,7 @@ func Load(sources Sources) (*Config, error) {
 	paths, candidates := src.choose()
 	read := readFile
 	if len(src.files) > 0 {
-		read = readNamed
+		read = src.once.reader(readNamed)
 	}
 	return src.build(begun, readAll(paths, nil, read), candidates, known{})
 }
@@ -91,10 +94,11 @@ type resolvedSources struct {
 	env       *environment
 	overlay   *Overlay
 	guests    []Guest
+	once      *Once
 }
 
 func (s Sources) resolved() *resolvedSources {
-	r := &resolvedSources{home: s.Home, cwd: s.Cwd, overlay: s.Overlay, guests: s.Guests}
+	r := &resolvedSources{home: s.Home, cwd: s.Cwd, overlay: s.Overlay, guests: s.Guests, once: s.Once}
 	environ := s.Environ
 	if environ == nil {
 		environ = os.Environ()

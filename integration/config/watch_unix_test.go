@@ -85,6 +85,20 @@ func TestNamedPipe(t *testing.T) {
 		t.Errorf("servers are %v, after Reload %v", cfg.Servers, again.Servers)
 	}
 
+	// Nobody writes a second time.
+	src.Once = &Once{}
+	go func() { written <- os.WriteFile(pipe, []byte(oneServer("once")), 0) }()
+	for range 2 {
+		cfg, err = Load(src)
+		must(t, err)
+		again, err = Reload(src, cfg)
+		must(t, err)
+		if cfg.Server("once") == nil || again.Server("once") == nil {
+			t.Errorf("servers are %v, after Reload %v", cfg.Servers, again.Servers)
+		}
+	}
+	must(t, <-written)
+
 	must(t, syscall.Mkfifo(filepath.Join(w.cwd, ".mcp.json"), 0o600))
 	contains(t, failing(t, w.sources()).Message, ".mcp.json cannot be read: it is no regular file")
 }
