@@ -86,7 +86,7 @@ which tools of one group are alternatives.`,
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(f)
+				return json.NewEncoder(shown(cmd.OutOrStdout())).Encode(f)
 			}
 			return printFigures(cmd.OutOrStdout(), f)
 		},

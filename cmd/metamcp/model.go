@@ -203,8 +203,10 @@ func interruptible(parent context.Context, next string, do func(context.Context)
 	return err
 }
 
+// printJSON prints what a command answers scripts. Text of others in it does not steer
+// a terminal.
 func printJSON(out io.Writer, value any) error {
-	enc := json.NewEncoder(out)
+	enc := json.NewEncoder(shown(out))
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(value)

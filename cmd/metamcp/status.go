@@ -153,7 +153,7 @@ func showStatus(parent context.Context, out io.Writer, host *control.Client, asJ
 		return hostError(err, host.Info())
 	}
 	if asJSON {
-		enc := json.NewEncoder(out)
+		enc := json.NewEncoder(shown(out))
 		if !again {
 			enc.SetIndent("", "  ")
 		}

@@ -190,7 +190,7 @@ func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string)
 	style := f.style(out)
 	switch {
 	case f.json:
-		return traceview.WriteJSON(out, requests, show != "", t.Notes)
+		return traceview.WriteJSON(shown(out), requests, show != "", t.Notes)
 	case f.mermaid:
 		return traceview.WriteMermaid(out, requests[0])
 	case show != "":

@@ -135,7 +135,7 @@ func (f *traceFlags) streamLines(parent context.Context, c *common, out io.Write
 	defer stop()
 	w := recordWriter(tracelog.NewText(out, f.style(out).Color))
 	if f.json {
-		w = tracelog.NewJSON(out)
+		w = tracelog.NewJSON(shown(out))
 	}
 	type item struct {
 		record messages.TraceRecord
