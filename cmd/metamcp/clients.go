@@ -54,17 +54,12 @@ func (c *common) setup() (*clients.Setup, error) {
 	if s.Executable, err = ownPath(); err != nil {
 		return nil, err
 	}
-	for _, f := range c.files {
-		path, err := absolutePath(home, f)
-		if err != nil {
-			return nil, err
-		}
-		s.Config = append(s.Config, path)
+	if len(c.files) > 0 {
+		s.Config, _ = namedFiles(c.files)
 	}
-	if list := filepath.SplitList(os.Getenv(config.FilesVariable)); len(list) > 0 {
-		s.OwnFiles = list
-	} else {
-		s.OwnFiles = []string{filepath.Join(cwd, ".mcp.json"), filepath.Join(home, ".metamcp", "mcp.json")}
+	var candidates []string
+	if s.OwnFiles, candidates = namedFiles(nil); s.OwnFiles == nil {
+		s.OwnFiles = candidates
 	}
 	// The files themselves may be broken or not there yet.
 	cfg, err := c.withoutFiles()
@@ -93,11 +88,14 @@ func ownPath() (string, error) {
 	return self, nil
 }
 
-func absolutePath(home, path string) (string, error) {
-	if path == "~" || strings.HasPrefix(path, "~/") {
-		path = filepath.Join(home, path[1:])
+// namedFiles are the configuration files that values of --config name, or, where there
+// are none, METAMCP_CONFIG; where nothing names any, those that are looked for.
+func namedFiles(flags []string) (named, candidates []string) {
+	named, candidates = config.FilesOf(config.Sources{Files: flags})
+	if candidates != nil {
+		named = nil
 	}
-	return filepath.Abs(path)
+	return named, candidates
 }
 
 // named are the clients of a command line.

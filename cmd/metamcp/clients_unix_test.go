@@ -8,12 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/creack/pty"
 
 	"github.com/metamcp/metamcp/integration/clients"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 // At a terminal it asks, and only a yes writes.
@@ -89,6 +91,42 @@ func atTerminal(t *testing.T, answer string, words ...string) (shown string, err
 		t.Error(err)
 	}
 	return shown, err
+}
+
+// Empty parts of METAMCP_CONFIG and of --config name nothing, here as everywhere else.
+func TestEmptyNamesOfFiles(t *testing.T) {
+	home, _ := place(t)
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, a, b := filepath.Join(home, ".metamcp", "mcp.json"), filepath.Join(cwd, "a.json"), filepath.Join(home, "b.json")
+	found := []string{filepath.Join(cwd, ".mcp.json"), own}
+	list := string(filepath.ListSeparator)
+	for _, c := range []struct {
+		variable string
+		flags    []string
+		reads    []string // without --config
+		target   string   // of import; "": it is refused
+	}{
+		{"", nil, found, own},
+		{list, nil, found, own},
+		{"a.json" + list, nil, []string{a}, a},
+		{list + "~/b.json" + list + list, nil, []string{b}, b},
+		{"a.json" + list + "~/b.json", nil, []string{a, b}, ""},
+		{"a.json", []string{"~/b.json", ""}, []string{a}, b},
+		{"", []string{""}, found, own},
+	} {
+		t.Setenv(config.FilesVariable, c.variable)
+		s, err := (&common{files: c.flags}).setup()
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := importTarget(s)
+		if !slices.Equal(s.OwnFiles, c.reads) || target != c.target || (err == nil) != (c.target != "") {
+			t.Errorf("%q and --config %q: metamcp reads %q, servers go to %q, %v", c.variable, c.flags, s.OwnFiles, target, err)
+		}
+	}
 }
 
 // Who says no has used the command as it is meant.

@@ -118,10 +118,11 @@ func (c *common) patient(f *doctorFlags) (*doctor.Patient, error) {
 	if p.Executable, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("this program's file is not known: %w", err)
 	}
-	switch {
+	switch named, _ := namedFiles(c.files); {
+	case named == nil:
 	case len(c.files) > 0:
 		p.FilesFrom = "--config"
-	case os.Getenv(config.FilesVariable) != "":
+	default:
 		p.FilesFrom = config.FilesVariable
 	}
 	p.Config, p.LoadError = doctor.Load(func() (*config.Config, error) { return config.Load(c.sources()) })

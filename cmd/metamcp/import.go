@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp/integration/clients"
-	"github.com/metamcp/metamcp/integration/config"
 )
 
 func newImport(c *common) *cobra.Command {
@@ -45,7 +43,7 @@ Values of variables and headers are copied, and never shown.`,
 			if f.undo {
 				return f.undoChanges(cmd, s, "import", nil)
 			}
-			target, err := c.importTarget(s)
+			target, err := importTarget(s)
 			if err != nil {
 				return err
 			}
@@ -82,16 +80,10 @@ type importReport struct {
 }
 
 // importTarget is the one file that gets the servers.
-func (c *common) importTarget(s *clients.Setup) (string, error) {
+func importTarget(s *clients.Setup) (string, error) {
 	files := s.Config
 	if len(files) == 0 {
-		for _, path := range filepath.SplitList(os.Getenv(config.FilesVariable)) {
-			abs, err := absolutePath(s.Home, path)
-			if err != nil {
-				return "", err
-			}
-			files = append(files, abs)
-		}
+		files, _ = namedFiles(nil)
 	}
 	switch len(files) {
 	case 0:

@@ -121,8 +121,11 @@ func TestLoop(t *testing.T) {
 func TestLoopThroughTheClientsFile(t *testing.T) {
 	dir := t.TempDir()
 	bin := write(t, filepath.Join(dir, "metamcp"), "#!/bin/sh\n", 0o755)
-	write(t, filepath.Join(dir, ".mcp.json"), encode(t, object{"mcpServers": object{"metamcp": object{"command": bin}}}), 0o600)
-	p := patientOf(t, dir, filepath.Join(dir, ".mcp.json"))
-	p.FilesFrom = ""
-	expect(t, examine(t, p, doctor.GroupConfiguration), want{"config.loop", "metamcp", doctor.Fail, "starts metamcp with the configuration in which it stands", "a file of its own"})
+	for _, variable := range []string{"", string(filepath.ListSeparator)} { // neither names a file
+		entry := object{"command": bin, "env": object{"METAMCP_CONFIG": variable}}
+		write(t, filepath.Join(dir, ".mcp.json"), encode(t, object{"mcpServers": object{"metamcp": entry}}), 0o600)
+		p := patientOf(t, dir, filepath.Join(dir, ".mcp.json"))
+		p.FilesFrom = ""
+		expect(t, examine(t, p, doctor.GroupConfiguration), want{"config.loop", "metamcp", doctor.Fail, "starts metamcp with the configuration in which it stands", "a file of its own"})
+	}
 }

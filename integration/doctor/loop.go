@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -72,18 +71,9 @@ func (p *Patient) sharedFile(spec *messages.ServerSpec) string {
 			files = append(files, spec.Args[i+1])
 		}
 	}
-	if len(files) == 0 {
-		files = filepath.SplitList(environ(spec.Env, config.FilesVariable))
-	}
-	if len(files) == 0 {
-		files = []string{filepath.Join(cwd, ".mcp.json")}
-		if _, err := os.Stat(files[0]); err != nil {
-			files[0] = filepath.Join(p.Home, ".metamcp", "mcp.json")
-		}
-	}
-	inner := Patient{Home: p.Home, Cwd: cwd}
+	env := append([]string{}, spec.Env...) // not nil, which would be this process's
+	files, _ = config.FilesOf(config.Sources{Files: files, Home: p.Home, Cwd: cwd, Environ: env})
 	for _, f := range files {
-		f = inner.absolute(f)
 		for _, own := range p.Config.Files {
 			if clients.SameFile(f, own) {
 				return own
