@@ -85,6 +85,26 @@ func TestNoSubcommandOfThatName(t *testing.T) {
 	}
 }
 
+// README.md leaves no command out.
+func TestReadmeNamesEveryCommand(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, commands, found := strings.Cut(string(text), "\n## Commands\n")
+	if !found {
+		t.Fatal("README.md has no part about commands")
+	}
+	for _, cmd := range newRoot(io.Discard).Commands() {
+		named := func(begin string) bool {
+			return strings.Contains(commands, begin+cmd.Name()+"`") || strings.Contains(commands, begin+cmd.Name()+" ")
+		}
+		if !cmd.Hidden && !named("`") && !named("`metamcp ") {
+			t.Errorf("README.md does not name metamcp %s", cmd.Name())
+		}
+	}
+}
+
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man", "man1")
 	root := newRoot(io.Discard)
