@@ -10,7 +10,7 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-// rootActor is the parent of all others. It resumes pool, index, sandbox and
+// rootActor is the parent of all others. It resumes pool, index, notices, sandbox and
 // provisioner after a panic, since their state is worth more than one message. Where
 // one of them fails again and again it gives up: it says so, and goes on as well as it
 // can, so that the host can let calls end and hand over what it has. Only when one
