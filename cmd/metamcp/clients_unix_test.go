@@ -118,13 +118,21 @@ func TestEmptyNamesOfFiles(t *testing.T) {
 		{"", []string{""}, found, own},
 	} {
 		t.Setenv(config.FilesVariable, c.variable)
-		s, err := (&common{files: c.flags}).setup()
+		cmd := &common{files: c.flags}
+		s, err := cmd.setup()
 		if err != nil {
 			t.Fatal(err)
 		}
 		target, err := importTarget(s)
 		if !slices.Equal(s.OwnFiles, c.reads) || target != c.target || (err == nil) != (c.target != "") {
 			t.Errorf("%q and --config %q: metamcp reads %q, servers go to %q, %v", c.variable, c.flags, s.OwnFiles, target, err)
+		}
+		args := `"args":[]`
+		if len(c.flags) > 1 {
+			args = `"args":["--config","` + b + `"]`
+		}
+		if entry := cmd.entry(); !strings.Contains(entry, args) {
+			t.Errorf("--config %q: a client is to be told %s", c.flags, entry)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -217,11 +216,11 @@ func (c *common) entry() string {
 		program = "metamcp"
 	}
 	flags := []string{}
-	for _, f := range c.files {
-		if abs, err := filepath.Abs(f); err == nil {
-			f = abs
+	if len(c.files) > 0 { // the variable's are for the client's environment to name
+		named, _ := namedFiles(c.files)
+		for _, f := range named {
+			flags = append(flags, "--config", f)
 		}
-		flags = append(flags, "--config", f)
 	}
 	text, err := json.Marshal(map[string]any{"command": program, "args": flags})
 	if err != nil {
