@@ -3,8 +3,10 @@ package liveview
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -165,7 +167,7 @@ func (f *feed) follow(parent context.Context, src Source) {
 	defer asker.Wait()
 	defer stop()
 	began := false
-	why := "the host ended"
+	why := hostEnded
 	for r, err := range src.Trace(ctx) {
 		if err != nil {
 			why = reason(err)
@@ -203,10 +205,15 @@ func (f *feed) ask(ctx context.Context, src Source) {
 	}
 }
 
-// reason is an error in few words.
+const hostEnded = "the host ended"
+
+// reason is an error in few words. A host that ends in a hurry cuts its streams.
 func reason(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		return "the host does not answer"
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return hostEnded
 	}
 	return clean(err.Error(), maxDetail)
 }

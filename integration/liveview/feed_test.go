@@ -3,6 +3,8 @@ package liveview
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"math"
 	"strings"
@@ -68,10 +70,12 @@ func TestFeed(t *testing.T) {
 	hosts := []*host{
 		newHost(nil, message(1, "a", "b", "First")),
 		newHost(errors.New("lost\x1b[2J"), message(1, "a", "b", "Second")),
-		newHost(nil, message(1, "a", "b", "Third")),
+		newHost(fmt.Errorf("the host cannot be reached: %w", io.ErrUnexpectedEOF), message(1, "a", "b", "Third")),
+		newHost(nil, message(1, "a", "b", "Fourth")),
 	}
-	close(hosts[0].records)
-	close(hosts[1].records)
+	for _, h := range hosts[:3] {
+		close(h.records)
+	}
 	asked := 0
 	again := func(context.Context) (Source, error) {
 		if asked++; asked == 1 {
@@ -99,17 +103,17 @@ func TestFeed(t *testing.T) {
 		if f.link != nil && !f.link.live {
 			whys = append(whys, f.link.why)
 		}
-		if len(types) < 3 || !sawStatus {
+		if len(types) < 4 || !sawStatus {
 			return errors.New(strings.Join(types, " "))
 		}
 		return nil
 	})
 	stop()
 	<-done
-	if got := strings.Join(types, " "); got != "First Second Third" || len(runs) != 3 {
+	if got := strings.Join(types, " "); got != "First Second Third Fourth" || len(runs) != 4 {
 		t.Errorf("%s of %d hosts", got, len(runs))
 	}
-	if got := strings.Join(whys, "; "); got != "the host ended; lost\uFFFD[2J" {
+	if got := strings.Join(whys, "; "); got != "the host ended; lost\uFFFD[2J; the host ended" {
 		t.Errorf("why: %q", got)
 	}
 	for i, h := range hosts {

@@ -16,9 +16,11 @@ type part struct {
 	look look
 }
 
+// gap is the columns between two parts.
+const gap = 2
+
 // joined are the parts that fit in so many columns, the first ones first.
 func (m *model) joined(room int, parts ...part) string {
-	const gap = 2
 	var b strings.Builder
 	at := 0
 	for _, p := range parts {
@@ -53,7 +55,7 @@ func (m *model) header() []string {
 }
 
 func (m *model) titleLine() string {
-	parts := []part{{m.name, lookBold}, m.linkPart()}
+	parts := []part{{m.name, lookBold}, m.linkPart(m.width - width(m.name) - gap)}
 	if st := m.status; st != nil {
 		if st.Draining {
 			parts = append(parts, part{"draining", lookWarn})
@@ -69,12 +71,15 @@ func (m *model) titleLine() string {
 // staleAfter is how old a status may be before it is said that it is old.
 const staleAfter = 5 * time.Second
 
-func (m *model) linkPart() part {
+// linkPart says in so many columns whether a host is attached. Of a long reason its
+// beginning is shown: a part that does not fit would be left out.
+func (m *model) linkPart(room int) part {
 	switch {
 	case !m.link.live && m.link.run == 0:
-		return part{"attaching" + because(m.link.why, "attaching"), lookWarn}
+		return part{cutTo("attaching"+because(m.link.why, "attaching"), room), lookWarn}
 	case !m.link.live:
-		return part{fmt.Sprintf("%s %s ago; waiting for it to come back", m.link.why, age(m.now.Sub(m.link.at))), lookBad}
+		since := " " + age(m.now.Sub(m.link.at)) + " ago; waiting for it to come back"
+		return part{cutTo(cutTo(m.link.why, room-width(since))+since, room), lookBad}
 	case m.status == nil:
 		return part{"attached", lookGood}
 	case m.now.Sub(m.asOf) > staleAfter:

@@ -247,6 +247,10 @@ func TestHostGoneAndBack(t *testing.T) {
 		t.Errorf("gone, with a request open:\n%s", screen(m))
 	}
 	press(m, "esc")
+	m.Update(frame{now: at.Add(3 * time.Second), link: &link{run: 1, why: strings.Repeat("a long reason ", 20), at: at}})
+	if !strings.Contains(screen(m), "a long … 3s ago; waiting for it to come back") {
+		t.Errorf("gone for a long reason:\n%s", screen(m))
+	}
 	m.Update(frame{now: at.Add(4 * time.Second), link: &link{live: true, run: 2, at: at}})
 	feedRecords(m, message(1, "metamcp/session/1", "metamcp/pool", "Afterwards"))
 	if !strings.Contains(screen(m), "attached") || row(m, "Afterwards") == "" {

@@ -162,11 +162,12 @@ func (m *model) openedLines() []string {
 	for _, line := range o.lines[o.top:to] {
 		lines = append(lines, cutTo(line, m.width))
 	}
+	const esc = "esc back"
 	f, gone := lookFaint, part{}
 	if !m.link.live {
-		gone = m.linkPart()
+		gone = m.linkPart(m.width - width(esc) - gap)
 	}
-	return append(filled(lines, rows+titleLines, 0), m.joined(m.width, part{"esc back", f}, gone, part{"q quit", f}, part{"? help", f}, part{"arrows, pgup, pgdn, home, end scroll", f}))
+	return append(filled(lines, rows+titleLines, 0), m.joined(m.width, part{esc, f}, gone, part{"q quit", f}, part{"? help", f}, part{"arrows, pgup, pgdn, home, end scroll", f}))
 }
 
 // helpText fits the smallest window that is meant to be used, 60x16.
