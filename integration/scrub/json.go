@@ -38,7 +38,7 @@ func (s *Set) JSON(raw json.RawMessage) json.RawMessage {
 // names, numbers, all other bytes, and images, sounds and blobs stay. Where
 // nothing is found raw itself is returned, and nothing is allocated.
 func (s *Set) Result(raw json.RawMessage) (json.RawMessage, Counts) {
-	if s == nil {
+	if s == nil || len(raw) == 0 {
 		return raw, nil
 	}
 	return s.walk(raw, true)
