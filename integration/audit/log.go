@@ -14,8 +14,13 @@ import (
 // problemEvery is how often OnProblem is told at most.
 const problemEvery = time.Minute
 
-// gatherTime is how long the log waits for more entries before it writes.
-const gatherTime = 20 * time.Millisecond
+// The log waits gatherTime for more entries before it writes, or until so many are
+// gathered: room for not many more is used again, and none is made for each batch.
+const (
+	gatherTime = 20 * time.Millisecond
+	gathered   = 1024
+	keptRoom   = 2 * gathered
+)
 
 // Log is an audit log that is being written. A nil Log takes everything and
 // writes nothing, for hosts whose log is off.
@@ -91,7 +96,6 @@ func (l *Log) Append(e Entry) {
 	if e.Time.IsZero() {
 		e.Time = l.o.Now()
 	}
-	e.take()
 	l.mu.Lock()
 	switch {
 	case l.ended:
@@ -99,8 +103,9 @@ func (l *Log) Append(e Entry) {
 		l.lost++
 	default:
 		l.pending = append(l.pending, e)
+		l.pending[len(l.pending)-1].take() // e itself would be allocated for it
 		l.bytes += len(e.Args)
-		if len(l.pending) == l.o.Queue/4 || l.bytes > maxQueuedBytes/4 {
+		if len(l.pending) == min(l.o.Queue/4, gathered) || l.bytes > maxQueuedBytes/4 {
 			select {
 			case l.urgent <- struct{}{}:
 			default:
@@ -149,8 +154,7 @@ func (l *Log) take() []Entry {
 
 // give returns a batch that take gave, to be used again.
 func (l *Log) give(batch []Entry) {
-	const keep = 2048
-	if cap(batch) > keep {
+	if cap(batch) > keptRoom {
 		return
 	}
 	clear(batch)
