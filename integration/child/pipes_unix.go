@@ -35,11 +35,7 @@ func newPipeWriter(f *os.File) (*pipeWriter, error) {
 
 func (w *pipeWriter) once(fd uintptr) bool {
 	for {
-		if one := only(w.parts); one != nil {
-			w.n, w.err = rawio.Write(fd, one)
-		} else {
-			w.n, w.err = unix.Writev(int(fd), w.parts)
-		}
+		w.n, w.err = rawio.Writev(fd, w.parts)
 		switch {
 		case errors.Is(w.err, unix.EINTR):
 			continue
@@ -47,23 +43,8 @@ func (w *pipeWriter) once(fd uintptr) bool {
 			w.n, w.err = 0, nil
 			return !w.block
 		}
-		w.n = max(w.n, 0)
 		return true
 	}
-}
-
-// only returns the one part that is not empty, or nil where there are more.
-func only(parts [][]byte) (one []byte) {
-	for _, p := range parts {
-		if len(p) == 0 {
-			continue
-		}
-		if one != nil {
-			return nil
-		}
-		one = p
-	}
-	return one
 }
 
 func (w *pipeWriter) do(parts [][]byte, block bool) (int, error) {

@@ -52,7 +52,7 @@ func openDirect(file *os.File) (*os.File, func(), *directWriter) {
 			if w.one != nil {
 				w.n, w.err = rawio.Write(fd, w.one)
 			} else {
-				w.n, w.err = unix.Writev(int(fd), w.many)
+				w.n, w.err = rawio.Writev(fd, w.many)
 			}
 			if !errors.Is(w.err, unix.EINTR) {
 				return true
@@ -71,9 +71,7 @@ func (w *directWriter) write(p []byte) (int, error) {
 
 // writev is write for the bytes of all parts, in order.
 func (w *directWriter) writev(parts [][]byte) (int, error) {
-	// The kernel takes at most 1024 parts; a shorter write than asked for is
-	// what callers are prepared for.
-	w.many = parts[:min(len(parts), 1024)]
+	w.many = parts
 	return w.attempt()
 }
 
@@ -87,7 +85,7 @@ func (w *directWriter) attempt() (int, error) {
 	if errors.Is(err, unix.EAGAIN) {
 		return 0, nil
 	}
-	return max(w.n, 0), err
+	return w.n, err
 }
 
 // nonblocking returns a second file for the FIFO or socket that file is, in

@@ -18,3 +18,11 @@ func Write(fd uintptr, p []byte) (int, error) {
 	n, err := unix.Write(int(fd), p)
 	return max(n, 0), err
 }
+
+// Writev is [Write] for the bytes of all parts, in order. Of very many parts only
+// the first ones are written.
+func Writev(fd uintptr, parts [][]byte) (int, error) {
+	const mostParts = 1024 // that the kernel takes
+	n, err := unix.Writev(int(fd), parts[:min(len(parts), mostParts)])
+	return max(n, 0), err
+}

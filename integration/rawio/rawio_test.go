@@ -63,6 +63,41 @@ func TestTransfers(t *testing.T) {
 			}
 		})
 	}
+	many := make([][]byte, 100)
+	for i := range many {
+		many[i] = text[i*10 : i*10+i%3*5] // every third is empty
+	}
+	for _, parts := range [][][]byte{{text[:7]}, {nil, text[:7], {}}, {text[:5], nil, text[:9], text[:1]}, {text[:30<<10], text[:50<<10]}, many} {
+		whole := bytes.Join(parts, nil)
+		var got []byte
+		for len(got) < len(whole) {
+			rest, before := [][]byte{}, len(got)
+			for _, p := range parts {
+				rest = append(rest, p[min(before, len(p)):])
+				before -= min(before, len(p))
+			}
+			descriptor(t, w, func(fd uintptr) {
+				if n, err := Writev(fd, rest); err != nil || n == 0 {
+					t.Fatalf("writing %d parts of %d bytes behind %d: %d, %v", len(parts), len(whole), len(got), n, err)
+				}
+			})
+			descriptor(t, r, func(fd uintptr) {
+				n, err := Read(fd, buf)
+				if err != nil {
+					t.Fatalf("reading %d parts of %d bytes behind %d: %v", len(parts), len(whole), len(got), err)
+				}
+				got = append(got, buf[:n]...)
+			})
+		}
+		if !bytes.Equal(got, whole) {
+			t.Errorf("%d parts of %d bytes came out changed", len(parts), len(whole))
+		}
+	}
+	descriptor(t, w, func(fd uintptr) {
+		if n, err := Writev(fd, [][]byte{nil, {}}); n != 0 || err != nil {
+			t.Errorf("writing nothing: %d, %v", n, err)
+		}
+	})
 	descriptor(t, r, func(fd uintptr) {
 		if n, err := Read(fd, nil); n != 0 || err != nil {
 			t.Errorf("reading into nothing: %d, %v", n, err)
