@@ -101,7 +101,7 @@ func (e *Engine) openHTTP(who front.Principal, local bool) (front.Opened, error)
 	passed := e.expose.passedFor(session)
 	ask := e.newAsker(session, local)
 	return front.Opened{
-		Session: session.ID(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Via: session.Client,
+		Session: session.ID(), Engine: &frontEngine{session, e.telemetry, ask}, Passed: passed, Via: session.Client,
 		Ready: func(p *front.Peer) {
 			e.clients.Store(session.ID(), client{
 				peer: p, passed: passed, since: time.Now(), noProvision: who.NoProvision, token: who.Name, principal: who.Key, still: who.Still,

@@ -59,7 +59,7 @@ func (e *Engine) serveSession(ctx context.Context, in, out *os.File, cl client) 
 		return err
 	}
 	return front.Serve(ctx, in, out, front.Options{
-		MCP: e.newMCPServer(), Engine: frontEngine{session, e.telemetry, ask}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
+		MCP: e.newMCPServer(), Engine: &frontEngine{session, e.telemetry, ask}, Passed: passed, Tool: toolCall, Session: session.ID(), Via: session.Client,
 		Ready: func(p *front.Peer) {
 			peer.Store(p)
 			cl.peer, cl.passed = p, passed
@@ -93,15 +93,15 @@ type frontEngine struct {
 }
 
 // Call implements front.Engine.
-func (f frontEngine) Call(r front.Request) {
+func (f *frontEngine) Call(r front.Request) {
 	if f.ask.cures(r.Client, r.Can) {
 		r.Reply = f.watch(r)
 	}
-	f.call(r)
+	f.call(&r)
 }
 
 // watch is no part of Call, whose request would otherwise be allocated for each call.
-func (f frontEngine) watch(r front.Request) messages.ReplyPort {
+func (f *frontEngine) watch(r front.Request) messages.ReplyPort {
 	var until time.Time
 	if r.Timeout > 0 {
 		until = time.Now().Add(r.Timeout)
@@ -111,12 +111,12 @@ func (f frontEngine) watch(r front.Request) messages.ReplyPort {
 		again: func(reply messages.ReplyPort) {
 			own := r
 			own.Reply = reply
-			f.call(own)
+			f.call(&own)
 		},
 	})
 }
 
-func (f frontEngine) call(r front.Request) {
+func (f *frontEngine) call(r *front.Request) {
 	call := &messages.Call{
 		Meta: messages.Meta{Trace: r.Call}, ID: r.Call, Server: r.Server, Tool: r.Tool, Args: r.Args,
 		Timeout: r.Timeout, Burst: r.Burst, Cancelled: r.Cancelled, Reply: r.Reply, Progress: r.Progress,
@@ -130,7 +130,7 @@ func (f frontEngine) call(r front.Request) {
 }
 
 // Cancel implements front.Engine.
-func (f frontEngine) Cancel(_, call uint64, reason string) {
+func (f *frontEngine) Cancel(_, call uint64, reason string) {
 	f.s.Cancel(call, reason)
 	f.ask.cancel(call)
 }

@@ -81,9 +81,14 @@ type incoming struct {
 
 func parseIncoming(line []byte) (incoming, error) {
 	var in incoming
-	m, err := jsonrpc.ParseShape(line, incomingShape, in.slots[:])
-	in.Message = m
+	err := in.parse(line)
 	return in, err
+}
+
+// parse is parseIncoming where it is not to be copied.
+func (in *incoming) parse(line []byte) (err error) {
+	in.Message, err = jsonrpc.ParseShape(line, incomingShape, in.slots[:])
+	return err
 }
 
 // line is the message for a reader that parses it once more: what was read of it

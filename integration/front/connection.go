@@ -103,9 +103,8 @@ func (c *connection) line(line []byte, first bool, burst *messages.Burst) {
 // message checks one message and begins what it asks for; what it is answered
 // goes to out.
 func (c *connection) message(line []byte, out sink, burst *messages.Burst) {
-	in, err := parseIncoming(line)
-	in.burst = burst
-	if err != nil {
+	in := incoming{burst: burst}
+	if err := in.parse(line); err != nil {
 		refuse(out, in.ID, codeOf(err), err.Error())
 		return
 	}

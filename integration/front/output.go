@@ -273,11 +273,17 @@ func (o *Output) writeQueue() {
 	}
 }
 
-// recycle keeps the buffer of a queue that was one buffer of ours and has been
-// written or copied.
+// mostSpare bounds the buffer that each client's output keeps. What is left over of
+// one that is not larger was copied.
+const mostSpare = 16 << 10
+
+// recycle keeps the last buffer of a queue that has been written or copied, if it is
+// ours: it has room for what waited before it, so that a burst like that one needs no
+// other.
 func (o *Output) recycle(queue [][]byte, tail bool) {
-	if tail && len(queue) == 1 && len(queue[0]) < largePart {
-		o.spare = queue[0][:0]
+	last := queue[len(queue)-1]
+	if tail && cap(last) > cap(o.spare) && cap(last) <= mostSpare {
+		o.spare = last[:0]
 	}
 }
 
