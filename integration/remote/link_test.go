@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 // the server did not know its id.
 func TestErrorsWithAStatus(t *testing.T) {
 	t.Parallel()
-	for _, id := range []string{"7", "null"} {
+	for _, id := range []string{"7", "null", `"server-error"`, "6"} {
 		s := newFake()
 		s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", jsonType)
@@ -166,6 +166,39 @@ func TestErrorsWithAStatus(t *testing.T) {
 		if h := k.next("frame"); h.id != "7" || string(h.f.Error) != `{"code":-32602,"message":"no <such> tool"}` {
 			t.Errorf("%s: %+v", h.f.Error, h)
 		}
+	}
+}
+
+// A server that refuses the modern greeting before it reads it, as one that knows
+// only sessions does, is greeted in the other era at once.
+func TestGreetingThatIsRefusedUnread(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on[methodDiscover] = refuse(http.StatusBadRequest, jsonType, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}`)
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.say(`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{}}`)
+	if h := k.next("frame"); h.id != `"d"` || string(h.f.Error) != `{"code":-32600,"message":"Bad Request: Missing session ID"}` {
+		t.Errorf("%+v", h)
+	}
+	k.greet()
+	k.say(callLine)
+	if h := k.next("frame"); h.id != "7" || len(h.f.Result) == 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// What has the form of an error and cannot be read as one ends its request all the same.
+func TestErrorWithAStatusThatIsNoMessage(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on["tools/call"] = refuse(http.StatusBadRequest, jsonType, `{"jsonrpc":"1.0","id":7,"error":{"code":-32602,"message":"no such tool"}}`)
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	k.say(callLine)
+	k.next("noise")
+	var f *Error
+	if h := k.next("broken"); h.id != "7" || !errors.As(h.err, &f) || f.Status != http.StatusBadRequest || f.Said != "no such tool" {
+		t.Errorf("%+v", h)
 	}
 }
 

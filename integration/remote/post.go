@@ -143,7 +143,9 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		k.mu.Lock()
 		k.proven = true
 		k.mu.Unlock()
-		k.frames(text, x)
+		if !k.frames(text, x) {
+			k.broken(x.id, body, k.refusal(resp, body))
+		}
 		return false
 	}
 	f := k.refusal(resp, body)
@@ -183,9 +185,10 @@ func oldTransport(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
-// errorFor returns a body that is a JSON-RPC error as the answer to a request:
-// servers that refuse before they read the request do not know its id. own says
-// that this one does.
+// errorFor returns a body that is a JSON-RPC error as the answer to the request that
+// was refused with it: servers that refuse before they read the request do not know
+// its id, and say null, or one of their own ("server-error"). own says that this one
+// does.
 func errorFor(id json.RawMessage, body []byte) (text []byte, own bool) {
 	var e struct {
 		ID    json.RawMessage `json:"id"`
@@ -197,8 +200,8 @@ func errorFor(id json.RawMessage, body []byte) (text []byte, own bool) {
 	if json.Unmarshal(body, &e) != nil || e.Error == nil || e.Error.Code == nil || e.Error.Message == nil {
 		return nil, false
 	}
-	if len(e.ID) > 0 && string(e.ID) != "null" {
-		return body, bytes.Equal(e.ID, id)
+	if len(id) > 0 && bytes.Equal(e.ID, id) {
+		return body, true
 	}
 	var raw struct {
 		Error json.RawMessage `json:"error"`
