@@ -458,6 +458,32 @@ func TestResumption(t *testing.T) {
 	}
 }
 
+// A stream that breaks off in an event goes on behind the one before: the event did
+// not come.
+func TestResumptionInAnEvent(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
+		events(w, "id: e1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\nid: e2\ndata: {\"jso")
+		panic(http.ErrAbortHandler)
+	}
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Last-Event-ID") {
+		case "":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case "e1":
+			events(w, "id: e2\ndata: "+called+"\n\n")
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	k.say(callLine)
+	k.next("frame")
+	if h := k.next("frame"); h.id != "7" || string(h.f.Result) != `{"sum":3}` {
+		t.Errorf("%+v", h)
+	}
+}
+
 // A server that is gone while it works at a call is not waited for as long as one
 // whose stream broke: nobody listens there any more.
 func TestServerThatIsGoneDuringACall(t *testing.T) {

@@ -28,8 +28,9 @@ type event struct {
 // long, or hide the retry field, which resumption needs.
 type eventReader struct {
 	r     *bufio.Reader
-	max   int // bytes of the data of one event
-	id    string
+	max   int           // bytes of the data of one event
+	id    string        // of the last event that came to its end, from which a stream goes on
+	said  string        // the id that is id once the present event ends
 	retry time.Duration // what the server last asked for; 0: nothing
 	over  bool          // the rest of this event belongs to one that was handed out as too large
 	more  bool          // the present line goes on
@@ -42,7 +43,7 @@ func newEventReader(r io.Reader, limit int) *eventReader {
 // goOn reads from the next part of the stream, which the last id asked for.
 func (e *eventReader) goOn(r io.Reader) {
 	e.r.Reset(r)
-	e.over, e.more = false, false
+	e.said, e.over, e.more = e.id, false, false
 }
 
 // next returns the next event that has data. io.EOF: the stream ended, and what
@@ -65,6 +66,7 @@ func (e *eventReader) next() (event, error) {
 		}
 		switch {
 		case field == nil:
+			e.id = e.said
 			if begun {
 				ev.id, ev.data = e.id, data.bytes()
 				return ev, nil
@@ -79,6 +81,7 @@ func (e *eventReader) next() (event, error) {
 			}
 			for begun = true; ; {
 				if data.n+len(value) > e.max {
+					e.id = e.said // a stream that breaks off in it goes on behind it
 					e.over, ev.over, ev.id = true, true, e.id
 					return ev, nil
 				}
@@ -94,7 +97,7 @@ func (e *eventReader) next() (event, error) {
 			ev.name = string(value)
 		case string(field) == "id":
 			if bytes.IndexByte(value, 0) < 0 {
-				e.id = string(value)
+				e.said = string(value)
 			}
 		case string(field) == "retry":
 			if d, ok := counted(string(value), time.Millisecond); ok {

@@ -54,6 +54,40 @@ func TestEventReader(t *testing.T) {
 	}
 }
 
+// A stream goes on from the last event that came whole, or was too large to.
+func TestPlaceInAStream(t *testing.T) {
+	t.Parallel()
+	big := "data: " + strings.Repeat("y", 200)
+	for _, tt := range []struct{ name, text, want string }{
+		{"whole", "id: 1\ndata: a\n\n", "1"},
+		{"without data", "id: 1\n\n", "1"},
+		{"cut off", "id: 1\ndata: a\n\nid: 2\ndata: b", "1"},
+		{"cut off before its end", "id: 1\ndata: a\n\nid: 2\ndata: b\n", "1"},
+		{"cut off without data", "id: 1\ndata: a\n\nid: 2\n", "1"},
+		{"too large", "id: 1\ndata: a\n\nid: 2\n" + big + "\n", "2"},
+		{"too large, before its id", "id: 1\ndata: a\n\n" + big + "\nid: 2\n", "1"},
+		{"too large, whole", "id: 1\ndata: a\n\n" + big + "\nid: 2\n\n", "2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEventReader(strings.NewReader(tt.text), 100)
+			for {
+				if _, err := e.next(); err != nil {
+					break
+				}
+			}
+			if e.id != tt.want {
+				t.Errorf("it goes on from %q, want %q", e.id, tt.want)
+			}
+			// What was cut off is forgotten with the part of the stream in which it was.
+			e.goOn(strings.NewReader("\n"))
+			if _, err := e.next(); !errors.Is(err, io.EOF) || e.id != tt.want {
+				t.Errorf("%v, then it goes on from %q, want %q", err, e.id, tt.want)
+			}
+		})
+	}
+}
+
 func TestRetryField(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
