@@ -84,6 +84,8 @@ func newTransport() *http.Transport {
 		dial      = 10 * time.Second
 		keepAlive = 30 * time.Second
 		idle      = 90 * time.Second
+		silence   = 30 * time.Second
+		ping      = 10 * time.Second
 	)
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -91,6 +93,9 @@ func newTransport() *http.Transport {
 		DialContext:            (&net.Dialer{Timeout: dial, KeepAlive: keepAlive}).DialContext,
 		TLSHandshakeTimeout:    dial,
 		ForceAttemptHTTP2:      true,
+		// One connection carries all requests, and the next start too: one that died
+		// without a word, as behind a router that forgot it, has to be found out.
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: ping},
 		MaxIdleConnsPerHost:    maxPosts,
 		IdleConnTimeout:        idle,
 		MaxResponseHeaderBytes: 64 << 10,

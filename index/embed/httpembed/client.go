@@ -113,7 +113,10 @@ func New(cfg Config) (*Client, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	limits := cfg.Limits.withDefaults()
-	const dialing = 10 * time.Second
+	const (
+		dialing = 10 * time.Second
+		silence = 30 * time.Second
+	)
 	transport := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: dialing}).DialContext,
@@ -122,6 +125,8 @@ func New(cfg Config) (*Client, error) {
 		MaxIdleConnsPerHost:    2 * inFlight,
 		IdleConnTimeout:        time.Minute,
 		ForceAttemptHTTP2:      true,
+		// A connection that died without a word would be used again and again.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: dialing},
 	}
 	c := &Client{
 		cfg: cfg, limits: limits, transport: transport,
