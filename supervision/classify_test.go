@@ -83,6 +83,7 @@ func TestClassifyTyped(t *testing.T) {
 		{"EOF of a remote", messages.Evidence{Err: &url.Error{Op: "Post", URL: "http://x", Err: io.EOF}}, messages.ClassOffline},
 		{"EOF value of a remote", messages.Evidence{Err: io.EOF, Remote: true}, messages.ClassOffline},
 		{"broken stream of a remote", messages.Evidence{Err: fmt.Errorf("x: %w", io.ErrUnexpectedEOF), Remote: true}, messages.ClassOffline},
+		{"broken HTTP/2 stream of a remote", messages.Evidence{Err: errors.Join(errors.New("stream error: stream ID 5; INTERNAL_ERROR; received from peer"), io.ErrUnexpectedEOF), Remote: true}, messages.ClassOffline},
 		{"a remote that says EOF", messages.Evidence{Err: errors.New("http2: unexpected EOF"), Remote: true}, messages.ClassOffline},
 		{"500 of a remote", messages.Evidence{HTTPStatus: 500, Err: io.EOF, Remote: true}, messages.ClassHTTP},
 		{"cancelled", messages.Evidence{Err: context.Canceled}, messages.ClassNone},

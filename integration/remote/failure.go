@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,7 +147,45 @@ func unreachable(err error) *Error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Error{Said: "the server closed the connection before it had answered", Cause: err}
 	}
+	if brokeOff(err) {
+		return &Error{Said: "the connection broke off before the server had answered", Cause: brokenOff{err}}
+	}
 	return &Error{Cause: err, Advice: dialAdvice(err)}
+}
+
+// brokenOff is an error of a connection that ended too early, for which the HTTP
+// client has no type or value that others can see.
+type brokenOff struct{ error }
+
+// Unwrap returns what it is as well.
+func (b brokenOff) Unwrap() []error { return []error{b.error, io.ErrUnexpectedEOF} }
+
+// streamError has the fields of the error of the HTTP client for the end of one
+// HTTP/2 stream, which makes itself one that has.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+// Error is there for errors.As.
+func (streamError) Error() string { return "the stream ended" }
+
+// brokeOff says whether an error is that of a connection, or of its part for one
+// request, that the other side or the network ended. Those of HTTP/2 and one of
+// HTTP/1 are known by their words alone.
+func brokeOff(err error) bool {
+	if errors.As(err, new(streamError)) {
+		return true
+	}
+	text := err.Error()
+	return slices.ContainsFunc([]string{
+		"http2: client conn", // "… lost", "… is closed", "… not usable"
+		"http2: server sent GOAWAY",
+		"http2: Transport received GOAWAY",
+		"http2: Transport received Server's graceful shutdown GOAWAY",
+		"http: server closed idle connection",
+	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
 func cancelled(err error) bool { return errors.Is(err, context.Canceled) }

@@ -1,9 +1,13 @@
 package remote
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -125,7 +129,7 @@ func TestConnectionThatIsDead(t *testing.T) {
 	k.say(callLine)
 	s.saw(t, 1, calls("tools/call"))
 	r.forget()
-	if h := k.next("broken"); h.id != "7" {
+	if h := k.next("broken"); h.id != "7" || !errors.Is(h.err, io.ErrUnexpectedEOF) {
 		t.Errorf("%+v", h)
 	}
 	ear := &earTrumpet{make(chan heard, 4096)}
@@ -135,4 +139,23 @@ func TestConnectionThatIsDead(t *testing.T) {
 	}
 	t.Cleanup(next.Release)
 	(&talk{next, t, ear}).greet()
+}
+
+// Errors of connections that end too early are of one kind, whichever version of HTTP
+// it was and whether the client has a type for them.
+func TestErrorsOfConnectionsThatBreakOff(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"http2: server sent GOAWAY and closed the connection; LastStreamID=5, ErrCode=NO_ERROR, debug=\"\"": true,
+		"http2: Transport received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM":                            true,
+		"http2: client connection lost":                                true,
+		"http: server closed idle connection":                          true,
+		"http2: response header list larger than our advertised limit": false,
+		"tls: failed to verify certificate":                            false,
+	} {
+		f := unreachable(&url.Error{Op: "Post", URL: "https://x.example/?key=s3cret", Err: errors.New(text)})
+		if errors.Is(f.Evidence().Err, io.ErrUnexpectedEOF) != want || !strings.Contains(f.Error(), text) || strings.Contains(f.Error(), "s3cret") {
+			t.Errorf("%s: %#v", text, f)
+		}
+	}
 }

@@ -305,8 +305,8 @@ func TestConnectionBreaks(t *testing.T) {
 		},
 		"in a stream": func(w http.ResponseWriter) { events(w, "data: {") },
 	} {
-		for _, modern := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, " modern ", modern), func(t *testing.T) {
+		for _, way := range []string{"HTTP/1", "HTTP/1 modern", "HTTP/2"} {
+			t.Run(name+" "+way, func(t *testing.T) {
 				t.Parallel()
 				s := newFake()
 				s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
@@ -320,8 +320,14 @@ func TestConnectionBreaks(t *testing.T) {
 					<-release
 					answer(w, []byte(r.Header.Get("X-Id")), `{}`)
 				}
-				k := open(t, messages.TransportHTTP, s, Options{})
-				if modern {
+				var k *talk
+				if way == "HTTP/2" {
+					server, transport := overHTTP2(t, s)
+					k = openURL(t, messages.TransportHTTP, server.URL, Options{Transport: transport})
+				} else {
+					k = open(t, messages.TransportHTTP, s, Options{})
+				}
+				if way == "HTTP/1 modern" {
 					k.greetModern(s)
 				} else {
 					k.greet()
@@ -331,7 +337,7 @@ func TestConnectionBreaks(t *testing.T) {
 				k.say(callLine)
 				h := k.next("broken")
 				var f *Error
-				if !errors.As(h.err, &f) || h.id != "7" || f.NotRun || !errors.Is(h.err, io.EOF) && !errors.Is(h.err, io.ErrUnexpectedEOF) {
+				if !errors.As(h.err, &f) || h.id != "7" || f.NotRun || !errors.Is(f.Cause, io.EOF) && !errors.Is(f.Cause, io.ErrUnexpectedEOF) {
 					t.Errorf("%+v", h)
 				}
 				close(release)
