@@ -451,28 +451,74 @@ func TestRefreshTokenThatIsDead(t *testing.T) {
 	r.works()
 }
 
-// An authorization server that is not there costs no login.
+// An authorization server that cannot answer at the moment costs no login, however it
+// says so.
 func TestAuthorizationServerIsDown(t *testing.T) {
-	r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Second }, nil)
-	r.logIn()
-	r.f.Change(func(f *fakeauth.Fake) {
-		f.Lifetime = time.Hour
-		f.Auth = func(w http.ResponseWriter, _ *http.Request) bool {
-			w.WriteHeader(http.StatusServiceUnavailable)
+	for name, tt := range map[string]struct {
+		status     int
+		body, says string
+		breaksOff  bool
+	}{
+		"503":                     {http.StatusServiceUnavailable, "", "HTTP 503", false},
+		"503 with a code":         {http.StatusServiceUnavailable, `{"error":"temporarily_unavailable"}`, "temporarily_unavailable: HTTP 503", false},
+		"500 with a code":         {http.StatusInternalServerError, `{"error":"server_error","error_description":"no database"}`, "server_error, no database: HTTP 500", false},
+		"429 with a code":         {http.StatusTooManyRequests, `{"error":"slow_down"}`, "slow_down: HTTP 429", false},
+		"408":                     {http.StatusRequestTimeout, "", "HTTP 408", false},
+		"400 with a code":         {http.StatusBadRequest, `{"error":"temporarily_unavailable"}`, "temporarily_unavailable: HTTP 400", false},
+		"a token that breaks off": {http.StatusOK, `{"access_token":"`, "broke off its answer", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Second }, nil)
+			r.logIn()
+			r.f.Change(func(f *fakeauth.Fake) {
+				f.Lifetime = time.Hour
+				f.Auth = func(w http.ResponseWriter, r *http.Request) bool {
+					if r.URL.Path != "/token" {
+						return false
+					}
+					w.Header().Set("Content-Type", "application/json")
+					if tt.breaksOff {
+						w.Header().Set("Content-Length", "1000")
+					}
+					w.WriteHeader(tt.status)
+					_, _ = w.Write([]byte(tt.body))
+					if tt.breaksOff {
+						_ = http.NewResponseController(w).Flush()
+						panic(http.ErrAbortHandler)
+					}
+					return true
+				}
+			})
+			// The old token is of use until its end.
+			for {
+				if _, err := r.ask("tools/call", "read"); err != nil {
+					if e := says(t, err, tt.says); e.Cause == nil || e.login {
+						t.Errorf("%+v", e)
+					}
+					break
+				}
+			}
+			r.f.Change(func(f *fakeauth.Fake) { f.Auth = nil })
+			r.works()
+		})
+	}
+}
+
+// The same where a client is to be registered: nobody has to do that by hand.
+func TestRegistrationThatIsNotToBeHadAtTheMoment(t *testing.T) {
+	r := newRig(t, func(f *fakeauth.Fake) {
+		f.Auth = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/register" {
+				return false
+			}
+			w.WriteHeader(http.StatusTooManyRequests)
 			return true
 		}
-	})
-	// The old token is of use until its end.
-	for {
-		if _, err := r.ask("tools/call", "read"); err != nil {
-			if e := says(t, err, "HTTP 503"); e.Cause == nil || e.login {
-				t.Errorf("%+v", e)
-			}
-			break
-		}
+	}, nil)
+	_, err := r.browse()
+	if e := says(t, err, "HTTP 429"); e.Cause == nil || e.Advice != "" {
+		t.Errorf("%+v", e)
 	}
-	r.f.Change(func(f *fakeauth.Fake) { f.Auth = nil })
-	r.works()
 }
 
 func TestStepUp(t *testing.T) {

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -143,6 +144,20 @@ func TestWhereMetadataAre(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 		})
+	}
+}
+
+// Metadata that cannot be read at the moment may be there: nothing is guessed in their
+// place.
+func TestMetadataThatCannotBeReadAtTheMoment(t *testing.T) {
+	for _, status := range []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(s.Close)
+		u := parsed(t, s.URL+"/mcp")
+		_, err := newWeb(u).discover(t.Context(), u, nil, challenge{}, true, "")
+		if e := says(t, err, fmt.Sprintf("HTTP %d", status)); e.Cause == nil {
+			t.Errorf("%+v", e)
+		}
 	}
 }
 

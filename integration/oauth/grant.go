@@ -10,6 +10,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -146,6 +148,11 @@ func (g *granting) refused(err error) error {
 		if errors.As(err, &u) {
 			return unreachable(what+" cannot be reached", err)
 		}
+		// Of a body that breaks off the library has words only; those of one that is
+		// no token begin otherwise.
+		if strings.HasPrefix(err.Error(), "oauth2: cannot fetch token: ") {
+			return &Error{Message: what + " broke off its answer", Cause: io.ErrUnexpectedEOF}
+		}
 		// The library's words may hold a piece of the answer.
 		return fail("%s answered with something that is no token", what)
 	}
@@ -154,17 +161,20 @@ func (g *granting) refused(err error) error {
 	if r.Response != nil {
 		status = r.Response.StatusCode
 	}
-	e := fail("%s refuses", what)
-	switch {
-	case r.ErrorCode != "":
-		e.Message += ": " + oneLine(r.ErrorCode, secrets...)
+	said := ""
+	if r.ErrorCode != "" {
+		said = ": " + oneLine(r.ErrorCode, secrets...)
 		if r.ErrorDescription != "" {
-			e.Message += ", " + oneLine(r.ErrorDescription, secrets...)
+			said += ", " + oneLine(r.ErrorDescription, secrets...)
 		}
+	}
+	e := fail("%s refuses%s", what, said)
+	switch {
+	case passes(status), r.ErrorCode == "temporarily_unavailable", r.ErrorCode == "server_error":
+		return &Error{Message: what + " cannot give a token now" + said, Cause: &busy{status}}
+	case said != "":
 	case status >= 300 && status < 400:
 		e.Message = what + " redirects, and a code or a token is sent nowhere else"
-	case status >= 500 || status == 429:
-		return &Error{Message: what + " cannot give a token now", Cause: &busy{status}}
 	case status >= 400:
 		e.Message = fail("%s refuses with HTTP %d", what, status).Message
 	default:
@@ -175,6 +185,16 @@ func (g *granting) refused(err error) error {
 		e.Advice = "Check clientId, clientSecret (or privateKey) and scopes in \"oauth\" of the server: this client logs in by itself, and nobody can do it in its place. Repeating the call does not help."
 	}
 	return e
+}
+
+// passes says whether a status is that of trouble that may pass: a server which
+// answers with it has not judged the request, whatever it says beside.
+func passes(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= http.StatusInternalServerError
 }
 
 // busy is a server that may be able to answer later.

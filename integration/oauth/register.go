@@ -93,6 +93,8 @@ func (w *web) register(ctx context.Context, p *place, redirect string, scopes []
 	at := "the authorization server " + oneLine(p.issuer.Issuer)
 	const longest = 4 << 10
 	switch {
+	case passes(status) && !p.issuer.assumed:
+		return identity{}, &Error{Message: at + " cannot register this client now", Cause: &busy{status}}
 	case status >= http.StatusBadRequest:
 		e := fail("%s does not register this client: HTTP %d", at, status)
 		if answer.Error != "" {

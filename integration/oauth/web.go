@@ -160,7 +160,7 @@ func (w *web) document(ctx context.Context, address string, into any) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode >= http.StatusInternalServerError {
+	if passes(resp.StatusCode) {
 		return fmt.Errorf("it answers with HTTP %d", resp.StatusCode)
 	}
 	if resp.StatusCode != http.StatusOK {
