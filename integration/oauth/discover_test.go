@@ -1,6 +1,8 @@
 package oauth
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -238,10 +240,11 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	must(t, newWeb(parsed(t, "http://localhost:1/mcp")).check(parsed(t, byName)))
 	for server, allowed := range map[string]string{
 		"https://10.1.2.3/mcp": "192.168.1.1 8.8.8.8", "http://[::1]/mcp": "127.0.0.1 ::1 8.8.8.8", "https://203.0.113.7/mcp": "8.8.8.8", "https://169.254.169.254/mcp": "8.8.8.8",
+		"https://100.64.1.1/mcp": "100.64.1.1 8.8.8.8", "https://100.100.100.200/mcp": "8.8.8.8", "https://[fd00::1]/mcp": "192.168.1.1 8.8.8.8",
 	} {
 		w := newWeb(parsed(t, server))
 		var got []string
-		for _, a := range []string{"127.0.0.1", "::1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "8.8.8.8", "224.0.0.1", "fe80::1"} {
+		for _, a := range []string{"127.0.0.1", "::1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "8.8.8.8", "224.0.0.1", "fe80::1", "100.64.1.1", "100.64.1.2", "100.100.100.200", "fd00:ec2::254"} {
 			if w.guard.Refuse(netip.MustParseAddr(a)) == nil {
 				got = append(got, a)
 			}
@@ -251,6 +254,40 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", server, got, want)
+		}
+	}
+}
+
+// A name that could not be looked up is looked up again, and one that was found not
+// for every request. Of a network that is neither public nor private the server's own
+// address is allowed alone, and a name is never this machine.
+func TestWhereOwnServersAre(t *testing.T) {
+	for stands, allowed := range map[string]string{
+		"10.1.2.3": "10.1.2.3 10.1.2.4 8.8.8.8 fd7a::1 fd7a::2", "100.64.1.1": "100.64.1.1 8.8.8.8", "127.0.0.1": "8.8.8.8", "169.254.169.254": "8.8.8.8", "10.1.2.3 8.8.8.8": "8.8.8.8", "100.64.1.1 8.8.8.8": "8.8.8.8",
+		"100.64.1.1 fd7a::1": "100.64.1.1 8.8.8.8 fd7a::1",
+	} {
+		asked := 0
+		w := newWeb(parsed(t, "https://home.example/mcp"))
+		w.resolve = func(context.Context, string, string) (addrs []netip.Addr, _ error) {
+			if asked++; asked == 1 {
+				return nil, errors.New("no answer")
+			}
+			for _, a := range strings.Fields(stands) {
+				addrs = append(addrs, netip.MustParseAddr(a))
+			}
+			return addrs, nil
+		}
+		if w.guard.Refuse(netip.MustParseAddr("10.1.2.3")) == nil {
+			t.Errorf("%s: an address is allowed that nobody knows", stands)
+		}
+		var got []string
+		for _, a := range []string{"10.1.2.3", "10.1.2.4", "100.64.1.1", "100.64.1.2", "127.0.0.1", "169.254.169.254", "8.8.8.8", "fd7a::1", "fd7a::2"} {
+			if w.guard.Refuse(netip.MustParseAddr(a)) == nil {
+				got = append(got, a)
+			}
+		}
+		if strings.Join(got, " ") != allowed || asked != 2 {
+			t.Errorf("%s: %q, want %q; looked up %d times", stands, got, allowed, asked)
 		}
 	}
 }

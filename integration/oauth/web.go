@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,22 +40,30 @@ type web struct {
 	guard  *netguard.Guard
 	client *http.Client
 
-	own  []*url.URL // addresses that the user wrote
-	once sync.Once
-	// loopback and private say that one of own is there.
+	public  func(netip.Addr) error // why the internet cannot reach an address; nil: it can
+	own     []*url.URL             // addresses that the user wrote
+	resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+	mu     sync.Mutex // held while it is looked, so that one looks for all
+	ours   places
+	looked time.Time // when ours was found out; zero: it was not, or not all of it
+}
+
+// places are where the user's own servers are.
+type places struct {
+	// loopback and private say that one of them is there.
 	loopback, private bool
+	addrs             []netip.Addr
 }
 
 func newWeb(own ...*url.URL) *web {
-	w := &web{guard: netguard.Public(), own: own}
-	public := w.guard.Allow
+	w := &web{guard: netguard.Public(), own: own, resolve: net.DefaultResolver.LookupNetIP}
+	w.public = w.guard.Allow
 	w.guard.Allow = func(addr netip.Addr) error {
-		w.once.Do(w.look)
-		switch {
-		case addr.IsLoopback() && w.loopback, addr.IsPrivate() && w.private:
-			return nil
+		if err := w.public(addr); err != nil && (isReserved(addr) || !w.places().have(addr)) {
+			return err
 		}
-		return public(addr)
+		return nil
 	}
 	w.client = &http.Client{Transport: w.guard.Transport(), Timeout: requestTime, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		switch {
@@ -68,27 +77,90 @@ func newWeb(own ...*url.URL) *web {
 	return w
 }
 
-// look finds out where the user's own servers are. That a name stands for the
-// loopback is believed of localhost only: whoever has a name can let it stand
-// for anything.
-func (w *web) look() {
+// places returns where the user's own servers are, as it was a moment ago. What was
+// not found out is not taken for an answer: it is looked for again.
+func (w *web) places() places {
+	const moment = time.Minute
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.looked.IsZero() && time.Since(w.looked) < moment {
+		return w.ours
+	}
+	switch found, all := w.look(); {
+	case all:
+		w.ours, w.looked = found, time.Now()
+	case w.looked.IsZero():
+		w.ours = found
+	}
+	return w.ours
+}
+
+// look finds out where the user's own servers are; all says that it was found out
+// of each. That a name stands for the loopback is believed of localhost only, and one
+// that stands for public addresses too is nowhere else: whoever has a name can let it
+// stand for anything.
+func (w *web) look() (found places, all bool) {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	all = true
 	for _, u := range w.own {
 		host := u.Hostname()
-		if addr, err := netip.ParseAddr(host); err == nil || isLocalhost(host) {
-			w.loopback = w.loopback || err != nil || addr.Unmap().IsLoopback()
-			w.private = w.private || err == nil && addr.Unmap().IsPrivate()
+		if isLocalhost(host) {
+			found.loopback = true
 			continue
 		}
-		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		private := err == nil && len(addrs) > 0
-		for _, a := range addrs {
-			private = private && a.Unmap().IsPrivate()
+		if addr, err := netip.ParseAddr(host); err == nil {
+			addr = addr.Unmap()
+			found.loopback = found.loopback || addr.IsLoopback()
+			found.private = found.private || addr.IsPrivate()
+			found.addrs = append(found.addrs, addr)
+			continue
 		}
-		w.private = w.private || private
+		addrs, err := w.resolve(ctx, "ip", host)
+		all = all && err == nil
+		if err != nil || len(addrs) == 0 {
+			continue
+		}
+		private := true
+		for i, a := range addrs {
+			addrs[i] = a.Unmap()
+			private = private && addrs[i].IsPrivate()
+		}
+		found.private = found.private || private
+		if !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return w.public(a) == nil }) {
+			found.addrs = append(found.addrs, addrs...)
+		}
 	}
+	return found, all
+}
+
+// have says whether an address is where one of the user's own servers is. Another
+// one of the same private network is; of networks that are neither public nor private,
+// such as that of a tailnet, the very address is.
+func (p places) have(addr netip.Addr) bool {
+	switch {
+	case addr.IsLoopback():
+		return p.loopback
+	case addr.IsPrivate() && p.private:
+		return true
+	}
+	return slices.Contains(p.addrs, addr)
+}
+
+// metadata are the addresses, beside those of the link, at which machines of clouds
+// learn their own secrets.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("100.100.100.200"), // Alibaba
+	netip.MustParseAddr("192.0.0.192"),     // Oracle
+	netip.MustParseAddr("fd00:ec2::254"),   // Amazon
+	netip.MustParseAddr("fd20:ce::254"),    // Google
+}
+
+// isReserved says whether an address is one to which nobody is sent, whatever the user
+// wrote.
+func isReserved(addr netip.Addr) bool {
+	return addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() || slices.Contains(metadata, addr)
 }
 
 func isLocalhost(host string) bool {
