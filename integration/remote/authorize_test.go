@@ -7,7 +7,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -16,8 +18,9 @@ import (
 type clerk struct {
 	mu      sync.Mutex
 	tokens  []string
-	refused []string // the tokens with which the server was not content
-	err     error    // what it says when there is no other token; nil: nothing
+	refused []string      // the tokens with which the server was not content
+	err     error         // what it says when there is no other token; nil: nothing
+	out     chan struct{} // told of each refusal for which there is none; nil: nobody is
 }
 
 func (c *clerk) Token(context.Context) (string, error) {
@@ -44,10 +47,13 @@ func (c *clerk) Refused(_ context.Context, token string, _ int, _ http.Header) (
 	if len(c.tokens) > 0 && c.tokens[0] == token {
 		c.tokens = c.tokens[1:]
 	}
-	if len(c.tokens) == 0 {
-		return false, c.err
+	if len(c.tokens) > 0 {
+		return true, nil
 	}
-	return true, nil
+	if c.out != nil {
+		c.out <- struct{}{}
+	}
+	return false, c.err
 }
 
 // authorized makes a link to a fake that takes only requests that fit.
@@ -67,7 +73,7 @@ func authorized(t *testing.T, c *clerk, s *fakeServer, fits func(*http.Request) 
 
 func linkWith(t *testing.T, c *clerk, address string, headers map[string]string) *talk {
 	t.Helper()
-	l, err := NewLauncher(Options{Parse: parse, Authorize: func(*messages.ServerSpec) Authorizer { return c }})
+	l, err := NewLauncher(Options{Parse: parse, Reconnect: time.Millisecond, Authorize: func(*messages.ServerSpec) Authorizer { return c }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +148,46 @@ func TestLoginThatEnds(t *testing.T) {
 	// The link stays: each further request says the same, until somebody logs in.
 	k.say(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a"}}`)
 	if h := k.next("broken"); h.id != "3" || !errors.As(h.err, &f) || f.Said != "it wants a login" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// What a server says on its own is heard again once somebody has logged in again.
+func TestListeningAfterALoginThatEnded(t *testing.T) {
+	c := &clerk{tokens: []string{"one"}, err: &Error{Status: http.StatusUnauthorized, Said: "it wants a login"}, out: make(chan struct{}, 100)}
+	s := newFake()
+	opened, over := make(chan struct{}), make(chan struct{})
+	var streams atomic.Int64
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		if streams.Add(1) == 1 {
+			events(w, ": hello\n\n")
+			close(opened)
+			<-over
+			return
+		}
+		events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
+		<-r.Context().Done()
+	}
+	wait := func(event chan struct{}) {
+		t.Helper()
+		select {
+		case <-event:
+		case <-time.After(patience):
+			t.Fatal("nothing happened to the stream")
+		}
+	}
+	var valid atomic.Value
+	valid.Store("one")
+	k := authorized(t, c, s, func(r *http.Request) int { return bearer(valid.Load().(string), http.StatusUnauthorized)(r) })
+	k.greet()
+	wait(opened)
+	valid.Store("two")
+	close(over)
+	wait(c.out)
+	c.mu.Lock()
+	c.tokens = []string{"two"}
+	c.mu.Unlock()
+	if h := k.next("frame"); h.f.Method != methodListChanged {
 		t.Errorf("%+v", h)
 	}
 }

@@ -243,7 +243,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		resp, err := k.get(ctx, k.base, events.id)
 		answered()
 		if err != nil {
-			if ctx.Err() != nil || refusedAs(err) != 0 {
+			if status := refusedAs(err); ctx.Err() != nil || status != 0 && !(opened && k.mayLogIn(status)) {
 				return
 			}
 			continue // a request will tell if the server is gone
@@ -251,7 +251,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		if !isStream(resp) {
 			drain(resp)
 			switch status := resp.StatusCode; {
-			case mayStreamLater(status):
+			case mayStreamLater(status), opened && k.mayLogIn(status):
 				continue
 			case opened && session != "" && (status == http.StatusNotFound || status == http.StatusBadRequest):
 				if k.renewUnasked(ctx, session) {
@@ -273,6 +273,12 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 			attempt = 0 // it was a good one
 		}
 	}
+}
+
+// mayLogIn says whether a refusal of what was given before may be for want of a login
+// that has ended: somebody may log in again at any time.
+func (k *Link) mayLogIn(status int) bool {
+	return k.auth != nil && status == http.StatusUnauthorized
 }
 
 // mayStreamLater says whether a server that answers a GET so may have a stream for
