@@ -115,9 +115,12 @@ type exchange struct {
 	id     json.RawMessage // nil: a notification, or an answer of ours
 	method string
 	params json.RawMessage
-	ctx    context.Context //nolint:containedctx // ends with the request
-	cancel context.CancelFunc
-	sent   atomic.Bool // the server may have seen it
+	// version is that of the session that it begins, which is not the present one yet;
+	// "": it begins none.
+	version string
+	ctx     context.Context //nolint:containedctx // ends with the request
+	cancel  context.CancelFunc
+	sent    atomic.Bool // the server may have seen it
 }
 
 func newLink(l *Launcher, spec *messages.ServerSpec, base *url.URL, ear Ear) *Link {
@@ -330,12 +333,7 @@ func (k *Link) learn(x *exchange, f *messages.Frame) {
 	}
 	switch {
 	case x.method == methodInitialize && !k.settled:
-		var res struct {
-			Version string `json:"protocolVersion"`
-		}
-		if json.Unmarshal(f.Result, &res) == nil {
-			k.version = res.Version
-		}
+		k.version = agreed(f.Result)
 	case x.method == methodDiscover && !k.settled:
 		k.modern = true
 	case x.method == methodTools:

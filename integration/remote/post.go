@@ -243,6 +243,12 @@ func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session strin
 		return nil, err
 	}
 	k.headers(req, session)
+	switch {
+	case x.method == methodInitialize:
+		req.Header.Del(headerVersion) // it is about to be agreed upon anew
+	case x.version != "":
+		req.Header.Set(headerVersion, x.version)
+	}
 	if asksOnly(x.method) {
 		// Without a value it is not sent, and says that a connection which was closed
 		// while nobody used it may be replaced.

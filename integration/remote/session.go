@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"time"
@@ -149,27 +150,44 @@ func (k *Link) renew(ctx context.Context, old string) error {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 		return k.refusal(resp, body)
 	}
-	if err := k.welcomed(resp); err != nil {
+	version, err := k.welcomed(resp)
+	if err != nil {
 		return err
 	}
 	session := resp.Header.Get(headerSession)
-	ready := &exchange{line: []byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}`), method: methodInitialized, ctx: ctx}
+	ready := &exchange{line: []byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}`), method: methodInitialized, version: version, ctx: ctx}
 	second, err := k.post(ctx, k.base, ready, session)
 	if err != nil {
 		return err
 	}
-	drain(second)
+	defer drain(second)
+	if leavesUnread(second.StatusCode) {
+		body, _ := io.ReadAll(io.LimitReader(second.Body, 4<<10))
+		return k.refusal(second, body)
+	}
 	k.mu.Lock()
-	k.session, k.renewedAt = session, time.Now()
+	k.session, k.version, k.renewedAt = session, version, time.Now()
 	k.mu.Unlock()
 	k.listen() // which ends the stream of the old one
 	k.tellRenewed()
 	return nil
 }
 
+// leavesUnread says whether a status means that a session has not begun, since nobody
+// took the notification that begins it. One that is refused otherwise counts for as
+// little as at the start: some servers have no use for it.
+func leavesUnread(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= http.StatusInternalServerError
+}
+
 // welcomed reads what a server answers to a greeting that is none of the
-// connection above, and says why it is no welcome.
-func (k *Link) welcomed(resp *http.Response) error {
+// connection above. It returns the version of the protocol that is agreed upon, or
+// says why it is no welcome.
+func (k *Link) welcomed(resp *http.Response) (version string, _ error) {
 	next := func() ([]byte, error) { return readWhole(resp.Body, k.l.o.MaxMessage) }
 	if isStream(resp) {
 		events := newEventReader(resp.Body, k.l.o.MaxMessage)
@@ -181,15 +199,24 @@ func (k *Link) welcomed(resp *http.Response) error {
 	for {
 		text, err := next()
 		if err != nil {
-			return err
+			return "", err
 		}
 		var f messages.Frame
 		switch err := k.l.o.Parse(text, &f); {
 		case err == nil && f.Method != "" && isStream(resp): // before the answer
 		case err == nil && len(f.Result) > 0:
-			return nil
+			return agreed(f.Result), nil
 		default:
-			return &Error{Said: "the server has forgotten the session, and gives no other: " + oneLine(text)}
+			return "", &Error{Said: "the server has forgotten the session, and gives no other: " + oneLine(text)}
 		}
 	}
+}
+
+// agreed is the version of the protocol that a server answers to a greeting; "": none.
+func agreed(result json.RawMessage) string {
+	var res struct {
+		Version string `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(result, &res)
+	return res.Version
 }

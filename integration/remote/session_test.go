@@ -179,6 +179,68 @@ func TestRefusalsThatSpeakOfASession(t *testing.T) {
 	}
 }
 
+// A server that was replaced by one of another version is spoken to in that one, from
+// the notification that its session begins.
+func TestNewSessionOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	s.saw(t, 1, calls(methodInitialized))
+	s.forget()
+	s.mu.Lock()
+	s.live["another"] = true
+	s.on[methodInitialize] = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerSession, "another")
+		answer(w, []byte(r.Header.Get("X-Id")), `{"protocolVersion":"2025-03-26","capabilities":{},"serverInfo":{"name":"fake","version":"0"}}`)
+	}
+	s.mu.Unlock()
+	k.say(callLine)
+	k.next("renewed")
+	if h := k.next("frame"); h.id != "7" || len(h.f.Result) == 0 {
+		t.Errorf("%+v", h)
+	}
+	for method, want := range map[string]string{methodInitialize: "", methodInitialized: "2025-03-26", "tools/call": "2025-03-26"} {
+		asked := s.saw(t, 2, calls(method))
+		if got := asked[1].header.Get(headerVersion); got != want {
+			t.Errorf("%s was sent with the version %q, want %q", method, got, want)
+		}
+	}
+}
+
+// A session is none whose beginning nobody took; one whose server has no use for the
+// notification is.
+func TestNewSessionThatDoesNotBegin(t *testing.T) {
+	t.Parallel()
+	for status, begins := range map[int]bool{
+		http.StatusServiceUnavailable: false, http.StatusNotFound: false, http.StatusTooManyRequests: false, http.StatusMethodNotAllowed: true,
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greet()
+			s.saw(t, 1, calls(methodInitialized))
+			s.forget()
+			s.mu.Lock()
+			s.on[methodInitialized] = refuse(status, "text/plain", "not now")
+			s.mu.Unlock()
+			k.say(callLine)
+			if begins {
+				k.next("renewed")
+				if h := k.next("frame"); h.id != "7" || len(h.f.Result) == 0 {
+					t.Errorf("%+v", h)
+				}
+				return
+			}
+			var f *Error
+			if h := k.next("eof"); !errors.As(h.err, &f) || f.Status != status || f.Said != "not now" {
+				t.Errorf("%+v", h)
+			}
+		})
+	}
+}
+
 // A server that greets nobody any more ends the link, since its session is lost.
 func TestNoOtherSession(t *testing.T) {
 	t.Parallel()
