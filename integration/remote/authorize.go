@@ -38,7 +38,7 @@ func (k *Link) do(req *http.Request) (*http.Response, error) {
 	for tries := 0; ; tries++ {
 		token, err := k.auth.Token(ctx)
 		if err != nil {
-			return nil, err
+			return nil, notRun(err)
 		}
 		next := req.Clone(context.WithValue(ctx, ours{}, true))
 		if req.GetBody != nil {
@@ -62,9 +62,21 @@ func (k *Link) do(req *http.Request) (*http.Response, error) {
 		}
 		drain(resp)
 		if err != nil {
-			return nil, err
+			return nil, notRun(err)
 		}
 	}
+}
+
+// notRun is why there is no token, said of a request that was not sent for the lack of
+// it, or was refused: the server has not carried it out, whatever kept the token away.
+func notRun(err error) error {
+	var f *Error
+	if !errors.As(err, &f) {
+		return err
+	}
+	own := *f // it may be told of other requests as well
+	own.NotRun = true
+	return &own
 }
 
 // refusedAs returns the status with which a server refused, where that is why a

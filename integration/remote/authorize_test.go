@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -148,6 +149,49 @@ func TestLoginThatEnds(t *testing.T) {
 	// The link stays: each further request says the same, until somebody logs in.
 	k.say(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a"}}`)
 	if h := k.next("broken"); h.id != "3" || !errors.As(h.err, &f) || f.Said != "it wants a login" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// The same where only the authorization server is away: nobody need ask what the call
+// may have done.
+func TestCallWithoutATokenIsNotRun(t *testing.T) {
+	for _, why := range []*Error{{Cause: syscall.ECONNREFUSED}, {Status: http.StatusUnauthorized, Said: "it wants a login"}} {
+		c := &clerk{tokens: []string{"one"}, err: why}
+		s := newFake()
+		s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
+		k := authorized(t, c, s, bearer("one", http.StatusUnauthorized))
+		k.greet()
+		k.say(callLine)
+		var f *Error
+		if h := k.next("broken"); h.id != "7" || !errors.As(h.err, &f) || !f.NotRun || f.Status != why.Status {
+			t.Errorf("%+v", h)
+		}
+		if why.NotRun {
+			t.Error("the error of somebody else was changed")
+		}
+	}
+}
+
+// A call that the server has taken may have been carried out, though the rest of its
+// stream cannot be asked for without a token.
+func TestStreamThatDoesNotGoOnWithoutAToken(t *testing.T) {
+	c := &clerk{tokens: []string{"one"}, err: &Error{Cause: syscall.ECONNREFUSED}}
+	s := newFake()
+	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
+		events(w, "id: e1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n")
+	}
+	k := authorized(t, c, s, func(r *http.Request) int {
+		if r.Header.Get("Last-Event-ID") != "" {
+			return http.StatusUnauthorized
+		}
+		return 0
+	})
+	k.greet()
+	k.say(callLine)
+	k.next("frame")
+	var f *Error
+	if h := k.next("broken"); h.id != "7" || !errors.As(h.err, &f) || f.NotRun || !errors.Is(h.err, syscall.ECONNREFUSED) {
 		t.Errorf("%+v", h)
 	}
 }

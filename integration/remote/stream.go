@@ -97,10 +97,17 @@ func isStream(resp *http.Response) bool {
 }
 
 // unanswered ends a request whose stream is over: one that was closed in order
-// says that the server is there.
+// says that the server is there. Where the rest of the stream was refused, the
+// request itself had been taken.
 func (k *Link) unanswered(x *exchange, err error) {
-	if errors.Is(err, io.EOF) {
+	var f *Error
+	switch {
+	case errors.Is(err, io.EOF):
 		err = &Error{Said: "the stream ended before the answer came", Cause: io.ErrUnexpectedEOF}
+	case errors.As(err, &f) && f.NotRun:
+		taken := *f
+		taken.NotRun = false
+		err = &taken
 	}
 	k.lost(x, err)
 }
