@@ -77,7 +77,9 @@ func newClient(m *Manager, spec *messages.ServerSpec) (*Client, error) {
 			own = append(own, u)
 		}
 	}
-	return &Client{m: m, spec: spec, server: server, web: newWeb(own...), shelf: newShelf(m.o.StateDir, spec.Name, spec.URL)}, nil
+	w := newWeb(own...)
+	w.trust(spec, server)
+	return &Client{m: m, spec: spec, server: server, web: w, shelf: newShelf(m.o.StateDir, spec.Name, spec.URL)}, nil
 }
 
 // itself says whether the client logs in without a person.

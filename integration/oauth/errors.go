@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -58,7 +59,11 @@ func unreachable(what string, err error) *Error {
 	case errors.As(err, &inside):
 		return &Error{Message: what + ": " + inside.Error()}
 	}
-	return &Error{Message: what, Cause: err}
+	e = &Error{Message: what, Cause: err}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		e.Advice = "Its certificate cannot be verified. If it comes from an authority of your own, name the file with that authority's certificate as \"tls\": {\"ca\": …} of the server."
+	}
+	return e
 }
 
 // errorCode is the code of OAuth with which a token endpoint refused; "": it

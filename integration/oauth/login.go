@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,8 @@ import (
 	"slices"
 
 	"golang.org/x/oauth2"
+
+	"github.com/metamcp/metamcp/integration/clienttls"
 )
 
 // A Person logs in.
@@ -144,6 +147,13 @@ func (c *Client) asks(ctx context.Context) (ch challenge, asked bool, _ error) {
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	// The address is the user's own, so it is reached as every request of theirs.
 	client := &http.Client{Timeout: requestTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if c.spec.TLS != nil {
+		cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+		if err := clienttls.Use(cfg, c.spec); err != nil {
+			return ch, false, fail("%v", err)
+		}
+		client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: cfg, ForceAttemptHTTP2: true}
+	}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {

@@ -83,7 +83,7 @@ func (m *Manager) start(f func()) bool {
 func (m *Manager) Client(spec *messages.ServerSpec) (*Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c := m.clients[spec.Name]; c != nil && c.spec.URL == spec.URL && reflect.DeepEqual(c.spec.OAuth, spec.OAuth) {
+	if c := m.clients[spec.Name]; c != nil && c.spec.URL == spec.URL && reflect.DeepEqual(c.spec.OAuth, spec.OAuth) && reflect.DeepEqual(c.spec.TLS, spec.TLS) {
 		return c, nil
 	}
 	c, err := newClient(m, spec)

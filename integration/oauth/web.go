@@ -17,7 +17,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/clienttls"
 	"github.com/metamcp/metamcp/integration/netguard"
+	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -75,6 +77,35 @@ func newWeb(own ...*url.URL) *web {
 		return w.check(req.URL)
 	}}
 	return w
+}
+
+// trust has requests use the "tls" of the server's entry: its authorities everywhere,
+// and its certificate where the server itself is asked. The files are read with each
+// request, which are few, so that new ones are found.
+func (w *web) trust(spec *messages.ServerSpec, server *url.URL) {
+	if spec.TLS != nil {
+		w.client.Transport = &trusting{w.guard, spec, server}
+	}
+}
+
+// trusting makes the requests of a server that has a "tls".
+type trusting struct {
+	guard  *netguard.Guard
+	spec   *messages.ServerSpec
+	server *url.URL
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *trusting) RoundTrip(req *http.Request) (*http.Response, error) {
+	own := *t.guard
+	own.TLS = own.TLS.Clone()
+	if err := clienttls.Use(own.TLS, t.spec); err != nil {
+		return nil, err
+	}
+	if req.URL.Scheme != t.server.Scheme || !strings.EqualFold(hostPort(req.URL), hostPort(t.server)) {
+		own.TLS.Certificates = nil // who else is asked need not know who we are
+	}
+	return own.Transport().RoundTrip(req)
 }
 
 // places returns where the user's own servers are, as it was a moment ago. What was

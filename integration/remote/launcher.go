@@ -3,17 +3,16 @@ package remote
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/clienttls"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -179,37 +178,12 @@ func (l *Launcher) with(spec *messages.ServerSpec) (*Launcher, error) {
 	if !ok {
 		return nil, fmt.Errorf("the way to servers that was given to metamcp takes no tls of %q", spec.Name)
 	}
-	wrong := func(path string, err error) error {
-		return &messages.Error{
-			Code: messages.CodeConfiguration, Server: spec.Name, Cause: err,
-			Message: fmt.Sprintf("the tls of server %q cannot be used: %s: %v", spec.Name, path, err),
-			Hint:    "Name files with PEM blocks that metamcp may read, in \"tls\" of the server.",
-		}
-	}
 	transport = transport.Clone()
 	if transport.TLSClientConfig == nil {
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	if path := spec.TLS.CA; path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, wrong(path, errors.Unwrap(err))
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool() // there is none
-		}
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, wrong(path, errors.New("there is no certificate in it"))
-		}
-		transport.TLSClientConfig.RootCAs = pool
-	}
-	if spec.TLS.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(spec.TLS.Cert, spec.TLS.Key)
-		if err != nil {
-			return nil, wrong(spec.TLS.Cert+" with "+spec.TLS.Key, err)
-		}
-		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
+	if err := clienttls.Use(transport.TLSClientConfig, spec); err != nil {
+		return nil, err
 	}
 	return &Launcher{o: l.o, client: &http.Client{Transport: transport, CheckRedirect: sameOrigin}}, nil
 }
