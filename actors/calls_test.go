@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +237,39 @@ func TestBacklogRefusesTheCallOnly(t *testing.T) {
 	r.wantCode(r.do("a", "do", doArgs{Do: "echo"}), messages.CodePoolSaturated)
 	r.ok("a")
 	r.settled(1)
+}
+
+// TestBacklogAtTheStart: a child takes none of the calls that waited for it. Each of
+// them is refused, and the connection lives.
+func TestBacklogAtTheStart(t *testing.T) {
+	r := newRig(t, nil)
+	var full atomic.Bool
+	start := make(chan struct{})
+	r.add("a", &script{
+		launch: func(n int) error {
+			if n > 1 {
+				<-start
+			}
+			return nil
+		},
+		backlog: func(line []byte) bool { return full.Load() && strings.Contains(string(line), methodToolsCall) },
+	}, nil)
+	r.ok("a") // its tools are known from now on
+	r.settled(1)
+	r.f.living("a")[0].crash()
+	r.f.eventually(t, "the first child is gone", func() bool { return r.status("a").Instances == 0 })
+	full.Store(true)
+	waiting := []*pendingCall{r.start("a", "do", doArgs{}), r.start("a", "do", doArgs{})}
+	r.f.eventually(t, "both wait for the second", func() bool { return r.held("a") == len(waiting) })
+	close(start)
+	for _, p := range waiting {
+		r.wantCode(r.wait(p), messages.CodePoolSaturated)
+	}
+	full.Store(false)
+	r.ok("a")
+	if n := r.f.started("a"); n != 2 {
+		t.Errorf("%d starts, want 2", n)
+	}
 }
 
 func TestOddAnswers(t *testing.T) {

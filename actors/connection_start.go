@@ -337,8 +337,14 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 }
 
 // serveWaiters takes up those that wait, one by one, since a call may go back to
-// wait.
+// wait. One that the child does not take ends at once, and the end of a call begins
+// no round within another.
 func (c *connection) serveWaiters(ctx *kernel.Context) {
+	if c.turning {
+		return
+	}
+	c.turning = true
+	defer func() { c.turning = false }()
 	for range len(c.waiters) {
 		i := c.nextWaiter()
 		if i < 0 {

@@ -63,11 +63,9 @@ func (c *connection) nextTurn(ctx *kernel.Context) {
 		c.shares.rest()
 		return
 	}
-	if c.turning || !c.ready || !c.asker.Load() && !c.shares.crowded {
+	if !c.ready || !c.asker.Load() && !c.shares.crowded {
 		return
 	}
-	c.turning = true
-	defer func() { c.turning = false }()
 	c.serveWaiters(ctx)
 }
 
