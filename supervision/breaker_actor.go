@@ -101,6 +101,7 @@ type instance struct {
 	retire     bool // close when idle
 	listing    bool // its tools are on their way to the catalog
 	squeezed   int  // how often in a row the system refused its start
+	losses     int  // how often it failed
 	ended      bool // it failed and has nothing left
 	ending     bool // it failed idle, and the pool was told that its place comes free
 	keep       bool // somebody is subscribed to what it has
@@ -116,6 +117,12 @@ type (
 	ephemeralDue struct{ instance uint64 }
 	heldDue      struct{ call uint64 }
 	statusStale  struct{}
+	// stuckDue is when what an instance left behind at one of its losses is gone, or
+	// does not end.
+	stuckDue struct {
+		instance uint64
+		losses   int
+	}
 )
 
 func newBreakerActor(deps *BreakerDeps, entry *Entry, settings *PoolSettings, tickets *atomic.Uint64) *breakerActor {
@@ -181,6 +188,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onEnded(ctx, m)
 	case *messages.ConnectionClosed:
 		b.onClosed(ctx, m.Instance)
+	case *stuckDue:
+		b.onStuckDue(ctx, m)
 	case *messages.RequestFailed:
 		b.onRequestFailed(ctx, m)
 	case *messages.CallReturned:

@@ -41,6 +41,31 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 	b.publish()
 }
 
+// watchEnd has a lost instance looked after once the ladder must have ended it.
+func (b *breakerActor) watchEnd(ctx *kernel.Context, in *instance) {
+	in.losses++
+	var ladder time.Duration
+	for _, step := range Ladder(b.spec.StopGrace) {
+		ladder += step.Wait
+	}
+	ctx.After(ladder, &stuckDue{in.n, in.losses})
+}
+
+// onStuckDue gives a lost instance up that nothing ends. Who waited for its end gets
+// another one; its place is taken until it is gone, and nobody is to wait for that.
+func (b *breakerActor) onStuckDue(ctx *kernel.Context, m *stuckDue) {
+	in := b.instances[m.instance]
+	if in == nil || in.losses != m.losses || in.phase != phaseFailed || in.ended {
+		return
+	}
+	b.warn("a lost server does not end, though it was killed; its place stays taken until it does", "pid", in.gauge.PID.Load(),
+		"hint", "Look for what holds the process: a disk or a network that does not answer, or that it is another user's.")
+	b.close(ctx, in, "lost, and it does not end", nil)
+	ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease})
+	b.flushHeld(ctx)
+	b.serveContacts(ctx)
+}
+
 func (b *breakerActor) unstack(in *instance) {
 	for i := len(b.idle) - 1; i >= 0; i-- {
 		if b.idle[i] == in {

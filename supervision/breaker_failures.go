@@ -22,6 +22,7 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 	// One that was idle closes itself, unless it had begun to list its tools
 	// anew; ConnectionClosed or ConnectionEnded tells.
 	in.phase, in.ended = phaseFailed, false
+	b.watchEnd(ctx, in)
 	if wasIdle { // nobody else is to be evicted for its place, nor it once more
 		in.ending = true
 		ctx.Send(b.pool, &messages.Ending{Lease: in.lease})
@@ -245,7 +246,8 @@ func (b *breakerActor) spawnFailed() *messages.Error {
 	}
 }
 
-// hold keeps a call until the instance that is dying is gone.
+// hold keeps a call until the instance that is dying is gone, and no longer than the
+// call may take in all. Its own time begins when a child has it.
 func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
 	if !b.dying() {
 		b.refuse(call, b.spawnFailed())
@@ -260,8 +262,14 @@ func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
 		return
 	}
 	b.held = append(b.held, call)
-	if !call.Deadline.IsZero() {
-		ctx.After(time.Until(call.Deadline), &heldDue{call.ID})
+	due := &heldDue{call.ID}
+	switch {
+	case !call.Deadline.IsZero():
+		ctx.After(time.Until(call.Deadline), due)
+	case call.Timeout > 0:
+		ctx.After(call.Timeout, due)
+	case b.spec.Timeout > 0:
+		ctx.After(b.spec.Timeout, due)
 	}
 }
 

@@ -2,6 +2,7 @@ package supervision_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -70,4 +71,91 @@ func TestHeldUntilTheCooldownEnded(t *testing.T) {
 	if st := s.state("a"); st != "closed" {
 		t.Errorf("it is %s after the probe was answered", st)
 	}
+}
+
+// quickly runs a test whose clock goes on as soon as everybody waits for it.
+func quickly(t *testing.T, test func(t *testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { <-time.After(time.Minute) }) // protoactor watches its dead letters for a while
+		test(t)
+	})
+}
+
+// TestHeldCallsHaveAnEnd: a call whose client named no time is held no longer than it
+// may take in all, and no longer than the server's calls may.
+func TestHeldCallsHaveAnEnd(t *testing.T) {
+	for name, own := range map[string]time.Duration{"its own time": 20 * time.Millisecond, "the server's": 0} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 1, Timeout: 20 * time.Millisecond}}})
+			s.idle("a")
+			s.call("a")
+			s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+			_, port := s.call("a", func(c *messages.Call) { c.Timeout = own })
+			if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeExecutionTimeout {
+				t.Errorf("answer %+v", a)
+			}
+		})
+	}
+}
+
+// TestALostServerThatDoesNotEnd: once it was killed in vain those who wait for its end
+// get another. Its place stays taken, which the pool does not wait for.
+func TestALostServerThatDoesNotEnd(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 2, 0 })
+		s.add("a", "b")
+		s.idle("a")
+		s.call("a")
+		s.idle("b")
+		s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+		begun := time.Now()
+		_, port := s.call("a", func(c *messages.Call) { c.Timeout = time.Hour })
+		waiting := make(contacts, 1)
+		s.say("a", &messages.Contact{ID: 2, Refresh: true, Reply: waiting})
+		s.hears("b#1 Close", 1)
+		if took := time.Since(begun); took < supervision.DefaultStopGrace+supervision.ReapWait {
+			t.Errorf("it was given up after %s", took)
+		}
+		s.say("b", &messages.ConnectionClosed{Instance: 1})
+		s.hears("a#2 Call", 1)
+		s.hears("a#2 Connect", 1)
+		s.say("a", &messages.ConnectionReady{Instance: 2})
+		s.say("a", &messages.Cataloged{Server: "a", Instance: 2})
+		if err := take(s, waiting); err != nil {
+			t.Error(err)
+		}
+		if st := s.stats(); st.Busy != 2 {
+			t.Errorf("pool %+v, want both places taken", st)
+		}
+		s.say("a", &messages.ConnectionClosed{Instance: 1})
+		if st := s.stats(); st.Busy != 1 || len(port) != 0 {
+			t.Errorf("pool %+v, want one place free once it is gone; %d answers", st, len(port))
+		}
+	})
+}
+
+// TestALostServerThatIsStartedAgain is not given up for a loss before the last one.
+func TestALostServerThatIsStartedAgain(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold = 5 })
+		s.add("a")
+		s.idle("a")
+		patient := func(c *messages.Call) { c.Timeout = time.Hour }
+		lose := func() {
+			s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+			s.call("a", patient)
+		}
+		s.call("a", patient)
+		lose()
+		<-time.After(supervision.DefaultStopGrace + supervision.ReapWait - time.Millisecond)
+		s.say("a", &messages.ConnectionEnded{Instance: 1})
+		s.hears("a#1 Connect", 2)
+		s.say("a", &messages.ConnectionReady{Instance: 1})
+		lose()
+		<-time.After(time.Second)
+		if n := s.count("a#1 Close"); n != 0 {
+			t.Error("it was given up for its first loss")
+		}
+	})
 }
