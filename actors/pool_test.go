@@ -279,3 +279,43 @@ func TestPlacesGoRoundThePrincipals(t *testing.T) {
 	}
 	r.wantTurns(g, all, "abaa")
 }
+
+// TestSecondInstanceWithoutAPlace: the server does not end its idle instance for the
+// place of another one.
+func TestSecondInstanceWithoutAPlace(t *testing.T) {
+	r := newRig(t, places(1))
+	r.add("a", nil, func(s *messages.ServerSpec) { s.MaxInstances = 2 })
+	r.ok("a")
+	r.settled(1)
+	busy := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	next := r.start("a", "do", doArgs{})
+	r.f.eventually(t, "another instance waits for a place", func() bool { return r.stats().Waiting == 1 })
+	r.e.Cancel(busy.call, "enough")
+	r.wantResult(r.wait(next))
+	r.settled(1)
+	if n := r.f.started("a"); n != 1 {
+		t.Errorf("%d starts, want 1", n)
+	}
+}
+
+// TestSecondInstanceThatDoesNotStart: the first one takes the call.
+func TestSecondInstanceThatDoesNotStart(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.FailureThreshold = 1 })
+	r.add("a", &script{launch: func(n int) error {
+		if n > 1 {
+			return errRefused
+		}
+		return nil
+	}}, func(s *messages.ServerSpec) { s.MaxInstances = 2 })
+	r.ok("a")
+	r.settled(1)
+	busy := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	r.ok("a")
+	if n, s := r.f.started("a"), r.status("a"); n != 2 || s.Breaker != "closed" || s.LastError != nil {
+		t.Errorf("%d starts, want 2; status %+v", n, s)
+	}
+	r.e.Cancel(busy.call, "enough")
+	r.settled(1)
+}

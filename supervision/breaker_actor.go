@@ -15,9 +15,6 @@ const (
 	maxHeld = 4096
 	// maxContacts bounds those who wait for a server's first listing.
 	maxContacts = 4096
-	// scalePause is how long a server whose additional instance found no
-	// place does without another.
-	scalePause = time.Second
 	// ephemeralGrace is how long an ephemeral instance that has only listed
 	// its tools waits for the call that wanted them.
 	ephemeralGrace = time.Second
@@ -59,7 +56,8 @@ type breakerActor struct {
 	contacts  []*messages.Contact
 	cataloged bool // the catalog has a listing of a living connection
 	guess     messages.Era
-	noScale   time.Time
+	noScale   time.Time     // until then no additional instance is started
+	notScaled int           // additional instances in a row that did not start
 	cause     messages.Meta // the request that is being served, for new instances
 	probeMark uint64        // instance that carries the half-open probe
 	probeCall uint64        // call that is the probe; 0: a contact
@@ -188,6 +186,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onEnded(ctx, m)
 	case *messages.ConnectionClosed:
 		b.onClosed(ctx, m.Instance)
+	case *scaleDue:
+		b.onScaleDue(ctx, m)
 	case *stuckDue:
 		b.onStuckDue(ctx, m)
 	case *messages.RequestFailed:
@@ -235,7 +235,7 @@ func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady)
 		return
 	}
 	in.phase, in.ready, in.listing = phaseReady, time.Now(), true
-	in.squeezed = 0
+	in.squeezed, b.notScaled = 0, 0
 	b.guess = messages.EraUnknown
 	b.entry.active.Store(true)
 	b.publish()
@@ -268,6 +268,7 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 		if b.ephemeral() && !m.Keep {
 			ctx.After(ephemeralGrace, &ephemeralDue{in.n})
 		}
+		b.relieve(ctx, in)
 		b.unused(ctx, in)
 	}
 }

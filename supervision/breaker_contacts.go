@@ -44,14 +44,16 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	}
 	now := time.Now()
 	var ready *instance
-	dying := false
+	coming := false
 	for _, in := range b.instances {
 		switch {
 		case in.retire || in.phase == phaseClosing:
 		case in.phase == phaseFailed:
-			dying = dying || b.policy.State(now) != BreakerOpen // or it is not started again
-		case in.phase != phaseReady && in.phase != phaseIdle, in.listing:
-			return // it lists once it is connected, or does so now
+			coming = coming || b.policy.State(now) != BreakerOpen // or it is not started again
+		case in.phase != phaseReady && in.phase != phaseIdle:
+			coming = true
+		case in.listing:
+			return
 		default:
 			ready = in
 		}
@@ -62,8 +64,8 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 		ctx.Send(ready.pid, &messages.Relist{})
 		return
 	}
-	if dying {
-		return // it lists once it is started again
+	if coming {
+		return // it lists once it is connected
 	}
 	d := b.policy.Allow(now)
 	if !d.Allowed {

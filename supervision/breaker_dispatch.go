@@ -85,8 +85,8 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 		return b.start(ctx, owner)
 	}
 	busy := best.phase == phaseReady && best.dispatched > 0
-	if busy && living < b.spec.MaxInstances && time.Now().After(b.noScale) {
-		if in := b.start(ctx, owner); in != nil {
+	if busy && b.mayScale(living) {
+		if in := b.scale(ctx, owner); in != nil {
 			return in
 		}
 	}
@@ -157,12 +157,11 @@ func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.Reserve
 	if in == nil {
 		return
 	}
-	b.releaseProbe(in)
 	if b.mates(in) {
-		b.noScale = time.Now().Add(scalePause)
-		b.close(ctx, in, "no place for another instance", nil)
+		b.noPlace(ctx, in)
 		return
 	}
+	b.releaseProbe(in)
 	b.close(ctx, in, "no place in the pool", m.Err)
 	b.lostContacts(ctx, in, m.Err)
 }

@@ -28,6 +28,10 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 		ctx.Send(b.pool, &messages.Ending{Lease: in.lease})
 	}
 	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
+	if !m.Started && !in.retire && b.additional(in) {
+		b.onNotScaled(ctx, in, m.Returned, err)
+		return
+	}
 	if !m.Started && isExhausted(m.Evidence.Err) {
 		b.onExhausted(ctx, in, m.Returned, err)
 		return

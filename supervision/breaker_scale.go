@@ -1,0 +1,93 @@
+package supervision
+
+import (
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
+)
+
+// Where a server may have several instances, one more is started for a call that finds
+// the others busy. That is a favour which must not cost the call anything: those that
+// are there can take it as well, so it goes to them where the new instance finds no
+// place or does not start, and then nothing is wrong with the server either.
+
+const (
+	// scaleWait is how long an additional instance waits for a place. An idle
+	// connection that ends for it is mostly gone by then.
+	scaleWait = 2 * time.Second
+	// scalePause is how long a server whose additional instance found no place, or
+	// did not start, does without another, at least.
+	scalePause = time.Second
+)
+
+// scaleDue ends an additional instance's wait for a place.
+type scaleDue struct{ instance uint64 }
+
+// mayScale says whether one more instance may be started beside those that live.
+func (b *breakerActor) mayScale(living int) bool {
+	now := time.Now()
+	return living < b.spec.MaxInstances && now.After(b.noScale) && b.policy.StartDelay(now) == 0
+}
+
+// scale starts an additional instance; nil: that cannot be.
+func (b *breakerActor) scale(ctx *kernel.Context, owner uint64) *instance {
+	in := b.start(ctx, owner)
+	if in != nil {
+		ctx.After(scaleWait, &scaleDue{in.n})
+	}
+	return in
+}
+
+func (b *breakerActor) onScaleDue(ctx *kernel.Context, m *scaleDue) {
+	if in := b.instances[m.instance]; in != nil && in.phase == phaseWaiting && b.mates(in) {
+		b.noPlace(ctx, in)
+	}
+}
+
+// noPlace gives an additional instance up that has found no place.
+func (b *breakerActor) noPlace(ctx *kernel.Context, in *instance) {
+	b.releaseProbe(in)
+	b.noScale = time.Now().Add(scalePause)
+	b.close(ctx, in, "no place for another instance", nil)
+}
+
+// relieve gives an instance up that waits for its start, for one of the same owner that
+// has become idle: its calls come back and go there. It is before the pool hears of the
+// idle one, which could be evicted for the very place that the other waits for.
+func (b *breakerActor) relieve(ctx *kernel.Context, idle *instance) {
+	var first *instance
+	for _, in := range b.instances {
+		if in.phase == phaseWaiting && in.owner == idle.owner && (first == nil || in.n < first.n) {
+			first = in
+		}
+	}
+	if first != nil {
+		b.releaseProbe(first)
+		b.close(ctx, first, "another instance is idle", nil)
+	}
+}
+
+// additional reports whether another instance that is connected serves whom in serves.
+func (b *breakerActor) additional(in *instance) bool {
+	for _, mate := range b.instances {
+		if mate.owner == in.owner && mate.phase != phaseConnecting && b.serves(mate, in) {
+			return true
+		}
+	}
+	return false
+}
+
+// onNotScaled gives an additional instance up whose start failed. That says nothing of
+// the server, whose other instances take its calls.
+func (b *breakerActor) onNotScaled(ctx *kernel.Context, in *instance, returned []messages.ReturnedCall, err *messages.Error) {
+	b.notScaled++
+	b.noScale = time.Now().Add(max(scalePause, Backoff{}.Delay(b.notScaled, b.deps.Random)))
+	b.warn("another instance of a server did not start; it goes on with those that it has", "error", err.Message, "hint", err.Hint)
+	b.releaseProbe(in)
+	b.close(ctx, in, "another instance that did not start", nil)
+	b.lostContacts(ctx, in, err)
+	for _, rc := range returned {
+		b.onCall(ctx, rc.Call)
+	}
+}

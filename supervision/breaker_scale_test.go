@@ -1,0 +1,133 @@
+package supervision_test
+
+import (
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// scaling adds a server that may have three instances, the first of which has a call.
+func (s *stage) scaling() {
+	s.t.Helper()
+	s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 3, Retry: messages.RetrySafe}}})
+	s.idle("a")
+	s.call("a")
+	s.hears("a#1 Call", 1)
+}
+
+// TestAnotherInstanceThatDoesNotStart: its calls go to the one that works, and nothing
+// is held against the server. The next try is later each time.
+func TestAnotherInstanceThatDoesNotStart(t *testing.T) {
+	for name, ev := range map[string]messages.Evidence{
+		"it ends":         {Exit: &messages.Exit{Code: 1}, Starting: true},
+		"it gets no room": {Err: syscall.EAGAIN, Starting: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quickly(t, func(t *testing.T) {
+				s := newStage(t, nil) // which opens at 2
+				s.add("b")
+				s.idle("b")
+				s.scaling()
+				const last = 7
+				for n := 2; n <= last; n++ {
+					another := "a#" + strconv.Itoa(n)
+					<-time.After(5 * time.Second)
+					call, port := s.call("a")
+					s.hears(another+" Connect", 1)
+					s.say("a", &messages.ConnectionFailed{Instance: uint64(n), Evidence: ev, Returned: []messages.ReturnedCall{{Call: call}}})
+					s.hears("a#1 Call", n)
+					s.hears(another+" Close", 1)
+					s.say("a", &messages.ConnectionClosed{Instance: uint64(n)})
+					s.say("a", &messages.FirstSuccess{Instance: 1})
+					if len(port) != 0 {
+						t.Errorf("the call was answered: %+v", (<-port).Err)
+					}
+				}
+				<-time.After(3 * time.Second)
+				s.call("a")
+				s.hears("a#1 Call", last+1)
+				if n, st := s.failures("a"), s.state("a"); n != 0 || st != "closed" {
+					t.Errorf("%d failures, %s", n, st)
+				}
+				if s.count("b#1 Close") != 0 {
+					t.Error("an idle connection was ended for it")
+				}
+			})
+		})
+	}
+}
+
+// TestNoOtherInstanceDuringTheBackoff: a call does not wait for a start that is put off
+// while an instance is there that can take it.
+func TestNoOtherInstanceDuringTheBackoff(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold = 5 })
+		s.scaling()
+		for n := 2; n < 4; n++ {
+			s.call("a")
+			s.hears("a#"+strconv.Itoa(n)+" Connect", 1)
+			s.say("a", &messages.ConnectionReady{Instance: uint64(n)})
+			s.say("a", &messages.ConnectionFailed{Instance: uint64(n), Started: true, Evidence: messages.Evidence{EOF: true}})
+			s.say("a", &messages.ConnectionEnded{Instance: uint64(n)})
+			s.say("a", &messages.ConnectionClosed{Instance: uint64(n)})
+		}
+		s.call("a")
+		if n := s.count("a#1 Call"); n != 2 {
+			t.Errorf("the one that is there has %d calls", n)
+		}
+	})
+}
+
+// TestAnIdleInstanceTakesTheCalls of one that waits for its place, and is not ended for
+// that very place.
+func TestAnIdleInstanceTakesTheCalls(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 1, 0 })
+	s.scaling()
+	call, _ := s.call("a")
+	s.hears("a#2 Call", 1)
+	s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1, Answered: 1})
+	s.hears("a#2 Close", 1)
+	s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+	s.say("a", &messages.ConnectionClosed{Instance: 2})
+	s.hears("a#1 Call", 2)
+	if st := s.stats(); st.Busy != 1 || st.Waiting != 0 || s.count("a#1 Close") != 0 {
+		t.Errorf("pool %+v, want the one instance busy and nobody who waits", st)
+	}
+}
+
+// TestNoPlaceForAnotherInstance: its calls do not wait for one as long as those of a
+// server do that has no instance at all.
+func TestNoPlaceForAnotherInstance(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 1, 0 })
+		s.scaling()
+		s.add("b")
+		_, other := s.call("b")
+		begun := time.Now()
+		call, port := s.call("a")
+		s.hears("a#2 Close", 1)
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("it waited %s", took)
+		}
+		s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+		s.say("a", &messages.ConnectionClosed{Instance: 2})
+		s.hears("a#1 Call", 2)
+		if st := s.stats(); st.Waiting != 1 || len(port)+len(other) != 0 {
+			t.Errorf("pool %+v, want b to wait; %d and %d answers", st, len(port), len(other))
+		}
+	})
+}
+
+// TestContactBesideAnotherInstance: the tools are asked of the instance that is there.
+func TestContactBesideAnotherInstance(t *testing.T) {
+	s := newStage(t, nil)
+	s.scaling()
+	s.call("a")
+	s.hears("a#2 Connect", 1)
+	s.say("a", &messages.Contact{ID: 2, Refresh: true, Reply: make(contacts, 1)})
+	s.hears("a#1 Relist", 1)
+}
