@@ -469,6 +469,59 @@ func TestTimedOutProbeThatWasHeld(t *testing.T) {
 	s.hears("a#1 Call", 2)
 }
 
+// TestContactThatWasTheProbe: the call for whose sake the tools were asked for is the
+// next one, also where the child lists them anew at once and so is not idle.
+func TestContactThatWasTheProbe(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold, p.Cooldown = 1, 10*time.Millisecond })
+	s.add("a")
+	failed, listed := make(contacts, 1), make(contacts, 1)
+	s.say("a", &messages.Contact{ID: 1, Reply: failed})
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Evidence: messages.Evidence{EOF: true}})
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+	if take(s, failed) == nil {
+		t.Error("a failed start is no answer")
+	}
+	s.until("the cooldown ends", func() bool { return s.state("a") == "half-open" })
+	s.say("a", &messages.Contact{ID: 2, Reply: listed})
+	s.hears("a#2 Connect", 1)
+	s.say("a", &messages.ConnectionReady{Instance: 2})
+	s.say("a", &messages.Cataloged{Server: "a", Instance: 2})
+	if err := take(s, listed); err != nil {
+		t.Fatal(err)
+	}
+	probe, port := s.call("a")
+	_, next := s.call("a")
+	s.hears("a#2 Call", 1)
+	if a := take(s, next); a.Err == nil || a.Err.Code != messages.CodeCircuitOpen {
+		t.Errorf("the call beside the probe: %+v", a)
+	}
+	s.say("a", &messages.ProbeOver{Call: probe.ID, Answered: true})
+	if st := s.state("a"); st != "closed" || len(port) != 0 {
+		t.Errorf("it is %s after the probe was answered", st)
+	}
+}
+
+// TestProbeThatComesBack from a connection that was no longer there is the probe still.
+func TestProbeThatComesBack(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold, p.Cooldown = 1, 10*time.Millisecond })
+	s.add("a")
+	s.idle("a")
+	s.call("a")
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+	s.until("the cooldown ends", func() bool { return s.state("a") == "half-open" })
+	probe, port := s.call("a")
+	s.hears("a#2 Call", 1)
+	s.say("a", &messages.CallReturned{Instance: 2, Call: probe})
+	s.hears("a#2 Call", 2)
+	s.say("a", &messages.ProbeOver{Call: probe.ID, Answered: true})
+	if st := s.state("a"); st != "closed" || len(port) != 0 {
+		t.Errorf("it is %s after the probe was answered", st)
+	}
+}
+
 func TestNoConnectionCanBeMade(t *testing.T) {
 	s := newStage(t, nil)
 	s.add("a")

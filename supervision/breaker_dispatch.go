@@ -17,28 +17,18 @@ func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
 		b.refuse(call, err)
 		return
 	}
-	now := time.Now()
-	d := b.policy.Allow(now)
-	if !d.Allowed {
-		b.refuse(call, b.policy.Refusal(now, b.spec.Name))
+	if !b.passes(call) {
+		b.refuse(call, b.policy.Refusal(time.Now(), b.spec.Name))
 		return
 	}
 	b.cause = call.Meta
-	b.dispatch(ctx, call, d.Probe)
-}
-
-func (b *breakerActor) dispatch(ctx *kernel.Context, call *messages.Call, probe bool) {
-	call.Probe = probe
-	if probe {
-		b.probeMark, b.probeCall = 0, call.ID
-	}
 	in := b.pick(ctx, call.Session)
 	if in == nil {
 		b.hold(ctx, call)
 		return
 	}
-	if probe {
-		b.probeMark, b.probeCall = in.n, call.ID
+	if call.Probe {
+		b.probeMark = in.n
 	}
 	b.give(ctx, in, call)
 }

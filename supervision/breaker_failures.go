@@ -323,16 +323,19 @@ func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 	}
 }
 
-// passes says whether the breaker lets a call that it has let pass before pass still.
+// passes says whether the breaker lets a call pass, and that it is the probe; one that
+// was so before, and comes back unsent, still is.
 func (b *breakerActor) passes(call *messages.Call) bool {
-	if b.policy.Probing() && b.probeCall == call.ID {
-		return true
+	if !b.policy.Probing() || b.probeCall != call.ID {
+		d := b.policy.Allow(time.Now())
+		if call.Probe = d.Probe; !d.Allowed {
+			return false
+		}
 	}
-	d := b.policy.Allow(time.Now())
-	if call.Probe = d.Probe; d.Probe {
+	if call.Probe {
 		b.probeMark, b.probeCall = 0, call.ID
 	}
-	return d.Allowed
+	return true
 }
 
 // onReturned finds another connection for a call that reached one too late.
