@@ -93,6 +93,7 @@ func (c *connection) onRenewed(ctx *kernel.Context, m *runRenewed) {
 	ctx.Event("renewed", "the server has forgotten the session", 0)
 	c.hs.level = messages.LogNone
 	c.watch = watching{}
+	c.freeIfUnwatched(ctx)
 	ctx.Send(c.deps.notices, &childRenewed{server: c.spec.Name, instance: c.instance})
 	c.gate.announced++
 	c.onListChanged(ctx)

@@ -561,3 +561,37 @@ func TestLostSubscriptionsKeepNoServer(t *testing.T) {
 	r.e.Unsubscribe(&Unsubscribe{Port: a})
 	r.f.eventually(t, "the server ends for being idle", func() bool { return r.f.aliveNow() == 0 })
 }
+
+// A server is not kept either for a subscription that ended while it listed its tools
+// on its own account.
+func TestSubscriptionThatEndsDuringAListing(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	sc := s.script()
+	usual := sc.answers
+	var again atomic.Bool
+	listing := make(chan json.RawMessage, 1)
+	sc.answers = func(l *fakeLink, m rpcLine) bool {
+		if m.Method == methodToolsList && again.Load() {
+			listing <- m.ID
+			return true
+		}
+		return usual(l, m)
+	}
+	r.add("x", sc, func(s *messages.ServerSpec) { s.IdleTimeout = 20 * time.Millisecond })
+	a := r.want("u").granted()
+	r.settled(1)
+	again.Store(true)
+	child := r.f.living("x")[0]
+	child.say(`{"jsonrpc":"2.0","method":"` + methodListChanged + `"}`)
+	var id json.RawMessage
+	select {
+	case id = <-listing:
+	case <-time.After(soon):
+		t.Fatal("the tools are not listed anew")
+	}
+	asked := len(r.f.lines("x", methodListen))
+	r.e.Unsubscribe(&Unsubscribe{Port: a})
+	r.got("x", methodListen, asked+1) // without it
+	child.answer(id, usualTools)
+	r.f.eventually(t, "the server ends for being idle", func() bool { return r.f.aliveNow() == 0 })
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -328,4 +329,30 @@ func TestAServerThatForgets(t *testing.T) {
 	}
 	r.e.Unsubscribe(&Unsubscribe{Port: p})
 	r.got("x", methodUnsubscribe, 1)
+}
+
+// TestAServerThatForgetsIsNotKept for a subscriber that leaves before its subscription
+// is renewed, though the server does not come to an end with the listing after that.
+func TestAServerThatForgetsIsNotKept(t *testing.T) {
+	r := newRig(t, nil)
+	sc := announces()
+	subscribes := sc.answers
+	var forgot atomic.Bool
+	sc.answers = func(l *fakeLink, m rpcLine) bool {
+		return m.Method == methodToolsList && forgot.Load() || subscribes(l, m)
+	}
+	r.add("x", sc, func(s *messages.ServerSpec) { s.IdleTimeout = 20 * time.Millisecond })
+	p := r.subscribe(r.session())
+	r.settled(1)
+	lost := typeWatch{r.trace, "childRenewed", make(chan struct{}, 1)}
+	r.e.sys.SetTracer(lost)
+	forgot.Store(true)
+	r.f.living("x")[0].say("renewed")
+	select {
+	case <-lost.seen:
+	case <-time.After(soon):
+		t.Fatal("the subscription is not lost")
+	}
+	r.e.Unsubscribe(&Unsubscribe{Port: p})
+	r.f.eventually(t, "the server ends for being idle", func() bool { return r.f.aliveNow() == 0 })
 }

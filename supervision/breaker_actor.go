@@ -244,7 +244,13 @@ func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady)
 
 func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 	in := b.instances[m.Instance]
-	if in == nil || in.phase != phaseReady || m.Handled != in.dispatched {
+	switch {
+	case in == nil || m.Handled != in.dispatched:
+		return
+	case in.phase == phaseIdle && !m.Keep: // nobody was told of what it was at meanwhile
+		b.onFree(ctx, &messages.ConnectionFree{Instance: in.n})
+		return
+	case in.phase != phaseReady:
 		return
 	}
 	if b.policy.Probing() && b.probeMark == in.n {
