@@ -445,4 +445,7 @@ func TestSessionGoes(t *testing.T) {
 	r.wantCode(r.wait(open), messages.CodeCancelled)
 	r.got("a", methodCancelled, 2)
 	r.wantCode(r.wait(call("")), messages.CodeCancelled)
+	if c := r.e.Counts(); c.InFlight != 0 || c.Total != 4 || c.Failed != 3 {
+		t.Errorf("counts are %+v; want four calls that have ended, three of them cancelled", c)
+	}
 }

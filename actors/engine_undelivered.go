@@ -26,7 +26,9 @@ func (e *Engine) undelivered(msg any) {
 		m.Reply.Contacted(m.ID, e.gone(""))
 	case *sessionCall: // the client went while it called
 		e.Cancel(m.call, "the client is gone")
-		m.call.Reply.Answer(&messages.Answer{Call: m.call.ID, Err: supervision.Cancelled(m.call), Server: m.call.Server})
+		gone := &messages.Answer{Call: m.call.ID, Err: supervision.Cancelled(m.call), Server: m.call.Server}
+		defer m.call.Reply.Answer(gone) // also where telling others of it breaks
+		e.observer.ended(messages.TraceAnswer, m.call, m.started, gone, "")
 	case *openSession:
 		m.reply <- nil
 	case *messages.Run:
