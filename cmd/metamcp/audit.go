@@ -86,7 +86,7 @@ Exit status: 0 the log is whole, 1 it is broken or cannot be read.`,
 			if err != nil {
 				return err
 			}
-			reports, err := audit.VerifyAll(path, heads...)
+			reports, err := audit.VerifyAll(cmd.Context(), path, heads...)
 			if err != nil {
 				return err
 			}

@@ -128,7 +128,7 @@ func TestRotation(t *testing.T) {
 	if err := os.Remove(r.Files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Verify(path); err != nil || again.Whole() {
+	if again, err := Verify(t.Context(), path); err != nil || again.Whole() {
 		t.Errorf("the oldest file may go: %v", err)
 	}
 
@@ -175,7 +175,7 @@ func TestOverflow(t *testing.T) {
 	}
 	close(free)
 	testkit.Eventually(t, time.Minute, func() error {
-		if r, err := Verify(path); err != nil || r.Lost == 0 {
+		if r, err := Verify(t.Context(), path); err != nil || r.Lost == 0 {
 			return fmt.Errorf("%+v, %w", r, err)
 		}
 		return nil
@@ -256,7 +256,7 @@ func TestFileTakenAwayWhileOpen(t *testing.T) {
 			}
 			l.Append(call(7))
 			shut(t, l)
-			if r, err := Verify(path); err != nil || r.Whole() {
+			if r, err := Verify(t.Context(), path); err != nil || r.Whole() {
 				t.Errorf("it is said to be whole: %v", err)
 			}
 			if all := records(t, path); all[len(all)-1].Kind != KindStop || all[len(all)-2].Request != 7 {
@@ -331,7 +331,7 @@ func FuzzVerify(f *testing.F) {
 		path := place(t)
 		write(t, path, log)
 		write(t, path+headSuffix, head)
-		before, err := Verify(path)
+		before, err := Verify(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func FuzzVerify(f *testing.F) {
 			}
 		}
 		written(t, Options{Path: path}, 1)
-		after, err := Verify(path)
+		after, err := Verify(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

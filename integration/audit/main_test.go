@@ -112,7 +112,7 @@ func written(t testing.TB, o Options, n int) {
 
 func whole(t testing.TB, path string, noted ...Head) Report {
 	t.Helper()
-	r, err := Verify(path, noted...)
+	r, err := Verify(t.Context(), path, noted...)
 	if err != nil {
 		t.Fatal(err)
 	}

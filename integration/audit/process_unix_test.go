@@ -183,7 +183,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		return nil
 	})
-	if r, err := Verify(path); err != nil || !r.Whole() {
+	if r, err := Verify(t.Context(), path); err != nil || !r.Whole() {
 		t.Errorf("while full: %+v, %v", r.Breaks, err)
 	}
 	if _, err := in.Write([]byte("\n")); err != nil {

@@ -2,6 +2,8 @@ package audit
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -82,7 +84,7 @@ func TestTamperedChainsAreBroken(t *testing.T) {
 			c.tamper(t, path)
 			check := func(when string) {
 				t.Helper()
-				r, err := Verify(path)
+				r, err := Verify(t.Context(), path)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,7 +113,7 @@ func TestEveryFlippedByteIsSeen(t *testing.T) {
 			bad := bytes.Clone(good)
 			bad[i] ^= []byte{0x01, 0x20}[i%2]
 			write(t, file, bad)
-			r, err := Verify(path)
+			r, err := Verify(t.Context(), path)
 			if err != nil || r.Whole() {
 				t.Fatalf("%s: byte %d (%q → %q): whole, %v", file, i, good[i], bad[i], err)
 			}
@@ -144,10 +146,10 @@ func TestNotedHead(t *testing.T) {
 	}
 	written(t, Options{Path: path}, 10)
 	whole(t, path)
-	if r, err := Verify(path, noted); err != nil || r.Whole() {
+	if r, err := Verify(t.Context(), path, noted); err != nil || r.Whole() {
 		t.Errorf("rewritten: %+v, %v", r.Breaks, err)
 	}
-	all, err := VerifyAll(path, noted)
+	all, err := VerifyAll(t.Context(), path, noted)
 	if err != nil || len(all) != 1 || all[0].Whole() {
 		t.Errorf("rewritten: %+v, %v", all, err)
 	}
@@ -174,7 +176,7 @@ func TestNotedHeadOfAnotherHost(t *testing.T) {
 	shut(t, first)
 	why := func(noted Head) string {
 		t.Helper()
-		all, err := VerifyAll(path, noted)
+		all, err := VerifyAll(t.Context(), path, noted)
 		if err != nil || len(all) != 2 || all[0].FirstSeq != 1 || all[1].FirstSeq <= noted.Seq {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -188,13 +190,26 @@ func TestNotedHeadOfAnotherHost(t *testing.T) {
 			t.Errorf("of the head %s of another host is said %q", h, got)
 		}
 	}
-	r, err := Verify(slot(path, 2), noted)
+	r, err := Verify(t.Context(), slot(path, 2), noted)
 	if err != nil || len(r.Breaks) != 1 || !strings.Contains(r.Breaks[0].Why, "note a later one") {
 		t.Errorf("alone: %+v, %v", r.Breaks, err)
 	}
-	r, err = Verify(path, noted)
+	r, err = Verify(t.Context(), path, noted)
 	if err != nil || len(r.Breaks) != 1 || !strings.Contains(r.Breaks[0].Why, "which was rewritten") {
 		t.Errorf("in the log of the first host: %+v, %v", r.Breaks, err)
+	}
+}
+
+func TestVerifyEndsWithItsContext(t *testing.T) {
+	path := place(t)
+	written(t, Options{Path: path}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Verify(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("one chain: %v", err)
+	}
+	if _, err := VerifyAll(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("all chains: %v", err)
 	}
 }
 
@@ -205,7 +220,7 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 	if err := os.Symlink(path+".nowhere", path+".000001"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(path); err == nil {
+	if _, err := Verify(t.Context(), path); err == nil {
 		t.Error("no error")
 	}
 }

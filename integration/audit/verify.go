@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,11 @@ import (
 )
 
 // Verify checks the chain at path over all its files. The noted heads must be
-// in it. The error tells that it could not be read; what is broken is in the
-// report. A host may write meanwhile.
-func Verify(path string, noted ...Head) (Report, error) {
-	r, found, err := verify(path, noted)
+// in it. The error tells that it could not be read, or not before ctx ended; what
+// is broken is in the report. A full chain has some 500 MB, which take seconds. A
+// host may write meanwhile.
+func Verify(ctx context.Context, path string, noted ...Head) (Report, error) {
+	r, found, err := verify(ctx, path, noted)
 	if err == nil {
 		r.missNoted(noted, found, []Report{r})
 	}
@@ -22,7 +24,7 @@ func Verify(path string, noted ...Head) (Report, error) {
 
 // VerifyAll is [Verify] for the chains of all hosts that have written beside
 // path. A noted head must be in one of them.
-func VerifyAll(path string, noted ...Head) ([]Report, error) {
+func VerifyAll(ctx context.Context, path string, noted ...Head) ([]Report, error) {
 	chains, err := Chains(path)
 	if err != nil {
 		return nil, err
@@ -30,7 +32,7 @@ func VerifyAll(path string, noted ...Head) ([]Report, error) {
 	all := make([]bool, len(noted))
 	var reports []Report
 	for _, chain := range chains {
-		r, found, err := verify(chain, noted)
+		r, found, err := verify(ctx, chain, noted)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +83,7 @@ func (r *Report) add(b Break) {
 	}
 }
 
-func verify(path string, noted []Head) (Report, []bool, error) {
+func verify(ctx context.Context, path string, noted []Head) (Report, []bool, error) {
 	const attempts = 5
 	for n := 1; ; n++ {
 		head, headErr := readHead(path)
@@ -91,7 +93,7 @@ func verify(path string, noted []Head) (Report, []bool, error) {
 		v := verifier{head: head, noted: noted, found: make([]bool, len(noted)), report: Report{
 			Path: path, Files: []string{}, Gaps: []Gap{}, Breaks: []Break{},
 		}}
-		if err := v.read(path); err != nil {
+		if err := v.read(ctx, path); err != nil {
 			return Report{}, nil, err
 		}
 		// A host that has started or ended meanwhile has moved the head.
@@ -128,7 +130,7 @@ type hole struct {
 	at       Break
 }
 
-func (v *verifier) read(path string) error {
+func (v *verifier) read(ctx context.Context, path string) error {
 	all, err := openAll(path)
 	if err != nil {
 		return err
@@ -139,6 +141,9 @@ func (v *verifier) read(path string) error {
 		v.report.Files = append(v.report.Files, o.path)
 		line := 0
 		for text, err := range lines(o.f) {
+			if ctx.Err() != nil {
+				return fmt.Errorf("read %s: %w", o.path, ctx.Err())
+			}
 			if err != nil && !errors.Is(err, io.EOF) {
 				return fmt.Errorf("read %s: %w", o.path, err)
 			}

@@ -45,7 +45,7 @@ func (p *Patient) stateChecks() []Check {
 		}),
 		check("state.space", func(context.Context) []Result { return []Result{space(dir)} }),
 		check("state.catalog", func(ctx context.Context) []Result { return []Result{p.catalog(ctx, filepath.Join(dir, "catalog"))} }),
-		check("state.audit", func(context.Context) []Result { return p.auditLog() }),
+		check("state.audit", func(ctx context.Context) []Result { return p.auditLog(ctx) }),
 		check("state.secrets", func(context.Context) []Result { return p.secrets(dir) }),
 		check("state.logs", func(ctx context.Context) []Result { return []Result{p.logs(ctx, dir)} }),
 	}
@@ -259,12 +259,18 @@ func (p *Patient) catalog(ctx context.Context, dir string) Result {
 const noStore = "Without the index store vectors of tools are made anew with each start."
 
 // auditLog checks the chains of hashes.
-func (p *Patient) auditLog() []Result {
+func (p *Patient) auditLog(ctx context.Context) []Result {
 	file := p.Config.Settings.Audit.File
 	if file == "" {
 		return []Result{{Status: Skipped, Found: "the audit log is off"}}
 	}
-	reports, err := audit.VerifyAll(file)
+	reports, err := audit.VerifyAll(ctx, file)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return []Result{{Status: Skipped, Found: fmt.Sprintf("the audit log is too large to be read here within %s; use metamcp audit verify", Limit)}}
+	}
+	if errors.Is(err, context.Canceled) {
+		return []Result{{Status: Skipped, Found: "interrupted"}}
+	}
 	if err != nil {
 		return []Result{{
 			Status: Fail, Found: "the audit log cannot be read: " + err.Error(), Why: "What tools have done cannot be looked up.",
