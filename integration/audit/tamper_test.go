@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // forge appends an entry that follows the last one rightly.
@@ -210,6 +213,60 @@ func TestVerifyEndsWithItsContext(t *testing.T) {
 	}
 	if _, err := VerifyAll(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("all chains: %v", err)
+	}
+}
+
+// meanwhile is a context that does something when it is asked for the first time: while
+// the first line is read.
+type meanwhile struct {
+	context.Context
+	do func()
+}
+
+func (m *meanwhile) Err() error {
+	if do := m.do; do != nil {
+		m.do = nil
+		do()
+	}
+	return m.Context.Err()
+}
+
+// A host that starts while its log is read adds entries, and forges none.
+func TestHostStartsWhileItsLogIsRead(t *testing.T) {
+	path := place(t)
+	written(t, Options{Path: path}, 8)
+	starts := func() {
+		open(t, Options{Path: path, syncEvery: time.Hour}).Append(call(1)) // the head says no other entry before the host ends
+		testkit.Eventually(t, time.Minute, func() error {
+			if n := len(rows(read(t, path))); n != 12 {
+				return fmt.Errorf("%d lines", n)
+			}
+			return nil
+		})
+	}
+	r, err := Verify(&meanwhile{t.Context(), starts}, path)
+	if err != nil || !r.Whole() || r.Entries != 12 || r.AfterHead != 2 {
+		t.Errorf("report %+v, %v", r, err)
+	}
+}
+
+func TestHeadThatAllowsAnEarlierOne(t *testing.T) {
+	closed, opened := &headFile{Seq: 10, Closed: true}, &headFile{Seq: 10}
+	for _, c := range []struct {
+		name           string
+		earlier, later *headFile
+		want           bool
+	}{
+		{"no host", closed, closed, true},
+		{"one starts", closed, opened, false},
+		{"one has come and gone", closed, &headFile{Seq: 14, Closed: true}, false},
+		{"the first one starts", nil, &headFile{}, false},
+		{"one writes", opened, &headFile{Seq: 14}, true},
+		{"one ends", opened, &headFile{Seq: 14, Closed: true}, true},
+	} {
+		if got := c.later.allows(c.earlier); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
 	}
 }
 

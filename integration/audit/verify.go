@@ -96,14 +96,23 @@ func verify(ctx context.Context, path string, noted []Head) (Report, []bool, err
 		if err := v.read(ctx, path); err != nil {
 			return Report{}, nil, err
 		}
-		// A host that has started or ended meanwhile has moved the head.
-		now, err := readHead(path)
-		if head != nil && head.Closed && err == nil && now != nil && now.Seq != head.Seq && n < attempts {
+		if now, err := readHead(path); err == nil && now != nil && !now.allows(head) && n < attempts {
 			continue
 		}
 		v.finish(path, headErr)
 		return v.report, v.found, nil
 	}
+}
+
+// allows says whether what was read between two looks at the head, of which h is the
+// later one, can be judged by the earlier. Entries may follow an open head, but not a
+// closed one, or one that is not there: a host that starts replaces it by an open one
+// before it writes, and moves it to another entry a second later.
+func (h *headFile) allows(earlier *headFile) bool {
+	if earlier == nil {
+		return false
+	}
+	return !earlier.Closed || h.Closed && h.Seq == earlier.Seq
 }
 
 // verifier walks over one chain.
