@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -43,6 +44,9 @@ type Options struct {
 	// not write to stdout where that speaks MCP, and who logs waits for it: a
 	// pipe that nobody reads needs a writer in between that does not block.
 	Log *slog.Logger
+	// TraceOutput takes the trace for people, which the setting trace asks for with
+	// "stderr"; nil: os.Stderr. No actor waits for it.
+	TraceOutput io.Writer
 	// Version is what children are told; "": "dev".
 	Version string
 	// Watch takes changes of the files over as they happen.

@@ -19,7 +19,7 @@ import (
 // traceOutput is where the trace of the configuration goes.
 type traceOutput struct {
 	watcher *actors.Watcher
-	file    *tracelog.File // nil for stderr
+	file    *tracelog.File // nil for people
 }
 
 // startTrace makes every message between actors visible where that was asked
@@ -44,7 +44,11 @@ func (e *Engine) startTrace(st *config.Settings) error {
 	case "":
 		return nil
 	case "stderr":
-		e.trace = &traceOutput{watcher: e.core.Trace().Attach(tracelog.NewText(os.Stderr, isTerminal(os.Stderr)), filter.Func())}
+		text := tracelog.NewText(os.Stderr, isTerminal(os.Stderr))
+		if e.opts.TraceOutput != nil {
+			text = tracelog.NewText(e.opts.TraceOutput, false)
+		}
+		e.trace = &traceOutput{watcher: e.core.Trace().Attach(text, filter.Func())}
 		return nil
 	}
 	f, err := tracelog.OpenFile(st.Trace, e.identity(), 0, childlog.OpenAppend)

@@ -48,7 +48,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 			return fmt.Errorf("--log-file: %w", err)
 		}
 		defer func() { _ = file.Close() }() // who logs can do nothing about it
-		c.stderr = file
+		c.stderr, c.traceOut = file, file
 	}
 	over := make(chan struct{})
 	defer close(over)

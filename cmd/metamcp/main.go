@@ -140,6 +140,7 @@ type common struct {
 	logFormat string // text or json
 	overlay   *config.Overlay
 	stderr    io.Writer // never blocks
+	traceOut  io.Writer // of the trace for people; nil: stderr itself
 	server    string    // the only one that the command is about; "": all
 	once      config.Once
 	change    []func(o *metamcp.Options)
@@ -266,7 +267,7 @@ func (c *common) open(ctx context.Context, serving bool) (*metamcp.Engine, error
 	if c.server != "" {
 		log = slog.New(oneServer{c.server, log.Handler()})
 	}
-	o := metamcp.Options{Sources: c.sources(), Log: log, Version: buildVersion(), Watch: serving, Brief: !serving, ListsLater: serving && c.http == ""}
+	o := metamcp.Options{Sources: c.sources(), Log: log, TraceOutput: c.traceOut, Version: buildVersion(), Watch: serving, Brief: !serving, ListsLater: serving && c.http == ""}
 	for _, change := range c.change {
 		change(&o)
 	}

@@ -680,6 +680,43 @@ func TestHostCommands(t *testing.T) {
 	}
 }
 
+// The trace for people of a host in the background is part of its log, which turns over.
+func TestTraceOfAHostInTheBackground(t *testing.T) {
+	p := newPlace(t, demos(t, 1), nil)
+	if _, err := p.shell("host", "start", "--trace"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = p.shell("host", "stop", "--now") })
+	c := p.client()
+	for _, text := range []string{"one", "two", "three"} {
+		c.echoes("d0", text)
+	}
+	if _, err := p.shell("host", "stop"); err != nil {
+		t.Fatal(err)
+	}
+	said := func(suffix string) string {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(p.home, ".metamcp", "logs", "hosts", "*"+suffix))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%s: %v, %v", suffix, files, err)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	testkit.Eventually(t, patience, func() error {
+		if n := strings.Count(said(".log"), "◀ d0/echo"); n != 3 {
+			return fmt.Errorf("%d answers are in the log", n)
+		}
+		return nil
+	})
+	if text := said(".err"); text != "" {
+		t.Errorf("what is for the Go runtime holds %.500s", text)
+	}
+}
+
 // What nohup has started goes on when its terminal is gone, and ends in order as ever.
 func TestNohup(t *testing.T) {
 	p := newPlace(t, demos(t, 1), nil)

@@ -26,6 +26,7 @@ const (
 // Text writes one aligned line for each record, for people.
 type Text struct {
 	w      *bufio.Writer
+	line   []byte
 	start  time.Time
 	colour bool
 	widest int // of the hops so far, which the rest of a line stands behind
@@ -40,7 +41,8 @@ func NewText(w io.Writer, colour bool) *Text {
 // maxHop bounds how far one long name moves the columns behind it.
 const maxHop = 72
 
-// WriteRecord writes one record, into a buffer at first.
+// WriteRecord writes one record, into a buffer at first. A line is never divided
+// between two writes: a log may go to the same file.
 func (t *Text) WriteRecord(r *messages.TraceRecord) error {
 	at := r.Time.Sub(t.start)
 	request := ""
@@ -53,7 +55,13 @@ func (t *Text) WriteRecord(r *messages.TraceRecord) error {
 	if t.colour && colour != "" {
 		hop = colour + hop + plain
 	}
-	_, err := fmt.Fprintf(t.w, "%12s  %-6s  %s%s  %s\n", t.dim(span(at)), request, hop, pad, rest)
+	t.line = fmt.Appendf(t.line[:0], "%12s  %-6s  %s%s  %s\n", t.dim(span(at)), request, hop, pad, rest)
+	if len(t.line) > t.w.Available() {
+		if err := t.w.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := t.w.Write(t.line)
 	return err
 }
 

@@ -121,6 +121,30 @@ func TestText(t *testing.T) {
 	}
 }
 
+// whole is a writer that wants whole lines.
+type whole struct{ t *testing.T }
+
+func (w whole) Write(text []byte) (int, error) {
+	if !bytes.HasSuffix(text, []byte("\n")) {
+		w.t.Errorf("a line is divided at …%q", text[max(0, len(text)-20):])
+	}
+	return len(text), nil
+}
+
+// Between two writes somebody else may write to the same file.
+func TestTextWritesWholeLines(t *testing.T) {
+	w := NewText(whole{t}, false)
+	for n := range 500 {
+		r := messages.TraceRecord{Time: when, Kind: "noise", Detail: strings.Repeat("x", 37*n)}
+		if err := w.WriteRecord(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFilter(t *testing.T) {
 	all := records()
 	for _, tt := range []struct {
