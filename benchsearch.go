@@ -241,7 +241,7 @@ func benchCatalogs(r io.Reader) (catalogs map[string]*index.Catalog, order []str
 		if err != nil {
 			return nil, nil, err
 		}
-		tools, skipped, _, _, err := index.ParseTools(k.server, page)
+		tools, skipped, err := index.ParseTools(k.server, page)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -196,7 +196,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 		a.deps.Warn("a server's tool listing was ended early", "server", m.Server, "why", m.Truncated)
 	}
 	for _, page := range m.Pages {
-		tools, skipped, _, _, err := ParseTools(m.Server, page)
+		tools, skipped, err := ParseTools(m.Server, page)
 		if err != nil {
 			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Err: &messages.Error{
 				Code: messages.CodeConnection, Server: m.Server, Class: messages.ClassOther, Cause: err,

@@ -139,18 +139,6 @@ func (c *Cache) LoadAll(names []string, parallel int) ([]*messages.Toolset, []Sk
 	return loaded, skipped
 }
 
-// Remove deletes one server's file; a missing one is no error.
-func (c *Cache) Remove(server string) error {
-	path, err := c.path(server)
-	if err != nil {
-		return err
-	}
-	if err := removeCached(path); err != nil {
-		return fmt.Errorf("schema cache of %q: %w", server, err)
-	}
-	return nil
-}
-
 // Prune deletes the files of servers that are gone, and those that nobody has used
 // for a month: of other servers, and such as name none or are not where their
 // server's file belongs. The files of used servers stay, and are marked as used. It

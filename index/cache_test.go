@@ -189,7 +189,7 @@ func TestCacheSkipsWhatItCannotUse(t *testing.T) {
 	}
 }
 
-func TestCacheRemoveAndPrune(t *testing.T) {
+func TestCachePrune(t *testing.T) {
 	c, root := newTestCache(t)
 	if n, err := c.Prune(nil, nil); n != 0 || err != nil {
 		t.Errorf("pruning nothing: %d, %v", n, err)
@@ -198,9 +198,6 @@ func TestCacheRemoveAndPrune(t *testing.T) {
 		if _, err := c.Save(cachedToolset(t, fmt.Sprint("s", i))); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := errors.Join(c.Remove("s0"), c.Remove("s0"), c.Remove("never")); err != nil {
-		t.Error(err)
 	}
 	other := filepath.Join(root, "s2", "other.json")
 	if err := errors.Join(
@@ -229,7 +226,7 @@ func TestCacheRemoveAndPrune(t *testing.T) {
 	for _, e := range left {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); got != "moved s1 s2 s7 stray" {
+	if got := strings.Join(names, " "); got != "moved s0 s1 s2 s7 stray" {
 		t.Errorf("left: %s", got)
 	}
 	if _, err := os.Stat(other); err != nil {
@@ -257,9 +254,6 @@ func TestCacheRefusesUnsafeFolders(t *testing.T) {
 		}
 		if _, err := c.Load("s"); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("loaded from %q: %v", folder, err)
-		}
-		if c.Remove("s") == nil {
-			t.Errorf("removed %q", folder)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func decodeToolset(server string, data []byte) (*messages.Toolset, error) {
 	if head.Server != server {
 		return nil, fmt.Errorf("schema.json belongs to the server %q", head.Server)
 	}
-	tools, skipped, _, _, err := ParseTools(server, data)
+	tools, skipped, err := ParseTools(server, data)
 	if err != nil {
 		return nil, err
 	}

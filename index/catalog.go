@@ -184,15 +184,6 @@ func (c *Catalog) Server(name string) *ServerEntry {
 	return c.pages[page][at]
 }
 
-// Tool returns the entry of one tool, or nil. The name is matched exactly.
-func (c *Catalog) Tool(server, tool string) *Entry {
-	s := c.Server(server)
-	if s == nil {
-		return nil
-	}
-	return s.Tool(tool)
-}
-
 // All walks the servers by name; each one's Entries are in the child's order.
 func (c *Catalog) All() iter.Seq[*ServerEntry] {
 	return func(yield func(*ServerEntry) bool) {

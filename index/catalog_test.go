@@ -80,11 +80,11 @@ func TestCatalogKeepsTheChildsOrderAndPagesSmall(t *testing.T) {
 	if s.Entries[0].Tool.Name != "zeta" || s.Entries[1].Tool.Name != "alpha" {
 		t.Error("the child's order is lost")
 	}
-	e := c.Tool("s0100", "alpha")
+	e := c.Server("s0100").Tool("alpha")
 	if e == nil || !e.Enabled || !slices.Equal(e.Tags, []string{"work"}) {
 		t.Errorf("entry %+v", e)
 	}
-	if c.Tool("s0100", "Alpha") != nil || c.Tool("none", "alpha") != nil || c.Server("") != nil {
+	if c.Server("s0100").Tool("Alpha") != nil || c.Server("none").Tool("alpha") != nil || c.Server("") != nil {
 		t.Error("found what is not there")
 	}
 }
@@ -112,13 +112,13 @@ func TestCatalogKeepsValidatorsOfUnchangedSchemas(t *testing.T) {
 	c = c.With(toolset(t, "s", definition("same", "old words", browserSchema), definition("changed", "", `{"type":"object"}`)), Labels{})
 	old := c
 	c = c.With(toolset(t, "s", definition("same", "new words", browserSchema), definition("changed", "", `{"type":"object","required":["a"]}`)), Labels{})
-	if c.Tool("s", "same").Validator != old.Tool("s", "same").Validator {
+	if c.Server("s").Tool("same").Validator != old.Server("s").Tool("same").Validator {
 		t.Error("an equal schema is compiled again")
 	}
-	if c.Tool("s", "same").Tool.Description != "new words" || old.Tool("s", "same").Tool.Description != "old words" {
+	if c.Server("s").Tool("same").Tool.Description != "new words" || old.Server("s").Tool("same").Tool.Description != "old words" {
 		t.Error("descriptions are mixed up")
 	}
-	if len(c.Tool("s", "changed").Validator.Validate(json.RawMessage(`{}`))) != 1 {
+	if len(c.Server("s").Tool("changed").Validator.Validate(json.RawMessage(`{}`))) != 1 {
 		t.Error("the old schema still judges")
 	}
 }
@@ -127,7 +127,7 @@ func TestCatalogTakesTheFirstOfDoubles(t *testing.T) {
 	first := &messages.Tool{Definition: &messages.Definition{Name: "a", Description: "first"}}
 	var c *Catalog
 	c = c.With(&messages.Toolset{Server: "s", Tools: []*messages.Tool{first, nil, {Definition: &messages.Definition{Name: "a"}}}}, Labels{})
-	if c.Tool("s", "a").Tool != first || len(c.Server("s").Entries) != 1 || c.Tools() != 1 {
+	if c.Server("s").Tool("a").Tool != first || len(c.Server("s").Entries) != 1 || c.Tools() != 1 {
 		t.Error("doubles are not left out")
 	}
 }
@@ -164,7 +164,7 @@ func BenchmarkCatalogTool(b *testing.B) {
 	c := generated(b, 10_000)
 	name := c.Server("server-05000").Entries[3].Tool.Name
 	for b.Loop() {
-		if c.Tool("server-05000", name) == nil {
+		if c.Server("server-05000").Tool(name) == nil {
 			b.Fatal("not found")
 		}
 	}

@@ -22,8 +22,9 @@ const (
 // Classic is the ranking of MetaMCP. Each word of the query brings a tool 10
 // points where it is the tool's name, else 5 where the name contains it, and 2
 // more where the description contains it, without regard to case. An exact
-// name does not earn the 5 as well, since the seed calls 10 the most that a
-// name can bring. The score is the sum divided by 10 for each word, at most 1.
+// name does not earn the 5 as well, since MetaMCP's documentation calls 10 the
+// most that a name can bring. The score is the sum divided by 10 for each word, at
+// most 1.
 //
 // A tool whose whole name is in the query as a word, or is the query, comes
 // first whatever the other words bring to others.

@@ -25,7 +25,7 @@ func toolset(tb testing.TB, server string, definitions ...string) *messages.Tool
 		page += d
 	}
 	page += `]}`
-	tools, skipped, _, _, err := ParseTools(server, json.RawMessage(page))
+	tools, skipped, err := ParseTools(server, json.RawMessage(page))
 	if err != nil || skipped != 0 {
 		tb.Fatalf("ParseTools: %v, skipped %d", err, skipped)
 	}

@@ -18,38 +18,34 @@ const maxToolName = 256
 // definition, which has it whole.
 const maxDescription = 64 << 10
 
-// ParseTools reads one page of a tools/list result, {"tools":[…],
-// "nextCursor":…}. The tools come in the child's order; their byte slices
-// alias page, which must not be written to afterwards.
+// ParseTools reads the tools of one page of a tools/list result, {"tools":[…]}.
+// They come in the child's order; their byte slices alias page, which must not be
+// written to afterwards.
 //
 // One odd definition never fails the page: a tool with a usable name is kept
 // whatever its schema is; anything without one (no object, no name, a name
 // over 256 bytes, blank, with control characters or invalid UTF-8) and the second
 // and further tools of the same name are counted in skipped.
 //
-// next and hasNext are the cursor of the following page; an empty cursor is a
-// cursor, a missing or null one is not. err is set only where the page as a
-// whole is no tool listing. Safe for any goroutine.
-func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, skipped int, next string, hasNext bool, err error) {
+// err is set only where the page as a whole is no tool listing. Safe for any
+// goroutine.
+func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, skipped int, err error) {
 	if !json.Valid(page) {
-		return nil, 0, "", false, fmt.Errorf("tools/list of %q: the result is not valid JSON", server)
+		return nil, 0, fmt.Errorf("tools/list of %q: the result is not valid JSON", server)
 	}
 	var list []byte
 	isObject := members(page, func(key, value []byte) {
-		switch name, _ := text(key); name {
-		case "tools":
+		if name, _ := text(key); name == "tools" {
 			list = value
-		case "nextCursor":
-			next, hasNext = text(value)
 		}
 	})
 	switch {
 	case !isObject:
-		return nil, 0, "", false, fmt.Errorf("tools/list of %q: the result is not an object", server)
+		return nil, 0, fmt.Errorf("tools/list of %q: the result is not an object", server)
 	case list == nil:
-		return nil, 0, "", false, fmt.Errorf("tools/list of %q: the result has no member \"tools\"", server)
+		return nil, 0, fmt.Errorf("tools/list of %q: the result has no member \"tools\"", server)
 	case bytes.Equal(list, []byte("null")):
-		return nil, 0, next, hasNext, nil // some children write an empty list so
+		return nil, 0, nil // some children write an empty list so
 	}
 	seen := map[string]struct{}{}
 	isArray := elements(list, func(raw []byte) {
@@ -66,9 +62,9 @@ func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, sk
 		tools = append(tools, t)
 	})
 	if !isArray {
-		return nil, 0, "", false, fmt.Errorf("tools/list of %q: \"tools\" is not an array", server)
+		return nil, 0, fmt.Errorf("tools/list of %q: \"tools\" is not an array", server)
 	}
-	return tools, skipped, next, hasNext, nil
+	return tools, skipped, nil
 }
 
 // parseTool reads one definition, or returns nil where it has no usable name.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -286,20 +287,8 @@ func sameReview(x, y *messages.Review) bool {
 	none := &messages.Review{}
 	x, y = cmp.Or(x, none), cmp.Or(y, none)
 	return x.Problem == y.Problem && maps.EqualFunc(x.Tools, y.Tools, func(s, t *messages.ToolReview) bool {
-		return s.Change == t.Change && s.Held == t.Held && s.Problem == t.Problem && equalStrings(s.Parts, t.Parts) && equalStrings(s.Signs, t.Signs)
+		return s.Change == t.Change && s.Held == t.Held && s.Problem == t.Problem && slices.Equal(s.Parts, t.Parts) && slices.Equal(s.Signs, t.Signs)
 	})
-}
-
-func equalStrings(x, y []string) bool {
-	if len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		if x[i] != y[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {

@@ -39,7 +39,7 @@ func TestClassic(t *testing.T) {
 		q    Query
 		want string
 	}{
-		{"the seed's example", Query{Text: "screenshot", Server: "browser"}, "browser/screenshot=1.00 browser/take_screenshot=0.70 browser/navigate=0.20"},
+		{"the example of MetaMCP's documentation", Query{Text: "screenshot", Server: "browser"}, "browser/screenshot=1.00 browser/take_screenshot=0.70 browser/navigate=0.20"},
 		{"exact and description are capped", Query{Text: "SCREENSHOT"}, "browser/screenshot=1.00 files/screenshot=1.00 browser/take_screenshot=0.70 browser/navigate=0.20"},
 		{"connected first among equals", Query{Text: "screenshot", Connected: connected}, "files/screenshot=1.00 browser/screenshot=1.00 browser/take_screenshot=0.70 browser/navigate=0.20"},
 		{"words add up and share the maximum", Query{Text: "read file"}, "files/read_file=0.70 files/screenshot=0.10"},
@@ -79,7 +79,7 @@ func TestConnectedOutranksAtTheMarginOnly(t *testing.T) {
 
 func TestDisabledIsNeverFound(t *testing.T) {
 	c := searchCatalog(t)
-	c.Tool("files", "screenshot").Enabled = false // as tool rules will make it, before the catalog is shared
+	c.Server("files").Tool("screenshot").Enabled = false // as tool rules will make it, before the catalog is shared
 	for _, r := range []Ranker{Classic{}, Hybrid{}, AnyGPT{}} {
 		if got := found(r.Search(c, Query{Text: "screenshot", Server: "files"})); got != "" {
 			t.Errorf("%T found %s", r, got)

@@ -116,20 +116,20 @@ func TestCatalogFollowsItsRules(t *testing.T) {
 	}
 	var c *Catalog
 	c = c.With(ts, Labels{Tags: []string{"mine"}}).Ruled(rules)
-	if e := c.Tool("s", "write"); e.Enabled || strings.Join(e.Tags, " ") != "mine closed" {
+	if e := c.Server("s").Tool("write"); e.Enabled || strings.Join(e.Tags, " ") != "mine closed" {
 		t.Errorf("write: enabled %v, tags %q", e.Enabled, e.Tags)
 	}
-	if e := c.Tool("s", "read"); !e.Enabled {
+	if e := c.Server("s").Tool("read"); !e.Enabled {
 		t.Error("read is closed")
 	}
 	c = c.Without("s").With(ts, Labels{Tags: []string{"mine"}})
-	if c.Tool("s", "write").Enabled {
+	if c.Server("s").Tool("write").Enabled {
 		t.Error("a server that came later is not ruled")
 	}
 	if got := (Classic{}).Search(c, Query{Text: "write"}); len(got) != 0 {
 		t.Errorf("a closed tool was found: %+v", got)
 	}
-	if c = c.Ruled(nil); !c.Tool("s", "write").Enabled || strings.Join(c.Tool("s", "write").Tags, " ") != "mine" {
+	if c = c.Ruled(nil); !c.Server("s").Tool("write").Enabled || strings.Join(c.Server("s").Tool("write").Tags, " ") != "mine" {
 		t.Error("the rules are gone and their verdict is not")
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func parsedSet(t *testing.T, server, page string) *messages.Toolset {
 	t.Helper()
-	tools, _, _, _, err := ParseTools(server, []byte(page))
+	tools, _, err := ParseTools(server, []byte(page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +34,14 @@ func TestServersThatListTheSameShareIt(t *testing.T) {
 		t.Error("the first server has a twin")
 	}
 	row := &embedding{"m", vector.NewRow([]float32{1})}
-	cat.Tool("x", "b").passage.vector.Store(row)
+	cat.Server("x").Tool("b").passage.vector.Store(row)
 	if !add("y", twinPage) {
 		t.Error("a server that lists the same has no twin")
 	}
 	if add("z", `{"tools":[{"name":"b","description":"Does b too.","inputSchema":{"type":"object"}},{"name":"a"}]}`) {
 		t.Error("a server that lists something else has a twin")
 	}
-	x, y := cat.Tool("x", "b"), cat.Tool("y", "b")
+	x, y := cat.Server("x").Tool("b"), cat.Server("y").Tool("b")
 	if &x.Tool.Raw[0] != &y.Tool.Raw[0] || &x.Tool.InputSchema[0] != &y.Tool.InputSchema[0] {
 		t.Error("the definition is there twice")
 	}
@@ -51,7 +51,7 @@ func TestServersThatListTheSameShareIt(t *testing.T) {
 	if x.Tool.Server != "x" || y.Tool.Server != "y" || x.passage == y.passage {
 		t.Error("a tool is not its server's any more")
 	}
-	if z := cat.Tool("z", "b"); z.passage.vector.Load() != nil {
+	if z := cat.Server("z").Tool("b"); z.passage.vector.Load() != nil {
 		t.Error("a tool has the vector of one that says something else")
 	}
 	var order []string
