@@ -70,7 +70,7 @@ func (p *passed) send(a *front.Ask, call *messages.Call) {
 	call.Meta, call.ID = messages.Meta{Trace: a.Call}, a.Call
 	call.Cancelled, call.Reply, call.Progress, call.Burst = a.Cancelled, a.Reply, a.Progress, a.Burst
 	call.Client, call.Shared, call.Can, call.Log, call.TakesInput, call.Input = a.Client, a.Shared, a.Can, a.Log, a.TakesInput, a.Input
-	p.x.e.telemetry.BeginRequest(call, a.Context, a.Era)
+	p.x.e.telemetry.BeginRequest(call, a.Context, a.Era, a.Transport)
 	p.session.Call(call)
 }
 

@@ -19,7 +19,7 @@ const maxVariable = 4 << 10
 // answer says how the user gives them.
 func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask ProvisionRequest) (a *ProvisionAnswer, err error) {
 	a, err = e.provision(ctx, ask, messages.Meta{Trace: caller.Call(), Session: caller.Session()}, aClient,
-		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Call()))
+		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Transport(), caller.Call()))
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 		e.forgetGiven(ctx, given, err == nil && a.Decision == DecisionProvisioned)
 	}()
 	return e.provision(ctx, ask, messages.Meta{Trace: again, Session: caller.Session()}, aClient,
-		e.telemetry.BeginProvisionRequest(caller.TraceContext(), again))
+		e.telemetry.BeginProvisionRequest(caller.TraceContext(), caller.Transport(), again))
 }
 
 // askVariables asks by form for the variables that are missing; nil: it has them not.

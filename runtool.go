@@ -156,7 +156,7 @@ func (e *Engine) handleExecute(ctx context.Context, req mcp.CallToolRequest) (*m
 	}
 	client := scriptClient{caller.Client(), caller.Can(), caller.Log(), caller.Shared()}
 	result, err := e.runScript(ctx, run, messages.Meta{Trace: caller.Call(), Session: caller.Session()}, client,
-		e.telemetry.BeginScriptRequest(caller.TraceContext(), caller.Call()))
+		e.telemetry.BeginScriptRequest(caller.TraceContext(), caller.Transport(), caller.Call()))
 	return e.executed(result, err, caller.Session())
 }
 

@@ -125,7 +125,7 @@ func (f *frontEngine) call(r *front.Request) {
 	if r.Timeout > 0 {
 		call.Deadline = time.Now().Add(r.Timeout)
 	}
-	f.t.BeginRequest(call, r.Context, r.Era)
+	f.t.BeginRequest(call, r.Context, r.Era, r.Transport)
 	f.s.Call(call)
 }
 

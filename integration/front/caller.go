@@ -55,6 +55,9 @@ func (c *Caller) Call() uint64 { return c.e.Call }
 // Era is the protocol generation of the request.
 func (c *Caller) Era() messages.Era { return c.e.Era }
 
+// Transport is how the request came; see [Request].
+func (c *Caller) Transport() messages.Transport { return c.e.transport() }
+
 // TraceContext is the trace context that the request came with.
 func (c *Caller) TraceContext() messages.TraceContext { return c.context }
 

@@ -283,7 +283,7 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	p.ID, p.Call, p.Token, p.Era, p.out = in.ID, NextCall(), in.token(), era, out
 	p.key = c.keyOf(&p.Entry)
 	r := Request{
-		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Context: in.traceContext(),
+		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Transport: p.transport(), Context: in.traceContext(),
 		Burst: in.burst, Cancelled: p.Cancelled(), Reply: p,
 	}
 	if p.Token != nil {

@@ -38,6 +38,9 @@ type Request struct {
 	Context messages.TraceContext
 	// Era is the protocol generation of this request.
 	Era messages.Era
+	// Transport is how the client sent it: [messages.TransportStdio] or
+	// [messages.TransportHTTP].
+	Transport messages.Transport
 	// Cancelled is true once the client gave the call up.
 	Cancelled *atomic.Bool
 	// Reply takes the answer.

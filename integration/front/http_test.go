@@ -191,6 +191,37 @@ func (h *held) next(t testing.TB) Request {
 
 func answer(r Request) { r.Reply.Answer(&messages.Answer{Call: r.Call, Result: echo(r)}) }
 
+// How a request came is told with it, to the engine and to a handler of mcp-go.
+func TestTransportOfARequest(t *testing.T) {
+	came := make(chan messages.Transport, 2)
+	call := func(r Request) { came <- r.Transport; answer(r) }
+	tools := map[string]server.ToolHandlerFunc{"other": func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		came <- CallerFromContext(ctx).Transport()
+		return mcp.NewToolResultText(""), nil
+	}}
+	other := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"other","arguments":{}}}`
+	check := func(want messages.Transport) {
+		t.Helper()
+		for _, what := range []string{"the spliced tool", "another tool"} {
+			if got := <-came; got != want {
+				t.Errorf("a call of %s came over %q, want %q", what, got, want)
+			}
+		}
+	}
+	s := start(t, Options{MCP: newMCP(tools), Engine: &fakeEngine{call: call}})
+	s.send(callLine(1, someCall), other)
+	s.recv()
+	s.recv()
+	s.endsClean()
+	check(messages.TransportStdio)
+	f := startHTTP(t, HTTPOptions{MCP: newMCP(tools)})
+	f.engine.call = call
+	hs := f.open()
+	f.post(callLine(1, someCall), hs)
+	f.post(other, hs)
+	check(messages.TransportHTTP)
+}
+
 // Progress makes the response a stream, on which it comes before the answer, in
 // order and whole.
 func TestHTTPProgress(t *testing.T) {

@@ -85,7 +85,7 @@ func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry,
 // passedRequest is what is known of a request before it is known whose it is.
 func (c *connection) passedRequest(in *incoming, p *pending) (r Request, good bool) {
 	r = Request{
-		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: p.Era, Context: in.traceContext(),
+		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: p.Era, Transport: p.transport(), Context: in.traceContext(),
 		Burst: in.burst, Cancelled: p.Cancelled(), Reply: p,
 	}
 	if p.Token != nil {

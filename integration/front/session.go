@@ -64,6 +64,14 @@ type Entry struct {
 // any goroutine.
 func (e *Entry) Cancelled() *atomic.Bool { return &e.cancelled }
 
+// transport is how the request came.
+func (e *Entry) transport() messages.Transport {
+	if _, overHTTP := e.out.(*stream); overHTTP {
+		return messages.TransportHTTP
+	}
+	return messages.TransportStdio
+}
+
 // Register adds a request. It returns [ErrDuplicateID] or [ErrCancelled] where
 // the request must not be started.
 func (s *Session) Register(e *Entry) error {

@@ -37,7 +37,7 @@ func BenchmarkTelemetry(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				call := newCall(1, "files", "read")
-				tel.BeginRequest(call, bb.incoming, messages.EraLegacy)
+				tel.BeginRequest(call, bb.incoming, messages.EraLegacy, messages.TransportStdio)
 				if call.Sending != nil {
 					call.Sending.Sending(stdio)
 				}

@@ -61,6 +61,7 @@ type origin struct {
 	kind    trace.SpanKind
 	name    string
 	era     messages.Era
+	over    messages.Transport
 	baggage []byte // a member of _meta, or nil
 }
 
@@ -105,11 +106,22 @@ func (c *callSpan) frontAttributes() []attribute.KeyValue {
 	if c.origin.kind != trace.SpanKindServer {
 		return nil
 	}
-	attrs := []attribute.KeyValue{attrMethod.String(methodOf(c.call)), attrTransport.String("pipe")}
+	attrs := append([]attribute.KeyValue{attrMethod.String(methodOf(c.call))}, network(c.origin.over)...)
 	if c.call.OfTool() {
 		attrs = append(attrs, attrTool.String(frontTool))
 	}
 	return attrs
+}
+
+// network is what carries a transport, in the words of the conventions.
+func network(over messages.Transport) []attribute.KeyValue {
+	switch over {
+	case messages.TransportStdio:
+		return []attribute.KeyValue{attrTransport.String("pipe")}
+	case messages.TransportHTTP, messages.TransportSSE:
+		return []attribute.KeyValue{attrTransport.String("tcp")}
+	}
+	return nil
 }
 
 // Sending implements messages.SendPort.
@@ -146,13 +158,7 @@ func (c *callSpan) attemptAttributes(server, tool string) []attribute.KeyValue {
 	if v := versionOf(c.to.Era); v != "" {
 		attrs = append(attrs, attrVersion.String(v))
 	}
-	switch c.to.Transport {
-	case messages.TransportStdio:
-		attrs = append(attrs, attrTransport.String("pipe"))
-	case messages.TransportHTTP, messages.TransportSSE:
-		attrs = append(attrs, attrTransport.String("tcp"))
-	}
-	return attrs
+	return append(attrs, network(c.to.Transport)...)
 }
 
 func (c *callSpan) members(ctx context.Context) []byte {

@@ -21,7 +21,7 @@ import (
 func makeCalls(tel *telemetry.Telemetry, n int) {
 	for i := range n {
 		call := newCall(uint64(i+1), "files", "read")
-		tel.BeginRequest(call, messages.TraceContext{}, messages.EraLegacy)
+		tel.BeginRequest(call, messages.TraceContext{}, messages.EraLegacy, messages.TransportStdio)
 		call.Sending.Sending(stdio)
 		tel.Ended(call, &messages.Answer{Result: []byte("{}")}, "ok", time.Millisecond)
 	}
@@ -210,7 +210,7 @@ func TestMetricsOverOTLP(t *testing.T) {
 	tel, c, h := collected(t)
 	makeCalls(tel, 3)
 	call := newCall(9, "hunter2", "hunter2")
-	tel.BeginRequest(call, messages.TraceContext{}, messages.EraModern)
+	tel.BeginRequest(call, messages.TraceContext{}, messages.EraModern, messages.TransportStdio)
 	tel.Ended(call, &messages.Answer{Err: &messages.Error{Code: messages.CodeServerNotFound}}, string(messages.CodeServerNotFound), time.Second)
 	end(t, tel)
 

@@ -24,7 +24,7 @@ func (x *exporting) instruments(meter metric.Meter) error {
 	}
 	x.serverDuration = histogram("mcp.server.operation.duration", "MCP request duration as observed on the receiver, from a client's call to its answer.")
 	x.clientDuration = histogram("mcp.client.operation.duration", "The duration of the MCP request as observed on the sender, from one attempt at a server to its answer.")
-	x.callDuration = histogram("metamcp.call.duration", "Duration of a call that a Go program made through the library.")
+	x.callDuration = histogram("metamcp.call.duration", "Duration of a call that a Go program made through the library, or a script.")
 	errs = append(errs, x.observe(meter))
 	return errors.Join(errs...)
 }

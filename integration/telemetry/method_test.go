@@ -26,7 +26,7 @@ func TestSpansOfPassedRequests(t *testing.T) {
 		t.Run(tt.method, func(t *testing.T) {
 			tel, c, _ := collected(t)
 			call := &messages.Call{Meta: messages.Meta{Trace: 7, Session: 1}, ID: 7, Server: "files", Method: tt.method, Params: json.RawMessage(tt.params)}
-			tel.BeginRequest(call, incoming, messages.EraLegacy)
+			tel.BeginRequest(call, incoming, messages.EraLegacy, messages.TransportStdio)
 			call.Sending.Sending(stdio)
 			tel.Ended(call, &messages.Answer{Result: []byte(`{}`)}, "ok", time.Millisecond)
 			end(t, tel)

@@ -28,14 +28,15 @@ func (t *Telemetry) BeginProvision(ctx context.Context, request uint64) *Provisi
 	return t.beginProvision(parent, trace.SpanKindInternal, "provision", request)
 }
 
-// BeginProvisionRequest is BeginProvision for a request that a client sent with
-// the given trace context.
-func (t *Telemetry) BeginProvisionRequest(tc messages.TraceContext, request uint64) *Provision {
+// BeginProvisionRequest is BeginProvision for a request that a client sent over a
+// transport with the given trace context.
+func (t *Telemetry) BeginProvisionRequest(tc messages.TraceContext, over messages.Transport, request uint64) *Provision {
 	if !t.Exporting() {
 		return nil
 	}
 	p := t.beginProvision(contextOf(tc), trace.SpanKindServer, "tools/call "+provisionName, request)
-	p.span.SetAttributes(attrMethod.String(methodCall), attrTool.String(provisionName), attrTransport.String("pipe"))
+	p.span.SetAttributes(attrMethod.String(methodCall), attrTool.String(provisionName))
+	p.span.SetAttributes(network(over)...)
 	return p
 }
 

@@ -34,16 +34,17 @@ func (t *Telemetry) BeginScript(ctx context.Context, request uint64) *Script {
 	return s
 }
 
-// BeginScriptRequest is BeginScript for a script that a client sent with the
-// given trace context.
-func (t *Telemetry) BeginScriptRequest(tc messages.TraceContext, request uint64) *Script {
+// BeginScriptRequest is BeginScript for a script that a client sent over a
+// transport with the given trace context.
+func (t *Telemetry) BeginScriptRequest(tc messages.TraceContext, over messages.Transport, request uint64) *Script {
 	s := &Script{t: t, baggage: appendMember(nil, keyBaggage, tc.Baggage)}
 	if !t.Exporting() {
 		s.passOn = passOn(tc)
 		return s
 	}
 	s.begin(contextOf(tc), trace.SpanKindServer, "tools/call "+executeName, request)
-	s.span.SetAttributes(attrMethod.String(methodCall), attrTool.String(executeName), attrTransport.String("pipe"))
+	s.span.SetAttributes(attrMethod.String(methodCall), attrTool.String(executeName))
+	s.span.SetAttributes(network(over)...)
 	return s
 }
 

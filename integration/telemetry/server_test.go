@@ -289,7 +289,7 @@ func TestAddresses(t *testing.T) {
 func TestNilTellsNothing(t *testing.T) {
 	var tel *telemetry.Telemetry
 	call := newCall(1, "files", "read")
-	tel.BeginRequest(call, incoming, messages.EraLegacy)
+	tel.BeginRequest(call, incoming, messages.EraLegacy, messages.TransportStdio)
 	if call.Sending == nil {
 		t.Error("the trace context is not passed on")
 	}

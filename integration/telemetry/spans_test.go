@@ -31,6 +31,35 @@ func byKind(spans []*tracepb.Span, kind tracepb.Span_SpanKind) []*tracepb.Span {
 	return out
 }
 
+// What a client speaks over has nothing to do with how its server is reached.
+func TestTransportOfTheClient(t *testing.T) {
+	for over, want := range map[messages.Transport]string{messages.TransportStdio: "pipe", messages.TransportHTTP: "tcp"} {
+		t.Run(string(over), func(t *testing.T) {
+			tel, c, _ := collected(t)
+			call := newCall(1, "files", "read")
+			tel.BeginRequest(call, incoming, messages.EraLegacy, over)
+			call.Sending.Sending(stdio)
+			tel.Ended(call, &messages.Answer{Result: []byte(`{}`)}, "ok", time.Millisecond)
+			tel.BeginScriptRequest(incoming, over, 2).End("ok")
+			tel.BeginProvisionRequest(incoming, over, 3).End("local", "ok")
+			end(t, tel)
+			spans := byKind(c.Spans(), tracepb.Span_SPAN_KIND_SERVER)
+			if len(spans) != 3 {
+				t.Errorf("%d requests", len(spans))
+			}
+			for _, s := range spans {
+				if got := fakeotlp.Attributes(s.GetAttributes())["network.transport"]; got != want {
+					t.Errorf("%s came over %v, want %s", s.GetName(), got, want)
+				}
+			}
+			points := c.Metrics()["mcp.server.operation.duration"].GetHistogram().GetDataPoints()
+			if len(points) != 1 || fakeotlp.Attributes(points[0].GetAttributes())["network.transport"] != want {
+				t.Errorf("the histogram has %v, want %s", points, want)
+			}
+		})
+	}
+}
+
 func TestSpansOfCalls(t *testing.T) {
 	base := map[string]any{
 		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "mcp_call", "network.transport": "pipe",
@@ -64,7 +93,7 @@ func TestSpansOfCalls(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tel, c, _ := collected(t)
 			call := newCall(7, tt.server, tt.tool)
-			tel.BeginRequest(call, incoming, messages.EraLegacy)
+			tel.BeginRequest(call, incoming, messages.EraLegacy, messages.TransportStdio)
 			var sent []string
 			for n := range tt.attempts {
 				to := stdio
@@ -143,7 +172,7 @@ func TestBrokenTraceContextsStartATrace(t *testing.T) {
 		t.Run(string(tc.Parent), func(t *testing.T) {
 			tel, c, _ := collected(t)
 			call := newCall(1, "files", "read")
-			tel.BeginRequest(call, tc, messages.EraModern)
+			tel.BeginRequest(call, tc, messages.EraModern, messages.TransportStdio)
 			meta := metaOf(t, string(call.Sending.Sending(stdio)))
 			tel.Ended(call, &messages.Answer{Result: []byte("{}")}, "ok", time.Millisecond)
 			end(t, tel)
@@ -176,7 +205,7 @@ func TestSampling(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tel, c, _ := collected(t, tt.vars...)
 			call := newCall(1, "files", "read")
-			tel.BeginRequest(call, messages.TraceContext{Parent: quoted(strings.TrimSuffix(parent, "01") + tt.flags)}, messages.EraLegacy)
+			tel.BeginRequest(call, messages.TraceContext{Parent: quoted(strings.TrimSuffix(parent, "01") + tt.flags)}, messages.EraLegacy, messages.TransportStdio)
 			meta := metaOf(t, string(call.Sending.Sending(stdio)))
 			tel.Ended(call, &messages.Answer{Result: []byte("{}")}, "ok", time.Millisecond)
 			end(t, tel)
@@ -259,7 +288,7 @@ func TestOffPassesOnWhatCame(t *testing.T) {
 	tel := newHost().start(t)
 	for _, tt := range tests {
 		call := newCall(1, "files", "read")
-		tel.BeginRequest(call, tt.tc, messages.EraModern)
+		tel.BeginRequest(call, tt.tc, messages.EraModern, messages.TransportStdio)
 		got := ""
 		if call.Sending != nil {
 			got = string(call.Sending.Sending(stdio))
@@ -278,7 +307,7 @@ func TestOffPassesOnWhatCame(t *testing.T) {
 func TestSendingAfterTheEnd(t *testing.T) {
 	tel, c, _ := collected(t)
 	call := newCall(1, "files", "read")
-	tel.BeginRequest(call, incoming, messages.EraLegacy)
+	tel.BeginRequest(call, incoming, messages.EraLegacy, messages.TransportStdio)
 	gone := &messages.Answer{Err: &messages.Error{Code: messages.CodeCancelled}}
 	tel.Ended(call, gone, string(messages.CodeCancelled), time.Millisecond)
 	if meta := metaOf(t, string(call.Sending.Sending(stdio))); !strings.HasPrefix(meta["traceparent"].(string), "00-"+traceID) {

@@ -75,9 +75,9 @@ func New(opts Options) *Telemetry {
 // Exporting reports whether anything goes out over OTLP.
 func (t *Telemetry) Exporting() bool { return t != nil && t.exporting != nil }
 
-// BeginRequest sets call.Sending for a call that a client made with the given
-// trace context. End follows.
-func (t *Telemetry) BeginRequest(call *messages.Call, tc messages.TraceContext, era messages.Era) {
+// BeginRequest sets call.Sending for a call that a client sent over a transport
+// with the given trace context. End follows.
+func (t *Telemetry) BeginRequest(call *messages.Call, tc messages.TraceContext, era messages.Era, over messages.Transport) {
 	if !t.Exporting() {
 		if members := passOn(tc); members != nil {
 			call.Sending = members
@@ -85,7 +85,7 @@ func (t *Telemetry) BeginRequest(call *messages.Call, tc messages.TraceContext, 
 		return
 	}
 	parent := contextOf(tc)
-	t.begin(parent, call, origin{kind: trace.SpanKindServer, name: spanName(call, frontTool), era: era, baggage: appendMember(nil, keyBaggage, tc.Baggage)})
+	t.begin(parent, call, origin{kind: trace.SpanKindServer, name: spanName(call, frontTool), era: era, over: over, baggage: appendMember(nil, keyBaggage, tc.Baggage)})
 }
 
 // BeginCall is BeginRequest for a call that a Go program made; ctx may hold a
