@@ -8,6 +8,6 @@
 // and [Engine.Stream] call a tool, [Engine.Reload] takes a changed
 // configuration over and [Engine.Close] ends every child process.
 //
-// All methods may be called from any goroutine. Errors are *[Error] values
-// that say what failed, why, and what to do next.
+// All methods may be called from any goroutine. Unless a method says otherwise,
+// errors are *[Error] values that say what failed, why, and what to do next.
 package metamcp

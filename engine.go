@@ -149,7 +149,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: newSearches()}
 	e.reloads, e.endReloads = context.WithCancel(context.Background())
 	if err := e.start(ctx, cfg); err != nil {
-		return nil, err
+		return nil, asError(err)
 	}
 	return e, nil
 }

@@ -48,9 +48,10 @@ const maxProgress = 1024
 
 // Execute calls a tool with args, one JSON object or nil, and waits for its
 // result. A result with IsError is no error of Execute; an error is always an
-// *[Error], and says whether a JSON-RPC error of the child is its cause. When
-// ctx ends the call is cancelled at the child. args may be changed once Execute has
-// returned.
+// *[Error]. A JSON-RPC error of the child is one with the code
+// TOOL_EXECUTION_ERROR, the child's message, and the child's error object in
+// Details. When ctx ends the call is cancelled at the child. args may be changed
+// once Execute has returned.
 func (e *Engine) Execute(ctx context.Context, server, tool string, args json.RawMessage, opts ExecuteOptions) (*Result, error) {
 	var res *Result
 	for u, err := range e.run(ctx, server, tool, args, opts, false) {

@@ -3,11 +3,17 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 // opened is an engine that is closed at the end of the test.
@@ -25,6 +31,30 @@ func opened(t testing.TB, opts Options) *Engine {
 		}
 	})
 	return e
+}
+
+// Whoever gives an engine up while it opens hears that, as any error, as an *[Error].
+func TestOpenIsGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{},"metamcp":{"cache":{"enabled":false}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var err error
+	for err == nil { // it may be open before it looks
+		var e *Engine
+		if e, err = Open(ctx, Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)}); err == nil {
+			if err := e.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var told *Error
+	if !errors.As(err, &told) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %T %v", err, err)
+	}
 }
 
 // noSuchMethod is the answer of a server to what it does not know; see serveRPC.

@@ -142,10 +142,10 @@ func misfit(err error) string {
 }
 
 func asError(err error) *Error {
-	if e, ok := err.(*Error); ok { //nolint:errorlint // the facade returns nothing else
+	if e, ok := err.(*Error); ok { //nolint:errorlint // one that is wrapped would lose the words around it
 		return e
 	}
-	return &Error{Code: messages.CodeToolExecution, Message: err.Error()}
+	return &Error{Code: messages.CodeToolExecution, Message: err.Error(), Cause: err}
 }
 
 // errorResult is an error as a tool result, which a model can read and act on;

@@ -1,6 +1,7 @@
-// Package actors holds who does the work: the root, the sessions of clients
-// and the connections to children, and the [Engine] through which everything
-// outside speaks to them.
+// Package actors holds who does the work: the root, the sessions of clients, the
+// connections to children, what they say of changes (notices), the provisioner,
+// the sandbox with its runs, and the trace; and the [Engine] through which
+// everything outside speaks to them.
 package actors
 
 import (

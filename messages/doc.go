@@ -1,6 +1,6 @@
 // Package messages holds what the rooms of metamcp say to each other: plain
-// structs without behaviour that every other package may import and that
-// import nothing of ours.
+// structs, small functions on them and the interfaces of ports, which every
+// other package may import and which import nothing of ours.
 //
 // A value is immutable from the moment it is sent. Byte slices in it may alias
 // a buffer that belongs to the message alone; whoever receives the message may
