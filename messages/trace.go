@@ -41,6 +41,9 @@ type TraceRecord struct {
 	V    int       `json:"v"`
 	Time time.Time `json:"time"` // when it was sent, or happened; UTC
 	Kind string    `json:"kind"`
+	// PID is the process that wrote it, in a file: several hosts may write to one,
+	// and each counts requests and spans from 1. Elsewhere it is 0.
+	PID int `json:"pid,omitempty"`
 	// Request is the client's request that caused it; 0: none.
 	Request uint64 `json:"request,omitempty"`
 	// Span numbers the handling of one message; for an event, the handling in

@@ -23,6 +23,7 @@ const (
 type File struct {
 	path  string
 	who   string // of the start record
+	pid   int    // of this process: others may write to the file as well
 	limit int64
 	open  func(path string) (*os.File, error)
 
@@ -38,7 +39,7 @@ func OpenFile(path, who string, limit int64, open func(path string) (*os.File, e
 	if limit <= 0 {
 		limit = MaxFile
 	}
-	w := &File{path: path, who: who, limit: limit, open: open}
+	w := &File{path: path, who: who, pid: os.Getpid(), limit: limit, open: open}
 	if err := w.begin(true); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,9 @@ func (w *File) WriteRecord(r *messages.TraceRecord) error {
 }
 
 func (w *File) put(r *messages.TraceRecord) error {
-	n, err := w.json.put(r)
+	own := *r // others may watch the same one
+	own.PID = w.pid
+	n, err := w.json.put(&own)
 	w.size += int64(n)
 	return err
 }

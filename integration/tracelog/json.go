@@ -80,6 +80,7 @@ func appendRecord(b []byte, r *messages.TraceRecord, c *clock) []byte {
 	b = c.append(b, r.Time.UTC())
 	b = append(b, `","kind":`...)
 	b = jsonrpc.AppendQuote(b, r.Kind)
+	b = jsonrpc.AppendInt(b, `,"pid":`, int64(r.PID))
 	b = jsonrpc.AppendUint(b, `,"request":`, r.Request)
 	b = jsonrpc.AppendUint(b, `,"span":`, r.Span)
 	b = jsonrpc.AppendUint(b, `,"parent":`, r.Parent)

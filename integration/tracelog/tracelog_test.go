@@ -31,7 +31,7 @@ func records() []messages.TraceRecord {
 		{V: 2, Time: when, Kind: messages.TraceMessage, To: "metamcp/index", Type: "Sweep", Outcome: "panic"},
 		{V: 2, Time: when, Kind: "noise", To: "metamcp/pool/breaker/a%2Fb~12/conn#1", Detail: "odd \x1b[31m \"text\"\u202e <b>ü\n"},
 		{V: 2, Time: when, Kind: messages.TraceAnswer, Request: 3, Server: "files", Tool: "read", Outcome: "ok", RanNs: 1, Bytes: 5},
-		{V: 2, Time: when, Kind: messages.TraceDropped, Count: 4},
+		{V: 2, Time: when, Kind: messages.TraceDropped, PID: 4711, Count: 4},
 		{},
 	}
 }
@@ -271,6 +271,28 @@ func TestFileGoesOnAfterACut(t *testing.T) {
 	}
 	if got := strings.Join(read(t, path), " "); got != "whole broken start next" {
 		t.Errorf("the file holds %s", got)
+	}
+}
+
+// Whoever reads the file can tell its hosts apart, which count their requests alike.
+func TestRecordsOfAFileNameTheirProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	f, err := OpenFile(path, "me", 0, openAppend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := messages.TraceRecord{Kind: "next"}
+	if err := errors.Join(f.WriteRecord(&shared), f.Close()); err != nil || shared.PID != 0 {
+		t.Fatalf("the record is %+v, %v", shared, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		if want := fmt.Sprintf(`,"pid":%d`, os.Getpid()); !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
 	}
 }
 

@@ -59,13 +59,21 @@ type Builder struct {
 	leftOut  int
 	names    map[string]string // one copy of each text that comes again
 	runs     []string          // what each run's start says
+	hosts    map[int]host      // by process; 0: those that do not say theirs
 	problems problems
 	seen     []byte // the beginning of what was no record
 	source   string
-	// firstOfSource is true until the current file gave a record: a start
-	// there may continue the run of the file before.
-	firstOfSource bool
+	sources  int // how many files were begun
 }
+
+// host is a process that wrote to the trace, as several may at a time.
+type host struct {
+	run    int // that its records belong to
+	source int // the file that has its latest record
+}
+
+// maxHosts bounds the processes that are told apart.
+const maxHosts = 1 << 12
 
 // maxNames bounds the texts of which one copy is kept.
 const maxNames = 1 << 16
@@ -76,17 +84,13 @@ const longestTime = int64(1e17)
 
 // NewBuilder returns a builder without records.
 func NewBuilder(limits Limits) *Builder {
-	return &Builder{limits: limits.orDefaults(), names: map[string]string{}}
+	return &Builder{limits: limits.orDefaults(), names: map[string]string{}, hosts: map[int]host{}}
 }
 
 // Add adds one record. It keeps no reference to r's payload.
 func (b *Builder) Add(r messages.TraceRecord) {
 	rec := &Record{TraceRecord: b.safe(r)}
-	if rec.Kind == messages.TraceStart {
-		b.start(rec)
-	}
-	b.firstOfSource = false
-	rec.Run = max(len(b.runs)-1, 0)
+	rec.Run = b.runOf(rec)
 	b.taken++
 	b.seen = nil
 	b.records = append(b.records, rec)
@@ -103,17 +107,28 @@ func (b *Builder) Add(r messages.TraceRecord) {
 	}
 }
 
-// start opens a run. A rotated file begins with the start of the run that
-// goes on in it.
-func (b *Builder) start(rec *Record) {
-	n := len(b.runs)
-	if b.firstOfSource && n > 0 && b.runs[n-1] == rec.Detail {
-		return
+// runOf is the run that a record belongs to: the latest one of its host. A start
+// opens one, but the first that a host has in a rotated file is of the run that goes
+// on in it.
+func (b *Builder) runOf(rec *Record) int {
+	pid := rec.PID
+	h, known := b.hosts[pid]
+	if !known && len(b.hosts) >= maxHosts {
+		pid = 0
+		h, known = b.hosts[pid]
 	}
-	if n == 0 && b.taken > 0 {
-		b.runs = append(b.runs, "") // of what came before any start
+	starts := rec.Kind == messages.TraceStart
+	if !known || starts && (h.source == b.sources || b.runs[h.run] != rec.Detail) {
+		h.run = len(b.runs)
+		who := "" // what came before any start
+		if starts {
+			who = rec.Detail
+		}
+		b.runs = append(b.runs, who)
 	}
-	b.runs = append(b.runs, rec.Detail)
+	h.source = b.sources
+	b.hosts[pid] = h
+	return h.run
 }
 
 // size is about what a record takes. Texts that are shared count as nothing.

@@ -59,7 +59,7 @@ func Read(r io.Reader, limits Limits) (*Trace, error) {
 // noted.
 func (b *Builder) Read(r io.Reader, name string) error {
 	b.source = name
-	b.firstOfSource = true
+	b.sources++
 	lines := bufio.NewReaderSize(r, 64<<10)
 	before := b.taken
 	for n := 1; ; n++ {

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/traceview"
 	"github.com/metamcp/metamcp/messages"
@@ -218,6 +220,59 @@ func TestSeveralRuns(t *testing.T) {
 	for _, name := range []string{"", "x", "3/1", "x/1", "2", "-1", "99999999999999999999"} {
 		if r := got.Find(name); r != nil {
 			t.Errorf("%q found %s", name, r.Name)
+		}
+	}
+}
+
+// alternating are the lines of hosts that write to one file at a time.
+func alternating(t *testing.T, hosts ...*generator) []byte {
+	t.Helper()
+	var text []byte
+	for n := range hosts[0].records {
+		for _, g := range hosts {
+			one := generator{records: g.records[n : n+1]}
+			text = append(text, one.text(t)...)
+		}
+	}
+	return text
+}
+
+// ofProcess is a host with one call.
+func ofProcess(pid int, id uint64, server string) *generator {
+	g := &generator{span: 1000 * id, now: time.Duration(id) * time.Second}
+	g.start()
+	g.call(id, server, "echo", "ok")
+	for i := range g.records {
+		g.records[i].PID = pid
+	}
+	return g
+}
+
+// Hosts may also write to a file at a time: their processes tell them apart.
+func TestHostsThatWriteAtATime(t *testing.T) {
+	alone := read(t, ofProcess(7, 1, "demo").text(t)).Requests[0]
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	for name, text := range map[string][]byte{
+		".1": alternating(t, ofProcess(7, 1, "demo"), ofProcess(8, 1, "github")),
+		"": slices.Concat(
+			alternating(t, ofProcess(8, 2, "github"), ofProcess(7, 2, "demo")), // the other one has turned it over
+			ofProcess(7, 1, "files").text(t),                                   // a container's process has the same number each time
+		),
+	} {
+		if err := os.WriteFile(path+name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := traceview.ReadFiles(path, traceview.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Requests) != 5 || len(got.Runs) != 3 {
+		t.Errorf("%d requests of %d runs", len(got.Requests), len(got.Runs))
+	}
+	for name, server := range map[string]string{"1/1": "demo", "1/2": "demo", "2/1": "github", "2/2": "github", "3/1": "files"} {
+		if r := got.Find(name); r == nil || r.Server != server || len(r.Records) != len(alone.Records) {
+			t.Errorf("%s: %+v, want the one of %s with %d records", name, r, server, len(alone.Records))
 		}
 	}
 }
