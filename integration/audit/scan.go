@@ -147,12 +147,18 @@ func findEnd(path string) (end, error) {
 	}
 	defer closeAll(all)
 	e := end{number: 1, oldest: 1}
+	written := false // more than the file itself
 	for _, o := range all {
 		e.number = max(e.number, o.number+1)
 		first, err := firstIn(o.f)
 		if err != nil {
 			return end{}, err
 		}
+		info, err := o.f.Stat()
+		if err != nil {
+			return end{}, err
+		}
+		written = written || info.Size() > 0
 		if first.Kind == KindRotate {
 			e.oldest = first.Oldest
 		}
@@ -182,7 +188,7 @@ func findEnd(path string) (end, error) {
 	case headErr != nil:
 		e.found = headErr.Error()
 	case head == nil:
-		if len(all) > 0 {
+		if written {
 			e.found = "the head file was missing: whether the end was cut cannot be told"
 		}
 	case head.Seq > e.last.Seq:

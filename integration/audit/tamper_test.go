@@ -250,6 +250,15 @@ func TestHostStartsWhileItsLogIsRead(t *testing.T) {
 	}
 }
 
+// A host that is in its first moment, or was killed in it, has damaged nothing.
+func TestFileWithoutEntriesAndHead(t *testing.T) {
+	path := place(t)
+	write(t, path, nil)
+	whole(t, path)
+	written(t, Options{Path: path}, 1)
+	whole(t, path)
+}
+
 func TestHeadThatAllowsAnEarlierOne(t *testing.T) {
 	closed, opened := &headFile{Seq: 10, Closed: true}, &headFile{Seq: 10}
 	for _, c := range []struct {
