@@ -55,7 +55,7 @@ func TestScriptsDoNotSteerATerminal(t *testing.T) {
 }
 
 // printedAtTerminal returns what is printed to a terminal.
-func printedAtTerminal(t *testing.T, print func(out io.Writer)) string {
+func printedAtTerminal(t *testing.T, show func(out io.Writer)) string {
 	t.Helper()
 	person, tty, err := pty.Open()
 	if err != nil {
@@ -67,7 +67,7 @@ func printedAtTerminal(t *testing.T, print func(out io.Writer)) string {
 		all, _ := io.ReadAll(person) // ends with an error where the other side is closed
 		said <- string(all)
 	}()
-	print(tty)
+	show(tty)
 	if err := tty.Close(); err != nil {
 		t.Fatal(err)
 	}

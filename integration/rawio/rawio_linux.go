@@ -38,7 +38,7 @@ func Writev(fd uintptr, parts [][]byte) (int, error) {
 	if n < 2 {
 		return Write(fd, last)
 	}
-	done, err := transfer(syscall.SYS_WRITEV, fd, unsafe.Pointer(&vecs[0]), n, size)
+	done, err := transfer(syscall.SYS_WRITEV, fd, unsafe.Pointer(&vecs[0]), n, size) //nolint:gosec // the kernel reads the vectors and the parts, which live until below
 	runtime.KeepAlive(parts)
 	return done, err
 }
@@ -47,7 +47,7 @@ func one(call, fd uintptr, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err := transfer(call, fd, unsafe.Pointer(&p[0]), len(p), len(p))
+	n, err := transfer(call, fd, unsafe.Pointer(&p[0]), len(p), len(p)) //nolint:gosec // the kernel reads or fills p, which lives until below
 	runtime.KeepAlive(p)
 	return n, err
 }

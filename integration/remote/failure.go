@@ -148,17 +148,17 @@ func unreachable(err error) *Error {
 		return &Error{Said: "the server closed the connection before it had answered", Cause: err}
 	}
 	if brokeOff(err) {
-		return &Error{Said: "the connection broke off before the server had answered", Cause: brokenOff{err}}
+		return &Error{Said: "the connection broke off before the server had answered", Cause: breakOffError{err}}
 	}
 	return &Error{Cause: err, Advice: dialAdvice(err)}
 }
 
-// brokenOff is an error of a connection that ended too early, for which the HTTP
+// breakOffError is an error of a connection that ended too early, for which the HTTP
 // client has no type or value that others can see.
-type brokenOff struct{ error }
+type breakOffError struct{ error }
 
 // Unwrap returns what it is as well.
-func (b brokenOff) Unwrap() []error { return []error{b.error, io.ErrUnexpectedEOF} }
+func (b breakOffError) Unwrap() []error { return []error{b.error, io.ErrUnexpectedEOF} }
 
 // streamError has the fields of the error of the HTTP client for the end of one
 // HTTP/2 stream, which makes itself one that has.

@@ -250,10 +250,11 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		resp, err := k.get(ctx, k.base, events.id)
 		answered()
 		if err != nil {
-			if status := refusedAs(err); ctx.Err() != nil || status != 0 && !(opened && k.mayLogIn(status)) {
-				return
+			status := refusedAs(err)
+			if ctx.Err() == nil && (status == 0 || opened && k.mayLogIn(status)) {
+				continue // a request will tell if the server is gone
 			}
-			continue // a request will tell if the server is gone
+			return
 		}
 		if !isStream(resp) {
 			drain(resp)
