@@ -79,19 +79,18 @@ func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan fun
 				}
 				return err
 			}
+			var after error
 			if !f.dryRun {
 				s.Apply(command, changes)
 				if f.then != nil && len(clients.Failed(changes)) == 0 {
-					if err := f.then(ctx); err != nil {
-						return err
-					}
+					after = f.then(ctx)
 				}
 			}
 			if f.raw {
 				if err := printJSON(out, report(changes)); err != nil {
 					return err
 				}
-				return failures(changes)
+				return errors.Join(after, failures(changes))
 			}
 			if len(changes) == 0 && f.undo && f.then == nil {
 				fmt.Fprintf(out, "There is nothing that metamcp %s has changed.\n", command)
@@ -99,7 +98,7 @@ func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan fun
 			for _, ch := range changes {
 				f.print(out, ch)
 			}
-			return failures(changes)
+			return errors.Join(after, failures(changes))
 		})
 	})
 }

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -295,6 +297,32 @@ func TestProvisionedServers(t *testing.T) {
 	}
 }
 
+// keepProvisioned keeps a server in a folder, in which it has written a file, data.
+func keepProvisioned(t *testing.T, lock *provisioned.Lock, name, folder string) (data string) {
+	t.Helper()
+	claim, err := lock.Claim(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(claim.Dir(), "index.js"), "x")
+	tree, err := provisioned.Record(t.Context(), claim.Dir())
+	if err == nil {
+		err = errors.Join(claim.Place(), claim.Release())
+	}
+	if err == nil {
+		_, _, err = lock.Keep(t.Context(), provisioned.Locked{
+			Name: name, Folder: claim.Folder(), Tree: tree.Hash, AllowedBy: provisioned.APerson, Entry: provisioned.Entry{Command: "z"},
+			Source: provisioned.Source{Kind: "npm", Package: name, Version: "1.0.0"},
+		}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = filepath.Join(claim.Final(), "memory.jsonl")
+	put(t, data, "remembered")
+	return data
+}
+
 // What a provisioned server wrote is named before it goes, and --undo brings back
 // what was removed last, wherever that was.
 func TestRemoveKeepsWhatAServerWrote(t *testing.T) {
@@ -303,30 +331,6 @@ func TestRemoveKeepsWhatAServerWrote(t *testing.T) {
 	file := filepath.Join(cwd, ".mcp.json")
 	put(t, file, `{"mcpServers": {"mine": {"command": "x"}, "other": {"command": "y"}}}`)
 	lock := provisioned.Open(state)
-	keep := func(name string) (data string) {
-		t.Helper()
-		claim, err := lock.Claim(name + "-1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		put(t, filepath.Join(claim.Dir(), "index.js"), "x")
-		tree, err := provisioned.Record(t.Context(), claim.Dir())
-		if err == nil {
-			err = errors.Join(claim.Place(), claim.Release())
-		}
-		if err == nil {
-			_, _, err = lock.Keep(t.Context(), provisioned.Locked{
-				Name: name, Folder: claim.Folder(), Tree: tree.Hash, AllowedBy: provisioned.APerson, Entry: provisioned.Entry{Command: "z"},
-				Source: provisioned.Source{Kind: "npm", Package: name, Version: "1.0.0"},
-			}, nil)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		data = filepath.Join(claim.Final(), "memory.jsonl")
-		put(t, data, "remembered")
-		return data
-	}
 	run := func(want string, words ...string) {
 		t.Helper()
 		out, _, err := command(t, append(words, "--state-dir", state)...)
@@ -334,7 +338,7 @@ func TestRemoveKeepsWhatAServerWrote(t *testing.T) {
 			t.Errorf("%q: %v\n%s\nwant %s", words, err, out, want)
 		}
 	}
-	data := keep("memory")
+	data := keepProvisioned(t, lock, "memory", "memory-1")
 	if _, _, err := command(t, "remove", "memry", "--state-dir", state); err == nil || !strings.Contains(err.Error(), "memory") || !strings.Contains(err.Error(), "did you mean memory?") {
 		t.Errorf("%v", err)
 	}
@@ -369,6 +373,53 @@ func TestRemoveKeepsWhatAServerWrote(t *testing.T) {
 	}
 	if get(t, data) != "remembered" || !strings.Contains(get(t, file), "mine") {
 		t.Error(get(t, file))
+	}
+}
+
+// One server that cannot come back keeps none of the others away, and what is back is
+// told all the same.
+func TestUndoRemoveBesideAServerThatIsThereAgain(t *testing.T) {
+	_, cwd := place(t)
+	state := t.TempDir()
+	file := filepath.Join(cwd, ".mcp.json")
+	put(t, file, `{"mcpServers": {"mine": {"command": "x"}}}`)
+	lock := provisioned.Open(state)
+	names := []string{"first", "second", "third"}
+	for _, asJSON := range []bool{false, true} {
+		var data []string
+		for _, name := range names {
+			data = append(data, keepProvisioned(t, lock, name, fmt.Sprintf("%s-%v", name, asJSON)))
+		}
+		if _, _, err := command(t, append([]string{"remove", "mine", "--state-dir", state}, names...)...); err != nil {
+			t.Fatal(err)
+		}
+		keepProvisioned(t, lock, "second", fmt.Sprintf("second-again-%v", asJSON))
+		words := []string{"remove", "--undo", "--state-dir", state}
+		if asJSON {
+			words = append(words, "--json")
+		}
+		out, _, err := command(t, words...)
+		if err == nil || !strings.Contains(err.Error(), `second is not back: the same server is there again as "second"`) || strings.Contains(err.Error(), "first") || strings.Contains(err.Error(), "third") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if asJSON {
+			var back undoReport
+			err := json.Unmarshal([]byte(out), &back)
+			if slices.Sort(back.Provisioned); err != nil || !slices.Equal(back.Provisioned, []string{"first", "third"}) || len(back.Changes) != 1 {
+				t.Errorf("%v\n%s", err, out)
+			}
+		} else if !strings.Contains(out, "first, which was provisioned, is back") || !strings.Contains(out, "third, which was provisioned, is back") ||
+			strings.Contains(out, "second") || !strings.Contains(out, `"mine"`) {
+			t.Error(out)
+		}
+		if get(t, data[0]) != "remembered" || get(t, data[2]) != "remembered" || !strings.Contains(get(t, file), "mine") {
+			t.Error(get(t, file))
+		}
+		for _, name := range names {
+			if _, err := lock.Remove(t.Context(), name); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,21 +38,28 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 		case len(removed) == 0 || last.After(removed[0].At):
 			return s.UndoLast("remove")
 		}
-		for i := range removed {
-			back = append(back, removed[i].Name)
+		if f.dryRun {
+			for i := range removed {
+				back = append(back, removed[i].Name)
+			}
 		}
 		taken := func(name string) bool {
 			return slices.ContainsFunc(c.configured(), func(n string) bool { return n == name })
 		}
 		f.then = func(ctx context.Context) error {
-			for i := range removed {
+			var errs []error
+			for i := range removed { // one that cannot come back keeps no other one away
 				locked, err := lock.Restore(ctx, &removed[i], taken)
-				if err != nil {
-					return fmt.Errorf("%s is not back: %w", removed[i].Name, err)
+				if locked.Name == "" {
+					errs = append(errs, fmt.Errorf("%s is not back: %w", removed[i].Name, err))
+					continue
 				}
-				back[i] = locked.Name
+				back = append(back, locked.Name)
+				if err != nil {
+					errs = append(errs, fmt.Errorf("%s is back, but what is left of it in %s could not be deleted: %w", locked.Name, removed[i].Dir(), err))
+				}
 			}
-			return nil
+			return errors.Join(errs...)
 		}
 		if last.Before(removed[0].Began) {
 			return nil, nil
@@ -61,7 +69,7 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 	err = f.edit(cmd, c, "remove", plan, func(changes []*clients.Change) any {
 		return undoReport{editReport{Version: buildVersion(), DryRun: f.dryRun, Changes: append([]*clients.Change{}, changes...)}, back}
 	})
-	if f.raw || err != nil {
+	if f.raw {
 		return err
 	}
 	for _, name := range back {
@@ -71,7 +79,7 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 			fmt.Fprintf(cmd.OutOrStdout(), "✓ %s, which was provisioned, is back with its files\n", printable(name))
 		}
 	}
-	return nil
+	return err
 }
 
 // lastRemoved are the provisioned servers that the last command removed that
