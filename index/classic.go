@@ -36,6 +36,7 @@ type Classic struct{}
 
 // Texts implements [Ranker].
 func (Classic) Texts(query string) []string {
+	query = cut(query, maxQueryText) // what is embedded is remembered as it is here
 	if strings.TrimSpace(query) == "" {
 		return nil
 	}

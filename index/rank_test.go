@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func searchCatalog(tb testing.TB) *Catalog {
@@ -87,6 +88,19 @@ func TestDisabledIsNeverFound(t *testing.T) {
 		all := r.Search(c, Query{Text: "screenshot", Disabled: true})
 		if !slices.ContainsFunc(all, func(m Match) bool { return m.Entry.Tool.Server == "files" && !m.Entry.Enabled }) {
 			t.Errorf("%T does not find it where that is asked for: %s", r, found(all))
+		}
+	}
+}
+
+// A searcher keeps the texts, so no query is too long for that.
+func TestTextsAreBounded(t *testing.T) {
+	for _, r := range []Ranker{Classic{}, Hybrid{}, AnyGPT{}} {
+		for _, query := range []string{strings.Repeat("take a screenshot ", 1<<20/18), strings.Repeat("é", 1<<20)} {
+			for _, text := range r.Texts(query) {
+				if len(text) > maxQueryText || !utf8.ValidString(text) {
+					t.Errorf("%T has one of %d bytes", r, len(text))
+				}
+			}
 		}
 	}
 }
