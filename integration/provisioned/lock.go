@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -185,9 +186,12 @@ func (l *Lock) bare(s *Locked) Entry {
 	}
 	dir := l.Dir(s)
 	e.Command, e.Cwd = strings.ReplaceAll(e.Command, dir, ""), strings.ReplaceAll(e.Cwd, dir, "")
-	e.Args = slices.Clone(e.Args)
+	e.Args, e.Env = slices.Clone(e.Args), maps.Clone(e.Env)
 	for i := range e.Args {
 		e.Args[i] = strings.ReplaceAll(e.Args[i], dir, "")
+	}
+	for name, value := range e.Env {
+		e.Env[name] = strings.ReplaceAll(value, dir, "")
 	}
 	return e
 }

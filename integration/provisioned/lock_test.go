@@ -117,6 +117,30 @@ func TestNamesBecomeUnique(t *testing.T) {
 	}
 }
 
+// Where its folder is makes no server another one, wherever its entry names that.
+func TestTheSameServerOutOfAnotherFolder(t *testing.T) {
+	l := Open(t.TempDir())
+	inFolder := func(folder string) Locked {
+		s := server("x", folder)
+		dir := l.Dir(&s)
+		s.Entry = Entry{
+			Command: filepath.Join(dir, "bin", "x"), Cwd: dir, Args: []string{"--lib", filepath.Join(dir, "lib")},
+			Env: map[string]string{"LIB": filepath.Join(dir, "lib") + ":/usr/lib", "KEY": "${KEY}"},
+		}
+		return s
+	}
+	first := keep(t, l, inFolder("f1"))
+	again, fresh, err := l.Keep(t.Context(), inFolder("f2"), nil)
+	if err != nil || fresh || again.Folder != "f1" || again.Entry.Env["LIB"] != first.Entry.Env["LIB"] || !strings.Contains(again.Entry.Env["LIB"], l.Dir(&first)) {
+		t.Errorf("the same server was kept as %+v, %v, %v", again, fresh, err)
+	}
+	other := inFolder("f3")
+	other.Entry.Env["LIB"] = "/usr/lib"
+	if kept := keep(t, l, other); kept.Name != "x-2" {
+		t.Errorf("another one was kept as %+v", kept)
+	}
+}
+
 // Everything that everybody keeps at once is there afterwards, each under a
 // name of its own.
 func TestManyKeepAtOnce(t *testing.T) {

@@ -1,6 +1,7 @@
 package provisioned
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,7 @@ import (
 // keptServer installs a server with one file and keeps it.
 func keptServer(t *testing.T, l *Lock, name string) Locked {
 	t.Helper()
-	claim, err := l.Claim(name + "-1")
+	claim, err := l.Claim(name + "-" + strings.ToLower(rand.Text())) // as installations have it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,10 @@ func keptServer(t *testing.T, l *Lock, name string) Locked {
 	}
 	kept, _, err := l.Keep(t.Context(), Locked{
 		Name: name, Folder: claim.Folder(), Tree: tree.Hash, AllowedBy: APerson,
-		Entry: Entry{Command: "node", Args: []string{filepath.Join(claim.Final(), "index.js")}}, Source: Source{Kind: "npm", Package: name, Version: "1.0.0"},
+		Entry: Entry{
+			Command: "node", Args: []string{filepath.Join(claim.Final(), "index.js")}, Env: map[string]string{"LIB": claim.Final()},
+		},
+		Source: Source{Kind: "npm", Package: name, Version: "1.0.0"},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
