@@ -243,3 +243,56 @@ func TestProvisionForgetsSecretsOfWhatFailed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What a user gives values for is what was shown, in that version.
+func TestProvisionAsksForOneVersion(t *testing.T) {
+	noKeyring(t)
+	for what, server := range map[string]fakeregistry.Entry{
+		"page": weatherWithKey(),
+		"form": weatherThatNeeds(map[string]any{"name": "STYLE", "isRequired": true}),
+	} {
+		t.Run(what, func(t *testing.T) {
+			npm := filepath.Join(fakeNPM(t), "npm")
+			e, state := openWithServer(t, server, `{"trusted": ["@acme/*"]}`, nil)
+			publish := func() { // a newer one, while the user is asked
+				text, err := os.ReadFile(npm)
+				if err == nil {
+					err = os.WriteFile(npm, []byte(strings.ReplaceAll(string(text), "1.2.3", "1.2.4")), 0o700)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			u := &user{t: t}
+			u.browse = func(address string) {
+				publish()
+				if _, err := testkit.AnswerPage(context.Background(), address, "", weatherValues); err != nil {
+					t.Error(err)
+				}
+			}
+			c := connectClient(t, e, &asked{caps: allCapabilities, reply: func(q rpcLine) string {
+				if what == "page" {
+					return u.reply(q)
+				}
+				if !strings.Contains(string(q.Params), "@acme/weather 1.2.3") {
+					t.Errorf("the form does not say what is installed: %s", q.Params)
+				}
+				publish()
+				return `"result":{"action":"accept","content":{"STYLE":"politely"}}`
+			}})
+			l := c.rounds(provisionOf("use @acme/weather"))
+			u.work.Wait()
+			var a metamcp.ProvisionAnswer
+			if err := json.Unmarshal([]byte(textIn(t, l)), &a); err != nil || a.Decision != metamcp.DecisionDenied ||
+				!strings.Contains(a.Denied.Message, "it is version 1.2.4 now, and version 1.2.3 was shown") {
+				t.Errorf("%s, %v", l.Result, err)
+			}
+			if list, err := secrets.New(state).List(); err != nil || len(list) != 0 {
+				t.Errorf("stored are %v, %v", list, err)
+			}
+			if list, err := provisioned.Open(state).List(); err != nil || len(list) != 0 {
+				t.Errorf("installed are %+v, %v", list, err)
+			}
+		})
+	}
+}

@@ -59,8 +59,8 @@ type ProvisionRequest struct {
 	// trusted or not. What is blocked, imitates others or was deleted stays out.
 	Person bool   `json:"-"`
 	Choice string `json:"-"` // a [ProvisionOption.Key]
-	// ChoiceVersion is the version in which that person saw it: another one is not
-	// installed. "": none was shown.
+	// ChoiceVersion is the version in which a person saw what is to be installed:
+	// another one is not. "": none was shown.
 	ChoiceVersion string `json:"-"`
 	// DryRun installs nothing and says what would be.
 	DryRun bool `json:"-"`

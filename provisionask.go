@@ -31,7 +31,8 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 	if given == nil || given.env == nil {
 		return a, nil
 	}
-	ask.Env = given.env
+	// The user gave them to what was shown.
+	ask.Env, ask.ChoiceVersion = given.env, a.Version
 	again := front.NextCall()
 	defer func() {
 		e.forgetGiven(ctx, given, err == nil && a.Decision == DecisionProvisioned)
@@ -103,7 +104,7 @@ func variableForm(a *ProvisionAnswer) json.RawMessage {
 	}
 	params, _ := json.Marshal(map[string]any{ // strings, maps and slices always marshal
 		"mode":    "form",
-		"message": "metamcp installs " + a.Package + ", which needs settings that nobody has made. Do not enter secrets here.",
+		"message": "metamcp installs " + strings.TrimSpace(a.Package+" "+a.Version) + ", which needs settings that nobody has made. Do not enter secrets here.",
 		"requestedSchema": map[string]any{
 			"type": "object", "properties": fields, "required": required,
 		},

@@ -32,7 +32,7 @@ type Provision struct {
 	// Choice is the [ProvisionOption.Key] of the one that a person chose; "": the
 	// best is taken.
 	Choice string
-	// ChoiceVersion is the version in which the person saw it; "": in none.
+	// ChoiceVersion is the version in which a person saw it; "": in none.
 	ChoiceVersion string
 	// DryRun finds out what would be installed, and installs nothing.
 	DryRun bool
