@@ -76,13 +76,19 @@ func openIn(t *testing.T, dir string, servers map[string][]string) *metamcp.Engi
 
 func openConfig(t testing.TB, dir string, cfg map[string]any) *metamcp.Engine {
 	t.Helper()
+	return openLogging(t, dir, cfg, slog.DiscardHandler)
+}
+
+// openLogging is [openConfig] with a log.
+func openLogging(t testing.TB, dir string, cfg map[string]any, log slog.Handler) *metamcp.Engine {
+	t.Helper()
 	file, err := writeConfig(dir, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e, err := metamcp.Open(t.Context(), metamcp.Options{
 		Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir},
-		Log:     slog.New(slog.DiscardHandler),
+		Log:     slog.New(log),
 	})
 	if err != nil {
 		t.Fatal(err)

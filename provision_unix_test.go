@@ -1,8 +1,10 @@
 package metamcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,11 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/npmservers"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -512,5 +516,71 @@ func TestUndoingLeavesTheServerOfSomebodyElse(t *testing.T) {
 	}
 	if folders, err := os.ReadDir(l.Servers()); err != nil || len(folders) != 1 {
 		t.Errorf("there are %v, %v", folders, err)
+	}
+}
+
+// Where undoing fails, whoever asked is told, and the log has it for those who are gone.
+func TestProvisionThatCannotBeUndone(t *testing.T) {
+	for what, second := range map[string]string{
+		"its server fails":  `console.error("401 Unauthorized"); process.exit(1);`,
+		"who asked is gone": `setInterval(() => {}, 1000); fs.writeFileSync(dir + "/hangs", ""); return;`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			npm := fakeNPM(t)
+			e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, map[string]any{
+				"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
+			})
+			var same map[string]any
+			raw, err := os.ReadFile(filepath.Join(filepath.Dir(state), "mcp.json"))
+			program, readErr := os.ReadFile(filepath.Join(npm, "index.js"))
+			// It works once, on trial; then it breaks the lock file.
+			broken := `#!/usr/bin/env node
+const fs = require("fs"), dir = "` + npm + `";
+(() => {
+	if (fs.existsSync(dir + "/tried")) {
+		fs.writeFileSync("` + provisioned.Open(state).Path() + `", "{");
+		` + second + `
+	}
+	fs.writeFileSync(dir + "/tried", "");
+` + strings.TrimPrefix(string(program), "#!/usr/bin/env node\n") + `})();
+`
+			if err := errors.Join(err, readErr, json.Unmarshal(raw, &same), e.Close(t.Context()), os.WriteFile(filepath.Join(npm, "index.js"), []byte(broken), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			var log strings.Builder
+			logged := &synced{w: &log}
+			e = openLogging(t, filepath.Dir(state), same, slog.NewTextHandler(logged, nil))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() {
+				_, err := e.Provision(ctx, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+				failed <- err
+			}()
+			if what == "who asked is gone" {
+				testkit.Eventually(t, time.Minute, func() error {
+					_, err := os.Stat(filepath.Join(npm, "hangs"))
+					return err
+				})
+				cancel()
+			}
+			err = <-failed
+			var failure *metamcp.Error
+			if !errors.As(err, &failure) {
+				t.Fatal(err)
+			}
+			const want = "what was done for it could not be undone"
+			if told := strings.Join(failure.Details, "\n"); ctx.Err() == nil && !strings.Contains(told, want+": the lock file") {
+				t.Errorf("%v, with %q", err, told)
+			}
+			testkit.Eventually(t, time.Minute, func() error {
+				logged.mu.Lock()
+				defer logged.mu.Unlock()
+				if !strings.Contains(log.String(), want) {
+					return errors.New("the log has " + log.String())
+				}
+				return nil
+			})
+		})
 	}
 }

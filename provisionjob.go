@@ -53,29 +53,34 @@ func (j *provisionJob) Do(ctx context.Context, step func(string)) *messages.Prov
 	j.say.to(step)
 	r := j.report
 	r.Notes = nil // every request has its own
-	if err := j.do(ctx, step, &r); err != nil {
+	if left, err := j.do(ctx, step, &r); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		r.Decision, r.Err, r.Server = messages.DecisionFailed, provisionError(err), ""
+		failure := *provisionError(err) // a copy: others may have it, too
+		if left != nil {
+			failure.Details = append(slices.Clip(failure.Details), notUndone+": "+left.Error())
+		}
+		r.Decision, r.Err, r.Server = messages.DecisionFailed, &failure, ""
 		return &r
 	}
 	r.Decision = messages.DecisionProvisioned
 	return &r
 }
 
-func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.ProvisionReport) (err error) {
+// do returns with an error why what it had done could not be undone; nil: it was.
+func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.ProvisionReport) (left, err error) {
 	e := j.p.e
 	installed, err := j.plan.Install(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Whatever goes wrong from here on, and be it a panic, leaves nothing.
 	undone := "" // the server that goes then
 	done := false
 	defer func() {
 		if !done {
-			err = errors.Join(err, j.undo(ctx, installed, undone))
+			left = j.undo(ctx, installed, undone)
 		}
 	}()
 	for _, note := range installed.Notes {
@@ -87,22 +92,22 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 
 	step("starting " + installed.Name + " once, to see that it works")
 	if err := j.try(ctx, installed); err != nil {
-		return err
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	step("keeping " + installed.Name)
 	locked, fresh, err := installed.Keep(ctx, "", func(name string) bool { return e.Config().Server(name) != nil }, j.allowedBy, j.reason)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kept := locked.Name
 	if fresh { // else somebody else installed it, and uses it
 		undone = kept
 	}
 	if err := e.Reload(ctx); err != nil {
-		return fmt.Errorf("%s was installed, but the configuration could not be read again: %w", kept, err)
+		return nil, fmt.Errorf("%s was installed, but the configuration could not be read again: %w", kept, err)
 	}
 	step("asking " + kept + " for its tools")
 	listing, cancel := context.WithTimeout(ctx, e.patience(kept, true))
@@ -110,18 +115,18 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	if _, err := e.known(listing, kept); err != nil {
 		failure := e.scrubbed(asError(err))
 		if !failure.Retryable || failure.Code == messages.CodeCircuitOpen || ctx.Err() != nil {
-			return failure
+			return nil, failure
 		}
 		// It has started and listed before; a full pool is no reason to throw it
 		// away.
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is installed, but its tools could not be listed right now: %s", kept, failure.Message))
 	}
 	if err := ctx.Err(); err != nil { // the last moment at which nobody wants it any more
-		return err
+		return nil, err
 	}
 	r.Server = kept
 	done = true
-	return nil
+	return nil, nil
 }
 
 // try starts the installed server in a short-lived runtime, shakes hands, lists
@@ -149,20 +154,29 @@ func (j *provisionJob) try(ctx context.Context, installed *install.Installed) er
 	return nil
 }
 
-// undo leaves nothing of what was installed, nor of what was kept of it.
-func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, kept string) error {
+// notUndone says that something is left of a provision that failed.
+const notUndone = "what was done for it could not be undone"
+
+// undo leaves nothing of what was installed, nor of what was kept of it. Where it
+// cannot, the log has it: who asked may be gone.
+func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, kept string) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
+	defer func() {
+		if err != nil {
+			j.p.e.log.Warn(notUndone, "package", j.report.Package, "error", err)
+		}
+	}()
 	if kept == "" {
 		return installed.Discard()
 	}
-	_, err := j.p.lock().Remove(ctx, kept)
+	_, err = j.p.lock().Remove(ctx, kept)
 	if e := j.p.e; !e.core.Closed() {
 		// A host that ends meanwhile takes no configuration over, and needs none.
 		reloading, cancel := context.WithTimeout(ctx, reloadTime)
 		defer cancel()
-		if reloadErr := e.Reload(reloading); !e.core.Draining() {
-			err = errors.Join(err, reloadErr)
+		if reloadErr := e.Reload(reloading); reloadErr != nil && !e.core.Draining() {
+			err = errors.Join(err, fmt.Errorf("the configuration could not be read again: %w", reloadErr))
 		}
 	}
 	return err
