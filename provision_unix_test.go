@@ -23,8 +23,8 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// fakeNPM is a fake npm on PATH that knows every package in version 1.2.3 and
-// installs a small MCP server for each. In the folder that it returns a script
+// fakeNPM is a fake npm on PATH that knows every package in any version but 9.9.9, of
+// which 1.2.3 is the newest, and installs that, a small MCP server, for each. In the folder that it returns a script
 // "meanwhile" runs with each installation.
 func fakeNPM(t *testing.T) string {
 	t.Helper()
@@ -38,7 +38,9 @@ case "$1 $version" in
 "view 9.9.9") printf '{"error":{"code":"E404","summary":"no match"}}'; exit 1 ;;
 esac
 case "$1" in
-view) printf '{"name":"%s","version":"1.2.3","dist.integrity":"sha512-AAAA","bin":"index.js"}' "$name" ;;
+view)
+	case "$version" in [0-9]*) ;; *) version=1.2.3 ;; esac
+	printf '{"name":"%s","version":"%s","dist.integrity":"sha512-AAAA","bin":"index.js"}' "$name" "$version" ;;
 install)
 	[ ! -f "` + dir + `/meanwhile" ] || . "` + dir + `/meanwhile"
 	mkdir -p "node_modules/$name"
@@ -256,6 +258,54 @@ func TestProvisionInAVersion(t *testing.T) {
 	}
 }
 
+// A server of a registry has versions of its own: which one is there is told by the
+// version of its package.
+func TestProvisionInAVersionOfTheServer(t *testing.T) {
+	fakeNPM(t)
+	version := func(server, pkg string) fakeregistry.Entry {
+		e := fakeregistry.Server("io.github.acme/weather", server, "Tells the weather of any place", "@acme/weather")
+		e.Server["packages"].([]any)[0].(map[string]any)["version"] = pkg
+		return e
+	}
+	older := version("1.9.0", "1.2.2")
+	older.Latest = false
+	reg := fakeregistry.Start(t, version("2.0.0", "1.2.3"), older)
+	for _, trust := range []string{"io.github.acme/*", "@acme/*"} {
+		e, state := openWithRegistry(t, `{"trusted": ["`+trust+`"]}`, map[string]any{"registry": map[string]any{"url": reg.URL}})
+		use := func(version string, auto bool) *metamcp.ProvisionAnswer {
+			t.Helper()
+			return ask(t, e, metamcp.ProvisionRequest{Intent: "use io.github.acme/weather" + version, AutoProvision: auto})
+		}
+		if a := use("@2.0.0", true); a.Decision != metamcp.DecisionProvisioned || a.Version != "1.2.3" {
+			t.Fatal(text(t, a))
+		}
+		for _, auto := range []bool{false, true} {
+			for _, version := range []string{"", "@2.0.0"} {
+				if a := use(version, auto); a.Decision != metamcp.DecisionLocal || a.Server != "weather" || len(a.Tools) != 1 {
+					t.Errorf("%q, %v: %s", version, auto, text(t, a))
+				}
+			}
+		}
+		const other = "runs io.github.acme/weather as npm:@acme/weather@1.2.3, and not in version 1.9.0"
+		if a := use("@1.9.0", true); a.Decision != metamcp.DecisionDenied || a.Server != "" || !strings.Contains(a.Denied.Message, other) || !strings.Contains(a.Denied.Hint, "metamcp provision io.github.acme/weather@1.9.0") {
+			t.Error(text(t, a))
+		}
+		if a := use("@1.9.0", false); a.Decision != metamcp.DecisionRecommended || !strings.Contains(strings.Join(a.Notes, "\n"), other) {
+			t.Error(text(t, a))
+		}
+		// Whoever is not trusted any more is there all the same.
+		if err := os.WriteFile(filepath.Join(state, "trusted-servers.json"), []byte(`{"trusted": []}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if a := use("@2.0.0", true); a.Decision != metamcp.DecisionLocal || a.Server != "weather" {
+			t.Error(text(t, a))
+		}
+		if list, err := provisioned.Open(state).List(); err != nil || len(list) != 1 {
+			t.Errorf("installed are %+v, %v", list, err)
+		}
+	}
+}
+
 // NAME==VERSION is how packages of PyPI are named, whose versions need not have three
 // parts.
 func TestProvisionInAVersionOfPyPI(t *testing.T) {
@@ -266,7 +316,11 @@ func TestProvisionInAVersionOfPyPI(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "uv"), []byte(uv), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e, _ := openWithRegistry(t, "", nil)
+	configured := map[string]any{"git": map[string]any{"command": "uvx", "args": []string{"mcp-server-git==0.6.0"}}}
+	e, _ := openBeside(t, configured, weatherThatNeeds(), "", nil)
+	if a := ask(t, e, metamcp.ProvisionRequest{Intent: "use mcp-server-git==0.6"}); a.Decision != metamcp.DecisionLocal || a.Server != "git" {
+		t.Error(text(t, a))
+	}
 	a := ask(t, e, metamcp.ProvisionRequest{Intent: "use mcp-server-time==0.6"})
 	if a.Decision != metamcp.DecisionRecommended || len(a.Matches) != 1 || a.Matches[0].Key != "pypi:mcp-server-time" || a.Matches[0].Version != "0.6" || a.Matches[0].Problem != "" {
 		t.Error(text(t, a))

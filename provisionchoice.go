@@ -18,8 +18,8 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// choose decides what becomes of a request.
-func (p provisioner) choose(ctx context.Context, ask *messages.Provision, options []*option, notes []string, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
+// choose decides what becomes of a request. undecided are those of [provisioner.named].
+func (p provisioner) choose(ctx context.Context, ask *messages.Provision, options []*option, undecided []localMatch, notes []string, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
 	r := &messages.ProvisionReport{Notes: notes}
 	if len(options) == 0 {
 		r.Decision = messages.DecisionNothing
@@ -49,6 +49,11 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	}
 	if chosen == nil {
 		p.refineAll(ctx, ask, options)
+		there, said := p.inThatVersion(ctx, ask, undecided, options)
+		if there != nil {
+			return there, nil
+		}
+		r.Notes = append(r.Notes, said...)
 		if !best.never() {
 			r.Version = best.shown.Version
 		}
@@ -91,6 +96,9 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		return f, nil
 	}
 	chosen.take(plan)
+	if there, _ := p.inThatVersion(ctx, ask, undecided, options); there != nil {
+		return there, nil
+	}
 	r.Version = plan.Source.Version
 	r.Notes = append(r.Notes, readableNotes(plan.Notes)...)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/install"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
@@ -42,6 +43,17 @@ type localMatch struct {
 	confidence float64
 	name       trust.NamedPackage // zero: the server is named, and not its package
 	version    string             // that it runs; "": whatever is newest when it starts
+	// of is what was installed, where the name is that of its server in a registry;
+	// else nil.
+	of *provisioned.Source
+}
+
+// pkg is what it runs.
+func (m *localMatch) pkg() string {
+	if m.of != nil {
+		return m.of.Package
+	}
+	return m.name.Name
 }
 
 // usable says that it can be called, as far as is known without a start.
@@ -49,13 +61,16 @@ func (m *localMatch) usable() bool { return !m.spec.Disabled && m.spec.Err == ni
 
 // named looks for a configured server, or a tool of one, that the intent names.
 // Those that can be used come first. nil: it names none, or one that is there in
-// another version only, which the notes say.
-func (p provisioner) named(ctx context.Context, ask *messages.Provision, packages []trust.NamedPackage) (r *messages.ProvisionReport, notes []string) {
+// another version only, which the notes say. undecided are those of which only a
+// registry can tell whether they are there in the version that the intent names.
+func (p provisioner) named(ctx context.Context, ask *messages.Provision, packages []trust.NamedPackage) (r *messages.ProvisionReport, undecided []localMatch, notes []string) {
 	var unusable, other *localMatch
 	var failing *messages.ProvisionReport
 	for _, m := range p.localMatches(ask.Intent, packages) {
 		switch {
-		case m.name.Version != "" && m.version != m.name.Version:
+		case m.name.Version != "" && m.of != nil:
+			undecided = append(undecided, m)
+		case m.name.Version != "" && !install.SameVersion(m.name.Kind, m.version, m.name.Version):
 			if other == nil || !other.usable() && m.usable() {
 				other = &m
 			}
@@ -66,7 +81,7 @@ func (p provisioner) named(ctx context.Context, ask *messages.Provision, package
 		default:
 			r, works := p.localServer(ctx, &m)
 			if works {
-				return r, nil
+				return r, nil, nil
 			}
 			if failing == nil {
 				failing = r
@@ -75,11 +90,12 @@ func (p provisioner) named(ctx context.Context, ask *messages.Provision, package
 	}
 	switch {
 	case failing != nil:
-		return failing, nil
+		return failing, nil, nil
 	case unusable != nil:
-		return unusableReport(unusable), nil
+		return unusableReport(unusable), nil, nil
 	case other != nil:
-		return p.otherVersion(ask, other)
+		r, notes = p.otherVersion(ask, other)
+		return r, undecided, notes
 	}
 	r = &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Confidence: localName}
 	cat := p.e.core.Catalog()
@@ -99,9 +115,45 @@ func (p provisioner) named(ctx context.Context, ask *messages.Provision, package
 		}
 	}
 	if len(r.Local) == 0 {
-		return nil, nil
+		return nil, undecided, nil
 	}
-	return r, nil
+	return r, nil, nil
+}
+
+// inThatVersion answers for the undecided servers, now that the options say which
+// package the version is that the intent names. nil: none is there in it, which the
+// notes say where installing was not asked for.
+func (p provisioner) inThatVersion(ctx context.Context, ask *messages.Provision, undecided []localMatch, options []*option) (r *messages.ProvisionReport, notes []string) {
+	var same, other *localMatch
+	for i := range undecided {
+		m := &undecided[i]
+		best := &other
+		switch {
+		case slices.ContainsFunc(options, func(o *option) bool { return o.installed(m.of) }):
+			best = &same
+		case !slices.ContainsFunc(options, func(o *option) bool { return o.candidate.Server == m.of.Server }):
+			continue // the registry did not tell
+		}
+		if *best == nil || !(*best).usable() && m.usable() {
+			*best = m
+		}
+	}
+	switch {
+	case same != nil && same.usable():
+		r, _ = p.localServer(ctx, same)
+		return r, nil
+	case same != nil:
+		return unusableReport(same), nil
+	case other != nil:
+		return p.otherVersion(ask, other)
+	}
+	return nil, nil
+}
+
+// installed says whether it is what was installed.
+func (o *option) installed(src *provisioned.Source) bool {
+	return o.candidate.Server == src.Server && string(o.candidate.Kind) == src.Kind && o.candidate.Package == src.Package &&
+		install.SameVersion(o.candidate.Kind, o.shown.Version, src.Version)
 }
 
 // localMatches are the configured servers that an intent means: by a package
@@ -111,8 +163,8 @@ func (p provisioner) localMatches(intent string, packages []trust.NamedPackage) 
 	ran := p.provisionedNames()
 	for _, n := range packages {
 		for _, spec := range cfg.Servers {
-			if version, runs := runsPackage(spec, ran[spec.Name], n.Name); runs {
-				list = append(list, localMatch{spec, "a configured server runs " + n.Name, localPackage, n, version})
+			if version, of, runs := runsPackage(spec, ran[spec.Name], n.Name); runs {
+				list = append(list, localMatch{spec, "a configured server runs " + n.Name, localPackage, n, version, of})
 			}
 		}
 	}
@@ -124,25 +176,32 @@ func (p provisioner) localMatches(intent string, packages []trust.NamedPackage) 
 	return list
 }
 
-// runsPackage says whether a server runs a package, and in which version.
-func runsPackage(spec *messages.ServerSpec, locked *provisioned.Source, name string) (version string, runs bool) {
+// runsPackage says whether a server runs a package, and in which version. The name may
+// be that of a server in a registry, whose versions are not those of its package: then
+// of is what was installed of it, else nil.
+func runsPackage(spec *messages.ServerSpec, locked *provisioned.Source, name string) (version string, of *provisioned.Source, runs bool) {
 	if spec.Provisioned != nil {
-		if locked != nil && (locked.Package == name || locked.Server == name) {
-			return locked.Version, true
+		switch {
+		case locked == nil:
+			return "", nil, false
+		case locked.Package == name:
+			return locked.Version, nil, true
+		case locked.Server == name:
+			return locked.Version, locked, true
 		}
-		return "", false
+		return "", nil, false
 	}
 	for _, arg := range spec.Args {
 		if pkg, version := packageIn(arg); pkg == name {
-			return version, true
+			return version, nil, true
 		}
 	}
-	return "", false
+	return "", nil, false
 }
 
 // unusableReport reports a server that is there and cannot be called.
 func unusableReport(m *localMatch) *messages.ProvisionReport {
-	r := &messages.ProvisionReport{Decision: messages.DecisionDenied, Source: sourceLocal, Confidence: m.confidence, Package: m.name.Name, Version: m.version}
+	r := &messages.ProvisionReport{Decision: messages.DecisionDenied, Source: sourceLocal, Confidence: m.confidence, Package: m.pkg(), Version: m.version}
 	e := &Error{Code: messages.CodeProvisionDenied, Server: m.spec.Name}
 	if m.spec.Disabled {
 		e.Message = fmt.Sprintf("%s, but it is turned off in the configuration (%s), so it cannot be called", means(m), m.spec.Source)
@@ -166,12 +225,15 @@ func means(m *localMatch) string {
 // otherVersion reports a server that is there in another version than the one
 // that is asked for. Where nobody asked to install, that is only noted.
 func (p provisioner) otherVersion(ask *messages.Provision, m *localMatch) (*messages.ProvisionReport, []string) {
-	has := "version " + m.version
-	if m.version == "" {
-		has = "whatever version is newest when it starts"
+	has := "in version " + m.version
+	switch {
+	case m.of != nil:
+		has = "as " + m.of.String()
+	case m.version == "":
+		has = "in whatever version is newest when it starts"
 	}
 	wanted := m.name.Name + "@" + m.name.Version
-	said := fmt.Sprintf("%s in %s, and not in version %s", means(m), has, m.name.Version)
+	said := fmt.Sprintf("%s %s, and not in version %s", means(m), has, m.name.Version)
 	how := fmt.Sprintf("To change it, the user changes the version in its entry (%s).", m.spec.Source)
 	if m.spec.Provisioned != nil {
 		how = fmt.Sprintf("To change it, the user runs `metamcp remove %s` and then `metamcp provision %s`, which installs that version; to use the one that is there, ask without a version.", m.spec.Name, wanted)
@@ -180,7 +242,7 @@ func (p provisioner) otherVersion(ask *messages.Provision, m *localMatch) (*mess
 		return nil, []string{"Note that " + said + ". " + how}
 	}
 	return &messages.ProvisionReport{
-		Decision: messages.DecisionDenied, Source: sourceLocal, Confidence: m.confidence, Package: m.name.Name, Version: m.version, Reason: said,
+		Decision: messages.DecisionDenied, Source: sourceLocal, Confidence: m.confidence, Package: m.pkg(), Version: m.version, Reason: said,
 		Err: &Error{Code: messages.CodeProvisionDenied, Server: m.spec.Name, Message: wanted + " was not installed: " + said, Hint: how},
 	}, nil
 }

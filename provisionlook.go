@@ -127,14 +127,14 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 			return failedReport(err), nil
 		}
 	}
+	var undecided []localMatch
 	var notes []string
 	if ask.Choice == "" {
 		step("looking among the configured servers")
-		r, said := p.named(ctx, ask, named)
-		if r != nil {
+		var r *messages.ProvisionReport
+		if r, undecided, notes = p.named(ctx, ask, named); r != nil {
 			return r, nil
 		}
-		notes = said
 		// Who names a package that is not configured means no other one.
 		if len(named) == 0 {
 			r, said := p.words(ctx, ask)
@@ -162,7 +162,7 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 		}
 		notes = append(notes, unknownNote(unknown)...)
 	}
-	r, job := p.choose(ctx, ask, f.options, notes, step)
+	r, job := p.choose(ctx, ask, f.options, undecided, notes, step)
 	if r.Decision == messages.DecisionNothing {
 		r.Source = string(f.source)
 	}

@@ -98,7 +98,7 @@ func (w *pypiWay) resolve(ctx context.Context, p *Plan) (err error) {
 	switch {
 	case !ok || registry.CheckPackage(registry.PyPI, w.name, version) != nil:
 		return &Error{Reason: NotFound, Message: fmt.Sprintf("uv knows no version of %s", w.requirement()), Output: tail(out.Stdout)}
-	case w.version != "" && normalVersion(version) != normalVersion(w.version):
+	case w.version != "" && !SameVersion(registry.PyPI, version, w.version):
 		return fail(BadIntegrity, "", "uv was asked for version %s of %s and answered with %s", w.version, w.name, version)
 	}
 	w.version, w.hashes = version, hashes
@@ -118,6 +118,11 @@ func pythonFailure(err error, what string) error {
 		}
 	}
 	return err
+}
+
+// SameVersion says whether two versions of a package of that kind are the same.
+func SameVersion(kind registry.Kind, a, b string) bool {
+	return a == b || kind == registry.PyPI && normalVersion(a) == normalVersion(b)
 }
 
 // normalVersion makes 1.0 and 1.0.0 the same, as PyPI does.
