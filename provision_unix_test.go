@@ -392,6 +392,27 @@ func TestProvisionByNameAlone(t *testing.T) {
 	}
 }
 
+// Nobody is said not to know a name that was not looked for, or that a server goes by
+// besides the name of its package.
+func TestProvisionUnknownNames(t *testing.T) {
+	fakeNPM(t)
+	e, _ := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, nil)
+	a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @nobody/first-mcp, @nobody/second-mcp, @nobody/third-mcp and @acme/weather"})
+	notes := strings.Join(a.Notes, "\n")
+	if !slices.Equal(a.Unknown, []string{"@nobody/first-mcp", "@nobody/second-mcp", "@nobody/third-mcp"}) || strings.Contains(notes, "No registry knows @acme/weather") || !strings.Contains(notes, "not looked for: @acme/weather") {
+		t.Error(text(t, a))
+	}
+	// One that was found with another is not told as one that was left out.
+	a = ask(t, e, metamcp.ProvisionRequest{Intent: "use io.github.acme/weather, @nobody/first-mcp, @nobody/second-mcp and @acme/weather"})
+	if !slices.Equal(a.Unknown, []string{"@nobody/first-mcp", "@nobody/second-mcp"}) || strings.Contains(strings.Join(a.Notes, "\n"), "not looked for") {
+		t.Error(text(t, a))
+	}
+	a = ask(t, e, metamcp.ProvisionRequest{Intent: "use io.github.acme/weather, the npm package @acme/weather", AutoProvision: true})
+	if a.Decision != metamcp.DecisionProvisioned || len(a.Unknown) > 0 || len(a.Notes) > 0 {
+		t.Error(text(t, a))
+	}
+}
+
 // Words find servers of the gallery, whose entries all have one form.
 func TestProvisionSearchesTheGallery(t *testing.T) {
 	fakeNPM(t)

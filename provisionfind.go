@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/metamcp/metamcp/integration/gallery"
 	"github.com/metamcp/metamcp/integration/pins"
@@ -68,14 +69,27 @@ func (f *finder) find(ctx context.Context) error {
 			f.considerGallery(hit.entry, hit.confidence)
 		}
 	}
-	for _, n := range f.named[:min(len(f.named), namesAsked)] {
+	asked := f.asked()
+	for _, n := range asked {
 		if err := f.findNamed(ctx, n); err != nil {
 			return err
 		}
 	}
+	var left []string
+	for _, n := range f.named[len(asked):] {
+		if !f.knows(n.Name) {
+			left = append(left, n.Name)
+		}
+	}
+	if len(left) > 0 {
+		f.notes = append(f.notes, fmt.Sprintf("The intent names more than %d servers; not looked for: %s. Ask for these by themselves.", namesAsked, strings.Join(left, ", ")))
+	}
 	f.order()
 	return nil
 }
+
+// asked are the names that are looked for.
+func (f *finder) asked() []trust.NamedPackage { return f.named[:min(len(f.named), namesAsked)] }
 
 // findNamed looks for what an intent names.
 func (f *finder) findNamed(ctx context.Context, n trust.NamedPackage) error {
@@ -143,12 +157,13 @@ func (f *finder) names(s *registry.Server) bool {
 // knows says whether there is a server that goes by a name of the intent.
 func (f *finder) knows(name string) bool {
 	return slices.ContainsFunc(f.options, func(o *option) bool {
-		return o.confidence.Exact == name || o.candidate.Package == name && o.confidence.Exact != ""
+		return o.confidence.Exact == name || o.confidence.Exact != "" && (o.candidate.Package == name || o.candidate.Server == name)
 	})
 }
 
+// unknown are the names that were looked for and that nobody knows.
 func (f *finder) unknown() (list []trust.NamedPackage) {
-	for _, n := range f.named {
+	for _, n := range f.asked() {
 		if !f.knows(n.Name) {
 			list = append(list, n)
 		}

@@ -152,7 +152,7 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 	notes = append(notes, f.notes...)
 	unknown := f.unknown()
 	if len(unknown) > 0 && ask.Choice == "" {
-		if len(unknown) == len(named) {
+		if len(unknown) == len(f.asked()) {
 			r, said := p.words(ctx, ask)
 			if r != nil {
 				r.Notes = append(r.Notes, unknownNote(unknown)...)
