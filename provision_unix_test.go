@@ -659,3 +659,32 @@ const fs = require("fs"), dir = "` + npm + `";
 		})
 	}
 }
+
+// No folder for data stays of a server that was not kept, or not for long.
+func TestFailedProvisionLeavesNoFolderForData(t *testing.T) {
+	const memory = "@modelcontextprotocol/server-memory"
+	for what, condition := range map[string]string{"on trial": "true", "when it is listed": `fs.existsSync(dir + "/tried")`} {
+		t.Run(what, func(t *testing.T) {
+			npm := fakeNPM(t)
+			program, err := os.ReadFile(filepath.Join(npm, "index.js"))
+			broken := `#!/usr/bin/env node
+const fs = require("fs"), dir = "` + npm + `";
+if (` + condition + `) { console.error("401 Unauthorized"); process.exit(1); }
+fs.writeFileSync(dir + "/tried", "");
+` + strings.TrimPrefix(string(program), "#!/usr/bin/env node\n")
+			if err := errors.Join(err, os.WriteFile(filepath.Join(npm, "index.js"), []byte(broken), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			e, state := openWithRegistry(t, `{"trusted": ["`+memory+`"]}`, map[string]any{
+				"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
+			})
+			_, err = e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: "use " + memory, AutoProvision: true})
+			if err == nil || !strings.Contains(err.Error(), "401 Unauthorized") {
+				t.Errorf("%v", err)
+			}
+			if left, err := os.ReadDir(filepath.Join(state, "data")); err != nil || len(left) > 0 {
+				t.Errorf("there are %v, %v", left, err)
+			}
+		})
+	}
+}

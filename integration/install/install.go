@@ -34,6 +34,7 @@ type Installed struct {
 
 	lock  *provisioned.Lock
 	claim *provisioned.Claim // nil where nothing is on disk
+	data  string             // the folder of its data; "": it has none
 }
 
 // Install does what the plan says. It takes seconds to minutes, Options.Timeout
@@ -102,13 +103,11 @@ func (p *Plan) into(ctx context.Context, lock *provisioned.Lock, claim *provisio
 		e.Args = append(e.Args, p.inputs.args...)
 		e.Env = merge(e.Env, p.inputs.env)
 	}
-	if e.Env, err = p.dataEnv(lock, e.Env); err != nil {
-		return nil, err
-	}
 	done := &Installed{
 		Name: p.Name, Description: p.Description, Source: p.Source, Entry: e, Needs: p.Needs,
 		Notes: slices.Concat(p.Notes, s.notes), lock: lock,
 	}
+	done.Entry.Env, done.data = p.dataEnv(lock, e.Env)
 	if empty, err := isEmpty(claim.Dir()); err != nil {
 		return nil, onDisk("looking into "+claim.Dir(), err)
 	} else if empty {
@@ -121,6 +120,11 @@ func (p *Plan) into(ctx context.Context, lock *provisioned.Lock, claim *provisio
 	if err := claim.Place(); err != nil {
 		return nil, onDisk("moving "+p.Name+" into place", err)
 	}
+	if done.data != "" {
+		if err := os.MkdirAll(done.data, 0o700); err != nil {
+			return nil, onDisk("making "+done.data, err)
+		}
+	}
 	done.claim = claim
 	return done, nil
 }
@@ -131,22 +135,20 @@ var keepsIn = map[string]map[string]string{
 	"npm:@modelcontextprotocol/server-memory": {"MEMORY_FILE_PATH": "memory.jsonl"},
 }
 
-// dataEnv names a place outside of the installation to servers that would keep
-// data in it, unless somebody chose one. It adds to a copy.
-func (p *Plan) dataEnv(lock *provisioned.Lock, env map[string]string) (map[string]string, error) {
+// dataEnv names a place outside of the installation, in the folder dir, to servers
+// that would keep data in it, unless somebody chose one. It adds to a copy. dir is ""
+// for all other servers.
+func (p *Plan) dataEnv(lock *provisioned.Lock, env map[string]string) (own map[string]string, dir string) {
 	names := keepsIn[p.Source.Kind+":"+p.Source.Package]
 	if len(names) == 0 {
-		return env, nil
+		return env, ""
 	}
-	dir := lock.DataDir(&p.Source)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, onDisk("making "+dir, err)
-	}
+	dir = lock.DataDir(&p.Source)
 	places := map[string]string{}
 	for name, file := range names {
 		places[name] = literal(filepath.Join(dir, file))
 	}
-	return merge(places, env), nil
+	return merge(places, env), dir
 }
 
 func merge(base, over map[string]string) map[string]string {
@@ -205,13 +207,22 @@ func (i *Installed) Keep(ctx context.Context, name string, taken func(string) bo
 		_ = i.claim.Release()
 		i.claim = nil
 	}
+	if i.data != "" {
+		// Until now it was nobody's, and whoever discarded the same package may have
+		// deleted it. Where it cannot be made again, the server will say so.
+		_ = os.MkdirAll(i.data, 0o700)
+	}
 	return &locked, true, nil
 }
 
-// Discard deletes what was installed, unless it was kept.
+// Discard deletes what was installed, unless it was kept. Data that the server wrote
+// on trial stays.
 func (i *Installed) Discard() error {
 	if i.claim == nil {
 		return nil
+	}
+	if i.data != "" {
+		i.lock.DropData(context.Background(), &i.Source)
 	}
 	return onDisk("deleting "+i.Name, i.claim.Discard())
 }

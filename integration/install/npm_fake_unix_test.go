@@ -98,7 +98,21 @@ func TestDataIsKeptOutsideOfTheInstallation(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() || filepath.Dir(file) != provisioned.Open(state).DataDir(&done.Source) {
 		t.Errorf("its data goes to %q: %v", file, err)
 	}
+	again, err := planned(t, opts, pkg).Install(t.Context())
+	must(t, err)
 	must(t, done.Discard())
+	if _, err := os.Stat(filepath.Dir(file)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder for data stays: %v", err)
+	}
+	// Another one of the same package is there with a folder all the same.
+	kept, _, err := again.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	must(t, err)
+	done, err = planned(t, opts, pkg).Install(t.Context())
+	must(t, err)
+	must(t, done.Discard())
+	if _, err := os.Stat(filepath.Dir(kept.Entry.Env["MEMORY_FILE_PATH"])); err != nil {
+		t.Error(err)
+	}
 	opts.Values = map[string]string{"MEMORY_FILE_PATH": "/somewhere/memory.jsonl"}
 	done, err = planned(t, opts, pkg).Install(t.Context())
 	must(t, err)

@@ -199,8 +199,8 @@ func (l *Lock) bare(s *Locked) Entry {
 // ErrNotProvisioned is what Remove fails with where there is no such server.
 var ErrNotProvisioned = errors.New("no server of that name was provisioned")
 
-// Remove takes a server out of the file, then deletes its folder. Hosts that
-// run it end it within two seconds. The error wraps [ErrNotProvisioned] where
+// Remove takes a server out of the file, then deletes its folder, and that of its
+// data as [Lock.DropData] does. Hosts that run it end it within two seconds. The error wraps [ErrNotProvisioned] where
 // there is no such server; after another one that names the folder, the server
 // is out of the file, and the folder is deleted by a later [Lock.Sweep].
 func (l *Lock) Remove(ctx context.Context, name string) (Locked, error) {
@@ -220,12 +220,32 @@ func (l *Lock) Remove(ctx context.Context, name string) (Locked, error) {
 	if err != nil {
 		return Locked{}, err
 	}
+	l.DropData(ctx, &gone.Source)
 	if dir := l.Dir(&gone); dir != "" {
 		if err := RemoveAll(dir); err != nil {
 			return gone, fmt.Errorf("%s is no server any more, but its folder could not be deleted: %w", name, err)
 		}
 	}
 	return gone, nil
+}
+
+// DropData deletes the folder of a server's data where nothing is in it and no
+// server has it, neither one of the file nor one that can be restored. One that stays
+// for another reason harms nobody.
+func (l *Lock) DropData(ctx context.Context, src *Source) {
+	dir := l.DataDir(src)
+	if _, err := os.Stat(dir); err != nil {
+		return
+	}
+	_ = l.edit(ctx, func(servers []Locked) ([]Locked, error) {
+		removed, err := l.Removed()
+		used := slices.ContainsFunc(servers, func(s Locked) bool { return l.DataDir(&s.Source) == dir }) ||
+			slices.ContainsFunc(removed, func(r Removed) bool { return l.DataDir(&r.Server.Source) == dir })
+		if err == nil && !used {
+			err = os.Remove(dir) // which takes no folder that has something in it
+		}
+		return nil, err
+	})
 }
 
 // RemoveAll is os.RemoveAll that also deletes folders without permission to

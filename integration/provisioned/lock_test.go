@@ -89,6 +89,42 @@ func TestKeepListRemove(t *testing.T) {
 	}
 }
 
+// A folder for data goes with the last server that has it, unless there is data in it.
+func TestDropData(t *testing.T) {
+	l := Open(t.TempDir())
+	first, second := server("memory", "f1"), server("memory", "f2")
+	second.Source.Version = "2.0.0"
+	dir := l.DataDir(&first.Source)
+	there := func() bool {
+		l.DropData(t.Context(), &first.Source)
+		_, err := os.Stat(dir)
+		return err == nil
+	}
+	must(t, os.MkdirAll(dir, 0o700))
+	keep(t, l, first)
+	second = keep(t, l, second)
+	_, err := l.Remove(t.Context(), "memory")
+	must(t, err)
+	if !there() {
+		t.Error("the other version has lost it")
+	}
+	gone, err := l.SetAside(t.Context(), second.Name, time.Now())
+	must(t, err)
+	if !there() {
+		t.Error("one that can be restored has lost it")
+	}
+	must(t, os.RemoveAll(gone.Dir()))
+	must(t, os.WriteFile(filepath.Join(dir, "memory.jsonl"), []byte("remembered"), 0o600))
+	if !there() {
+		t.Error("data was deleted")
+	}
+	must(t, os.Remove(filepath.Join(dir, "memory.jsonl")))
+	keep(t, l, first)
+	if _, err := l.Remove(t.Context(), "memory"); err != nil || there() {
+		t.Errorf("it stays: %v", err)
+	}
+}
+
 func TestNamesBecomeUnique(t *testing.T) {
 	l := Open(t.TempDir())
 	first := server("x", "f1")
