@@ -22,8 +22,10 @@ type memoryKeeper struct {
 	mu       sync.Mutex
 	accepted map[string]*memoryAccepted
 	keeps    int
+	last     string // the server of the last of them
+	begun    atomic.Int32
 	panics   bool
-	hold     chan struct{} // Keep waits until it is closed; nil: for nothing
+	hold     chan struct{} // Keep waits until it is closed, or takes what is sent; nil: for nothing
 	reviews  atomic.Int32  // which of the next reviews breaks; 0: none
 }
 
@@ -45,6 +47,7 @@ func (k *memoryKeeper) Load(server string) messages.Accepted {
 }
 
 func (k *memoryKeeper) Keep(ts *messages.Toolset) messages.Accepted {
+	k.begun.Add(1)
 	if k.hold != nil {
 		<-k.hold
 	}
@@ -54,6 +57,7 @@ func (k *memoryKeeper) Keep(ts *messages.Toolset) messages.Accepted {
 		panic("the disk breaks")
 	}
 	k.keeps++
+	k.last = ts.Server
 	if k.accepted[ts.Server] == nil {
 		a := &memoryAccepted{tools: map[string]string{}, reviews: &k.reviews}
 		for _, t := range ts.Tools {
@@ -275,6 +279,56 @@ func TestApprovalOpensWhatWasApproved(t *testing.T) {
 	defer c.mu.Unlock()
 	for _, w := range c.wrong {
 		t.Error(w)
+	}
+}
+
+// TestApprovalOutlivesOlderReadings: the worker that records the differences of many
+// servers tells of all at the end. What was approved meanwhile stays open.
+func TestApprovalOutlivesOlderReadings(t *testing.T) {
+	k, c := newMemoryKeeper(), newTurncoat()
+	k.hold = make(chan struct{})
+	defer close(k.hold)
+	r := newRigWith(t, nil, keptBy(k))
+	r.e.SetPins(messages.PinsHold)
+	open := func(server string) bool { return r.do(server, "do", doArgs{}).Err == nil }
+	for _, server := range []string{"a", "b"} {
+		r.add(server, &script{answers: c.answer}, nil)
+		first := r.start(server, "do", doArgs{})
+		k.hold <- struct{}{}
+		r.wantResult(r.wait(first))
+	}
+	// While one server keeps the disk busy, two others change.
+	r.add("busy", nil, nil)
+	busy := r.start("busy", "do", doArgs{})
+	r.f.eventually(t, "the disk is busy", func() bool { return k.begun.Load() == 3 })
+	c.mu.Lock()
+	c.world["do"] = 1
+	c.mu.Unlock()
+	for _, server := range []string{"a", "b"} {
+		r.wantResult(r.do(server, "read", doArgs{Do: "changed"}))
+		r.f.eventually(t, "the change is known", func() bool { return !open(server) })
+	}
+	k.hold <- struct{}{}
+	r.wantResult(r.wait(busy))
+	k.hold <- struct{}{} // the differences of one of them are recorded
+	var approved string
+	r.f.eventually(t, "one is recorded", func() bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		approved = k.last
+		return k.keeps == 4
+	})
+	other := map[string]string{"a": "b", "b": "a"}[approved]
+	k.approve(approved, "do", definitionOf("do", 1))
+	r.e.PinsChanged([]string{approved})
+	r.f.eventually(t, "what was approved is open", func() bool { return open(approved) })
+	k.approve(other, "do", definitionOf("do", 1)) // which nobody tells of but the worker
+	k.hold <- struct{}{}
+	r.f.eventually(t, "the worker is done", func() bool { return open(other) })
+	relisted := make(contacted, 1)
+	r.e.Contact(approved, true, relisted)
+	if err := <-relisted; err != nil || !open(approved) {
+		t.Errorf("what was approved is closed again: %v", err)
 	}
 }
 

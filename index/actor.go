@@ -121,7 +121,7 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 	case *SetPins:
 		a.onSetPins(ctx, m)
 	case *PinsChanged:
-		a.loadPins(ctx, m.Servers)
+		a.onPinsChanged(ctx, m)
 	case *pinsLoaded:
 		a.onPinsLoaded(ctx, m)
 	case *kept:
@@ -274,6 +274,7 @@ func (a *indexActor) onKnown(ctx *kernel.Context, m *Known) {
 			cat = cat.Without(name)
 			a.setAccepted(name, nil)
 			delete(a.pins.kept, name)
+			delete(a.pins.changed, name)
 			delete(a.saves, name) // a sweep may be over before it would be written
 			delete(a.saved, name)
 			if len(a.gone) < maxGone {

@@ -42,9 +42,13 @@ type (
 		instance uint64
 		verdict  uint64
 	}
-	pinsLoaded struct{ accepted map[string]messages.Accepted }
-	kept       struct {
+	pinsLoaded struct {
 		accepted map[string]messages.Accepted
+		read     uint64
+	}
+	kept struct {
+		accepted map[string]messages.Accepted
+		read     uint64
 		broke    any // why the worker did nothing
 	}
 	keepLate struct{}
@@ -65,6 +69,11 @@ type pinning struct {
 	late     map[string]*messages.Toolset // to be recorded after a pause
 	kept     map[string]time.Time         // when differences were recorded last
 	timer    bool                         // keepLate is on its way
+	// reads counts what was begun to be read or recorded. changed is, of servers of
+	// which others changed what is accepted, how much that was by then: it may have
+	// seen what was there before.
+	reads   uint64
+	changed map[string]uint64
 	// unsettled are listings of servers of which nothing is known to be
 	// accepted, under hold: the disk may know better.
 	unsettled map[string][]*judging
@@ -74,7 +83,7 @@ func newPinning() pinning {
 	return pinning{
 		mode: messages.PinsOff, accepted: map[string]messages.Accepted{},
 		keeps: map[string]*messages.Toolset{}, late: map[string]*messages.Toolset{}, kept: map[string]time.Time{},
-		unsettled: map[string][]*judging{},
+		changed: map[string]uint64{}, unsettled: map[string][]*judging{},
 	}
 }
 
@@ -177,7 +186,8 @@ func (a *indexActor) keep(ctx *kernel.Context) {
 		return
 	}
 	p.working = true
-	sets := p.keeps
+	p.reads++
+	sets, read := p.keeps, p.reads
 	p.keeps = map[string]*messages.Toolset{}
 	deps, sys, self, over := a.deps, ctx.System(), ctx.Self(), make(chan struct{})
 	p.atDisk = over
@@ -187,8 +197,8 @@ func (a *indexActor) keep(ctx *kernel.Context) {
 		for server, ts := range sets {
 			accepted[server] = deps.Keeper.Keep(ts)
 		}
-		sys.Send(self, &kept{accepted: accepted})
-	}, func(why any) { sys.Send(self, &kept{broke: why}) })
+		sys.Send(self, &kept{accepted: accepted, read: read})
+	}, func(why any) { sys.Send(self, &kept{read: read, broke: why}) })
 }
 
 // leavePins has recorded what waits for that when the actor ends: to the next host
@@ -218,6 +228,9 @@ func (a *indexActor) onKept(ctx *kernel.Context, m *kept) {
 	for server, accepted := range m.accepted {
 		if a.specs[server] == nil {
 			delete(a.pins.unsettled, server)
+			continue
+		}
+		if a.pins.outdated(server, m.read) && len(a.pins.unsettled[server]) == 0 {
 			continue
 		}
 		ctx.Contain(func() { a.accept(ctx, server, accepted) }) // the other servers wait, too
@@ -328,6 +341,20 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 	a.embedNext(ctx)
 }
 
+// onPinsChanged reads anew what others changed, and has nothing older count any more.
+func (a *indexActor) onPinsChanged(ctx *kernel.Context, m *PinsChanged) {
+	for _, server := range m.Servers {
+		if a.specs[server] != nil {
+			a.pins.changed[server] = a.pins.reads
+		}
+	}
+	a.loadPins(ctx, m.Servers)
+}
+
+// outdated says that what was read of a server may be older than what is read now, or
+// was already.
+func (p *pinning) outdated(server string, read uint64) bool { return read <= p.changed[server] }
+
 // loadPins reads anew what is accepted of servers.
 func (a *indexActor) loadPins(ctx *kernel.Context, servers []string) {
 	if a.deps.Keeper == nil || a.pins.mode == messages.PinsOff {
@@ -342,9 +369,10 @@ func (a *indexActor) loadPins(ctx *kernel.Context, servers []string) {
 	if len(names) == 0 {
 		return
 	}
-	deps, sys, self := a.deps, ctx.System(), ctx.Self()
+	a.pins.reads++
+	deps, sys, self, read := a.deps, ctx.System(), ctx.Self(), a.pins.reads
 	sys.Go(func(context.Context) {
-		sys.Send(self, &pinsLoaded{deps.loadAccepted(names)})
+		sys.Send(self, &pinsLoaded{deps.loadAccepted(names), read})
 	}, nil)
 }
 
@@ -353,7 +381,7 @@ func (a *indexActor) onPinsLoaded(ctx *kernel.Context, m *pinsLoaded) {
 		return
 	}
 	for server, accepted := range m.accepted {
-		if a.specs[server] == nil {
+		if a.specs[server] == nil || a.pins.outdated(server, m.read) {
 			continue
 		}
 		if len(a.pins.unsettled[server]) > 0 && !accepted.Pinned() {

@@ -22,14 +22,33 @@ func TestServersThatAreGoneHaveNoPace(t *testing.T) {
 		name := fmt.Sprintf("renamed%d", i)
 		known("stays", name)
 		a.record(nil, &messages.Toolset{Server: name})
+		a.onPinsChanged(nil, &PinsChanged{Servers: []string{name, "unknown"}})
 	}
 	known("stays")
-	if i := len(a.pins.kept); i != 0 {
-		t.Errorf("%d servers that are gone have a pace", i)
+	if i, j := len(a.pins.kept), len(a.pins.changed); i+j != 0 {
+		t.Errorf("%d servers that are gone have a pace, %d were changed", i, j)
 	}
 	a.record(nil, &messages.Toolset{Server: "stays"})
 	known("stays", "other")
 	if a.pins.kept["stays"].IsZero() {
 		t.Error("a server that stays has none")
+	}
+}
+
+// What was begun to be read before others changed it does not count any more, however
+// late it comes.
+func TestOlderReadingsDoNotCount(t *testing.T) {
+	a := NewActor(&ActorDeps{View: &View{}})().(*indexActor)
+	a.pins.mode = messages.PinsWarn
+	a.onKnown(nil, &Known{Specs: []*messages.ServerSpec{{Name: "x", Hash: "h"}}})
+	a.pins.reads = 2
+	a.onPinsChanged(nil, &PinsChanged{Servers: []string{"x"}})
+	older := map[string]messages.Accepted{"x": nil}
+	for read := range a.pins.reads + 1 {
+		a.onPinsLoaded(nil, &pinsLoaded{older, read})
+		a.onKept(nil, &kept{accepted: older, read: read})
+	}
+	if a.pins.outdated("x", 3) || a.pins.outdated("other", 1) {
+		t.Error("what is read afterwards does not count, or what nobody changed")
 	}
 }
