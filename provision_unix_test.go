@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -633,10 +634,7 @@ const fs = require("fs"), dir = "` + npm + `";
 				failed <- err
 			}()
 			if what == "who asked is gone" {
-				testkit.Eventually(t, time.Minute, func() error {
-					_, err := os.Stat(filepath.Join(npm, "hangs"))
-					return err
-				})
+				awaitFile(t, filepath.Join(npm, "hangs"))
 				cancel()
 			}
 			err = <-failed
@@ -687,4 +685,121 @@ fs.writeFileSync(dir + "/tried", "");
 			}
 		})
 	}
+}
+
+func awaitFile(t *testing.T, file string) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		_, err := os.Stat(file)
+		return err
+	})
+}
+
+// hangOnceKept has the servers of a fake npm hang once they are in the lock file: the
+// first time, when it makes the file that is returned.
+func hangOnceKept(t *testing.T, npm string, l *provisioned.Lock) (hangs string) {
+	t.Helper()
+	hangs = filepath.Join(npm, "hangs")
+	file := filepath.Join(npm, "index.js")
+	program, err := os.ReadFile(file)
+	text := `#!/usr/bin/env node
+const fs = require("fs"), lock = "` + l.Path() + `", hangs = "` + hangs + `";
+(() => {
+	if (fs.existsSync(lock) && fs.readFileSync(lock, "utf8").includes(__filename) && !fs.existsSync(hangs)) {
+		setInterval(() => {}, 1000);
+		fs.writeFileSync(hangs, "");
+		return;
+	}
+` + strings.TrimPrefix(string(program), "#!/usr/bin/env node\n") + `})();
+`
+	if err := errors.Join(err, os.WriteFile(file, []byte(text), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	return hangs
+}
+
+// A server that a person has removed before it could be undone is no failure to undo.
+func TestUndoingWhatWasRemoved(t *testing.T) {
+	npm := fakeNPM(t)
+	e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, map[string]any{
+		"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
+	})
+	var same map[string]any
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(state), "mcp.json"))
+	if err := errors.Join(err, json.Unmarshal(raw, &same), e.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	e = openLogging(t, filepath.Dir(state), same, slog.NewTextHandler(&synced{w: &log}, nil))
+	l := provisioned.Open(state)
+	hangs := hangOnceKept(t, npm, l)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := e.Provision(ctx, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+		failed <- err
+	}()
+	awaitFile(t, hangs)
+	if _, err := l.SetAside(t.Context(), "weather", time.Now()); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-failed; err == nil {
+		t.Error("it was not cancelled")
+	}
+	if err := e.Close(t.Context()); err != nil || strings.Contains(log.String(), "could not be undone") {
+		t.Errorf("%v\n%s", err, log.String())
+	}
+}
+
+// Two hosts install the same: what the one undoes is not what the other was told that
+// it has.
+func TestUndoingBesideAnotherHost(t *testing.T) {
+	npm := fakeNPM(t)
+	first, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, map[string]any{
+		"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
+	})
+	l := provisioned.Open(state)
+	hangs := hangOnceKept(t, npm, l)
+	var same map[string]any
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(state), "mcp.json"))
+	if err := errors.Join(err, json.Unmarshal(raw, &same)); err != nil {
+		t.Fatal(err)
+	}
+	second := openConfig(t, filepath.Dir(state), same)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	use := metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true}
+	var both sync.WaitGroup
+	both.Go(func() {
+		if a, err := first.Provision(ctx, use); err == nil {
+			t.Errorf("the first was not cancelled: %+v", a)
+		}
+	})
+	awaitFile(t, hangs)
+	other := use
+	other.Progress = func(s metamcp.ProvisionStep) {
+		if strings.HasPrefix(s.Text, "keeping ") {
+			cancel()
+		}
+	}
+	if a := ask(t, second, other); a.Decision != metamcp.DecisionProvisioned || a.Server != "weather" || len(a.Tools) != 1 {
+		t.Error(text(t, a))
+	}
+	both.Wait()
+	list, err := l.List()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("installed are %+v, %v", list, err)
+	}
+	if err := l.Verify(t.Context(), &list[0]); err != nil {
+		t.Error(err)
+	}
+	testkit.Eventually(t, time.Minute, func() error { // who gave up is not waited for
+		folders, err := os.ReadDir(l.Servers())
+		if err == nil && len(folders) != 1 {
+			err = fmt.Errorf("there are %v", folders)
+		}
+		return err
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/install"
+	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -79,6 +80,7 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	undone := "" // the server that goes then
 	done := false
 	defer func() {
+		defer installed.Release() // what is undone is gone before others look
 		if !done {
 			left = j.undo(ctx, installed, undone)
 		}
@@ -170,7 +172,9 @@ func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, k
 	if kept == "" {
 		return installed.Discard()
 	}
-	_, err = j.p.lock().Remove(ctx, kept)
+	if _, err = j.p.lock().Remove(ctx, kept); errors.Is(err, provisioned.ErrNotProvisioned) {
+		err = nil // somebody else removed it
+	}
 	if e := j.p.e; !e.core.Closed() {
 		// A host that ends meanwhile takes no configuration over, and needs none.
 		reloading, cancel := context.WithTimeout(ctx, reloadTime)

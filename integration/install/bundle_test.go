@@ -232,6 +232,7 @@ func TestInstallsABundle(t *testing.T) {
 	must(t, err)
 	kept, _, err := done.Keep(t.Context(), "x", nil, provisioned.APerson, "")
 	must(t, err)
+	done.Release()
 	l := provisioned.Open(state)
 	must(t, l.Verify(t.Context(), kept))
 	home := "${HOME}"

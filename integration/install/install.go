@@ -18,7 +18,8 @@ import (
 
 // Installed is a server whose files are in place and that nobody knows of yet.
 // Either [Installed.Keep] or [Installed.Discard] must be called, by one goroutine
-// at a time; while neither was, and this process lives, nobody deletes it.
+// at a time; while neither was, and this process lives, nobody deletes it. What was kept
+// ends with [Installed.Release].
 type Installed struct {
 	// Name is what it would be called, where that is free.
 	Name        string
@@ -35,6 +36,7 @@ type Installed struct {
 	lock  *provisioned.Lock
 	claim *provisioned.Claim // nil where nothing is on disk
 	data  string             // the folder of its data; "": it has none
+	kept  bool               // the lock file names it
 }
 
 // Install does what the plan says. It takes seconds to minutes, Options.Timeout
@@ -188,25 +190,35 @@ func (i *Installed) Locked() provisioned.Locked {
 // [provisioned.APerson], reason why its gates were open.
 //
 // Where the very same server was kept before, this one is discarded and that one
-// returned, and fresh is false: it is not the caller's to remove. After an error the
-// caller still discards it.
+// returned, and fresh is false: it is not the caller's to remove. Where whoever kept
+// that one may still undo it, Keep waits until it is released, and keeps this one where
+// that one is gone. A server of which nothing is on disk is not waited for. After an
+// error the caller still discards it.
 func (i *Installed) Keep(ctx context.Context, name string, taken func(string) bool, allowedBy, reason string) (kept *provisioned.Locked, fresh bool, err error) {
 	l := i.Locked()
 	if name != "" {
 		l.Name = name
 	}
 	l.AllowedBy, l.Reason = allowedBy, reason
-	locked, fresh, err := i.lock.Keep(ctx, l, taken)
-	switch {
-	case err != nil:
-		return nil, false, onDisk("writing the lock file", err)
-	case !fresh:
-		return &locked, false, i.Discard()
-	case i.claim != nil:
-		// The file of a claim that cannot be given back is swept away later.
-		_ = i.claim.Release()
-		i.claim = nil
+	var locked provisioned.Locked
+	for {
+		if locked, fresh, err = i.lock.Keep(ctx, l, taken); err != nil {
+			return nil, false, onDisk("writing the lock file", err)
+		}
+		if fresh {
+			break
+		}
+		there, err := i.lock.Await(ctx, &locked)
+		switch {
+		case ctx.Err() != nil:
+			return nil, false, ctx.Err()
+		case err != nil:
+			return nil, false, onDisk("waiting for who installed "+locked.Name, err)
+		case there:
+			return &locked, false, i.Discard()
+		}
 	}
+	i.kept = true
 	if i.data != "" {
 		// Until now it was nobody's, and whoever discarded the same package may have
 		// deleted it. Where it cannot be made again, the server will say so.
@@ -215,10 +227,20 @@ func (i *Installed) Keep(ctx context.Context, name string, taken func(string) bo
 	return &locked, true, nil
 }
 
+// Release ends the keeping: until then others that have installed the very same server
+// wait, since it may still be removed. Calling it again, or where it was not kept, does
+// nothing.
+func (i *Installed) Release() {
+	if i.kept && i.claim != nil {
+		// The file of a claim that cannot be given back is swept away later.
+		_ = i.claim.Release()
+	}
+}
+
 // Discard deletes what was installed, unless it was kept. Data that the server wrote
 // on trial stays.
 func (i *Installed) Discard() error {
-	if i.claim == nil {
+	if i.claim == nil || i.kept {
 		return nil
 	}
 	if i.data != "" {

@@ -107,6 +107,7 @@ func TestDataIsKeptOutsideOfTheInstallation(t *testing.T) {
 	// Another one of the same package is there with a folder all the same.
 	kept, _, err := again.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	must(t, err)
+	again.Release()
 	done, err = planned(t, opts, pkg).Install(t.Context())
 	must(t, err)
 	must(t, done.Discard())
@@ -301,6 +302,56 @@ func TestADiskThatIsReallyFull(t *testing.T) {
 	_, err := planned(t, Options{StateDir: state, Environ: env}, fakePackage()).Install(t.Context())
 	reason(t, err, DiskFull)
 	nothingLeft(t, state)
+}
+
+// Whoever installs what somebody else has just kept waits until that can no longer be
+// undone, and keeps its own where it was.
+func TestKeepingWhatMayStillBeUndone(t *testing.T) {
+	state := t.TempDir()
+	l := provisioned.Open(state)
+	opts := Options{StateDir: state, Environ: tools(t, map[string]string{"npm": fakeNPM})}
+	var all [4]*Installed
+	for i := range all {
+		var err error
+		all[i], err = planned(t, opts, fakePackage()).Install(t.Context())
+		must(t, err)
+	}
+	first, second, third, fourth := all[0], all[1], all[2], all[3]
+	kept, fresh, err := first.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	if err != nil || !fresh {
+		t.Fatalf("the first: %v, %v", fresh, err)
+	}
+	hasty, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if own, _, err := second.Keep(hasty, "", nil, provisioned.APerson, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the second did not wait: %+v, %v", own, err)
+	}
+	must(t, second.Discard())
+
+	waiting := make(chan *provisioned.Locked)
+	go func() {
+		own, fresh, err := third.Keep(t.Context(), "", nil, provisioned.APerson, "")
+		if err != nil || !fresh {
+			t.Errorf("the third: %v, %v", fresh, err)
+		}
+		waiting <- own
+	}()
+	_, err = l.Remove(t.Context(), kept.Name)
+	must(t, err)
+	first.Release()
+	own := <-waiting
+	must(t, l.Verify(t.Context(), own))
+	third.Release()
+	third.Release()
+	// One that was released is the same for all.
+	again, fresh, err := fourth.Keep(t.Context(), "", nil, provisioned.APerson, "")
+	if err != nil || fresh || again.Folder != own.Folder {
+		t.Errorf("the fourth: %+v, %v, %v", again, fresh, err)
+	}
+	folders, err := os.ReadDir(l.Servers())
+	if err != nil || len(folders) != 1 || folders[0].Name() != own.Folder {
+		t.Errorf("there are %v, %v", folders, err)
+	}
 }
 
 // A broken lock file stops the keeping, and nothing of the rest is lost.

@@ -67,6 +67,7 @@ func TestInstallsARealServer(t *testing.T) {
 	}
 	kept, _, err := both[0].Keep(t.Context(), "", nil, "@modelcontextprotocol/*", "named exactly")
 	must(t, err)
+	both[0].Release()
 	again, _, err := both[1].Keep(t.Context(), "", nil, "@modelcontextprotocol/*", "named exactly")
 	must(t, err)
 	if kept.Name != "server-everything" || again.Folder != kept.Folder {

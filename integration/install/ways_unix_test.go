@@ -91,6 +91,7 @@ func TestInstallsByUV(t *testing.T) {
 	must(t, err)
 	kept, _, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	must(t, err)
+	done.Release()
 	dir := provisioned.Open(state).Dir(kept)
 	want := Entry{Command: dir + "/venv/bin/python", Args: []string{dir + "/venv/bin/fake-tool", "--db", "${HOME}/my.db"}}
 	if mustJSON(t, kept.Entry) != mustJSON(t, want) || kept.Name != "fake_tool" {
@@ -219,6 +220,7 @@ func TestRunsAnImage(t *testing.T) {
 	}
 	kept, _, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	must(t, err)
+	done.Release()
 	must(t, provisioned.Open(state).Verify(t.Context(), kept))
 	if left, err := os.ReadDir(filepath.Join(state, "servers")); err != nil || len(left) != 0 {
 		t.Errorf("there is %v, %v", left, err)
@@ -288,6 +290,7 @@ func TestRemotes(t *testing.T) {
 	must(t, err)
 	kept, _, err := done.Keep(t.Context(), "", nil, provisioned.APerson, "")
 	must(t, err)
+	done.Release()
 	if kept.Name != "example" || kept.Folder != "" || kept.Entry.URL != "https://eu.mcp.example.com/me/mcp" || kept.Entry.Headers["X-Key"] != "${X_KEY}" {
 		t.Errorf("kept %+v", kept)
 	}

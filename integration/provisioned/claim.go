@@ -57,9 +57,39 @@ func (l *Lock) own(folder string) (*Claim, error) {
 	}
 	held, err := owner.TryLock()
 	if err != nil || !held {
-		return nil, errors.Join(fmt.Errorf("the folder %s belongs to another process", folder), err, owner.Close())
+		return nil, errors.Join(fmt.Errorf("the folder %s %w", folder, errOwned), err, owner.Close())
 	}
 	return &Claim{l: l, folder: folder, owner: owner}, nil
+}
+
+var errOwned = errors.New("belongs to another process")
+
+// Await waits until nobody is at work on the folder of a server any more, and says
+// whether the server is in the file then: whoever put it there may have undone that.
+// Where it has no folder nobody waits.
+func (l *Lock) Await(ctx context.Context, s *Locked) (there bool, err error) {
+	const again = 50 * time.Millisecond
+	look := time.NewTicker(again)
+	defer look.Stop()
+	for s.Folder != "" {
+		c, err := l.own(s.Folder)
+		if err == nil {
+			err = c.Release()
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errOwned) {
+			return false, err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	servers, err := l.List()
+	return slices.ContainsFunc(servers, func(o Locked) bool { return o.Name == s.Name && o.Folder == s.Folder }), err
 }
 
 func (c *Claim) staging() string { return filepath.Join(c.l.Servers(), stagingPrefix+c.folder) }
