@@ -32,6 +32,9 @@ type connection struct {
 	anyID bool // several clients at once: an id alone names no request
 	// questions are those that the client was asked, and has not answered.
 	questions questions
+	// untaken says why nobody takes up any more what is parked; "": somebody may.
+	// It is guarded by opts.Parked.
+	untaken string
 
 	ctx     context.Context // of all requests; ends when Serve returns
 	base    context.Context // ctx with the peer in it

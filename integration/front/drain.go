@@ -1,6 +1,7 @@
 package front
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,12 +13,14 @@ import (
 const lookForReader = 50 * time.Millisecond
 
 // drain waits until the requests in flight are answered. What is not after
-// timeout, or when the host is in a hurry, is answered with an error and ended. Work of our own, such as a
-// script, ends once nobody can read its answer; calls may have to take effect
+// timeout, or when the host is in a hurry, is answered with an error and ended. What
+// is parked ends at once: the request that takes it up would be refused. Work of our own,
+// such as a script, ends once nobody can read its answer; calls may have to take effect
 // and go on. gone says whether the client cannot read any more, and failed is closed
 // when it cannot be written to; both may be nil.
 func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone func() bool) error {
 	c.stopStreams()
+	c.endParked("metamcp ends: nobody can take the call up any more")
 	idle := make(chan struct{})
 	go func() {
 		c.running.Wait()
@@ -55,6 +58,9 @@ func (c *connection) drain(timeout time.Duration, failed <-chan struct{}, gone f
 	select {
 	case <-idle:
 	case <-timer.C:
+		if cut == 0 {
+			return errors.New("some handlers still run, although no request is open any more")
+		}
 		return fmt.Errorf("%d requests %s, and some of their handlers still run", cut, why)
 	}
 	if cut == 0 {

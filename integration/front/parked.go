@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -92,11 +93,12 @@ func principalOf(owner string) string {
 func (c *connection) park(e *Entry, list []*messages.Question) {
 	p := c.opts.Parked
 	p.mu.Lock()
-	w := e.work
-	why := ""
-	if w == nil {
+	w, why := e.work, c.untaken
+	switch {
+	case why != "":
+	case w == nil:
 		w, why = p.add(c, e)
-	} else if w.over {
+	case w.over:
 		why = "the call is over"
 	}
 	if why == "" && len(w.queue)+len(list) > maxQuestions {
@@ -316,10 +318,12 @@ func (c *connection) waiting() (n int) {
 	return n
 }
 
-// endParked gives up what a connection has begun and is parked.
+// endParked gives up what a connection has begun and is parked, and lets nothing be
+// parked any more. It may be called again; the first reason stays.
 func (c *connection) endParked(why string) {
 	p := c.opts.Parked
 	p.mu.Lock()
+	c.untaken = cmp.Or(c.untaken, why)
 	mine := slices.DeleteFunc(slices.Collect(maps.Values(p.works)), func(w *work) bool { return w.c != c })
 	p.mu.Unlock()
 	for _, w := range mine {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -61,6 +62,97 @@ func TestDrainTimeout(t *testing.T) {
 	if got := engine.reasons(); len(got) != 6 {
 		t.Errorf("the engine was told of %d ends, want 6", len(got))
 	}
+}
+
+// heard takes the answer to one question.
+type heard chan *messages.QuestionAnswer
+
+func (h heard) Answered(a *messages.QuestionAnswer) { h <- a }
+
+// asks is a tool that asks its client once it may, and gives back the error that it is
+// answered with; it works until then, or until it is told to stop.
+func asks(started chan<- struct{}, may <-chan struct{}) server.ToolHandlerFunc {
+	return func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		started <- struct{}{}
+		<-may
+		answer := make(heard, 1)
+		CallerFromContext(ctx).Ask(0, []*messages.Question{{ID: 1, Method: "roots/list", Reply: answer}})
+		select {
+		case a := <-answer:
+			return mcp.NewToolResultText(string(a.Error)), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+const callAsks = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"asks","arguments":{},` + modernMeta + `}}`
+
+// What is parked holds up no end: nobody could take it up. A tool that asks when its
+// client can answer no more hears so, and goes on.
+func TestEndWithAParkedRequest(t *testing.T) {
+	now := make(chan struct{})
+	close(now)
+	t.Run("told to end", func(t *testing.T) {
+		s := start(t, Options{MCP: newMCP(map[string]server.ToolHandlerFunc{"asks": asks(make(chan struct{}, 1), now)}), DrainTimeout: time.Hour})
+		s.send(callAsks)
+		if line := s.recv(); !strings.Contains(line, "input_required") {
+			t.Fatalf("the call is answered with %s", line)
+		}
+		s.cancel()
+		if err := s.wait(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	t.Run("over HTTP", func(t *testing.T) {
+		f := startHTTP(t, HTTPOptions{MCP: newMCP(map[string]server.ToolHandlerFunc{"asks": asks(make(chan struct{}, 1), now)}), DrainTimeout: time.Hour})
+		if r := f.post(callAsks, modernHeaders("tools/call", "asks")); !strings.Contains(r.body, "input_required") {
+			t.Fatalf("the call is answered with %s", r.body)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := f.l.Close(ctx); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	for _, how := range []string{"asks behind the end of the input", "asks when it is told to end"} {
+		t.Run(how, func(t *testing.T) {
+			started, may, ending := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+			s := start(t, Options{
+				MCP:       newMCP(map[string]server.ToolHandlerFunc{"asks": asks(started, may)}),
+				DrainLeft: func(bool) time.Duration { close(ending); return time.Hour },
+			})
+			s.send(callAsks)
+			<-started
+			inputEnds := how == "asks behind the end of the input"
+			if inputEnds {
+				_ = s.in.Close()
+			} else {
+				s.cancel()
+			}
+			<-ending
+			close(may)
+			// One that is told to end may still be asked at the very moment; that ends, too.
+			if line := s.recv(); inputEnds && !strings.Contains(line, "it cannot answer") {
+				t.Errorf("the call is answered with %s", line)
+			}
+			if err := s.wait(); err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+// Where nothing is in flight any more, it is handlers that hold up the end.
+func TestHandlerThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConnection(t.Context(), Options{MCP: newMCP(nil), Engine: &fakeEngine{}}.withDefaults(), newStream(0))
+		c.running.Add(1) // for a request that was cancelled
+		defer c.running.Done()
+		if err := c.drain(time.Second, nil, nil); err == nil || strings.Contains(err.Error(), "0 requests") {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 }
 
 func TestCancelled(t *testing.T) {
