@@ -34,6 +34,12 @@ func fake(mode string) {
 	case "grandchild": // shares stdout with a grandchild and exits at EOF
 		start("deaf", os.Stdout, nil, os.Environ())
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "gossip": // leaves a grandchild that talks on
+		start("talks", os.Stdout, nil, os.Environ())
+	case "talks":
+		for {
+			say("again")
+		}
 	case "orphan": // leaves a grandchild in its group
 		start("deaf", nil, nil, os.Environ())
 	case "setsid": // a grandchild in a session of its own that keeps the marker
@@ -74,6 +80,10 @@ func fake(mode string) {
 			`{"id":7,"method":"m","params":{"text":"a\qb"}}` + "\n" +
 			`{"method":"after"}` + "\n")
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "last-words":
+		say("first")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		say("last")
 	case "close-stdout":
 		_ = os.Stdout.Close()
 		_, _ = io.Copy(io.Discard, os.Stdin)

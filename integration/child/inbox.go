@@ -2,6 +2,7 @@ package child
 
 import (
 	"errors"
+	"io"
 	"strconv"
 	"unicode/utf8"
 
@@ -17,6 +18,17 @@ type inbox struct {
 	repaired bool   // that text was no UTF-8 was said
 	frames   int    // since the last flush
 	head     []byte // of a message that is too large and whose id is still to come
+}
+
+// took hands on the lines that are whole with n more bytes; none are the end of the
+// stream.
+func (in *inbox) took(n int) error {
+	if n == 0 {
+		return io.EOF
+	}
+	in.lines.took(n)
+	in.flush()
+	return nil
 }
 
 func (in *inbox) flush() {

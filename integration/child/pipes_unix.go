@@ -98,6 +98,23 @@ func pipeReader(f *os.File, room func() []byte, idle func(fd int) (later bool)) 
 	}, nil
 }
 
+// readNow reads what is in a pipe, also where its deadline is over; EAGAIN says that
+// there is nothing. It returns 0 and no error at the end of the stream.
+func readNow(f *os.File, room []byte) (n int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	closed := raw.Control(func(fd uintptr) {
+		for {
+			if n, err = rawio.Read(fd, room); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+	return n, errors.Join(closed, err)
+}
+
 // isCut reports whether a read ended because we wanted it to.
 func isCut(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed)

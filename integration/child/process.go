@@ -16,6 +16,10 @@ import (
 // listening to whoever else holds it.
 const cutAfter = 200 * time.Millisecond
 
+// mostLeft is how many bytes are taken to be left in the pipe when we stop listening:
+// as much as a pipe holds. Who writes on and on keeps nobody.
+const mostLeft = 1 << 20
+
 // Process is one running child and its process tree. Its methods may be called
 // from any goroutine; except for Release and TreeAlive they do not block.
 type Process struct {
@@ -177,6 +181,13 @@ func (p *Process) cut(why error, after time.Duration) {
 		// A pipe without deadlines (Windows) ends when nobody holds it.
 		p.kill()
 	}
+}
+
+// cutReason is why the reading of stdout was ended; nil: it was not.
+func (p *Process) cutReason() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cutErr
 }
 
 // widen makes both pipes larger for a child with large messages.

@@ -272,6 +272,52 @@ func TestGrandchildHoldsOutput(t *testing.T) {
 	eventually(t, "the grandchild is gone", func() bool { return !running(grandchild) })
 }
 
+// TestGrandchildTalksOn: who writes on and on holds up no exit either.
+func TestGrandchildTalksOn(t *testing.T) {
+	_, r := launch(t, newLauncher(t, nil), "gossip")
+	r.exit(t)
+	if !errors.Is(r.eof[0], ErrOutputHeld) {
+		t.Errorf("EOF(%v), want ErrOutputHeld", r.eof[0])
+	}
+}
+
+// busy is an ear that is busy with the first frame until more is to be heard.
+type busy struct {
+	*recorder
+	until func()
+}
+
+func (b *busy) Frame(f *messages.Frame) {
+	b.recorder.Frame(f)
+	if f.Method == "first" {
+		b.until()
+	}
+}
+
+// TestLastWords: what a process said before it exited is heard, although who listens was
+// busy for longer than the stream may go on.
+func TestLastWords(t *testing.T) {
+	r, launched := newRecorder(), make(chan *Process, 1)
+	p, err := newLauncher(t, nil).Launch(spec("last-words"), 1, &busy{r, func() {
+		p := <-launched
+		p.CloseInput()
+		<-p.reaped
+		<-time.After(2 * cutAfter)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	launched <- p
+	defer p.Release()
+	r.exit(t)
+	if m, _ := r.method(t, 1); m != "last" || len(r.frames) != 2 {
+		t.Errorf("%d frames, the last of them %q", len(r.frames), m)
+	}
+	if !errors.Is(r.eof[0], io.EOF) {
+		t.Errorf("EOF(%v), want io.EOF", r.eof[0])
+	}
+}
+
 func TestReleaseKills(t *testing.T) {
 	p, r := launch(t, newLauncher(t, nil), "grandchild")
 	_, grandchild := r.method(t, 0)

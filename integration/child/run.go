@@ -57,27 +57,38 @@ func (p *Process) readOutput() {
 	read, err := pipeReader(p.stdout, in.lines.room, func(int) bool { in.lines.idle(); return false })
 	for err == nil {
 		var n int
-		n, err = read()
-		if err == nil && n == 0 {
-			err = io.EOF
+		if n, err = read(); err == nil {
+			err = in.took(n)
 		}
-		if err == nil {
-			in.lines.took(n)
-		} else {
-			in.lines.finish()
-		}
-		in.flush()
 	}
 	if isCut(err) {
-		p.mu.Lock()
-		if p.cutErr != nil {
-			err = p.cutErr
+		if p.readRest(in) {
+			err = io.EOF
+		} else if why := p.cutReason(); why != nil {
+			err = why
 		}
-		p.mu.Unlock()
 		// Whoever still writes to the pipe learns that nobody listens.
 		_ = p.stdout.Close()
 	}
+	in.lines.finish()
+	in.flush()
 	p.ear.EOF(err)
+}
+
+// readRest reads what is in the pipe when we stop listening: the reader may have been
+// busy with what came before until then. It reports whether the stream has ended.
+func (p *Process) readRest(in *inbox) (ended bool) {
+	for left := mostLeft; left > 0; {
+		n, err := readNow(p.stdout, in.lines.room())
+		if err != nil {
+			return false
+		}
+		if in.took(n) != nil {
+			return true
+		}
+		left -= n
+	}
+	return false
 }
 
 var errorBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
