@@ -142,7 +142,10 @@ func serve(parent context.Context, c *common) error {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	served := make(chan struct{})
-	go watch(e, signals, stop, served)
+	go watch(signals, e.GaveUp(), stop, func(s os.Signal) {
+		e.Log().Warn("a signal while the session ends; calls in flight are not waited for", "signal", s.String())
+		e.Drain(time.Now())
+	}, served)
 	err = c.serveClients(ctx, e, out)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
 	defer cancel()
@@ -177,22 +180,22 @@ func (c *common) openPage(e *metamcp.Engine) *web.Server {
 	return page
 }
 
-// watch ends the session at the first signal, and the calls in flight at the
-// second. It returns when over is closed.
-func watch(e *metamcp.Engine, signals <-chan os.Signal, stop context.CancelFunc, over <-chan struct{}) {
+// watch ends the session at the first signal or when the runtime gives up, and hurries
+// that end at a signal that comes then. It returns when over is closed.
+func watch(signals <-chan os.Signal, gaveUp <-chan struct{}, stop func(), hurry func(os.Signal), over <-chan struct{}) {
 	asked := false
 	for {
 		select {
 		case s := <-signals:
 			if asked {
-				e.Log().Warn("a second signal; calls in flight are not waited for", "signal", s.String())
-				e.Drain(time.Now())
+				hurry(s)
 			}
 			asked = true
 			stop()
-		case <-e.GaveUp():
+		case <-gaveUp:
+			gaveUp = nil // once is enough
+			asked = true
 			stop()
-			return
 		case <-over:
 			return
 		}
