@@ -180,7 +180,7 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 	o := metamcp.HostOptions{Name: c.name, Manager: manager(), HTTP: web.l, Flags: f.words, Log: f.logFile, Stop: func(now bool) { ask(asked, now) }}
 	var h *metamcp.SharedHost
 	if f.replace {
-		h, err = takePlace(ctx, e, o, web)
+		h, err = takePlace(ctx, e, o, web, asked)
 	} else {
 		h, err = e.OpenHost(o)
 	}
@@ -190,9 +190,13 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 	return h, nil
 }
 
+// errAskedToEnd is of a host that somebody asked to end while it started.
+var errAskedToEnd = errors.New("it was asked to end before it took the place; the host that runs goes on")
+
 // takePlace asks the host that runs, if there is one, to end and takes its place. Who
-// looks for a host meanwhile is told to wait.
-func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, web *hostHTTP) (*metamcp.SharedHost, error) {
+// looks for a host meanwhile is told to wait. Where this one is asked to end before, the
+// other goes on.
+func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, web *hostHTTP, asked chan<- ending) (*metamcp.SharedHost, error) {
 	cfg := e.Config()
 	// Before the other one is asked: it goes on where this one cannot begin.
 	if err := control.CheckPlace(ctx, cfg.Settings.StateDir, cfg.Files); err != nil {
@@ -210,6 +214,9 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 		for _, info := range attach.Find(cfg.Settings.StateDir, cfg.Files) {
 			if told[info.PID] {
 				continue
+			}
+			if len(told) == 0 && len(asked) > 0 {
+				return nil, errAskedToEnd
 			}
 			switch err := stopHost(ctx, info, false); {
 			case err == nil:
