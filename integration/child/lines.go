@@ -3,6 +3,8 @@ package child
 import (
 	"bytes"
 	"sync"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 	// prefixSize is how much of a line that is skipped is kept to be shown, and how
 	// much of its end. The log shows half of it, since a secret where it is cut could
 	// not be recognized.
-	prefixSize = 8 << 10
+	prefixSize = jsonrpc.IDWindow
 	// maxHint bounds the buffer that is made since an earlier line needed it.
 	maxHint = 4 << 20
 )
@@ -174,11 +176,7 @@ func (s *splitter) keep(piece []byte) {
 	if s.tail == nil {
 		return
 	}
-	piece = piece[max(0, len(piece)-prefixSize):]
-	if over := len(s.tail) + len(piece) - prefixSize; over > 0 {
-		s.tail = append(s.tail[:0], s.tail[over:]...)
-	}
-	s.tail = append(s.tail, piece...)
+	s.tail = jsonrpc.KeepTail(s.tail, piece)
 }
 
 // skipped ends the skipping of a line.

@@ -2,8 +2,9 @@ package front
 
 import (
 	"bytes"
-	"errors"
 	"io"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 )
 
 // MaxLine is the longest line that a client may send, in bytes.
@@ -16,9 +17,28 @@ const largeLine = 64 << 10
 // maxHint bounds what is made ready for the next large line.
 const maxHint = 4 << 20
 
-// errTooLong says that a line was longer than the reader's limit; the next
-// line can be read.
-var errTooLong = errors.New("line too long")
+// tooLongError says that a line was longer than the reader's limit; the next
+// line can be read. The line is not kept, but its ends are, where its id stands.
+type tooLongError struct{ head, tail []byte }
+
+// Error implements error.
+func (*tooLongError) Error() string { return "line too long" }
+
+// add takes the next piece of the line.
+func (e *tooLongError) add(piece []byte) {
+	if room := jsonrpc.IDWindow - len(e.head); room > 0 {
+		e.head = append(e.head, piece[:min(room, len(piece))]...)
+	}
+	e.tail = jsonrpc.KeepTail(e.tail, piece)
+}
+
+func tooLong(pieces ...[]byte) *tooLongError {
+	e := new(tooLongError)
+	for _, p := range pieces {
+		e.add(p)
+	}
+	return e
+}
 
 // lineReader cuts a stream into lines. It is used by one goroutine.
 type lineReader struct {
@@ -37,7 +57,7 @@ func newLineReader(r io.Reader, limit int, onLarge func()) *lineReader {
 }
 
 // next returns the next line without its line feed. The line belongs to the
-// caller. It returns errTooLong for a line that was skipped because it is too
+// caller. It returns a tooLongError for a line that was skipped because it is too
 // long, and io.EOF or another error of the stream at its end. What stands
 // behind the last line feed is a line too.
 func (l *lineReader) next() ([]byte, error) {
@@ -47,7 +67,7 @@ func (l *lineReader) next() ([]byte, error) {
 		if i := bytes.IndexByte(chunk, '\n'); i >= 0 {
 			l.from += i + 1
 			if len(long)+i > l.limit {
-				return nil, errTooLong
+				return nil, tooLong(long, chunk[:i])
 			}
 			if long == nil {
 				return bytes.Clone(chunk[:i]), nil
@@ -61,7 +81,7 @@ func (l *lineReader) next() ([]byte, error) {
 				return nil, l.err
 			}
 			if len(long)+len(chunk) > l.limit {
-				return nil, errTooLong
+				return nil, tooLong(long, chunk)
 			}
 			return append(long, chunk...), nil
 		}
@@ -81,8 +101,7 @@ func (l *lineReader) next() ([]byte, error) {
 		l.from, l.to = 0, 0
 		var over bool
 		if long, over = l.collect(long); over {
-			l.skip()
-			return nil, errTooLong
+			return nil, l.skip(long)
 		}
 	}
 }
@@ -117,7 +136,7 @@ func (l *lineReader) fill() {
 func (l *lineReader) collect(long []byte) (_ []byte, over bool) {
 	for l.err == nil {
 		if len(long) > l.limit {
-			return nil, true
+			return long, true
 		}
 		if cap(long)-len(long) < len(l.buf)/2 {
 			bigger := make([]byte, len(long), min(2*cap(long), l.limit+len(l.buf)))
@@ -137,16 +156,20 @@ func (l *lineReader) collect(long []byte) (_ []byte, over bool) {
 	return long, false
 }
 
-// skip reads on to the next line feed and passes over it.
-func (l *lineReader) skip() {
+// skip reads a line that is too long to its end; begun is what was read of it already.
+func (l *lineReader) skip(begun []byte) error {
+	line := tooLong(begun)
 	for {
-		if i := bytes.IndexByte(l.buf[l.from:l.to], '\n'); i >= 0 {
+		chunk := l.buf[l.from:l.to]
+		if i := bytes.IndexByte(chunk, '\n'); i >= 0 {
+			line.add(chunk[:i])
 			l.from += i + 1
-			return
+			return line
 		}
+		line.add(chunk)
 		l.from, l.to = 0, 0
 		if l.err != nil {
-			return
+			return line
 		}
 		l.fill()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -286,15 +287,27 @@ func (c *connection) noAnswers(why string) {
 func (c *connection) take(line []byte, first bool, err error, limit int, burst *messages.Burst) (more bool, _ error) {
 	c.gate.Lock()
 	defer c.gate.Unlock()
+	var long *tooLongError
 	switch {
 	case c.closing || errors.Is(err, io.EOF):
 		return false, nil
-	case errors.Is(err, errTooLong):
-		refuse(c.out, nil, codeInvalid, fmt.Sprintf("the line is longer than %d bytes, which is the most that one message may have", limit))
+	case errors.As(err, &long):
+		c.tooLong(long, limit)
 	case err != nil:
 		return false, fmt.Errorf("reading from the client: %w", err)
 	default:
 		c.line(line, first, burst)
 	}
 	return true, nil
+}
+
+// tooLong tells who waits for a message that was skipped since it is longer than limit:
+// who asked the client, where it was an answer, else the client.
+func (c *connection) tooLong(line *tooLongError, limit int) {
+	why := fmt.Sprintf("the line is longer than %d bytes, which is the most that one message may have", limit)
+	if q := c.questions.take(idKey(jsonrpc.AnswerID(line.head, line.tail))); q != nil {
+		noAnswer(q, "the client's answer cannot be used: "+why)
+		return
+	}
+	refuse(c.out, jsonrpc.RequestID(line.head, line.tail), codeInvalid, why)
 }

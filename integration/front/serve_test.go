@@ -110,6 +110,10 @@ func TestBadLines(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":5,"method":"no/such"}`, "5", -32601, ""},
 		{strings.Repeat("[", 20000), "null", -32700, "deeper"},
 		{strings.Repeat("x", 1<<20+1), "null", -32600, "longer than 1048576 bytes"},
+		{`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`, "6", -32600, "longer than"},
+		{`{"method":"tools/call","params":{"name":"` + strings.Repeat("x", 1<<20) + `"},"id":"seven"}`, `"seven"`, -32600, "longer than"},
+		{`{"jsonrpc":"2.0","method":"notifications/none","params":{"id":8,"name":"` + strings.Repeat("x", 1<<20) + `"}}`, "null", -32600, "longer than"},
+		{`{"jsonrpc":"2.0","id":9,"result":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`, "null", -32600, "longer than"},
 		{`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 100_000) + `","method":7}`, `"` + strings.Repeat("x", 100_000) + `"`, -32600, "method"},
 	} {
 		s.send(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
@@ -131,6 +135,32 @@ func TestBadLines(t *testing.T) {
 	s.send("", "  \r", `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`,
 		`{"jsonrpc":"2.0","method":"notifications/none"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`, `{"jsonrpc":"2.0","method":"notifications/initialized","params":[1]}`)
+	s.endsClean()
+}
+
+// An answer that is too long ends the wait of who asked.
+func TestAnswerTooLong(t *testing.T) {
+	answer := make(heard, 1)
+	engine := &fakeEngine{call: func(r Request) {
+		r.Client.Ask(r.Call, []*messages.Question{{ID: 1, Method: "roots/list", Reply: answer}})
+		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: json.RawMessage(`{}`)})
+	}}
+	s := start(t, Options{Engine: engine, MaxLine: 1 << 20})
+	s.send(callLine(1, `{"server":"s","tool":"t"}`))
+	var question struct{ ID json.RawMessage }
+	if err := json.Unmarshal([]byte(s.recv()), &question); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	s.send(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"roots":"` + strings.Repeat("x", 1<<20) + `"}}`)
+	select {
+	case a := <-answer:
+		if !strings.Contains(string(a.Error), "longer than 1048576 bytes") {
+			t.Errorf("who asked is told %s", a.Error)
+		}
+	case <-time.After(patience):
+		t.Error("who asked still waits")
+	}
 	s.endsClean()
 }
 

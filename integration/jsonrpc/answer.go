@@ -5,6 +5,20 @@ import (
 	"encoding/json"
 )
 
+// IDWindow is how much of the beginning and of the end of a message that is not kept is
+// looked at for its id, in bytes.
+const IDWindow = 8 << 10
+
+// KeepTail appends a piece of a text to tail, which is the end of what came before, and
+// keeps the last [IDWindow] bytes. It changes tail in place.
+func KeepTail(tail, piece []byte) []byte {
+	piece = piece[max(0, len(piece)-IDWindow):]
+	if over := len(tail) + len(piece) - IDWindow; over > 0 {
+		tail = append(tail[:0], tail[over:]...)
+	}
+	return append(tail, piece...)
+}
+
 // AnswerID finds the id of a response that cannot be parsed: one that is
 // broken, or of which only the first and the last bytes are there. head and
 // tail may overlap; each may be empty, or the whole text.
@@ -13,36 +27,58 @@ import (
 // (an object with a result or an error and no method) or where no id stands
 // before its first large or broken member or behind the last one.
 func AnswerID(head, tail []byte) json.RawMessage {
-	var a answer
-	a.forward(head)
-	a.backward(bytes.TrimRight(tail, " \t\r\n"))
-	if a.method || !a.response || len(a.id) == 0 {
+	e := readEnds(head, tail)
+	if e.method || !e.response {
 		return nil
 	}
-	if c := a.id[0]; c != '"' && c != '-' && c-'0' >= 10 {
-		return nil
-	}
-	return bytes.Clone(a.id)
+	return e.usableID()
 }
 
-// answer is what is known of a broken response.
-type answer struct {
+// RequestID is [AnswerID] for a request, an object with a method and neither a result
+// nor an error. The id is one that may be sent: a string or a number, which is valid.
+func RequestID(head, tail []byte) json.RawMessage {
+	e := readEnds(head, tail)
+	if !e.method || e.response || Valid(e.id) != nil {
+		return nil
+	}
+	return e.usableID()
+}
+
+// ends is what is known of a message whose first and last bytes were read.
+type ends struct {
 	id               []byte
 	method, response bool
 }
 
-func (a *answer) key(key []byte) {
+func readEnds(head, tail []byte) (e ends) {
+	e.forward(head)
+	e.backward(bytes.TrimRight(tail, " \t\r\n"))
+	return e
+}
+
+// usableID is a copy of the id; nil: it is neither a string nor a number.
+func (e *ends) usableID() json.RawMessage {
+	if len(e.id) == 0 {
+		return nil
+	}
+	if c := e.id[0]; c != '"' && c != '-' && c-'0' >= 10 {
+		return nil
+	}
+	return bytes.Clone(e.id)
+}
+
+func (e *ends) key(key []byte) {
 	switch string(key) {
 	case "method":
-		a.method = true
+		e.method = true
 	case "result", "error":
-		a.response = true
+		e.response = true
 	}
 }
 
 // forward reads members from the beginning of b up to the first that has no
 // end.
-func (a *answer) forward(b []byte) {
+func (e *ends) forward(b []byte) {
 	s := scanner{b: b}
 	i := s.space(0)
 	if i >= len(b) || b[i] != '{' {
@@ -60,14 +96,14 @@ func (a *answer) forward(b []byte) {
 		if i = s.space(i); i >= len(b) || b[i] != ':' {
 			return
 		}
-		a.key(key)
+		e.key(key)
 		v := s.space(i + 1)
 		// A number at the very end may go on.
 		if i = s.skip(v); i < 0 || i >= len(b) {
 			return
 		}
 		if string(key) == "id" {
-			a.id = b[v:i]
+			e.id = b[v:i]
 		}
 		if i = s.space(i); i >= len(b) || b[i] != ',' {
 			return
@@ -77,7 +113,7 @@ func (a *answer) forward(b []byte) {
 
 // backward reads members from the end of b, where the object ends, up to the
 // first that has no beginning.
-func (a *answer) backward(b []byte) {
+func (e *ends) backward(b []byte) {
 	if len(b) == 0 || b[len(b)-1] != '}' {
 		return
 	}
@@ -97,9 +133,9 @@ func (a *answer) backward(b []byte) {
 			return
 		}
 		key := b[keyStart+1 : keyEnd-1]
-		a.key(key)
-		if string(key) == "id" && a.id == nil {
-			a.id = b[start:end]
+		e.key(key)
+		if string(key) == "id" && e.id == nil {
+			e.id = b[start:end]
 		}
 		if i = spaceBack(b, keyStart); i == 0 || b[i-1] != ',' {
 			return

@@ -42,6 +42,27 @@ func TestAnswerID(t *testing.T) {
 	}
 }
 
+func TestRequestID(t *testing.T) {
+	long := strings.Repeat("x", 500)
+	for _, c := range []struct{ text, want string }{
+		{`{"jsonrpc":"2.0","id":7,"method":"m","params":{"text":"` + long + `"}}`, `7`},
+		{`{"method":"m","params":{"text":"` + long + `"},"id":"a\u0062"}`, `"a\u0062"`},
+		{`{"params":{"text":"` + long + `"},"method":"m","id":-7.5e1}`, `-7.5e1`},
+		{`{"jsonrpc":"2.0","method":"m","params":{"id":7,"text":"` + long + `"}}`, ``}, // a notification
+		{`{"jsonrpc":"2.0","id":7,"result":{"text":"` + long + `"}}`, ``},              // a response
+		{`{"jsonrpc":"2.0","id":null,"method":"m","params":"` + long + `"}`, ``},
+		{`{"jsonrpc":"2.0","id":"a` + "\xff" + `","method":"m","params":"` + long + `"}`, ``}, // it must not be sent
+		{`{"jsonrpc":"2.0","id":"a\q","method":"m","params":"` + long + `"}`, ``},
+		{`{"jsonrpc":"2.0","id":7.,"method":"m","params":"` + long + `"}`, ``},
+		{``, ``},
+	} {
+		text := []byte(c.text)
+		if got := RequestID(text[:min(len(text), 64)], text[max(0, len(text)-64):]); string(got) != c.want {
+			t.Errorf("%.60q…: id %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
 // TestAnswerIDOfPieces: whatever is cut out of a valid message, what is found
 // is the id or nothing.
 func TestAnswerIDOfPieces(t *testing.T) {
