@@ -95,7 +95,7 @@ func (p *hostPlace) living(ctx context.Context) (*control.HostInfo, error) {
 		coming := p.coming()
 		var hangs error
 		for _, info := range p.announced() {
-			switch there, err := control.Answers(ctx, info); {
+			switch there, err := attach.Answers(ctx, info); {
 			case err != nil:
 				hangs = err
 			case there:

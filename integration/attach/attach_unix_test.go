@@ -3,6 +3,7 @@
 package attach
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -219,4 +220,50 @@ func TestLives(t *testing.T) {
 	if Lives(cmd.Process.Pid) {
 		t.Error("a process that was waited for lives")
 	}
+}
+
+// A host that takes connections and says nothing hangs; one that ends each of them
+// is asked until nobody listens.
+func TestAnswers(t *testing.T) {
+	dir, l := place(t, "[]")
+	info := HostInfo{Name: "h", PID: 7, Socket: filepath.Join(dir, "none.sock")}
+	if there, err := Answers(t.Context(), info); there || err != nil {
+		t.Errorf("without a socket: %v, %v", there, err)
+	}
+	info.Socket = l.Addr().String()
+	var hangs *HangsError
+	const short = 200 * time.Millisecond
+	if there, err := answers(t.Context(), info, short); there || !errors.As(err, &hangs) || hangs.Host.PID != 7 {
+		t.Errorf("a host that hangs: %v, %v", there, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Answers(ctx, info); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that gave up: %v", err)
+	}
+	c, err := l.Accept() // from who found that it hangs
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	answer(t, l, "HTTP/1.1 503 Busy\r\n\r\n")
+	if there, err := Answers(t.Context(), info); !there || err != nil {
+		t.Errorf("a host that answers: %v, %v", there, err)
+	}
+	done := make(chan struct{})
+	go func() { // a process that is dying
+		defer close(done)
+		for range 5 {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+		_ = l.Close()
+	}()
+	if there, err := answers(t.Context(), info, time.Minute); there || err != nil {
+		t.Errorf("a host that ends: %v, %v", there, err)
+	}
+	<-done
 }

@@ -3,15 +3,12 @@
 package control
 
 import (
-	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/metamcp/metamcp/integration/attach"
 )
@@ -80,44 +77,4 @@ func TestPlaceWithPipes(t *testing.T) {
 			t.Errorf("%s: %v, %v", suffix, s, err)
 		}
 	}
-}
-
-// A host that takes connections and says nothing hangs; one that ends each of them
-// is asked until nobody listens.
-func TestAnswers(t *testing.T) {
-	r := shortRegistry(t)
-	info := HostInfo{Name: "h", PID: 7, Socket: filepath.Join(r.dir, "h.sock")}
-	if there, err := Answers(t.Context(), info); there || err != nil {
-		t.Errorf("without a socket: %v, %v", there, err)
-	}
-	l, err := net.Listen("unix", info.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var hangs *attach.HangsError
-	const short = 200 * time.Millisecond
-	if there, err := answers(t.Context(), info, short); there || !errors.As(err, &hangs) || hangs.Host.PID != 7 {
-		t.Errorf("a host that hangs: %v, %v", there, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Answers(ctx, info); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that gave up: %v", err)
-	}
-	done := make(chan struct{})
-	go func() { // a process that is dying
-		defer close(done)
-		for range 5 {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.Close()
-		}
-		_ = l.Close()
-	}()
-	if there, err := answers(t.Context(), info, time.Minute); there || err != nil {
-		t.Errorf("a host that ends: %v, %v", there, err)
-	}
-	<-done
 }

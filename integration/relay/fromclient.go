@@ -22,13 +22,17 @@ func (r *relay) readClient() {
 	}
 }
 
-// endInput says that the client asks for nothing more.
+// endInput says that the client asks for nothing more. It may be called again.
 func (r *relay) endInput() {
 	r.mu.Lock()
+	again := r.eof
 	r.eof = true
 	ending := r.settle()
 	r.mu.Unlock()
 	r.endWrites(ending)
+	if !again {
+		go r.watch()
+	}
 }
 
 // line takes a whole line of the client, whose bytes are the reader's.

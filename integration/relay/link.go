@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type link struct {
 	draining bool        // the host ends soon, or is broken
 	drains   atomic.Bool // the same, for who does not hold relay.mu
 	broken   atomic.Bool // nothing more can be written to it
+	heard    atomic.Bool // it has said something since the watch looked last
 	dead     bool
 	ended    bool          // nothing more is written to it
 	whole    bool          // it cannot be closed in one direction
@@ -159,7 +161,42 @@ func (h hostWords) Read(p []byte) (int, error) {
 	if h.broken.Load() {
 		_ = h.conn.SetReadDeadline(time.Now().Add(lastWords)) // what takes none has ended
 	}
-	return h.conn.Read(p)
+	n, err := h.conn.Read(p)
+	if n > 0 {
+		h.heard.Store(true)
+	}
+	return n, err
+}
+
+// watch loses hosts that hang once the client has gone, since nobody else would end the
+// relay. A silence alone says nothing: a host may work on what it has for as long as its
+// configuration lets it.
+func (r *relay) watch() {
+	tick := time.NewTicker(r.o.Silence)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-r.ctx.Done():
+			return
+		}
+		var silent []*link
+		r.mu.Lock()
+		for l := range r.links {
+			if !l.heard.Swap(false) {
+				silent = append(silent, l)
+			}
+		}
+		r.mu.Unlock()
+		for _, l := range silent {
+			_, err := r.o.Answers(r.ctx, l.conn.Host)
+			var hangs *attach.HangsError
+			if errors.As(err, &hangs) {
+				r.o.Say(err.Error())
+				_ = l.conn.Close() // whoever reads it finds that it is lost
+			}
+		}
+	}
 }
 
 // lost takes note that a host's connection has ended.

@@ -32,6 +32,9 @@ const (
 	handshakePatience = 15 * time.Second
 	// sayAfter is how long a host is away before that is said.
 	sayAfter = 3 * time.Second
+	// DefaultSilence is how long a host may be silent once the client has gone before
+	// it is asked whether it is there.
+	DefaultSilence = 5 * time.Second
 )
 
 // Options say what a relay connects.
@@ -44,6 +47,11 @@ type Options struct {
 	Connect func(ctx context.Context, resumed bool) (*attach.Conn, error)
 	// Wait is how long a request waits for a host; 0: [DefaultWait].
 	Wait time.Duration
+	// Silence is how long a host may say nothing once the client has gone before it is
+	// asked whether it is there; 0: [DefaultSilence].
+	Silence time.Duration
+	// Answers asks it; nil: [attach.Answers].
+	Answers func(ctx context.Context, host attach.HostInfo) (bool, error)
 	// Say tells the person behind the client what happened; it does not block.
 	Say func(text string)
 }
@@ -51,7 +59,7 @@ type Options struct {
 // relay is one client's.
 type relay struct {
 	o   Options
-	ctx context.Context // ends the search for a host
+	ctx context.Context // ends the search for a host, and the watch over them
 
 	out    sync.Mutex // held while a line is written
 	outErr chan error // capacity 1
@@ -81,10 +89,16 @@ type relay struct {
 
 // Run copies until the client's input ends and what it asked for is answered,
 // its output cannot be written, or ctx is done, which ends it like its input
-// does. The error says why the client lost something.
+// does. A host that hangs has no answers any more. The error says why the client lost something.
 func Run(ctx context.Context, first *attach.Conn, o Options) error {
 	if o.Wait <= 0 {
 		o.Wait = DefaultWait
+	}
+	if o.Silence <= 0 {
+		o.Silence = DefaultSilence
+	}
+	if o.Answers == nil {
+		o.Answers = attach.Answers
 	}
 	if o.Say == nil {
 		o.Say = func(string) {}

@@ -29,6 +29,8 @@ type hosts struct {
 	running bool
 	whole   bool // connections cannot be closed in one direction, as on Windows
 	accept  chan *host
+	// asked is asked whether a silent host is there, and soon; nil: nobody asks.
+	asked func(ctx context.Context, info attach.HostInfo) (bool, error)
 }
 
 // host is the host's end of a connection.
@@ -163,7 +165,11 @@ func begin(t testing.TB, h *hosts, wait time.Duration) (*side, *host) {
 	}
 	s := &side{t: t, in: inW, out: outR, lines: bufio.NewReaderSize(outR, 1<<20), ended: make(chan error, 1)}
 	go func() {
-		s.ended <- Run(context.Background(), first, Options{In: inR, Out: outW, Connect: h.connect, Wait: wait})
+		o := Options{In: inR, Out: outW, Connect: h.connect, Wait: wait, Silence: soon, Answers: h.asked}
+		if h.asked != nil {
+			o.Silence = 10 * time.Millisecond
+		}
+		s.ended <- Run(context.Background(), first, o)
 		_ = outW.Close()
 	}()
 	t.Cleanup(func() {
@@ -928,6 +934,43 @@ func TestClientIsGone(t *testing.T) {
 		}
 	case <-time.After(soon):
 		t.Fatal("the relay does not end")
+	}
+}
+
+// A relay whose client has gone gives a host up that hangs, and waits for one that works
+// in silence.
+func TestSilentHost(t *testing.T) {
+	for name, hangs := range map[string]bool{"it hangs": true, "it works": false} {
+		t.Run(name, func(t *testing.T) {
+			all := newHosts(t)
+			asked := make(chan struct{})
+			all.asked = func(ctx context.Context, info attach.HostInfo) (bool, error) {
+				select {
+				case asked <- struct{}{}:
+				case <-ctx.Done():
+				}
+				if hangs {
+					return false, &attach.HangsError{Host: info}
+				}
+				return true, nil
+			}
+			s, h := begin(t, all, soon)
+			s.sends(call(1, "mcp_call", "a"))
+			h.wants(call(1, "mcp_call", "a"))
+			_ = s.in.Close()
+			<-asked
+			if hangs {
+				s.wants(`"id":1`, "unknown")
+				s.over()
+				return
+			}
+			<-asked
+			<-asked
+			h.answers(1, `{"real":true}`)
+			_ = h.conn.Close()
+			s.wants(`"id":1`, `"real":true`)
+			s.over()
+		})
 	}
 }
 
