@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/front"
 )
 
 // publicURL reads http.publicUrl; nil: there is none. What is entered on a page
@@ -21,6 +23,7 @@ func publicURL(text string) (*url.URL, error) {
 	if u.Scheme != "https" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("http.publicUrl begins with %s://, and users enter secrets below it: use https", u.Scheme)
 	}
+	u.Host = front.WithoutDefaultPort(u.Scheme, u.Host)
 	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), ""
 	return u, nil
 }

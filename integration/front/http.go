@@ -186,7 +186,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 		h.hosts[strings.ToLower(name)] = true
 	}
 	for _, origin := range h.o.Origins {
-		h.origin[strings.ToLower(strings.TrimSuffix(origin, "/"))] = true
+		h.origin[asSent(origin)] = true
 	}
 	go func() {
 		defer close(h.swept)

@@ -150,10 +150,10 @@ func TestHTTPRefusals(t *testing.T) {
 // Pages of origins that the settings name may talk to the server, and its own
 // names are its own.
 func TestHTTPOriginsThatAreAllowed(t *testing.T) {
-	f := startHTTP(t, HTTPOptions{Origins: []string{"https://app.example/"}, Hosts: []string{"gateway.example"}})
+	f := startHTTP(t, HTTPOptions{Origins: []string{"https://app.example/", "http://Local.example:80", "https://mixed.example:80"}, Hosts: []string{"gateway.example"}})
 	own := "http://" + strings.TrimSuffix(strings.TrimPrefix(f.l.URL(), "http://"), Endpoint)
 	for _, c := range []headers{
-		{"Origin": "https://app.example"}, {"Origin": own}, {"Host": "gateway.example"}, {"Host": "gateway.example:8443"},
+		{"Origin": "https://app.example"}, {"Origin": "http://local.example"}, {"Origin": "https://mixed.example:80"}, {"Origin": own}, {"Host": "gateway.example"}, {"Host": "gateway.example:8443"},
 		{"Host": "localhost"}, {"Host": "[::1]:80"}, {"Host": "LOCALHOST:1"},
 	} {
 		r := f.post(initLine("2025-11-25"), c)

@@ -60,6 +60,28 @@ func (h *HTTP) knownHost(host string) bool {
 	return err == nil && (ip.Unmap().IsLoopback() || !h.o.LoopbackOnly)
 }
 
+// asSent is an origin as browsers send it, in lower case.
+func asSent(origin string) string {
+	origin = strings.ToLower(strings.TrimSuffix(origin, "/"))
+	if scheme, host, ok := strings.Cut(origin, "://"); ok {
+		origin = scheme + "://" + WithoutDefaultPort(scheme, host)
+	}
+	return origin
+}
+
+// WithoutDefaultPort is the host of a URL as browsers call it, in the Host header and
+// in origins: they leave out the port that its scheme has anyhow. The scheme is in
+// lower case.
+func WithoutDefaultPort(scheme, host string) string {
+	switch scheme {
+	case "http":
+		return strings.TrimSuffix(host, ":80")
+	case "https":
+		return strings.TrimSuffix(host, ":443")
+	}
+	return host
+}
+
 // knownOrigin says whether the pages of an origin may talk to this server: its
 // own, which has none, and those that the settings name.
 func (h *HTTP) knownOrigin(origin string, r *http.Request) bool {
