@@ -249,7 +249,9 @@ type refusal struct {
 	why    string // for the client
 	retry  time.Duration
 	allow  string // methods
-	data   []byte // of the error, one JSON value
+	// challenge says how to prove who one is.
+	challenge string
+	data      []byte // of the error, one JSON value
 }
 
 var refuseEnding = &refusal{
@@ -262,6 +264,15 @@ var refuseUnknown = &refusal{
 	why: "there is no such session, or it was ended, as by the removal of its token; begin a new one with initialize, or repeat the request where the protocol has no sessions",
 }
 
+// unproven refuses who did not prove who it is.
+func unproven(r *http.Request, why string) *refusal {
+	f := &refusal{status: http.StatusUnauthorized, code: codeInvalid, why: why, challenge: `Bearer realm="metamcp"`}
+	if r.Header.Get("Authorization") != "" {
+		f.challenge += `, error="invalid_token"`
+	}
+	return f
+}
+
 // refuseHTTP writes a refusal; id is that of the request, or nil.
 func refuseHTTP(w http.ResponseWriter, id []byte, f *refusal) {
 	if f.retry > 0 {
@@ -269,6 +280,9 @@ func refuseHTTP(w http.ResponseWriter, id []byte, f *refusal) {
 	}
 	if f.allow != "" {
 		w.Header().Set("Allow", f.allow)
+	}
+	if f.challenge != "" {
+		w.Header().Set("WWW-Authenticate", f.challenge)
 	}
 	body := AppendError(nil, id, f.code, f.why)
 	if f.data != nil {
@@ -313,12 +327,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	who, err := h.o.Authorize(r)
 	if err != nil {
-		challenge := `Bearer realm="metamcp"`
-		if r.Header.Get("Authorization") != "" {
-			challenge += `, error="invalid_token"`
-		}
-		header.Set("WWW-Authenticate", challenge)
-		turnAway(w, &refusal{status: http.StatusUnauthorized, code: codeInvalid, why: err.Error()})
+		turnAway(w, unproven(r, err.Error()))
 		return
 	}
 	if f := letIn(r, who); f != nil {

@@ -88,6 +88,44 @@ func TestHTTPPrincipals(t *testing.T) {
 	st.ends()
 }
 
+// Who must not any more while its request runs is told so where nothing was said yet:
+// a success without an answer would be none.
+func TestHTTPLetInNoMore(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		var removed atomic.Bool
+		authorize := func(*http.Request) (Principal, error) {
+			if removed.Load() {
+				return Principal{}, errors.New("who are you")
+			}
+			return Principal{Key: "a"}, nil
+		}
+		f := startHTTP(t, HTTPOptions{Authorize: authorize, KeepAlive: 10 * time.Millisecond})
+		calls := hold(f)
+		var hs headers
+		body := callLine(1, someCall)
+		if modern {
+			hs, body = modernHeaders("tools/call", "mcp_call"), modernCall(1, someCall, "")
+		} else {
+			hs = f.open()
+		}
+		hs["Accept"], hs["Authorization"] = "application/json", "Bearer a"
+		got := make(chan *reply, 1)
+		go func() {
+			r, err := f.try("POST", body, hs)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- r
+		}()
+		call := calls.next(t)
+		removed.Store(true)
+		if r := <-got; r != nil && (r.StatusCode != http.StatusUnauthorized || r.Header.Get("Www-Authenticate") == "" || !strings.Contains(r.body, "who are you; the request was let in")) {
+			t.Errorf("modern %v: %d, %v, %q", modern, r.StatusCode, r.Header, r.body)
+		}
+		answer(call)
+	}
+}
+
 // More than a client may send is refused, and says when to come back.
 func TestHTTPRate(t *testing.T) {
 	f := startHTTP(t, HTTPOptions{MaxRate: 5})

@@ -106,6 +106,9 @@ func (x *exchange) quiet() time.Duration {
 // gone.
 func (x *exchange) keepAlive() bool {
 	if _, err := x.h.o.Authorize(x.r); err != nil {
+		if !x.streaming {
+			x.refuse(unproven(x.r, err.Error()+"; the request was let in when it came, and may have been carried out"))
+		}
 		return false
 	}
 	return !x.sse || (x.streaming || x.begin()) && x.write([]byte(": \n\n"))
