@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // readClient takes the client's lines.
@@ -87,7 +88,7 @@ func (r *relay) answer(id string, line []byte) {
 func (r *relay) remember(m *message, line []byte) {
 	switch m.method {
 	case methodInitialize:
-		r.initialize, r.initialized = bytes.Clone(m.params), false
+		r.initialize, r.initialized, r.listed = bytes.Clone(m.params), false, nil
 	case methodSetLevel:
 		r.level = bytes.Clone(m.params)
 	case methodListen:
@@ -99,6 +100,10 @@ func (r *relay) remember(m *message, line []byte) {
 		r.subscribed.add(m.params)
 	case methodUnsubscribe:
 		r.subscribed.remove(m.params)
+	default:
+		if method := noticeOf[m.method]; method != "" && !slices.Contains(r.listed, method) {
+			r.listed = append(r.listed, method)
+		}
 	}
 }
 

@@ -66,29 +66,36 @@ func parse(line []byte) message {
 
 // The methods that the relay knows.
 const (
-	methodInitialize  = "initialize"
-	methodInitialized = "notifications/initialized"
-	methodSetLevel    = "logging/setLevel"
-	methodListen      = "subscriptions/listen"
-	methodSubscribe   = "resources/subscribe"
-	methodUnsubscribe = "resources/unsubscribe"
-	methodCancelled   = "notifications/cancelled"
-	methodCall        = "tools/call"
-	toolDiscover      = "mcp_discover"
-	methodListening   = "notifications/subscriptions/acknowledged"
-	methodUpdated     = "notifications/resources/updated"
-	methodTools       = "notifications/tools/list_changed"
-	methodResources   = "notifications/resources/list_changed"
-	methodPrompts     = "notifications/prompts/list_changed"
-	keySubscription   = "io.modelcontextprotocol/subscriptionId"
+	methodInitialize    = "initialize"
+	methodInitialized   = "notifications/initialized"
+	methodSetLevel      = "logging/setLevel"
+	methodListen        = "subscriptions/listen"
+	methodSubscribe     = "resources/subscribe"
+	methodUnsubscribe   = "resources/unsubscribe"
+	methodCancelled     = "notifications/cancelled"
+	methodListPrompts   = "prompts/list"
+	methodListResources = "resources/list"
+	methodListTemplates = "resources/templates/list"
+	methodCall          = "tools/call"
+	toolDiscover        = "mcp_discover"
+	methodListening     = "notifications/subscriptions/acknowledged"
+	methodUpdated       = "notifications/resources/updated"
+	methodTools         = "notifications/tools/list_changed"
+	methodResources     = "notifications/resources/list_changed"
+	methodPrompts       = "notifications/prompts/list_changed"
+	keySubscription     = "io.modelcontextprotocol/subscriptionId"
 )
+
+// noticeOf is the notification about the list that a method asks for, but that of
+// tools: all clients have some.
+var noticeOf = map[string]string{methodListPrompts: methodPrompts, methodListResources: methodResources, methodListTemplates: methodResources}
 
 // repeatable tells whether a request may be sent to a second host: it changes
 // nothing, or only the client's own session.
 func (m *message) repeatable() bool {
 	switch m.method {
 	case methodInitialize, methodSetLevel, methodListen, methodSubscribe, methodUnsubscribe, "server/discover", "ping", "tools/list",
-		"prompts/list", "resources/list", "resources/templates/list", "resources/read", "completion/complete":
+		methodListPrompts, methodListResources, methodListTemplates, "resources/read", "completion/complete":
 		return true
 	case methodCall:
 		return m.tool == toolDiscover

@@ -84,7 +84,8 @@ type relay struct {
 	level       []byte            // params of the last logging/setLevel
 	listens     map[string][]byte // lines of subscriptions, by id
 	subscribed  resources
-	number      int // of the relay's own requests
+	listed      []string // the notifications about lists that the client asked for; see noticeOf
+	number      int      // of the relay's own requests
 }
 
 // Run copies until the client's input ends and what it asked for is answered,

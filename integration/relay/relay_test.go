@@ -808,6 +808,37 @@ func TestResourcesAreSubscribedAgain(t *testing.T) {
 	s.over()
 }
 
+// A client with a handshake hears after a change of host of the lists that it has
+// asked for, once of each, and of no others but that of tools.
+func TestListsMayBeOthersAtTheNextHost(t *testing.T) {
+	for _, tt := range []struct{ asked, told []string }{
+		{nil, nil},
+		{[]string{"prompts/list"}, []string{methodPrompts}},
+		{[]string{"resources/templates/list", "resources/list", "resources/templates/list"}, []string{methodResources}},
+		{[]string{"resources/list", "prompts/list"}, []string{methodResources, methodPrompts}},
+	} {
+		all := newHosts(t)
+		s, h := begin(t, all, soon)
+		shakeHands(s, h)
+		for i, method := range tt.asked {
+			line := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q}`, i, method)
+			s.sends(line)
+			h.wants(line)
+			h.answers(i, `{}`)
+			s.wants(fmt.Sprintf(`"id":%d`, i))
+		}
+		all.run(false)
+		_ = h.conn.Close()
+		all.run(true)
+		next := all.next()
+		resumed(s, next)
+		for _, method := range append([]string{methodTools}, tt.told...) {
+			s.wants(`{"jsonrpc":"2.0","method":"` + method + `"}`)
+		}
+		s.leaves(next)
+	}
+}
+
 // What a host asks the client is answered to that host, also while it drains,
 // and cancelled where it is lost; a late answer reaches nobody.
 func TestHostAsksTheClient(t *testing.T) {

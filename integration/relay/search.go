@@ -88,7 +88,9 @@ func (r *relay) serve(l *link) error {
 			r.cur, r.search, r.reason = l, false, ""
 			var changed [][]byte
 			if r.initialized {
-				changed = [][]byte{[]byte(`{"jsonrpc":"2.0","method":"` + methodTools + `"}` + "\n")}
+				for _, method := range append([]string{methodTools}, r.listed...) {
+					changed = append(changed, []byte(`{"jsonrpc":"2.0","method":"`+method+`"}`+"\n"))
+				}
 			}
 			ending := r.settle()
 			r.mu.Unlock()
