@@ -18,12 +18,13 @@ type listener struct {
 
 	writing      sync.Mutex // so that nothing comes before the acknowledgement
 	acknowledged bool
+	early        map[string]func() // write what came before it: the last word on each thing
 }
 
 var _ server.SessionWithSubscriptionFilter = (*listener)(nil)
 
 func newListener(p *Peer, id json.RawMessage, out sink) *listener {
-	return &listener{Peer: p, id: id, out: out, acks: make(chan mcp.JSONRPCNotification, 2)}
+	return &listener{Peer: p, id: id, out: out, acks: make(chan mcp.JSONRPCNotification, 2), early: make(map[string]func())}
 }
 
 // NotificationChannel is for mcp-go, which sends the acknowledgement there.
@@ -41,7 +42,7 @@ func (l *listener) SetSubscriptionFilter(filter mcp.SubscriptionFilter) {
 	l.filters[l] = filter
 }
 
-// pump writes the acknowledgement. It returns when stop is closed.
+// pump writes the acknowledgement, and behind it what waited for it. It returns when stop is closed.
 func (l *listener) pump(stop <-chan struct{}) {
 	pump(l.acks, stop, func(n mcp.JSONRPCNotification) {
 		l.writing.Lock()
@@ -51,7 +52,24 @@ func (l *listener) pump(stop <-chan struct{}) {
 			n.Params.Meta[mcp.MetaKeySubscriptionID] = l.id // mcp-go read it as a float
 		}
 		l.send(l.out, n)
+		for _, write := range l.early {
+			write()
+		}
+		l.early = nil
 	})
+}
+
+// deliver writes a notification about a thing that was subscribed to, or lets it wait:
+// the acknowledgement comes when the last of many resources is subscribed to, and
+// what changes from the first one on is not to be lost.
+func (l *listener) deliver(about string, write func()) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if !l.acknowledged {
+		l.early[about] = write
+		return
+	}
+	write()
 }
 
 // settle returns when the acknowledgement was written, or stop is closed.
@@ -64,9 +82,5 @@ func (l *listener) notify(n mcp.JSONRPCNotification) {
 	for k, v := range n.Params.Meta {
 		tagged.Params.Meta[k] = v
 	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	if l.acknowledged {
-		l.send(l.out, tagged)
-	}
+	l.deliver(n.Method, func() { l.send(l.out, tagged) })
 }

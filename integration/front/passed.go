@@ -170,7 +170,7 @@ func (c *connection) carried(a *messages.Answer) {
 func (p *Peer) ListChanged(method string) {
 	who, _ := p.subscribers(method)
 	for _, l := range who {
-		l.told(method, nil)
+		l.told(method, "", nil)
 	}
 	if len(who) == 0 && p.handshake.Load() && p.Initialized() {
 		_ = p.Notify(method, nil) // the session ends when the output fails

@@ -62,12 +62,13 @@ func (l *resourceListener) IsSubscribedToResource(string) bool { return false }
 
 // Updated tells the client that a resource has changed.
 func (l *resourceListener) Updated(uri string, params json.RawMessage) {
-	l.told(methodUpdated, updatedParams(uri, params))
+	l.told(methodUpdated, uri, updatedParams(uri, params))
 }
 
 // told writes a notification that was subscribed to, with the subscription's id
-// in the _meta of params, which is one JSON object or nil.
-func (l *listener) told(method string, params json.RawMessage) {
+// in the _meta of params, which is one JSON object or nil. uri is that of the
+// resource; "": it is about a list.
+func (l *listener) told(method, uri string, params json.RawMessage) {
 	members := make(map[string]json.RawMessage)
 	if params != nil && json.Unmarshal(params, &members) != nil {
 		return
@@ -92,9 +93,6 @@ func (l *listener) told(method string, params json.RawMessage) {
 	if err != nil {
 		return
 	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	if l.acknowledged {
-		_ = l.out.Write(unescapeHTML(line)) // the session ends when the output fails
-	}
+	line = unescapeHTML(line)
+	l.deliver(method+uri, func() { _ = l.out.Write(line) }) // the session ends when the output fails
 }

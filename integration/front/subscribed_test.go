@@ -14,8 +14,14 @@ import (
 
 // slowServers have the subscriptions done when their test says so.
 type slowServers struct {
-	begun chan func(err *messages.Error)
+	begun chan subscribing
 	ended chan struct{}
+}
+
+// subscribing is a subscription that is not done yet.
+type subscribing struct {
+	to   Updates
+	done func(err *messages.Error)
 }
 
 func (s *slowServers) Tool(string) (server, tool string, ok bool) { return "", "", false }
@@ -23,13 +29,13 @@ func (s *slowServers) Takes(string, string, messages.Era) bool    { return false
 func (s *slowServers) Ask(Ask)                                    {}
 func (s *slowServers) Carried(string, json.RawMessage)            {}
 func (s *slowServers) Unsubscribe(Updates)                        { s.ended <- struct{}{} }
-func (s *slowServers) Subscribe(_ uint64, _ string, _ Updates, done func(err *messages.Error)) {
-	s.begun <- done
+func (s *slowServers) Subscribe(_ uint64, _ string, to Updates, done func(err *messages.Error)) {
+	s.begun <- subscribing{to, done}
 }
 
 // A subscription that is made when its client has given it up already is ended.
 func TestSubscriptionThatWasGivenUp(t *testing.T) {
-	servers := &slowServers{make(chan func(err *messages.Error), 1), make(chan struct{}, 8)}
+	servers := &slowServers{make(chan subscribing, 1), make(chan struct{}, 8)}
 	ends := func(when string) {
 		t.Helper()
 		select {
@@ -40,7 +46,7 @@ func TestSubscriptionThatWasGivenUp(t *testing.T) {
 	}
 	s := start(t, Options{MCP: server.NewMCPServer("metamcp", "1", server.WithResourceCapabilities(true, true)), Passed: servers})
 	s.send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"resourceSubscriptions":["a://b"]}}}`)
-	done := <-servers.begun
+	done := (<-servers.begun).done
 	s.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	ends("with its request")
 	done(nil)
@@ -48,6 +54,45 @@ func TestSubscriptionThatWasGivenUp(t *testing.T) {
 	s.endsClean()
 	if len(servers.ended) > 0 {
 		t.Error("it is ended more often")
+	}
+}
+
+// What changes while further resources are still being subscribed to comes behind the
+// acknowledgement, once for each thing.
+func TestChangesBeforeTheAcknowledgement(t *testing.T) {
+	servers := &slowServers{make(chan subscribing, 1), make(chan struct{}, 8)}
+	lists := server.NewMCPServer("metamcp", "1", server.WithToolCapabilities(true), server.WithResourceCapabilities(true, true))
+	s := start(t, Options{MCP: lists, Passed: servers})
+	const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	s.send(`{"jsonrpc":"2.0","id":"one","method":"subscriptions/listen","params":{` + modern + `,"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a://1","a://2"]}}}`)
+	first := <-servers.begun
+	first.done(nil)
+	second := <-servers.begun
+	for range 3 {
+		first.to.Updated("a://1", json.RawMessage(`{"uri":"a://1"}`))
+		lists.SendNotificationToAllClients(mcp.MethodNotificationToolsListChanged, nil)
+	}
+	// Its answer comes behind what was told before it, and these have to wait.
+	s.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{` + modern + `}}`)
+	if line := s.recv(); !strings.Contains(line, `"id":2`) {
+		t.Errorf("before the acknowledgement came %s", line)
+	}
+	second.done(nil)
+	if line := s.recv(); !strings.Contains(line, "subscriptions/acknowledged") {
+		t.Errorf("first came %s", line)
+	}
+	got := s.recv() + s.recv()
+	for _, want := range []string{`"method":"notifications/resources/updated"`, `"uri":"a://1"`, `"method":"notifications/tools/list_changed"`} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("behind the acknowledgement came %s; want %s once", got, want)
+		}
+	}
+	second.to.Updated("a://2", json.RawMessage(`{"uri":"a://2"}`))
+	if line := s.recv(); !strings.Contains(line, `"uri":"a://2"`) {
+		t.Errorf("then came %s", line)
+	}
+	if rest, err := s.end(); err != nil || len(rest) != 1 || !strings.Contains(rest[0], `"id":"one","result":{`) {
+		t.Errorf("the end: %v, %q", err, rest)
 	}
 }
 
