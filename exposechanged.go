@@ -28,12 +28,16 @@ func (l *childLists) changed(server string, list actors.ChildList) {
 
 // renew reads lists that changed anew, each at its own pace, and returns the
 // notifications of those that are others now, and when the next one is due; 0:
-// none is.
+// none is. It waits for a moment, so that what is there soon is told at once; a
+// server that takes longer does not hold up what the others have to tell.
 func (l *childLists) renew() (notices []string, next time.Duration) {
 	readings, next := l.beginDue(time.Now())
+	late := time.After(tellPause)
 	for _, done := range readings {
 		select {
 		case <-done:
+		case <-late:
+			return l.untold(), next // keep pokes once the others are there
 		case <-l.x.ctx.Done():
 			return nil, 0
 		}

@@ -3,6 +3,7 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,6 +23,7 @@ import (
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -126,6 +128,120 @@ func TestRefusedListIsLeftAlone(t *testing.T) {
 	s.mu.Unlock()
 	e.expose.listChanged("x", "") // another child
 	lists(3, 2)
+}
+
+// slowLister is a server that lists its resources when its test says so.
+type slowLister struct {
+	refusing
+	held chan struct{} // a reading waits
+
+	mu   sync.Mutex
+	now  string      // what it answers
+	hold chan string // where it takes the answer from instead; nil: it answers at once
+}
+
+func (s *slowLister) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	serveRPC(w, r, func(method string) string {
+		if method != "resources/list" {
+			return s.answer(method)
+		}
+		s.mu.Lock()
+		now, hold := s.now, s.hold
+		s.mu.Unlock()
+		if hold != nil {
+			s.held <- struct{}{}
+			select {
+			case now = <-hold:
+			case <-r.Context().Done():
+			}
+		}
+		return now
+	})
+}
+
+// holds makes it answer the next reading with what goes into the channel, and each that
+// begins later, once it went there, with then.
+func (s *slowLister) holds() (answer func(now, then string)) {
+	hold := make(chan string, 1)
+	set := func(now string, to chan string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.now, s.hold = now, to
+	}
+	set("", hold)
+	return func(now, then string) {
+		set(then, nil)
+		hold <- now
+	}
+}
+
+// A server that takes long to list what changed does not hold up what others have to
+// tell, and is told itself when it is done, also where it changed meanwhile and could
+// not be read the first time.
+func TestSlowListHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	resource := func(uri string) string { return `"result":{"resources":[{"uri":"` + uri + `"}]}` }
+	slow := &slowLister{held: make(chan struct{}, 16), now: resource("u://1")}
+	other := &refusing{tools: `{"name":"one"}`}
+	urls := map[string]string{}
+	for name, s := range map[string]http.Handler{"slow": slow, "other": other} {
+		web := httptest.NewServer(s)
+		t.Cleanup(web.Close)
+		urls[name] = web.URL
+	}
+	e := openReloading(t, fmt.Sprintf(`{"mcpServers":{"slow":{"url":%q},"other":{"url":%q}},"metamcp":{"expose":["tools","resources"]}}`, urls["slow"], urls["other"])).e
+	x := e.expose
+	if _, err := x.listTools(t.Context(), "", messages.EraLegacy); err != nil {
+		t.Fatal(err)
+	}
+	if m := x.lists.all(t.Context(), listResources); m.owners["u://1"] == nil {
+		t.Fatalf("listed are %v", m.owners)
+	}
+	// told waits until clients know of this resource and no other.
+	told := func(uri string) {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() error {
+			x.lists.mu.Lock()
+			defer x.lists.mu.Unlock()
+			c := x.lists.lists[listKey{"slow", listResources}]
+			if len(c.items) != 1 || c.items[0].key != uri || c.told != c.print {
+				return fmt.Errorf("there is %v, and clients know of it: %v", c.items, c.told == c.print)
+			}
+			return nil
+		})
+	}
+
+	answer := slow.holds()
+	x.listChanged("slow", actors.ResourceList)
+	<-slow.held
+	before := x.told.Load()
+	other.mu.Lock()
+	other.tools += `,{"name":"two"}`
+	other.mu.Unlock()
+	if err := e.contact(t.Context(), "other", true); err != nil {
+		t.Error(err)
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		if x.told.Load() == before {
+			return errors.New("nobody was told of the other server's tool")
+		}
+		return nil
+	})
+	answer(resource("u://2"), resource("u://2"))
+	told("u://2")
+
+	answer = slow.holds()
+	x.listChanged("slow", actors.ResourceList)
+	<-slow.held
+	x.listChanged("slow", actors.ResourceList)
+	testkit.Eventually(t, time.Minute, func() error {
+		if len(x.wake) > 0 {
+			return errors.New("nobody has looked at what changed during the reading")
+		}
+		return nil
+	})
+	answer(`"error":{"code":-32000,"message":"not now"}`, resource("u://3"))
+	told("u://3")
 }
 
 // Tools are named once for all who ask, and not again where a listing has the same ones.

@@ -74,6 +74,9 @@ func (l *childLists) keep(key listKey, c *childList, items []listItem, size int,
 	c.stale, c.err, c.read = c.again, err, true
 	if err != nil {
 		c.failed = time.Now()
+		if c.stale { // it changed meanwhile, and who was told of that found it being read
+			l.x.poke()
+		}
 		if before != nil && before.Message == err.Message {
 			return // it was said
 		}
