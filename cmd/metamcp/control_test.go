@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/testkit"
@@ -113,6 +114,13 @@ func TestControlCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	open := filepath.Join(base, "open")
+	if err := errors.Join(os.MkdirAll(filepath.Join(open, attach.HostsDir), 0o700), os.Chmod(filepath.Join(open, attach.HostsDir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&hostPlace{stateDir: open}).none(""); !strings.Contains(err.Error(), "no host runs for this configuration") || !strings.Contains(err.Error(), "chmod 700") {
+		t.Errorf("why no host is seen: %v", err)
+	}
 	serveFake(t, one, "work")
 	serveFake(t, two, "a")
 	serveFake(t, two, "b")
@@ -134,6 +142,8 @@ func TestControlCommands(t *testing.T) {
 		{none, "status", exitFailed, nil, "", "no host runs"},
 		{none, "status a b", exitUsage, nil, "", ""},
 		{none, "ps", exitOK, []string{"no host runs"}, "", ""},
+		{open, "ps", exitFailed, nil, "", "is open to others (mode 755); use: chmod 700"},
+		{open, "status", exitFailed, nil, "", "is open to others (mode 755)"},
 		{none, "ps --json", exitOK, []string{`"hosts": []`}, "", ""},
 		{one, "ps", exitOK, []string{"HOST", "work", "1.2.3", "conn#1", "active", "2m"}, "conn#2", ""},
 		{two, "ps --all", exitOK, []string{"conn#2", "connecting", "a     files", "b     files"}, "", ""},

@@ -127,7 +127,11 @@ func (p *hostPlace) none(more string) error {
 	}
 	text := "no host runs for this configuration (" + oneLine(strings.Join(files, ", ")) + ") with the state folder " + oneLine(p.stateDir) + more
 	hint := "Start one with `metamcp host start`."
-	if hosts, err := control.Hosts(p.stateDir); err == nil && len(hosts) > 0 {
+	hosts, err := control.Hosts(p.stateDir)
+	if err != nil {
+		text += "; " + oneLine(err.Error())
+	}
+	if len(hosts) > 0 {
 		const most = 10
 		var others []string
 		for i, h := range hosts {

@@ -115,6 +115,127 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// What is announced in a folder that others can write to, or that is another user's or a
+// link, may be anybody's word: nobody attaches there, or waits.
+func TestFolderMustBeOurs(t *testing.T) {
+	foreign := func(dir string) error { return os.Chmod(dir, 0o701) } // only root can give a folder away
+	if os.Geteuid() == 0 {
+		foreign = func(dir string) error { return os.Chown(dir, 4711, -1) }
+	}
+	for name, spoil := range map[string]func(dir string) error{
+		"open to others":    func(dir string) error { return os.Chmod(dir, 0o755) },
+		"open to its group": func(dir string) error { return os.Chmod(dir, 0o770) },
+		"a link": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"-there"), os.Symlink(dir+"-there", dir))
+		},
+		"another user's": foreign,
+	} {
+		stateDir, l := place(t, "[]")
+		over, err := Announce(stateDir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(over)
+		if found := Find(stateDir, nil); len(found) != 1 || !Coming(stateDir, nil) {
+			t.Fatalf("before there are %v", found)
+		}
+		if err := spoil(filepath.Join(stateDir, HostsDir)); err != nil {
+			t.Fatal(err)
+		}
+		answer(t, l, "HTTP/1.1 101 Switching Protocols\r\nmetamcp-welcome: {\"protocol\":1,\"name\":\"main\"}\r\n\r\n")
+		if c, err := Connect(t.Context(), stateDir, nil, Hello{}); !errors.Is(err, ErrNoHost) {
+			t.Errorf("%s: attached to %+v, %v", name, c, err)
+		}
+		// Root looks at everybody's hosts.
+		shown := name == "another user's" && os.Geteuid() == 0
+		if found := Find(stateDir, nil); (len(found) > 0) != shown || Coming(stateDir, nil) != shown {
+			t.Errorf("%s: there are %v", name, found)
+		}
+		_ = l.Close() // nobody came
+	}
+}
+
+// Only root looks at what another user has announced, and takes part in it no more than
+// anybody else.
+func TestWhoseFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	own := os.Geteuid()
+	for _, tt := range []struct {
+		self int
+		look bool
+		want bool
+	}{{own, false, true}, {own, true, true}, {own + 1, false, false}, {own + 1, true, false}, {0, true, true}, {0, false, own == 0}} {
+		if err := checkFolder(dir, tt.self, tt.look); (err == nil) != tt.want {
+			t.Errorf("%d, who only looks: %v: %v", tt.self, tt.look, err)
+		}
+	}
+}
+
+// A socket in the folder of short paths is as good as that folder.
+func TestShortFolderMustBeOurs(t *testing.T) {
+	tmp, err := os.MkdirTemp("", "mm") //nolint:usetesting // the folder of a test is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	t.Setenv("TMPDIR", tmp)
+	path := filepath.Join(ShortDir(), "a"+SocketSuffix)
+	dial := func() error {
+		c, err := DialSocket(t.Context(), path)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err
+	}
+	if err := dial(); !NobodyListens(err) {
+		t.Errorf("without a folder: %v", err)
+	}
+	if err := os.Mkdir(ShortDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if err := dial(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(ShortDir(), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := dial(); err == nil || NobodyListens(err) || !strings.Contains(err.Error(), "chmod 700") {
+		t.Errorf("a folder that is open to others: %v", err)
+	}
+}
+
+// Who listens is asked of the system: another user's process is no host of ours.
+func TestStrangersAreNoHosts(t *testing.T) {
+	_, l := place(t, "[]")
+	c, err := DialSocket(t.Context(), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if uid, err := PeerUID(c); err != nil || uid != os.Geteuid() {
+		t.Errorf("there listens %d, %v", uid, err)
+	}
+	for _, tt := range []struct {
+		self, uid int
+		err       error
+		want      bool
+	}{
+		{1000, 1000, nil, true}, {1000, 0, nil, true}, {0, 1000, nil, true}, {1000, 1001, nil, false}, {1000, 1000, io.EOF, false},
+	} {
+		if err := checkPeer(c, func(net.Conn) (int, error) { return tt.uid, tt.err }, tt.self); (err == nil) != tt.want {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
 func TestSameFiles(t *testing.T) {
 	dir := t.TempDir()
 	a, b, link := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "l")

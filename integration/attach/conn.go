@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -126,8 +127,12 @@ func (c *Conn) CloseWrite() bool {
 
 // Connect attaches to the host that runs for these configuration files. The
 // error is [ErrNoHost], a [*RefusedError], or says why a host that is announced
-// cannot be reached.
+// cannot be reached. A host in a folder that is not this user's alone is none, also
+// where root asks: what a client says and is told is not for who may listen there.
 func Connect(ctx context.Context, stateDir string, configs []string, hello Hello) (*Conn, error) {
+	if CheckFolder(filepath.Join(stateDir, HostsDir)) != nil {
+		return nil, ErrNoHost
+	}
 	var failed error
 	for _, h := range Find(stateDir, configs) {
 		c, err := Dial(ctx, h, hello)

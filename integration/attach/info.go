@@ -73,22 +73,31 @@ func Read(dir, file string) (*HostInfo, error) {
 // Find returns the shared hosts that are announced in a state folder for these
 // configuration files, the newest first. Some may be dead: a connection tells.
 func Find(stateDir string, configs []string) []HostInfo {
-	dir := filepath.Join(stateDir, HostsDir)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil // where nobody announced anything there is no host
-	}
 	var found []HostInfo
-	for _, e := range entries {
+	for _, e := range announcements(stateDir) {
 		if !strings.HasSuffix(e.Name(), InfoSuffix) {
 			continue
 		}
-		if h, err := Read(dir, e.Name()); err == nil && h.Shared && SameFiles(h.Configs, configs) {
+		if h, err := Read(filepath.Join(stateDir, HostsDir), e.Name()); err == nil && h.Shared && SameFiles(h.Configs, configs) {
 			found = append(found, *h)
 		}
 	}
 	slices.SortFunc(found, func(a, b HostInfo) int { return b.Started.Compare(a.Started) })
 	return found
+}
+
+// announcements are the files in a state folder's folder of hosts. Where that is not
+// there nobody announced anything, and where others can write to it nobody is believed.
+func announcements(stateDir string) []os.DirEntry {
+	dir := filepath.Join(stateDir, HostsDir)
+	if CheckShown(dir) != nil {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	return entries
 }
 
 // SameFiles tells whether two lists of configuration files are the same ones in

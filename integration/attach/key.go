@@ -76,12 +76,8 @@ func Announce(stateDir string, configs []string) (over func(), err error) {
 // it asks this first, and then whether a host is there: the other way round it may
 // have come in between.
 func Coming(stateDir string, configs []string) bool {
-	entries, err := os.ReadDir(filepath.Join(stateDir, HostsDir))
-	if err != nil {
-		return false // where nobody announced anything none comes
-	}
 	found := false
-	for _, e := range entries {
+	for _, e := range announcements(stateDir) {
 		name, begins := strings.CutPrefix(e.Name(), comingPrefix(configs))
 		number, ends := strings.CutSuffix(name, comingSuffix)
 		pid, err := strconv.Atoi(number)

@@ -36,10 +36,25 @@ func Plausible(path, name string) bool {
 	return InShortDir(path) || filepath.Base(filepath.Dir(path)) == HostsDir && filepath.Base(path) == safename.SafeName(name)+SocketSuffix
 }
 
-// DialSocket connects with a host's socket.
+// DialSocket connects with a host's socket. It fails where another user than this one
+// or root listens there, or may have put the socket into the folder of short paths; root
+// may speak with everybody's hosts.
 func DialSocket(ctx context.Context, path string) (net.Conn, error) {
+	if InShortDir(path) {
+		if err := CheckFolder(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+	}
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", path)
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPeer(conn, PeerUID, os.Geteuid()); err != nil {
+		_ = conn.Close() // nothing was said
+		return nil, err
+	}
+	return conn, nil
 }
 
 // NobodyListens tells whether a failure of [DialSocket] means that there is no

@@ -11,19 +11,26 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/metamcp/metamcp/integration/attach"
 )
 
 // maxProbes is how many hosts are tried at a time.
 const maxProbes = 8
 
 // Hosts returns the hosts that run with a state folder, the newest first, and
-// removes what dead ones left there. No hosts, and no such folder, is no error.
+// removes what dead ones left there. No hosts, and no such folder, is no error; one that
+// may hold anybody's is, see [attach.CheckShown].
 func Hosts(stateDir string) ([]HostInfo, error) {
 	if stateDir == "" {
 		return nil, &Error{Code: CodeNoHost, Message: "there is no state folder in which hosts could be found", Hint: "name one with --state-dir"}
 	}
 	r := newRegistry(stateDir)
-	entries, err := os.ReadDir(r.dir)
+	var entries []os.DirEntry
+	err := attach.CheckShown(r.dir)
+	if err == nil {
+		entries, err = os.ReadDir(r.dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -29,7 +29,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	defer plain.Close()
 	var asked atomic.Int32
 	l := checkPeers(plain, func(c net.Conn) (int, error) {
-		uid, err := peerUID(c)
+		uid, err := attach.PeerUID(c)
 		if err != nil || uid != os.Getuid() {
 			t.Errorf("peer %d, %v; want %d", uid, err, os.Getuid())
 		}

@@ -3,7 +3,6 @@
 package control
 
 import (
-	"errors"
 	"net"
 	"os"
 )
@@ -32,19 +31,4 @@ func (l *checkedListener) Accept() (net.Conn, error) {
 		}
 		_ = c.Close() // a stranger, or one that has gone
 	}
-}
-
-// onSocket runs do with the descriptor of a connection.
-func onSocket(c net.Conn, do func(fd int) error) error {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return errors.New("not a Unix socket")
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) { failed = do(int(fd)) })
-	return errors.Join(err, failed)
 }

@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/safename"
@@ -35,27 +34,6 @@ func socketFor(dir, name string) (string, error) {
 		return "", fmt.Errorf("the paths of a control socket are too long for the system: %d bytes for %s; set TMPDIR to a shorter one", len(path), path)
 	}
 	return path, nil
-}
-
-// privateDir makes a folder of mode 0700, or makes sure that an existing one
-// is a folder of ours that nobody else can enter.
-func privateDir(path string) error {
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	switch st, ok := info.Sys().(*syscall.Stat_t); {
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a folder; remove it", path)
-	case !ok || int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to another user; remove it, or use another --state-dir", path)
-	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s is open to others (mode %o); use: chmod 700 %s", path, info.Mode().Perm(), path)
-	}
-	return nil
 }
 
 // openFolder says why others can change what is in a folder, "" where they cannot.
@@ -90,7 +68,7 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
-	return checkPeers(l, peerUID), nil
+	return checkPeers(l, attach.PeerUID), nil
 }
 
 // removeDeadSocket reports whether the path is free, after it removed a socket

@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"strings"
 
 	"github.com/Microsoft/go-winio"
@@ -22,19 +19,6 @@ import (
 func socketFor(dir, name string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.ToLower(dir) + "\x00" + name))
 	return attach.PipePrefix + hex.EncodeToString(sum[:16]), nil
-}
-
-// privateDir makes a folder. It has the access rights of the user's profile,
-// which are private by default.
-func privateDir(path string) error {
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	info, err := os.Lstat(path)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder; remove it", path)
-	}
-	return err
 }
 
 // listen makes the pipe; only this user and the system may open it.

@@ -76,6 +76,14 @@ func (r registry) prepare() error {
 	return privateDir(r.dir)
 }
 
+// privateDir makes a folder, or makes sure that an existing one is ours alone.
+func privateDir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return attach.CheckFolder(path)
+}
+
 // claim listens under the first free name of want, want-2, want-3 and so on,
 // and announces it.
 func (r registry) claim(ctx context.Context, want string, info HostInfo) (net.Listener, HostInfo, error) {

@@ -50,6 +50,9 @@ func TestFolderMustBePrivate(t *testing.T) {
 			t.Errorf("%s: no error", name)
 			end(t, s)
 		}
+		if hosts, err := control.Hosts(dir); err == nil {
+			t.Errorf("%s: it is taken for a folder of hosts, %v", name, hosts)
+		}
 	}
 }
 

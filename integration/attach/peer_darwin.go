@@ -1,4 +1,4 @@
-package control
+package attach
 
 import (
 	"net"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerUID asks the system which user is at the other end.
-func peerUID(c net.Conn) (uid int, err error) {
+// PeerUID asks the system which user is at the other end of a Unix socket.
+func PeerUID(c net.Conn) (uid int, err error) {
 	err = onSocket(c, func(fd int) error {
 		cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 		if err == nil {
