@@ -129,7 +129,10 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 	text, own := errorFor(x.id, body)
 	// Without a credential that is taken nothing else was judged, whatever is said.
 	answers := text != nil && kind == jsonType && x.id != nil && !noCredential(status)
-	if session != "" && x.method != methodInitialize && (status == http.StatusNotFound || speaksOfSession(status, body)) {
+	// Some servers have no use for the notification; whether there is a session shows
+	// with the next request.
+	begins := x.method == methodInitialize || x.method == methodInitialized
+	if session != "" && !begins && (status == http.StatusNotFound || speaksOfSession(status, body)) {
 		switch {
 		case answers && own:
 			// The tool may have run, and speak of a session of its own: it is not

@@ -175,13 +175,13 @@ func (k *Link) renew(ctx context.Context, old string) error {
 
 // leavesUnread says whether a status means that a session has not begun, since nobody
 // took the notification that begins it. One that is refused otherwise counts for as
-// little as at the start: some servers have no use for it.
+// little as at the start: some servers have no use for it, and do not know it.
 func leavesUnread(status int) bool {
 	switch status {
-	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
-	return status >= http.StatusInternalServerError
+	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 }
 
 // welcomed reads what a server answers to a greeting that is none of the

@@ -213,7 +213,8 @@ func TestNewSessionOfAnotherVersion(t *testing.T) {
 func TestNewSessionThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
 	for status, begins := range map[int]bool{
-		http.StatusServiceUnavailable: false, http.StatusNotFound: false, http.StatusTooManyRequests: false, http.StatusMethodNotAllowed: true,
+		http.StatusServiceUnavailable: false, http.StatusTooManyRequests: false,
+		http.StatusNotFound: true, http.StatusMethodNotAllowed: true, http.StatusNotImplemented: true,
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
@@ -236,6 +237,28 @@ func TestNewSessionThatDoesNotBegin(t *testing.T) {
 			var f *Error
 			if h := k.next("eof"); !errors.As(h.err, &f) || f.Status != status || f.Said != "not now" {
 				t.Errorf("%+v", h)
+			}
+		})
+	}
+}
+
+// A server that does not know the notification with which a session begins is used all
+// the same, and no other session is asked for.
+func TestSessionWhoseBeginningIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			s.on[methodInitialized] = refuse(status, "text/plain", "no such session method")
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greet()
+			k.say(callLine)
+			if h := k.next("frame"); h.id != "7" || len(h.f.Result) == 0 {
+				t.Errorf("%+v", h)
+			}
+			if n := len(s.saw(t, 1, calls(methodInitialize))); n != 1 {
+				t.Errorf("%d sessions", n)
 			}
 		})
 	}
