@@ -236,6 +236,34 @@ func TestListeningAfterALoginThatEnded(t *testing.T) {
 	}
 }
 
+// A server whose stream was opened without a login is not asked for another one when it
+// refuses it: what it wants is in the configuration.
+func TestListeningWhereNobodyHasLoggedIn(t *testing.T) {
+	s := newFake()
+	s.on[http.MethodGet] = func(w http.ResponseWriter, _ *http.Request) { events(w, ": hello\n\n") }
+	var streams atomic.Int64
+	k := authorized(t, &clerk{}, s, func(r *http.Request) int {
+		if r.Method == http.MethodGet && streams.Add(1) > 1 {
+			return http.StatusUnauthorized
+		}
+		return 0
+	})
+	k.greet()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		k.work.Wait()
+	}()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		t.Fatal("the stream is still asked for")
+	}
+	if n := streams.Load(); n != 2 {
+		t.Errorf("it was asked for %d times", n)
+	}
+}
+
 // A token that is never right is not tried for ever.
 func TestTokensThatAreNeverRight(t *testing.T) {
 	c := &clerk{tokens: []string{"a", "b", "c", "d", "e", "f", "g", "h"}}

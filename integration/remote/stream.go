@@ -243,6 +243,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
 	opened := false // so that the server has streams, and refuses one for another reason
+	login := false  // it was opened with one, which may have ended: somebody may log in again at any time
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 && !pause(ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
 			return
@@ -251,7 +252,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		answered()
 		if err != nil {
 			status := refusedAs(err)
-			if ctx.Err() == nil && (status == 0 || opened && k.mayLogIn(status)) {
+			if ctx.Err() == nil && (status == 0 || login && status == http.StatusUnauthorized) {
 				continue // a request will tell if the server is gone
 			}
 			return
@@ -259,7 +260,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		if !isStream(resp) {
 			drain(resp)
 			switch status := resp.StatusCode; {
-			case mayStreamLater(status), opened && k.mayLogIn(status):
+			case mayStreamLater(status), login && status == http.StatusUnauthorized:
 				continue
 			case opened && session != "" && (status == http.StatusNotFound || status == http.StatusBadRequest):
 				if k.renewUnasked(ctx, session) {
@@ -274,19 +275,13 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		}
 		events.goOn(resp.Body)
 		began := time.Now()
-		opened = true
+		opened, login = true, k.auth != nil && k.auth.LoggedIn()
 		_, _ = k.events(events, nil)
 		_ = resp.Body.Close()
 		if time.Since(began) > longestPause {
 			attempt = 0 // it was a good one
 		}
 	}
-}
-
-// mayLogIn says whether a refusal of what was given before may be for want of a login
-// that has ended: somebody may log in again at any time.
-func (k *Link) mayLogIn(status int) bool {
-	return k.auth != nil && status == http.StatusUnauthorized
 }
 
 // mayStreamLater says whether a server that answers a GET so may have a stream for
