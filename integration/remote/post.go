@@ -245,13 +245,11 @@ func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session strin
 	if err != nil {
 		return nil, err
 	}
-	k.headers(req, session)
-	switch {
-	case x.method == methodInitialize:
-		req.Header.Del(headerVersion) // it is about to be agreed upon anew
-	case x.version != "":
-		req.Header.Set(headerVersion, x.version)
+	version := x.version
+	if version == "" && x.method != methodInitialize { // with which it is agreed upon anew
+		version = k.versionNow()
 	}
+	k.headers(req, session, version)
 	if asksOnly(x.method) {
 		// Without a value it is not sent, and says that a connection which was closed
 		// while nobody used it may be replaced.
@@ -282,8 +280,9 @@ func (k *Link) post(ctx context.Context, to *url.URL, x *exchange, session strin
 	return k.do(req)
 }
 
-// headers sets what every request carries.
-func (k *Link) headers(req *http.Request, session string) {
+// headers sets what every request carries; version is that of the protocol, "": none of
+// ours, but the user may have configured one.
+func (k *Link) headers(req *http.Request, session, version string) {
 	req.Header.Set("User-Agent", "metamcp")
 	for name, value := range k.spec.Headers {
 		req.Header.Set(name, value)
@@ -291,10 +290,8 @@ func (k *Link) headers(req *http.Request, session string) {
 	if session != "" {
 		req.Header.Set(headerSession, session)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.version != "" {
-		req.Header.Set(headerVersion, k.version)
+	if version != "" {
+		req.Header.Set(headerVersion, version)
 	}
 }
 
@@ -325,7 +322,7 @@ func (k *Link) goodbye(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	k.headers(req, k.sessionNow())
+	k.headers(req, k.sessionNow(), k.versionNow())
 	resp, err := k.do(req)
 	if err != nil {
 		return

@@ -17,6 +17,13 @@ func (k *Link) sessionNow() string {
 	return k.session
 }
 
+// versionNow is the version of the protocol that is agreed upon; "": none yet.
+func (k *Link) versionNow() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.version
+}
+
 // settle takes note of the era in which the connection above goes on. It may have
 // greeted in both, where the first greeting had no answer for long, and then both may
 // be answered: which of the answers it took, what it sends next says. The other

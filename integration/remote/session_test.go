@@ -208,6 +208,29 @@ func TestNewSessionOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// The version that a user configured goes with each greeting, since what is in front of a
+// server may want one; what follows has the one that was agreed upon.
+func TestConfiguredVersion(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	k := open(t, messages.TransportHTTP, s, Options{}, func(spec *messages.ServerSpec) {
+		spec.Headers = map[string]string{"mcp-protocol-version": "2024-11-05"}
+	})
+	k.greet()
+	s.saw(t, 1, calls(methodInitialized))
+	s.forget()
+	k.say(callLine)
+	k.next("renewed")
+	k.next("frame")
+	for method, want := range map[string]string{methodInitialize: "2024-11-05", methodInitialized: "2025-06-18", "tools/call": "2025-06-18"} {
+		for _, a := range s.saw(t, 2, calls(method)) {
+			if got := a.header.Get(headerVersion); got != want {
+				t.Errorf("%s was sent with the version %q, want %q", method, got, want)
+			}
+		}
+	}
+}
+
 // A session is none whose beginning nobody took; one whose server has no use for the
 // notification is.
 func TestNewSessionThatDoesNotBegin(t *testing.T) {

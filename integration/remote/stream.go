@@ -156,7 +156,7 @@ func (k *Link) get(ctx context.Context, from *url.URL, last string) (*http.Respo
 	if err != nil {
 		return nil, err
 	}
-	k.headers(req, k.sessionNow())
+	k.headers(req, k.sessionNow(), k.versionNow())
 	req.Header.Set("Accept", streamType)
 	req.Header.Set("Cache-Control", "no-store")
 	if last != "" {
