@@ -122,7 +122,7 @@ func TestConnectionThatIsDead(t *testing.T) {
 	if transport.HTTP2 == nil || transport.HTTP2.SendPingTimeout == 0 {
 		t.Fatal("nobody looks whether a connection is alive")
 	}
-	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = 100*time.Millisecond, time.Second
+	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = 100*time.Millisecond, 5*time.Second
 	r := startRouter(t, server.Listener.Addr().String())
 	k := openURL(t, messages.TransportHTTP, "https://"+r.l.Addr().String()+"/mcp", Options{Transport: transport})
 	k.greet()
