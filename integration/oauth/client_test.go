@@ -521,6 +521,29 @@ func TestRegistrationThatIsNotToBeHadAtTheMoment(t *testing.T) {
 	}
 }
 
+// Some that never register anybody say it with the status of a server in trouble: their
+// words, and the way out, are told beside it.
+func TestRegistrationThatEndsInTrouble(t *testing.T) {
+	for status, byHand := range map[int]bool{http.StatusInternalServerError: true, http.StatusNotImplemented: true, http.StatusServiceUnavailable: false} {
+		r := newRig(t, func(f *fakeauth.Fake) {
+			f.Auth = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != "/register" {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte(`{"error":"server_error","error_description":"ask the desk for a client"}`))
+				return true
+			}
+		}, nil)
+		_, err := r.browse()
+		e := says(t, err, fmt.Sprintf("now, server_error ask the desk for a client: HTTP %d", status))
+		if e.Cause == nil || strings.Contains(e.Advice, "Register a client there by hand") != byHand {
+			t.Errorf("%d: %+v", status, e)
+		}
+	}
+}
+
 func TestStepUp(t *testing.T) {
 	r := newRig(t, func(f *fakeauth.Fake) { f.Need = map[string]string{"write": "write", "admin": "admin"} }, nil)
 	r.logIn()

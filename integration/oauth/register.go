@@ -39,6 +39,9 @@ func (c *Client) identify(ctx context.Context, v *saved, p *place, redirect stri
 		return identity{}, c.noLogin()
 	case errors.As(err, &e) && e.code != "":
 		e.Advice = c.registerByHand()
+		if e.Cause != nil {
+			e.Advice = "Try again later. If it stays so: " + e.Advice
+		}
 		return identity{}, e
 	case err != nil:
 		return identity{}, err
@@ -91,15 +94,20 @@ func (w *web) register(ctx context.Context, p *place, redirect string, scopes []
 		Method: registrable(p.issuer.AuthMethods), Scope: strings.Join(scopes, " "),
 	}, &answer)
 	at := "the authorization server " + oneLine(p.issuer.Issuer)
+	said := ""
+	if answer.Error != "" {
+		said = ", " + oneLine(answer.Error+" "+answer.Description)
+	}
 	const longest = 4 << 10
 	switch {
 	case passes(status) && !p.issuer.assumed:
-		return identity{}, &Error{Message: at + " cannot register this client now", Cause: &busy{status}}
-	case status >= http.StatusBadRequest:
-		e := fail("%s does not register this client: HTTP %d", at, status)
-		if answer.Error != "" {
-			e.Message += ", " + oneLine(answer.Error+" "+answer.Description)
+		e := &Error{Message: at + " cannot register this client now" + said, Cause: &busy{status}}
+		if status >= http.StatusInternalServerError && status != http.StatusServiceUnavailable {
+			e.code = "registration" // some never register anybody, and say it so
 		}
+		return identity{}, e
+	case status >= http.StatusBadRequest:
+		e := fail("%s does not register this client: HTTP %d%s", at, status, said)
 		// What says nothing of OAuth is no authorization server.
 		e.code, e.nothing = "registration", answer.Error == ""
 		return identity{}, e
