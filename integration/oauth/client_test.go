@@ -451,6 +451,33 @@ func TestRefreshTokenThatIsDead(t *testing.T) {
 	r.works()
 }
 
+// The same where the refusal has the status of a server in trouble: who names what is
+// wrong with the login has judged it.
+func TestDeadLoginWithTheStatusOfTrouble(t *testing.T) {
+	for _, code := range []string{"invalid_grant", "invalid_client", "unauthorized_client"} {
+		r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Hour }, nil)
+		r.logIn()
+		r.f.Expire()
+		r.f.Change(func(f *fakeauth.Fake) {
+			f.Auth = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != "/token" {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusInternalServerError)
+				_, _ = fmt.Fprintf(w, `{"error":%q}`, code)
+				return true
+			}
+		})
+		if e := r.refuses("read", "not valid any more ("+code+")", "metamcp auth login docs"); e.Cause != nil {
+			t.Errorf("%+v", e)
+		}
+		if s, err := r.Status(); err != nil || s.State != Expired {
+			t.Errorf("%s: %+v, %v", code, s, err)
+		}
+	}
+}
+
 // An authorization server that cannot answer at the moment costs no login, however it
 // says so.
 func TestAuthorizationServerIsDown(t *testing.T) {

@@ -170,7 +170,7 @@ func (g *granting) refused(err error) error {
 	}
 	e := fail("%s refuses%s", what, said)
 	switch {
-	case passes(status), r.ErrorCode == "temporarily_unavailable", r.ErrorCode == "server_error":
+	case passes(status) && !judged(r.ErrorCode), r.ErrorCode == "temporarily_unavailable", r.ErrorCode == "server_error":
 		return &Error{Message: what + " cannot give a token now" + said, Cause: &busy{status}}
 	case said != "":
 	case status >= 300 && status < 400:
@@ -187,8 +187,14 @@ func (g *granting) refused(err error) error {
 	return e
 }
 
+// judged says whether a code of a token endpoint is that of a grant or a client which is
+// of no use any more.
+func judged(code string) bool {
+	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client"}, code)
+}
+
 // passes says whether a status is that of trouble that may pass: a server which
-// answers with it has not judged the request, whatever it says beside.
+// answers with it has not judged the request, unless it says that it did.
 func passes(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:

@@ -85,12 +85,11 @@ func (c *Client) refresh(ctx context.Context, kept *saved) error {
 	params := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.Refresh}, "resource": {l.Resource}}
 	t, err := c.web.grant(ctx, c.granting(&l, nil, params))
 	if err != nil {
-		switch errorCode(err) {
-		case "invalid_grant", "invalid_client", "unauthorized_client":
+		if code := errorCode(err); judged(code) {
 			// The token that is left is not tried for ever.
 			l.Refresh = ""
 			next.Login = &l
-			return errors.Join(c.loginNeeded("its login is not valid any more (%s), and a new one is needed", errorCode(err)), c.keep(ctx, &next))
+			return errors.Join(c.loginNeeded("its login is not valid any more (%s), and a new one is needed", code), c.keep(ctx, &next))
 		}
 		return err
 	}
