@@ -495,6 +495,7 @@ func TestAuthorizationServerIsDown(t *testing.T) {
 		"a token that breaks off": {http.StatusOK, `{"access_token":"`, "broke off its answer", true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, func(f *fakeauth.Fake) { f.Lifetime = time.Second }, nil)
 			r.logIn()
 			r.f.Change(func(f *fakeauth.Fake) {
