@@ -10,7 +10,8 @@ import (
 	"github.com/metamcp/metamcp/integration/rotate"
 )
 
-// The log of a detached host turns over at logBytes; logFiles old ones are kept.
+// The log of a detached host turns over at logBytes, and so does its trace; logFiles old
+// ones are kept of each.
 const (
 	logBytes = 10 << 20
 	logFiles = 5
@@ -18,14 +19,15 @@ const (
 	logLook = time.Second
 )
 
-// hostLogFile is the log of a host in the background. During a restart two hosts
-// have it open: both append, and one of them turns it over.
+// hostLogFile is the log of a host in the background, or its trace. It is opened with the
+// first line at the latest. During a restart two hosts have it open: both append, and one
+// of them turns it over.
 type hostLogFile struct {
 	path  string
 	limit int64
 
 	mu     sync.Mutex
-	f      *os.File // nil: the last attempt to open it failed
+	f      *os.File // nil: it was not opened yet, or the last attempt failed
 	looked time.Time
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -48,7 +49,10 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 			return fmt.Errorf("--log-file: %w", err)
 		}
 		defer func() { _ = file.Close() }() // who logs can do nothing about it
-		c.stderr, c.traceOut = file, file
+		// A trace is long: in the log it would put aside what the host says.
+		trace := &hostLogFile{path: strings.TrimSuffix(f.logFile, ".log") + ".trace", limit: logBytes}
+		defer func() { _ = trace.Close() }()
+		c.stderr, c.traceOut = file, trace
 	}
 	over := make(chan struct{})
 	defer close(over)

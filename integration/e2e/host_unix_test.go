@@ -680,7 +680,8 @@ func TestHostCommands(t *testing.T) {
 	}
 }
 
-// The trace for people of a host in the background is part of its log, which turns over.
+// The trace for people of a host in the background has a file of its own, and drives
+// nothing out of its log.
 func TestTraceOfAHostInTheBackground(t *testing.T) {
 	p := newPlace(t, demos(t, 1), nil)
 	if _, err := p.shell("host", "start", "--trace"); err != nil {
@@ -707,11 +708,14 @@ func TestTraceOfAHostInTheBackground(t *testing.T) {
 		return string(text)
 	}
 	testkit.Eventually(t, patience, func() error {
-		if n := strings.Count(said(".log"), "◀ d0/echo"); n != 3 {
-			return fmt.Errorf("%d answers are in the log", n)
+		if n := strings.Count(said(".trace"), "◀ d0/echo"); n != 3 {
+			return fmt.Errorf("%d answers are in the trace", n)
 		}
 		return nil
 	})
+	if text := said(".log"); strings.Contains(text, "d0/echo") || !strings.Contains(text, "serves") {
+		t.Errorf("the log holds %.500s", text)
+	}
 	if text := said(".err"); text != "" {
 		t.Errorf("what is for the Go runtime holds %.500s", text)
 	}
