@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -305,6 +306,44 @@ func TestProvisionInAVersionOfTheServer(t *testing.T) {
 			t.Errorf("installed are %+v, %v", list, err)
 		}
 	}
+}
+
+// Where no registry tells which package a version of a server is, it is taken for that of
+// the package: what is there is of use also while the registry is away.
+func TestProvisionInAVersionThatNoRegistryTells(t *testing.T) {
+	fakeNPM(t)
+	server := fakeregistry.Server("io.github.acme/weather", "2.0.0", "Tells the weather of any place", "@acme/weather")
+	server.Server["packages"].([]any)[0].(map[string]any)["version"] = "1.2.3"
+	reg := fakeregistry.Start(t, server)
+	e, state := openWithRegistry(t, `{"trusted": ["io.github.acme/*"]}`, map[string]any{"registry": map[string]any{"url": reg.URL}})
+	request := func(version string) metamcp.ProvisionRequest {
+		return metamcp.ProvisionRequest{Intent: "use io.github.acme/weather@" + version, AutoProvision: true}
+	}
+	if a := ask(t, e, request("2.0.0")); a.Decision != metamcp.DecisionProvisioned {
+		t.Fatal(text(t, a))
+	}
+	refuses := func(version, says string) {
+		t.Helper()
+		if _, err := e.Provision(t.Context(), request(version)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	there := func() {
+		t.Helper()
+		a := ask(t, e, request("1.2.3"))
+		if a.Decision != metamcp.DecisionLocal || a.Server != "weather" || !strings.Contains(strings.Join(a.Notes, "\n"), "npm:@acme/weather@1.2.3, has that version") {
+			t.Error(text(t, a))
+		}
+	}
+	refuses("1.2.3", "no version 1.2.3") // which the registry tells
+	reg.Instead(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	there()
+	refuses("1.9.0", "503")
+	// The same where it has said nothing that is remembered.
+	if err := os.Remove(filepath.Join(state, "registry-cache.json")); err != nil {
+		t.Fatal(err)
+	}
+	there()
 }
 
 // NAME==VERSION is how packages of PyPI are named, whose versions need not have three

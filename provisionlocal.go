@@ -12,6 +12,7 @@ import (
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/install"
 	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -139,15 +140,48 @@ func (p provisioner) inThatVersion(ctx context.Context, ask *messages.Provision,
 		}
 	}
 	switch {
-	case same != nil && same.usable():
-		r, _ = p.localServer(ctx, same)
-		return r, nil
 	case same != nil:
-		return unusableReport(same), nil
+		return p.there(ctx, same), nil
 	case other != nil:
 		return p.otherVersion(ask, other)
 	}
 	return nil, nil
+}
+
+// untold answers for the undecided servers of which no registry says which package the
+// version is that the intent names; err is why it was not asked, or nil. Then the version
+// is taken for that of the package. nil: none is there in it.
+func (p provisioner) untold(ctx context.Context, undecided []localMatch, options []*option, err error) *messages.ProvisionReport {
+	away := registry.Away(err)
+	if err != nil && !away {
+		return nil
+	}
+	var same *localMatch
+	for i := range undecided {
+		m := &undecided[i]
+		told := !away && slices.ContainsFunc(options, func(o *option) bool { return o.candidate.Server == m.of.Server })
+		if told || !install.SameVersion(registry.Kind(m.of.Kind), m.version, m.name.Version) {
+			continue
+		}
+		if same == nil || !same.usable() && m.usable() {
+			same = m
+		}
+	}
+	if same == nil {
+		return nil
+	}
+	r := p.there(ctx, same)
+	r.Notes = append(r.Notes, fmt.Sprintf("No registry said which package version %s of %s is; the one that is there, %s, has that version.", same.name.Version, same.name.Name, same.of))
+	return r
+}
+
+// there reports a server that is there.
+func (p provisioner) there(ctx context.Context, m *localMatch) *messages.ProvisionReport {
+	if !m.usable() {
+		return unusableReport(m)
+	}
+	r, _ := p.localServer(ctx, m)
+	return r
 }
 
 // installed says whether it is what was installed.

@@ -146,7 +146,11 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 	}
 	step("asking the registry")
 	f := &finder{p: p, ask: ask, named: named, byKey: map[string]*option{}}
-	if err := f.find(ctx); err != nil {
+	err := f.find(ctx)
+	if r := p.untold(ctx, undecided, f.options, err); r != nil {
+		return r, nil
+	}
+	if err != nil {
 		return failedReport(err), nil
 	}
 	notes = append(notes, f.notes...)

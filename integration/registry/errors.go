@@ -36,6 +36,13 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Away says whether an error is that of a registry that gave no answer to a question
+// which is right: another time it may.
+func Away(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Reason != NotFound && e.Reason != Invalid
+}
+
 func badAnswer(message string) *Error { return &Error{Reason: BadAnswer, Message: message} }
 
 // reasonOf returns err as one of ours.
