@@ -26,8 +26,11 @@ type scaleDue struct{ instance uint64 }
 
 // mayScale says whether one more instance may be started beside those that live.
 func (b *breakerActor) mayScale(living int) bool {
+	if living >= b.spec.MaxInstances {
+		return false
+	}
 	now := time.Now()
-	return living < b.spec.MaxInstances && now.After(b.noScale) && b.policy.StartDelay(now) == 0
+	return now.After(b.noScale) && b.policy.StartDelay(now) == 0
 }
 
 // scale starts an additional instance; nil: that cannot be.
