@@ -157,6 +157,7 @@ func (b *breakerActor) onRespec(ctx *kernel.Context, m *messages.Respec) {
 	}
 	if m.Restart || m.Spec.Err != nil || m.Spec.Disabled {
 		b.policy.Reset()
+		b.noScale, b.notScaled = time.Time{}, 0
 		b.guess = messages.EraUnknown
 		b.cataloged = false
 		b.retireAll(ctx, "its configuration changed")

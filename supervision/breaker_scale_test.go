@@ -131,3 +131,24 @@ func TestContactBesideAnotherInstance(t *testing.T) {
 	s.say("a", &messages.Contact{ID: 2, Refresh: true, Reply: make(contacts, 1)})
 	s.hears("a#1 Relist", 1)
 }
+
+// TestAnotherInstanceOfANewConfiguration: that those of the old one did not start does
+// not put it off.
+func TestAnotherInstanceOfANewConfiguration(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.scaling()
+		call, _ := s.call("a")
+		s.hears("a#2 Connect", 1)
+		s.say("a", &messages.ConnectionFailed{
+			Instance: 2, Evidence: messages.Evidence{Exit: &messages.Exit{Code: 1}, Starting: true}, Returned: []messages.ReturnedCall{{Call: call}},
+		})
+		s.say("a", &messages.ConnectionClosed{Instance: 2})
+		s.say("a", &messages.Respec{Restart: true, Spec: &messages.ServerSpec{Name: "a", MaxInstances: 3}})
+		s.call("a")
+		s.hears("a#3 Connect", 1)
+		s.say("a", &messages.ConnectionReady{Instance: 3})
+		s.call("a")
+		s.hears("a#4 Connect", 1)
+	})
+}
