@@ -357,14 +357,14 @@ func (b *breakerActor) onProbeOver(ctx *kernel.Context, m *messages.ProbeOver) {
 }
 
 // freeProbe frees a half-open probe that nothing carries any more, and whose
-// outcome will therefore never come: no call and nobody else waits, and no
-// instance has work.
+// outcome will therefore never come: no call and nobody else waits, no instance
+// has work, and none that is told to close has the probe to give back.
 func (b *breakerActor) freeProbe() {
 	if !b.policy.Probing() || len(b.held) > 0 || len(b.contacts) > 0 {
 		return
 	}
 	for _, in := range b.instances {
-		if in.phase != phaseIdle && in.phase != phaseClosing {
+		if in.phase != phaseIdle && (in.phase != phaseClosing || b.probeCall != 0 && b.probeMark == in.n) {
 			return
 		}
 	}
@@ -375,5 +375,13 @@ func (b *breakerActor) freeProbe() {
 func (b *breakerActor) releaseProbe(in *instance) {
 	if b.policy.Probing() && b.probeMark == in.n {
 		b.policy.OnNeutral()
+	}
+}
+
+// releaseContact frees the half-open probe that in carried where that is no call: a call
+// comes back and is the probe still.
+func (b *breakerActor) releaseContact(in *instance) {
+	if b.probeCall == 0 {
+		b.releaseProbe(in)
 	}
 }

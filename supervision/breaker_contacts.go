@@ -115,9 +115,7 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 		b.policy.OnListed()
 		b.publish() // before anybody hears of it: who does may look at once
 	}
-	if b.probeCall == 0 {
-		b.releaseProbe(in) // who was waited for may call now, and that is the probe
-	}
+	b.releaseContact(in) // who was waited for may call now, and that is the probe
 	b.answerContacts(m.Err)
 	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.dispatched > 0 {
 		b.close(ctx, in, "ephemeral and idle", nil)

@@ -50,7 +50,7 @@ func (b *breakerActor) onScaleDue(ctx *kernel.Context, m *scaleDue) {
 
 // noPlace gives an additional instance up that has found no place.
 func (b *breakerActor) noPlace(ctx *kernel.Context, in *instance) {
-	b.releaseProbe(in)
+	b.releaseContact(in)
 	b.noScale = time.Now().Add(scalePause)
 	b.close(ctx, in, "no place for another instance", nil)
 }
@@ -66,7 +66,7 @@ func (b *breakerActor) relieve(ctx *kernel.Context, idle *instance) {
 		}
 	}
 	if first != nil {
-		b.releaseProbe(first)
+		b.releaseContact(first)
 		b.close(ctx, first, "another instance is idle", nil)
 	}
 }

@@ -152,3 +152,40 @@ func TestAnotherInstanceOfANewConfiguration(t *testing.T) {
 		s.hears("a#4 Connect", 1)
 	})
 }
+
+// TestProbeOfAnotherInstanceThatIsGivenUp: it is the probe still when it comes back, and
+// no call that comes meanwhile takes its turn.
+func TestProbeOfAnotherInstanceThatIsGivenUp(t *testing.T) {
+	for name, giveUp := range map[string]func(*stage){
+		"for one that is idle":  func(s *stage) { s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1}) },
+		"since it has no place": func(*stage) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quickly(t, func(t *testing.T) {
+				s := newStage(t, func(p *supervision.PoolSettings) {
+					p.Pool.Size, p.Pool.Reserve, p.FailureThreshold, p.Cooldown = 1, 0, 1, time.Second
+				})
+				s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 2}}})
+				s.idle("a")
+				failed, _ := s.call("a")
+				s.say("a", &messages.RequestFailed{Instance: 1, Evidence: messages.Evidence{HTTPStatus: 503, Remote: true}, Call: failed, Sent: time.Now()})
+				s.until("the cooldown ends", func() bool { return s.state("a") == "half-open" })
+				probe, port := s.call("a")
+				s.hears("a#2 Call", 1)
+				giveUp(s)
+				s.hears("a#2 Close", 1)
+				_, next := s.call("a")
+				if a := take(s, next); a.Err == nil || a.Err.Code != messages.CodeCircuitOpen {
+					t.Errorf("the call beside the probe: %+v", a)
+				}
+				s.say("a", &messages.CallReturned{Instance: 2, Call: probe})
+				s.say("a", &messages.ConnectionClosed{Instance: 2})
+				s.hears("a#1 Call", 2)
+				s.say("a", &messages.ProbeOver{Call: probe.ID, Answered: true})
+				if st := s.state("a"); st != "closed" || len(port) != 0 {
+					t.Errorf("it is %s after the probe was answered", st)
+				}
+			})
+		})
+	}
+}
