@@ -7,6 +7,10 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
+// endPatience is what the end of an instance may take beyond its ladder: a slow machine
+// looks long for the processes, and a remote server may be slow to let its session go.
+const endPatience = 5 * time.Second
+
 func (b *breakerActor) onEvict(ctx *kernel.Context, m *messages.Evict) {
 	for _, in := range b.idle {
 		if in.lease == m.Lease {
@@ -41,14 +45,10 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 	b.publish()
 }
 
-// watchEnd has a lost instance looked after once the ladder must have ended it.
+// watchEnd has a lost instance looked after some time after the ladder must have ended it.
 func (b *breakerActor) watchEnd(ctx *kernel.Context, in *instance) {
 	in.losses++
-	var ladder time.Duration
-	for _, step := range Ladder(b.spec.StopGrace) {
-		ladder += step.Wait
-	}
-	ctx.After(ladder, &stuckDue{in.n, in.losses})
+	ctx.After(ladderTime(b.spec.StopGrace)+endPatience, &stuckDue{in.n, in.losses})
 }
 
 // onStuckDue gives a lost instance up that nothing ends. Who waited for its end gets

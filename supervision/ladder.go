@@ -99,3 +99,12 @@ func Ladder(grace time.Duration) []Step {
 	steps[len(steps)-1].Wait += rest
 	return append(steps, Step{Do: MoveKill, Wait: ReapWait})
 }
+
+// ladderTime is how long the whole [Ladder] of a child takes at most.
+func ladderTime(grace time.Duration) time.Duration {
+	var sum time.Duration
+	for _, step := range Ladder(grace) {
+		sum += step.Wait
+	}
+	return sum
+}
