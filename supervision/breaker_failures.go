@@ -1,6 +1,7 @@
 package supervision
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -250,8 +251,10 @@ func (b *breakerActor) spawnFailed() *messages.Error {
 	}
 }
 
-// hold keeps a call until the instance that is dying is gone, and no longer than the
-// call may take in all. Its own time begins when a child has it.
+// hold keeps a call until the instance that is dying is gone, and no longer than its
+// client waits. Where the client has set no deadline, that is as long as a child may work
+// at the call, which is counted anew once one has it, and at least as long as the end of
+// an instance takes.
 func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
 	if !b.dying() {
 		b.refuse(call, b.spawnFailed())
@@ -267,13 +270,10 @@ func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
 	}
 	b.held = append(b.held, call)
 	due := &heldDue{call.ID}
-	switch {
-	case !call.Deadline.IsZero():
+	if !call.Deadline.IsZero() {
 		ctx.After(time.Until(call.Deadline), due)
-	case call.Timeout > 0:
-		ctx.After(call.Timeout, due)
-	case b.spec.Timeout > 0:
-		ctx.After(b.spec.Timeout, due)
+	} else if t := cmp.Or(call.Timeout, b.spec.Timeout); t > 0 {
+		ctx.After(max(t, ladderTime(b.spec.StopGrace)), due)
 	}
 }
 

@@ -81,20 +81,33 @@ func quickly(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// TestHeldCallsHaveAnEnd: a call whose client named no time is held no longer than it
-// may take in all, and no longer than the server's calls may.
+// TestHeldCallsHaveAnEnd: a call whose client set no deadline is held as long as a child
+// may work at it, or as the server's calls may take, and at least until the lost process
+// must have ended.
 func TestHeldCallsHaveAnEnd(t *testing.T) {
-	for name, own := range map[string]time.Duration{"its own time": 20 * time.Millisecond, "the server's": 0} {
+	const ladder = supervision.DefaultStopGrace + supervision.ReapWait
+	for name, tt := range map[string]struct{ own, server, held time.Duration }{
+		"its own time":          {5 * time.Second, time.Second, 5 * time.Second},
+		"the server's":          {0, 5 * time.Second, 5 * time.Second},
+		"its own is short":      {20 * time.Millisecond, time.Minute, ladder},
+		"the server's is short": {0, 20 * time.Millisecond, ladder},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, nil)
-			s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 1, Timeout: 20 * time.Millisecond}}})
-			s.idle("a")
-			s.call("a")
-			s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
-			_, port := s.call("a", func(c *messages.Call) { c.Timeout = own })
-			if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeExecutionTimeout {
-				t.Errorf("answer %+v", a)
-			}
+			quickly(t, func(t *testing.T) {
+				s := newStage(t, nil)
+				s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 1, Timeout: tt.server}}})
+				s.idle("a")
+				s.call("a")
+				s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+				begun := time.Now()
+				_, port := s.call("a", func(c *messages.Call) { c.Timeout = tt.own })
+				if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeExecutionTimeout {
+					t.Errorf("answer %+v", a)
+				}
+				if took := time.Since(begun); took != tt.held {
+					t.Errorf("it was held for %s, want %s", took, tt.held)
+				}
+			})
 		})
 	}
 }
