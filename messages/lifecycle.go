@@ -52,8 +52,8 @@ type (
 		Lease  uint64
 		Reason string
 	}
-	// EvictRefused answers Evict, or takes Ending back, when the connection has work
-	// again.
+	// EvictRefused answers Evict, or takes either that or Ending back: the connection has
+	// work again, or it does not end.
 	EvictRefused struct{ Lease uint64 }
 )
 

@@ -99,7 +99,7 @@ type instance struct {
 	retire     bool // close when idle
 	listing    bool // its tools are on their way to the catalog
 	squeezed   int  // how often in a row the system refused its start
-	losses     int  // how often it failed
+	ends       int  // how often its end was watched
 	ended      bool // it failed and has nothing left
 	ending     bool // it failed idle, and the pool was told that its place comes free
 	keep       bool // somebody is subscribed to what it has
@@ -115,11 +115,11 @@ type (
 	ephemeralDue struct{ instance uint64 }
 	heldDue      struct{ call uint64 }
 	statusStale  struct{}
-	// stuckDue is when what an instance left behind at one of its losses is gone, or
-	// does not end.
+	// stuckDue is when an instance that was to end, once more or for the first time, has
+	// ended or does not.
 	stuckDue struct {
 		instance uint64
-		losses   int
+		ends     int
 	}
 )
 

@@ -32,9 +32,10 @@ type stage struct {
 	dir  *supervision.Directory
 	fail atomic.Bool // SpawnConnection fails
 
-	mu    sync.Mutex
-	conns map[string]*kernel.PID // "server#instance"
-	heard []string               // "server#instance Type"
+	mu     sync.Mutex
+	conns  map[string]*kernel.PID // "server#instance"
+	gauges map[string]*supervision.Gauge
+	heard  []string // "server#instance Type", and "warning: …"
 }
 
 type stageConn struct {
@@ -69,7 +70,7 @@ func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 
 func newStage(t *testing.T, change func(s *supervision.PoolSettings)) *stage {
 	t.Helper()
-	s := &stage{t: t, sys: kernel.New(slog.New(slog.NewTextHandler(io.Discard, nil))), dir: &supervision.Directory{}, conns: map[string]*kernel.PID{}}
+	s := &stage{t: t, sys: kernel.New(slog.New(slog.NewTextHandler(io.Discard, nil))), dir: &supervision.Directory{}, conns: map[string]*kernel.PID{}, gauges: map[string]*supervision.Gauge{}}
 	set := supervision.PoolSettings{Pool: config(20), FailureThreshold: 2, Cooldown: time.Hour}
 	if change != nil {
 		change(&set)
@@ -79,7 +80,12 @@ func newStage(t *testing.T, change func(s *supervision.PoolSettings)) *stage {
 		Random: func() float64 { return 0 },
 		Open:   func(uint64) bool { return true },
 		Scrub:  func(err *messages.Error) *messages.Error { return err },
-		SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, _ *supervision.Gauge) (*kernel.PID, error) {
+		Warn: func(msg string, _ ...any) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.heard = append(s.heard, "warning: "+msg)
+		},
+		SpawnConnection: func(ctx *kernel.Context, spec *messages.ServerSpec, instance uint64, gauge *supervision.Gauge) (*kernel.PID, error) {
 			if s.fail.Load() {
 				return nil, errors.New("no more actors")
 			}
@@ -87,7 +93,7 @@ func newStage(t *testing.T, change func(s *supervision.PoolSettings)) *stage {
 			pid, err := ctx.Spawn("conn#"+strconv.FormatUint(instance, 10), func() kernel.Actor { return &stageConn{s, name} }, kernel.Inline())
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.conns[name] = pid
+			s.conns[name], s.gauges[name] = pid, gauge
 			return pid, err
 		},
 	}}, set), nil, kernel.Inline())

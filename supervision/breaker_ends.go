@@ -36,31 +36,37 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 		ctx.Send(b.pool, &messages.Withdraw{Ticket: in.ticket})
 	}
 	b.unstack(in)
+	watched := in.phase == phaseFailed
 	in.phase = phaseClosing
 	if in.lease != 0 {
 		ctx.Send(b.pool, &messages.Ending{Lease: in.lease})
+		if !watched {
+			b.watchEnd(ctx, in)
+		}
 	}
 	ctx.Send(in.pid, &messages.Close{Reason: reason, Err: err})
 	b.cataloged = b.cataloged && b.others(in)
 	b.publish()
 }
 
-// watchEnd has a lost instance looked after some time after the ladder must have ended it.
+// watchEnd has an instance looked after some time after the ladder must have ended it.
 func (b *breakerActor) watchEnd(ctx *kernel.Context, in *instance) {
-	in.losses++
-	ctx.After(ladderTime(b.spec.StopGrace)+endPatience, &stuckDue{in.n, in.losses})
+	in.ends++
+	ctx.After(ladderTime(b.spec.StopGrace)+endPatience, &stuckDue{in.n, in.ends})
 }
 
-// onStuckDue gives a lost instance up that nothing ends. Who waited for its end gets
-// another one; its place is taken until it is gone, and nobody is to wait for that.
+// onStuckDue gives an instance up that nothing ends. Who waited for its end gets another
+// one; its place is taken until it is gone, and nobody is to wait for that.
 func (b *breakerActor) onStuckDue(ctx *kernel.Context, m *stuckDue) {
 	in := b.instances[m.instance]
-	if in == nil || in.losses != m.losses || in.phase != phaseFailed || in.ended {
+	if in == nil || in.ends != m.ends || in.ended || in.phase != phaseFailed && in.phase != phaseClosing {
 		return
 	}
-	b.warn("a lost server does not end, though it was killed; its place stays taken until it does", "pid", in.gauge.PID.Load(),
-		"hint", "Look for what holds the process: a disk or a network that does not answer, or that it is another user's.")
-	b.close(ctx, in, "lost, and it does not end", nil)
+	if pid := in.gauge.PID.Load(); pid != 0 { // else its start has not returned, or it has no process
+		b.warn("a server does not end, though it was killed; its place stays taken until it does", "pid", pid,
+			"hint", "Look for what holds the process: a disk or a network that does not answer, or that it is another user's.")
+	}
+	b.close(ctx, in, "it does not end", nil)
 	ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease})
 	b.flushHeld(ctx)
 	b.serveContacts(ctx)

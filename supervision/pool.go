@@ -142,7 +142,8 @@ func (p *Pool) Release(now time.Time, id uint64) []Action {
 }
 
 // EvictRefused reports that a connection which was asked to end had become
-// busy before. It is busy from now on.
+// busy before, or that one which ends does not come to its end. It is busy from
+// now on.
 func (p *Pool) EvictRefused(now time.Time, id uint64) []Action {
 	if l := p.leases[id]; l != nil && l.state == leaseEvicting {
 		p.makeBusy(l)
