@@ -15,6 +15,9 @@ const (
 	maxHeld = 4096
 	// maxContacts bounds those who wait for a server's first listing.
 	maxContacts = 4096
+	// maxStuck bounds the places that a server's lost instances take which do not end:
+	// beside so many no other one is started.
+	maxStuck = 2
 	// ephemeralGrace is how long an ephemeral instance that has only listed
 	// its tools waits for the call that wanted them.
 	ephemeralGrace = time.Second
@@ -102,6 +105,7 @@ type instance struct {
 	ends       int  // how often its end was watched
 	ended      bool // it failed and has nothing left
 	ending     bool // it failed idle, and the pool was told that its place comes free
+	stuck      bool // it has left something behind that does not end
 	keep       bool // somebody is subscribed to what it has
 	// noRoom is why the system refused its start, while it waits for another
 	// connection's end.
@@ -120,6 +124,7 @@ type (
 	stuckDue struct {
 		instance uint64
 		ends     int
+		lost     bool // by itself, so that it had begun to start at least
 	}
 )
 

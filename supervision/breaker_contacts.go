@@ -191,6 +191,7 @@ func (b *breakerActor) updateAll(ctx *kernel.Context, m *messages.Respec) {
 func (b *breakerActor) retireAll(ctx *kernel.Context, reason string) {
 	for _, in := range b.instances {
 		in.retire = true
+		in.stuck = false // which says nothing of those to come
 		// A start that nobody has a call on would hold its place for nothing.
 		if in.phase == phaseIdle || in.phase == phaseWaiting || in.phase == phaseConnecting && in.gauge.Load.Load() == 0 {
 			b.close(ctx, in, reason, nil)

@@ -41,7 +41,8 @@ func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Ca
 
 // pick chooses among the instances that serve the session: the one that was idle
 // last, else a new one where the server may have more, else the one with the least
-// to do. nil means that a dying instance has to be waited for.
+// to do. nil means that a dying instance has to be waited for, or that no other can be
+// started.
 func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 	owner := b.owner(session)
 	for i := len(b.idle) - 1; i >= 0; i-- {
@@ -71,6 +72,9 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 		}
 		if in := b.adopt(owner); in != nil {
 			return in
+		}
+		if b.stuck() >= maxStuck {
+			return nil
 		}
 		return b.start(ctx, owner)
 	}

@@ -52,7 +52,7 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 // watchEnd has an instance looked after some time after the ladder must have ended it.
 func (b *breakerActor) watchEnd(ctx *kernel.Context, in *instance) {
 	in.ends++
-	ctx.After(ladderTime(b.spec.StopGrace)+endPatience, &stuckDue{in.n, in.ends})
+	ctx.After(ladderTime(b.spec.StopGrace)+endPatience, &stuckDue{in.n, in.ends, in.phase == phaseFailed})
 }
 
 // onStuckDue gives an instance up that nothing ends. Who waited for its end gets another
@@ -62,7 +62,10 @@ func (b *breakerActor) onStuckDue(ctx *kernel.Context, m *stuckDue) {
 	if in == nil || in.ends != m.ends || in.ended || in.phase != phaseFailed && in.phase != phaseClosing {
 		return
 	}
-	if pid := in.gauge.PID.Load(); pid != 0 { // else its start has not returned, or it has no process
+	pid := in.gauge.PID.Load()
+	// One without a process that was told to close may still wait for its turn to start.
+	in.stuck = pid != 0 || m.lost
+	if pid != 0 {
 		b.warn("a server does not end, though it was killed; its place stays taken until it does", "pid", pid,
 			"hint", "Look for what holds the process: a disk or a network that does not answer, or that it is another user's.")
 	}
@@ -70,6 +73,17 @@ func (b *breakerActor) onStuckDue(ctx *kernel.Context, m *stuckDue) {
 	ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease})
 	b.flushHeld(ctx)
 	b.serveContacts(ctx)
+}
+
+// stuck is how many instances have left something behind that does not end.
+func (b *breakerActor) stuck() int {
+	n := 0
+	for _, in := range b.instances {
+		if in.stuck {
+			n++
+		}
+	}
+	return n
 }
 
 func (b *breakerActor) unstack(in *instance) {

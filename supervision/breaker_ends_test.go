@@ -1,6 +1,8 @@
 package supervision_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,5 +140,134 @@ func TestAnEndInTime(t *testing.T) {
 		if n := s.count(doesNotEnd); n != 0 {
 			t.Errorf("the log was told %d times of one that ended", n)
 		}
+	})
+}
+
+// stuck brings a server to where its instances 1 and 2 were lost and do not end.
+func (s *stage) stuck(server string) {
+	s.t.Helper()
+	s.say(server, &messages.Contact{ID: 1, Reply: make(contacts, 1)})
+	for n := uint64(1); n <= 2; n++ {
+		name := server + "#" + strconv.FormatUint(n, 10)
+		s.hears(name+" Connect", 1)
+		s.say(server, &messages.ConnectionReady{Instance: n})
+		s.say(server, &messages.FirstSuccess{Instance: n})
+		s.say(server, &messages.ConnectionFailed{Instance: n, Started: true, Evidence: messages.Evidence{EOF: true}})
+		_, port := s.call(server, func(c *messages.Call) { c.Timeout = time.Hour })
+		s.hears(name+" Close", 1)
+		if n == 2 {
+			s.refusedAsStuck(take(s, port).Err)
+		}
+	}
+}
+
+func (s *stage) refusedAsStuck(err *messages.Error) {
+	s.t.Helper()
+	if err == nil || err.Code != messages.CodeConnection || !strings.Contains(err.Message, "do not end") {
+		s.t.Errorf("refused with %+v", err)
+	}
+}
+
+// TestLostOnesThatDoNotEndAreFew: a server whose processes hang does not take one place
+// after the other.
+func TestLostOnesThatDoNotEndAreFew(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.add("a")
+		s.stuck("a")
+		_, port := s.call("a")
+		s.refusedAsStuck(take(s, port).Err)
+		waiting := make(contacts, 1)
+		s.say("a", &messages.Contact{ID: 2, Reply: waiting})
+		s.refusedAsStuck(take(s, waiting))
+		if st := s.stats(); st.Live != 2 || s.count("a#3 Connect") != 0 {
+			t.Errorf("pool %+v, want two places taken", st)
+		}
+		s.say("a", &messages.ConnectionClosed{Instance: 1})
+		s.call("a")
+		s.hears("a#3 Connect", 1)
+	})
+}
+
+// TestLostOnesOfAnOldConfigurationThatDoNotEnd do not stand in the way of the new one.
+func TestLostOnesOfAnOldConfigurationThatDoNotEnd(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.add("a")
+		s.stuck("a")
+		s.respec("a")
+		s.call("a")
+		s.hears("a#3 Connect", 1)
+	})
+}
+
+// TestProbeOfAServerWhoseLostOnesDoNotEnd: it is refused, and so is not out for ever.
+func TestProbeOfAServerWhoseLostOnesDoNotEnd(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, func(p *supervision.PoolSettings) { p.Cooldown = time.Second }) // opens at 2
+		s.add("a")
+		s.stuck("a")
+		late, _ := s.call("a")
+		s.say("a", &messages.RequestFailed{Instance: 2, Evidence: messages.Evidence{HTTPStatus: 503, Remote: true}, Call: late, Sent: time.Now()})
+		if st := s.state("a"); st != "open" {
+			t.Fatalf("it is %s", st)
+		}
+		s.until("the cooldown ends", func() bool { return s.state("a") == "half-open" })
+		for range 2 {
+			_, port := s.call("a")
+			s.refusedAsStuck(take(s, port).Err)
+			waiting := make(contacts, 1)
+			s.say("a", &messages.Contact{ID: 2, Reply: waiting})
+			s.refusedAsStuck(take(s, waiting))
+		}
+		s.say("a", &messages.ConnectionClosed{Instance: 2})
+		s.call("a")
+		s.hears("a#3 Call", 1)
+	})
+}
+
+// TestNoOtherInstanceBesideOneThatDoesNotEnd: a call waits for the one that works.
+func TestNoOtherInstanceBesideOneThatDoesNotEnd(t *testing.T) {
+	for name, started := range map[string]bool{"lost": true, "did not start": false} {
+		t.Run(name, func(t *testing.T) {
+			quickly(t, func(t *testing.T) {
+				s := newStage(t, nil)
+				s.scaling()
+				s.call("a")
+				s.hears("a#2 Connect", 1)
+				if started {
+					s.say("a", &messages.ConnectionReady{Instance: 2})
+				}
+				s.say("a", &messages.ConnectionFailed{Instance: 2, Started: started, Evidence: messages.Evidence{EOF: true}})
+				<-time.After(time.Minute)
+				s.call("a")
+				s.hears("a#1 Call", 2)
+				s.say("a", &messages.ConnectionClosed{Instance: 2})
+				s.call("a")
+				s.hears("a#3 Connect", 1)
+			})
+		})
+	}
+}
+
+// TestStartsThatWaitForTheirTurn and are not wanted any more have nothing that does not
+// end, however long that takes.
+func TestStartsThatWaitForTheirTurn(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.add("a")
+		s.say("a", &messages.Contact{ID: 1, Reply: make(contacts, 1)})
+		s.hears("a#1 Connect", 1)
+		for n := 2; n <= 3; n++ {
+			s.respec("a")
+			s.hears("a#"+strconv.Itoa(n)+" Connect", 1)
+		}
+		<-time.After(time.Minute)
+		s.say("a", &messages.ConnectionReady{Instance: 3})
+		s.say("a", &messages.ConnectionFailed{Instance: 3, Started: true, Evidence: messages.Evidence{EOF: true}})
+		s.say("a", &messages.ConnectionEnded{Instance: 3})
+		s.say("a", &messages.ConnectionClosed{Instance: 3})
+		s.call("a")
+		s.hears("a#4 Connect", 1)
 	})
 }

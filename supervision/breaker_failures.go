@@ -243,8 +243,15 @@ func (b *breakerActor) dying() bool {
 	return false
 }
 
-// spawnFailed is the error where no connection actor could be made.
+// spawnFailed is the error where no instance could be made.
 func (b *breakerActor) spawnFailed() *messages.Error {
+	if b.stuck() >= maxStuck {
+		return &messages.Error{
+			Code: messages.CodeConnection, Server: b.spec.Name, Class: messages.ClassOther, Retryable: true,
+			Message: "lost processes of the server do not end, though they were killed; no more of them are started",
+			Hint:    "Ask the user to look for what holds them: a disk or a network that does not answer, or that they are another user's.",
+		}
+	}
 	return &messages.Error{
 		Code: messages.CodeConnection, Server: b.spec.Name, Class: messages.ClassOther, Retryable: true,
 		Message: "no connection to the server could be made inside metamcp", Hint: "Please report this with the log of the host.",

@@ -30,7 +30,7 @@ func (b *breakerActor) mayScale(living int) bool {
 		return false
 	}
 	now := time.Now()
-	return now.After(b.noScale) && b.policy.StartDelay(now) == 0
+	return now.After(b.noScale) && b.policy.StartDelay(now) == 0 && b.stuck() == 0
 }
 
 // scale starts an additional instance; nil: that cannot be.
