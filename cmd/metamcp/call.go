@@ -94,14 +94,20 @@ func (p *patience) Set(text string) error {
 
 func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, tool string, args json.RawMessage, timeout time.Duration, raw, progress bool) error {
 	var result *metamcp.Result
-	for u, err := range e.Stream(ctx, server, tool, args, metamcp.ExecuteOptions{Timeout: timeout}) {
-		if err != nil {
-			return err
+	err := whileStarting(cmd, e, func(stderr io.Writer) error {
+		for u, err := range e.Stream(ctx, server, tool, args, metamcp.ExecuteOptions{Timeout: timeout}) {
+			if err != nil {
+				return err
+			}
+			if u.Progress != nil && progress {
+				fmt.Fprintln(stderr, "progress:", string(u.Progress))
+			}
+			result = u.Result
 		}
-		if u.Progress != nil && progress {
-			fmt.Fprintln(shown(cmd.ErrOrStderr()), "progress:", string(u.Progress))
-		}
-		result = u.Result
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := printResult(shown(cmd.OutOrStdout()), result, raw); err != nil {
 		return err

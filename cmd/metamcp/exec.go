@@ -114,11 +114,14 @@ func languageOf(name string) string {
 }
 
 func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamcp.RunRequest, asJSON bool) error {
-	if !asJSON {
-		stderr := shown(cmd.ErrOrStderr())
-		req.Console = func(l metamcp.ConsoleLine) { fmt.Fprintln(stderr, l.Text) }
-	}
-	r, err := e.Run(ctx, req)
+	var r *metamcp.RunResult
+	err := whileStarting(cmd, e, func(stderr io.Writer) (err error) {
+		if !asJSON {
+			req.Console = func(l metamcp.ConsoleLine) { fmt.Fprintln(stderr, l.Text) }
+		}
+		r, err = e.Run(ctx, req)
+		return err
+	})
 	var failure *metamcp.Error
 	if asJSON && errors.As(err, &failure) && ctx.Err() == nil {
 		if err := printError(shown(cmd.OutOrStdout()), failure); err != nil {

@@ -3,46 +3,132 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/metamcp/metamcp"
 )
 
-// whileWaiting runs do and, at a terminal, says every interval how long server,
-// or where that is empty any server, has been waited for, in a line that goes
-// when do is done. Elsewhere than at a terminal it only runs do. stderr must write at once:
-// the line has to be gone before the answer is printed.
-func whileWaiting(stderr io.Writer, terminal bool, server string, interval time.Duration, do func() error) error {
+// sayWaiting is how long something is waited for before a person is told.
+const sayWaiting = time.Second
+
+// whileWaiting runs do and, at a terminal, says how long what has been waited for, from
+// after on, in a line that goes when do is done. what may change: "" is nothing, of which
+// nothing is said. What do itself says on stderr goes to the writer that it is given,
+// which takes the line away before. Elsewhere than at a terminal it only runs do. stderr
+// must write at once: the line has to be gone before the answer is printed.
+func whileWaiting(stderr io.Writer, terminal bool, what func() string, after time.Duration, do func(stderr io.Writer) error) error {
 	if !terminal {
-		return do()
+		return do(stderr)
 	}
+	line := &waitLine{to: stderr}
 	done := make(chan struct{})
 	var saying sync.WaitGroup
-	saying.Go(func() {
-		start, longest := time.Now(), 0
-		what := "servers"
-		if server != "" {
-			what = strconv.Quote(server)
-		}
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				if longest > 0 {
-					fmt.Fprintf(stderr, "\r%s\r", strings.Repeat(" ", longest))
-				}
-				return
-			case <-tick.C:
-				line := fmt.Sprintf("waiting for %s to start and list tools, %v ", what, time.Since(start).Round(time.Second))
-				longest = max(longest, len(line))
-				fmt.Fprint(stderr, "\r"+line)
-			}
-		}
-	})
-	err := do()
+	saying.Go(func() { line.sayUntil(done, what, after) })
+	err := do(tame{line})
 	close(done)
 	saying.Wait()
 	return err
+}
+
+// waitingFor is what is waited for where it is known beforehand: one server, or where
+// that is empty any of them.
+func waitingFor(server string) func() string {
+	what := "servers"
+	if server != "" {
+		what = strconv.Quote(server)
+	}
+	return func() string { return what }
+}
+
+// whileStarting runs do, in which servers may start, and says at a terminal that they are
+// waited for, as whileWaiting does.
+func whileStarting(cmd *cobra.Command, e *metamcp.Engine, do func(stderr io.Writer) error) error {
+	f, ok := cmd.ErrOrStderr().(*os.File)
+	return whileWaiting(cmd.ErrOrStderr(), ok && isTerminal(f), startsOf(e), sayWaiting, do)
+}
+
+// startsOf is what is waited for where servers start while a command runs.
+func startsOf(e *metamcp.Engine) func() string {
+	return func() string {
+		var starting []string
+		for _, s := range e.ListServers() {
+			if s.State == "CONNECTING" {
+				starting = append(starting, strconv.Quote(s.Name))
+			}
+		}
+		if len(starting) > 1 {
+			return "servers"
+		}
+		return strings.Join(starting, "")
+	}
+}
+
+// waitLine is the last line of a terminal, for as long as it says what is waited for.
+// As a writer it is the terminal without that line.
+type waitLine struct {
+	mu   sync.Mutex
+	to   io.Writer
+	text string // what stands there; "": nothing
+}
+
+// sayUntil keeps the line up to date until done is closed.
+func (l *waitLine) sayUntil(done <-chan struct{}, what func() string, after time.Duration) {
+	defer l.say("")
+	const looks = 4 // so that it goes soon after the wait has ended
+	tick := time.NewTicker(after / looks)
+	defer tick.Stop()
+	now, since := what(), time.Now()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		if next := what(); next != now {
+			now, since = next, time.Now()
+		}
+		switch waited := time.Since(since); {
+		case now == "":
+			l.say("")
+		case waited >= after:
+			l.say(fmt.Sprintf("waiting for %s to start and list tools, %v ", now, waited.Truncate(time.Second)))
+		}
+	}
+}
+
+// say puts text in place of what stands there.
+func (l *waitLine) say(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text == l.text {
+		return
+	}
+	if len(text) < len(l.text) {
+		l.clear()
+	}
+	if l.text = text; text != "" {
+		fmt.Fprint(l.to, "\r"+text)
+	}
+}
+
+// clear takes away what stands there; mu is held.
+func (l *waitLine) clear() {
+	if l.text != "" {
+		fmt.Fprintf(l.to, "\r%s\r", strings.Repeat(" ", len(l.text)))
+		l.text = ""
+	}
+}
+
+// Write implements io.Writer.
+func (l *waitLine) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+	return l.to.Write(p)
 }

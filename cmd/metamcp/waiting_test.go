@@ -2,8 +2,12 @@ package main
 
 import (
 	"errors"
+	"io"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -23,7 +27,7 @@ func (w *told) Write(p []byte) (int, error) {
 func TestWhileWaiting(t *testing.T) {
 	failure := errors.New("done")
 	w := &told{first: make(chan struct{})}
-	err := whileWaiting(w, true, "slow", time.Millisecond, func() error {
+	err := whileWaiting(w, true, waitingFor("slow"), time.Millisecond, func(io.Writer) error {
 		select {
 		case <-w.first:
 		case <-time.After(time.Minute):
@@ -36,8 +40,53 @@ func TestWhileWaiting(t *testing.T) {
 	}
 	for terminal, server := range map[bool]string{false: "slow", true: ""} {
 		w := &told{first: make(chan struct{})}
-		if err := whileWaiting(w, terminal, server, time.Hour, func() error { return nil }); err != nil || w.Len() > 0 {
+		if err := whileWaiting(w, terminal, waitingFor(server), time.Hour, func(io.Writer) error { return nil }); err != nil || w.Len() > 0 {
 			t.Errorf("%v, %q: %q, %v", terminal, server, w.String(), err)
 		}
 	}
+}
+
+// What is waited for changes, and what the command itself says has a line of its own.
+func TestAWaitingLineMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var terminal strings.Builder
+		waited := ""
+		var mu sync.Mutex // of both
+		what := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return waited
+		}
+		in := func(d time.Duration, next string) {
+			<-time.After(d)
+			mu.Lock()
+			defer mu.Unlock()
+			waited = next
+		}
+		err := whileWaiting(&terminal, true, what, time.Second, func(stderr io.Writer) error {
+			const between = 100 * time.Millisecond // two looks, so that it is clear which sees it
+			in(time.Minute+between, `"one"`)
+			in(3*time.Second, "")
+			in(time.Minute+between, "servers")
+			<-time.After(1500 * time.Millisecond)
+			if _, err := io.WriteString(stderr, "log\x1b[2J\n"); err != nil {
+				return err
+			}
+			<-time.After(time.Second)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var screen []string // what stood in the line, one after the other
+		for _, text := range strings.Split(terminal.String(), "\r") {
+			if text = strings.TrimSpace(text); text != "" {
+				screen = append(screen, text)
+			}
+		}
+		const one, servers = `waiting for "one" to start and list tools, `, "waiting for servers to start and list tools, "
+		if want := []string{one + "1s", one + "2s", servers + "1s", "log␛[2J", servers + "1s", servers + "2s"}; !slices.Equal(screen, want) {
+			t.Errorf("it said %q, want %q", screen, want)
+		}
+	})
 }
