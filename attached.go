@@ -79,6 +79,8 @@ func (e *Engine) OpenHost(o HostOptions) (*SharedHost, error) {
 		return nil, err
 	}
 	h.server = server
+	begin := e.beginLater()
+	context.AfterFunc(h.ctx, func() { begin.Stop() })
 	if o.HTTP != nil {
 		o.HTTP.Start()
 	}

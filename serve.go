@@ -15,8 +15,8 @@ import (
 )
 
 // beginAfter is when a host that serves prepares for searches, if none came
-// before. A client greets and lists first; opening the store in that moment
-// would make it wait.
+// before. A client greets and lists first, and a host that clients share has to be
+// there first; opening the store in that moment would make them wait.
 const beginAfter = time.Second
 
 // beginLater prepares for searches once beginAfter is over, unless it is stopped.
