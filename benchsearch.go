@@ -168,7 +168,7 @@ func (b *SearchBench) ask(ctx context.Context, ranker index.Ranker, searchers ma
 		}
 		ask := index.Query{Text: q.Query, Limit: max(limit, scoreDepth)}
 		start := time.Now()
-		found, note := s.Search(ctx, ranker, ask)
+		found, note, _ := s.Search(ctx, ranker, ask)
 		fresh = append(fresh, time.Since(start))
 		if note != "" {
 			return errors.New(note)

@@ -312,17 +312,34 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	if a.Pending, cut = index.Cut(budget, a.Pending, tokens); cut > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(cut)+" more servers are pending.")
 	}
-	const poor = 0.15
-	if len(found.Matches) > 0 && slices.MaxFunc(found.Matches, func(a, b Match) int { return cmp.Compare(a.Score, b.Score) }).Score < poor {
-		a.Notes = append(a.Notes, "No tool fits well; these are the nearest, and may all be wrong.")
-	}
-	if len(found.Matches) == 0 && len(found.Pending) == 0 {
-		a.Notes = append(a.Notes, "No tool fits; use other words, or list the servers with mcp_discover without arguments.")
+	if note := fitNote(found); note != "" {
+		a.Notes = append(a.Notes, note)
 	}
 	if len(found.Pending) > 0 && ask.Settle == 0 { // a program that searches once ends them
 		a.Notes = append(a.Notes, "Pending servers are still starting; ask again in some seconds for their tools.")
 	}
 	return a, nil
+}
+
+// fitNote says that nothing fits, or nothing well; "" where something does. While the
+// tools have no vectors nobody is sent away for that: only the words were looked at.
+func fitNote(found *SearchResult) string {
+	const poor = 0.15
+	const again = "; ask the same again in a moment, when the tools are found by meaning too."
+	none := len(found.Matches) == 0
+	switch {
+	case none && found.soon:
+		return "No tool has these words" + again
+	case none && len(found.Pending) > 0:
+		return ""
+	case none:
+		return "No tool fits; use other words, or list the servers with mcp_discover without arguments."
+	case slices.MaxFunc(found.Matches, func(a, b Match) int { return cmp.Compare(a.Score, b.Score) }).Score >= poor:
+		return ""
+	case found.soon:
+		return "No tool has these words but in part" + again
+	}
+	return "No tool fits well; these are the nearest, and may all be wrong."
 }
 
 // tokens estimates what an item costs in an answer.

@@ -58,6 +58,8 @@ type SearchResult struct {
 	// Notes say what was not as it should be, such as an embedder that does
 	// not answer.
 	Notes []string `json:"notes,omitempty"`
+
+	soon bool // the same search may find more by meaning in a moment
 }
 
 // Search finds the tools that fit a query. Servers whose tools are not known
@@ -91,9 +93,10 @@ func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (
 	if opts.turns != nil {
 		ranker = inTurn{ranker, ctx, opts.turns, opts.client}
 	}
-	found, note := e.core.Search(ctx, ranker, index.Query{
+	found, note, soon := e.core.Search(ctx, ranker, index.Query{
 		Text: query, Server: opts.Server, Limit: opts.Limit, Disabled: opts.IncludeDisabled, Connected: connectedOf(e.core.Directory()),
 	})
+	res.soon = soon
 	if note != "" {
 		res.Notes = append(res.Notes, note)
 	}

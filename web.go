@@ -51,6 +51,7 @@ func (w watched) Search(ctx context.Context, q web.Query) (*web.Found, error) {
 	found := &web.Found{
 		Matches: make([]web.Match, 0, len(res.Matches)), Failed: make([]web.Failed, 0, len(res.Failed)),
 		Pending: append([]string{}, res.Pending...), Notes: append([]string{}, res.Notes...),
+		Soon: res.soon,
 	}
 	for _, m := range res.Matches {
 		found.Matches = append(found.Matches, web.Match{

@@ -8,7 +8,7 @@ import (
 )
 
 // Search finds tools in the newest catalog; see [index.Searcher].
-func (e *Engine) Search(ctx context.Context, r index.Ranker, q index.Query) (matches []index.Match, note string) {
+func (e *Engine) Search(ctx context.Context, r index.Ranker, q index.Query) (matches []index.Match, note string, soon bool) {
 	e.BeginSearch()
 	return e.searcher.Search(ctx, r, q)
 }

@@ -95,7 +95,7 @@ type indexActor struct {
 
 // NewActor returns the producer of the index actor.
 func NewActor(deps *ActorDeps) func() kernel.Actor {
-	deps.View.background = newBackground()
+	deps.View.background, deps.View.look = newBackground(), newLook()
 	return func() kernel.Actor {
 		return &indexActor{deps: deps, specs: map[string]*messages.ServerSpec{}, saves: map[string]*messages.Toolset{}, saved: map[string]time.Time{}, gone: map[string]bool{}, pins: newPinning(), twins: newTwins(), embed: embeddingWork{paces: paces{}, background: deps.View.background}}
 	}

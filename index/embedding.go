@@ -137,9 +137,9 @@ func (a *indexActor) embedNext(ctx *kernel.Context) {
 	}
 	a.embed.working = true
 	sys, self, catalog, back, st := ctx.System(), ctx.Self(), a.deps.View.Load(), a.embed.background, a.shelf.store
-	spent := a.embed.paces.spent(catalog.toolsOf, time.Now())
+	spent, first := a.embed.paces.spent(catalog.toolsOf, time.Now()), a.deps.View.look
 	sys.Go(func(ctx context.Context) {
-		sys.Send(self, embedStep(ctx, catalog, back, e, st, spent))
+		sys.Send(self, embedStep(ctx, catalog, back, e, st, spent, first))
 	}, func(any) {
 		sys.Send(self, &embedded{embedder: e, catalog: catalog, err: &embed.Error{
 			Reason: embed.Unavailable, Message: "embedding broke inside metamcp; the log says more",
@@ -147,9 +147,10 @@ func (a *indexActor) embedNext(ctx *kernel.Context) {
 	})
 }
 
-// embedStep does one step; st may be nil, and spent is what servers have used up
-// of what they may have embedded. The background comes first.
-func embedStep(ctx context.Context, catalog *Catalog, back *background, e *sharedEmbedder, st *store.Store, spent map[string]int) *embedded {
+// embedStep does one step; st may be nil, spent is what servers have used up of what
+// they may have embedded, and first ends once there is nothing left to do but to embed.
+// The background comes first.
+func embedStep(ctx context.Context, catalog *Catalog, back *background, e *sharedEmbedder, st *store.Store, spent map[string]int, first *look) *embedded {
 	step := &embedded{embedder: e, catalog: catalog, spent: map[string]int{}}
 	if !e.use() {
 		return step
@@ -160,6 +161,7 @@ func embedStep(ctx context.Context, catalog *Catalog, back *background, e *share
 	if pending := back.pending(e.model); len(pending) > 0 && catalog.Tools() > 0 {
 		step.background = true
 		if st == nil || !step.find([][]*passage{pending}, st) {
+			first.end()
 			step.embed(ctx, slices.Values(pending), st)
 		}
 		return step
@@ -184,6 +186,9 @@ func embedStep(ctx context.Context, catalog *Catalog, back *background, e *share
 	}
 	if st != nil && step.find(waiting, st) {
 		return step
+	}
+	if step.missing > 0 {
+		first.end()
 	}
 	for i, pending := range waiting {
 		may := max(0, paceOf(catalog.toolsOf(servers[i]))-spent[servers[i]])
@@ -344,6 +349,9 @@ func (a *indexActor) onEmbedded(ctx *kernel.Context, m *embedded) {
 			s.Fresh += len(m.vectors)
 		}
 	})
+	if settled && m.catalog.Tools() > 0 {
+		a.deps.View.look.end()
+	}
 	if m.err != nil {
 		a.embedFailed(ctx, m)
 		return

@@ -89,7 +89,7 @@ func TestAServerThatAlwaysChangesIsPaced(t *testing.T) {
 	if most := paceLeast + len(shop) + 16; st.Fresh > most {
 		t.Errorf("%d vectors were made, want at most %d of %d", st.Fresh, most, rounds*tools)
 	}
-	matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "tool_7"})
+	matches, note, _ := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "tool_7"})
 	if len(matches) == 0 || matches[0].Entry.Tool.Name != "tool_7" || !strings.Contains(note, "by their words alone") {
 		t.Errorf("found %s, note %q", found(matches), note)
 	}

@@ -185,7 +185,7 @@ func (h *host) close() {
 
 func (h *host) best(query string) string {
 	h.Helper()
-	matches, note := NewSearcher(h.view).Search(h.Context(), Hybrid{}, Query{Text: query})
+	matches, note, _ := NewSearcher(h.view).Search(h.Context(), Hybrid{}, Query{Text: query})
 	if note != "" {
 		h.Errorf("%q: %s", query, note)
 	}
@@ -282,7 +282,7 @@ func TestABrokenEmbedderLeavesSearchWorking(t *testing.T) {
 			if st.Trouble == nil || st.Trouble.Reason != reason || !st.Settled || st.Embedded != 0 {
 				t.Errorf("status: %+v", st)
 			}
-			matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "screenshot"})
+			matches, note, _ := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "screenshot"})
 			if len(matches) == 0 || matches[0].Entry.Tool.Name != "take_screenshot" || !strings.Contains(note, "the key was refused") {
 				t.Errorf("found %s, note %q", found(matches), note)
 			}
@@ -353,7 +353,7 @@ func TestFewToolsAreFoundByMeaning(t *testing.T) {
 		"schedule a meeting with Bob": "create_event", "open a bug report": "create_issue",
 		"capture an image of the website": "take_screenshot", "write to my boss": "send_mail",
 	} {
-		matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: query})
+		matches, note, _ := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: query})
 		if len(matches) == 0 || matches[0].Entry.Tool.Name != want || note != "" {
 			t.Errorf("%q found %s, note %q; want %s first", query, found(matches), note, want)
 			continue
@@ -370,7 +370,7 @@ func TestACancelledSearchLeavesTheEmbedderToOthers(t *testing.T) {
 	h.settle()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, note := NewSearcher(h.view).Search(gone, Hybrid{}, Query{Text: "charge the customer"}); note == "" {
+	if _, note, _ := NewSearcher(h.view).Search(gone, Hybrid{}, Query{Text: "charge the customer"}); note == "" {
 		t.Error("a cancelled search was embedded")
 	}
 	if got := h.best("picture of the web page"); got != "take_screenshot" {
@@ -389,7 +389,7 @@ func TestAnEmbedderThatWasMendedIsUsedAgain(t *testing.T) {
 			t.Errorf("without its model: %+v", st)
 		}
 		search := func() string {
-			_, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "charge the customer"})
+			_, note, _ := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "charge the customer"})
 			return note
 		}
 		if note := search(); !strings.Contains(note, "there is no model") {
@@ -486,7 +486,7 @@ func (f forgetful) Embed(ctx context.Context, kind embed.Kind, texts []string) (
 func TestASearchSaysThatToolsCouldNotBeEmbedded(t *testing.T) {
 	h := newHost(t, t.TempDir(), forgetful{builtinEmbedder(t)}, map[string][]string{"shop": shop})
 	h.settle()
-	matches, note := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "screenshot"})
+	matches, note, _ := NewSearcher(h.view).Search(t.Context(), Hybrid{}, Query{Text: "screenshot"})
 	if len(matches) == 0 || matches[0].Entry.Tool.Name != "take_screenshot" || !strings.Contains(note, "no more documents today") {
 		t.Errorf("found %s, note %q", found(matches), note)
 	}

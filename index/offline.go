@@ -20,7 +20,7 @@ func Offline(ctx context.Context, c *Catalog, e embed.Embedder, progress func(do
 	shared := share(e)
 	view.embedder.Store(shared)
 	for {
-		step := embedStep(ctx, c, back, shared, nil, nil)
+		step := embedStep(ctx, c, back, shared, nil, nil, nil)
 		if step.err != nil {
 			return nil, step.err
 		}

@@ -47,7 +47,7 @@ func BenchmarkSearch(b *testing.B) {
 			for b.Loop() {
 				next++
 				start := time.Now()
-				matches, note := bb.s.Search(b.Context(), Hybrid{}, Query{Text: bb.text(next)})
+				matches, note, _ := bb.s.Search(b.Context(), Hybrid{}, Query{Text: bb.text(next)})
 				times = append(times, time.Since(start))
 				if len(matches) == 0 || note != "" {
 					b.Fatalf("%d matches, note %q", len(matches), note)

@@ -16,6 +16,8 @@ type View struct {
 	embedder atomic.Pointer[sharedEmbedder]
 	// background is set by the actor before anyone searches; nil: none.
 	background *background
+	// look is set with it; nil: nobody looks for vectors.
+	look *look
 	// holding says that tools are closed until what they say is accepted.
 	holding atomic.Bool
 	// accepted is what was accepted of servers' tools, by name.

@@ -36,6 +36,8 @@ type Found struct {
 	Pending []string `json:"pending"` // servers that were not ready in time
 	Failed  []Failed `json:"failed"`  // servers that could not be asked
 	Notes   []string `json:"notes"`   // what was not as it should be
+	// Soon says that the same search may find more by meaning in a moment.
+	Soon bool `json:"soon"`
 }
 
 // Match is a tool that fits a query.

@@ -37,7 +37,8 @@ $('query').addEventListener('keydown', (e) => {
 
 function show(found) {
   $('matches').replaceChildren(...found.matches.map((m, i) => match(m, i)));
-  const parts = [found.matches.length ? plural(found.matches.length, 'tool fits', 'tools fit') : 'No tool fits; use other words'];
+  const none = found.soon ? 'No tool has these words; search again in a moment' : 'No tool fits; use other words';
+  const parts = [found.matches.length ? plural(found.matches.length, 'tool fits', 'tools fit') : none];
   if (found.pending.length) parts.push(`not ready yet: ${found.pending.join(', ')}`);
   for (const f of found.failed) parts.push(`${f.server} could not be asked: ${f.error}`);
   set($('search-note'), [...parts, ...found.notes].join(' · '));

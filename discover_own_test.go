@@ -1,0 +1,89 @@
+package metamcp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/testkit"
+)
+
+// While the tools are not embedded yet nobody is sent away for words that no tool has.
+func TestASearchBeforeTheVectorsIsToBeAskedAgain(t *testing.T) {
+	cloud, served := cloudtest.New(t, cloudtest.Voyage), make(chan struct{})
+	cloud.Before = func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && bytes.Contains(body, []byte(`"document"`)) {
+			select {
+			case <-served:
+			case <-r.Context().Done():
+			}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return false
+	}
+	t.Setenv("VOYAGE_API_KEY", cloud.Key)
+	s := httptest.NewServer(&growing{})
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mcp.json")
+	text := fmt.Sprintf(`{"mcpServers":{"grows":{"url":%q}},"metamcp":{"search":{"embedder":"voyage","embedderUrl":%q,"embedderModel":%q}}}`, s.URL, cloud.URL+"/v1", cloud.Model)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := opened(t, Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)})
+	again := func(note string) bool { return strings.Contains(note, "ask the same again") }
+	ask := func() *DiscoverAnswer {
+		t.Helper()
+		a, err := e.Discover(t.Context(), DiscoverRequest{Query: "zyxwvutsrq"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a := ask()
+	if len(a.Matches) != 0 || !slices.ContainsFunc(a.Notes, again) || slices.ContainsFunc(a.Notes, func(note string) bool { return strings.Contains(note, "other words") }) {
+		t.Errorf("by words alone: %+v", a)
+	}
+	close(served)
+	testkit.Eventually(t, time.Minute, func() error {
+		if a := ask(); slices.ContainsFunc(a.Notes, again) {
+			return fmt.Errorf("with vectors: %+v", a)
+		}
+		return nil
+	})
+}
+
+// The advice goes with what was looked at.
+func TestFitNote(t *testing.T) {
+	t.Parallel()
+	good, poor := []Match{{Score: 0.05}, {Score: 0.9}}, []Match{{Score: 0.05}}
+	for _, c := range []struct {
+		found SearchResult
+		want  string // what the note has in it; "": there is none
+	}{
+		{SearchResult{}, "use other words"},
+		{SearchResult{soon: true}, "No tool has these words; ask the same again"},
+		{SearchResult{Pending: []string{"x"}}, ""},
+		{SearchResult{Pending: []string{"x"}, soon: true}, "ask the same again"},
+		{SearchResult{Matches: poor}, "may all be wrong"},
+		{SearchResult{Matches: poor, soon: true}, "but in part; ask the same again"},
+		{SearchResult{Matches: good}, ""},
+		{SearchResult{Matches: good, soon: true}, ""},
+	} {
+		if got := fitNote(&c.found); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("%+v: %q, want %q in it", c.found, got, c.want)
+		}
+	}
+}
