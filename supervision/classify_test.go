@@ -165,6 +165,8 @@ func TestDescribe(t *testing.T) {
 	}{
 		{"not on PATH", messages.Evidence{Err: lookErr},
 			[]string{`server "s"`, "offline", `"metamcp-no-such-program"`, "not found"}, []string{"Install", "PATH", "full path"}, false},
+		{"with its arguments", messages.Evidence{Err: errors.Join(lookErr, &messages.ArgsInCommand{Line: "npx -y x"})},
+			[]string{"offline", "not found"}, []string{`{"command": "npx", "args": ["-y", "x"]}`}, false},
 		{"no cwd", messages.Evidence{Err: &fs.PathError{Op: "chdir", Path: "/w", Err: syscall.ENOENT}},
 			[]string{`working directory "/w" does not exist`}, []string{`"cwd"`}, false},
 		{"not executable", messages.Evidence{Err: &fs.PathError{Op: "fork/exec", Path: "/w", Err: syscall.EACCES}},

@@ -206,7 +206,10 @@ func (f finding) authAdvice() string {
 
 func (f finding) spawnAdvice() string {
 	var path *fs.PathError
+	var line *messages.ArgsInCommand
 	switch {
+	case errors.As(f.ev.Err, &line):
+		return line.Advice()
 	case errors.As(f.ev.Err, &path) && path.Op == "chdir":
 		return fmt.Sprintf("Create the directory, or correct \"cwd\" of server %q.", f.server)
 	case errors.Is(f.ev.Err, messages.ErrNotBounded):

@@ -59,6 +59,21 @@ func chdirError(spec *messages.ServerSpec, err error) error {
 	return &fs.PathError{Op: "chdir", Path: spec.Cwd, Err: err}
 }
 
+// withArgs adds to the causes of why a command was not found that it holds its
+// arguments too, if it does.
+func withArgs(spec *messages.ServerSpec, causes ...error) []error {
+	wrong := messages.FindArgs(spec.Command, func(program string) bool {
+		with := *spec
+		with.Command = program
+		_, err := resolve(&with)
+		return err == nil
+	})
+	if wrong != nil {
+		causes = append(causes, wrong)
+	}
+	return causes
+}
+
 // startError explains an error of the system for a file that was there a
 // moment ago.
 func startError(spec *messages.ServerSpec, path string, err error) error {

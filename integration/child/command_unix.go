@@ -60,7 +60,7 @@ func resolve(spec *messages.ServerSpec) (string, error) {
 	return "", &launchError{
 		text: fmt.Sprintf("cannot start %q: spawn %s ENOENT: the command %q was not found in PATH (%s); install it or give its full path",
 			spec.Name, spec.Command, spec.Command, path),
-		causes: []error{ErrNoCommand, &exec.Error{Name: spec.Command, Err: exec.ErrNotFound}, syscall.ENOENT},
+		causes: withArgs(spec, ErrNoCommand, &exec.Error{Name: spec.Command, Err: exec.ErrNotFound}, syscall.ENOENT),
 	}
 }
 
@@ -77,7 +77,7 @@ func checkFile(spec *messages.ServerSpec) error {
 	if os.IsNotExist(err) {
 		return &launchError{
 			text:   fmt.Sprintf("cannot start %q: spawn %s ENOENT: there is no file %s; install it or correct \"command\"", spec.Name, spec.Command, file),
-			causes: []error{ErrNoCommand, &exec.Error{Name: spec.Command, Err: exec.ErrNotFound}, err},
+			causes: withArgs(spec, ErrNoCommand, &exec.Error{Name: spec.Command, Err: exec.ErrNotFound}, err),
 		}
 	}
 	return nil // the system will say what else is wrong

@@ -18,7 +18,7 @@ func resolve(spec *messages.ServerSpec) (string, error) {
 		return "", &launchError{
 			text: fmt.Sprintf("cannot start %q: spawn %s ENOENT: the command %q was not found in PATH; install it or give its full path",
 				spec.Name, spec.Command, spec.Command),
-			causes: []error{ErrNoCommand, err},
+			causes: withArgs(spec, ErrNoCommand, err),
 		}
 	}
 	return path, nil

@@ -524,6 +524,10 @@ func TestLaunchErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	inCommand := func(err error) bool {
+		var wrong *messages.ArgsInCommand
+		return errors.As(err, &wrong)
+	}
 	for _, c := range []struct {
 		name string
 		spec messages.ServerSpec
@@ -541,6 +545,9 @@ func TestLaunchErrors(t *testing.T) {
 		{"not executable in PATH", messages.ServerSpec{Command: "plain", Env: []string{"PATH=" + dir}}, []error{syscall.EACCES}, []error{ErrNoCommand}, "chmod"},
 		{"folder", messages.ServerSpec{Command: dir}, []error{ErrNoCommand}, []error{ErrNoCwd}, "is a folder"},
 		{"empty", messages.ServerSpec{}, []error{ErrNoCommand}, nil, "empty"},
+		{"arguments", messages.ServerSpec{Command: "no-such-command --flag"}, []error{ErrNoCommand, syscall.ENOENT}, nil, "--flag"},
+		{"arguments behind a path", messages.ServerSpec{Command: script + " --flag"}, []error{ErrNoCommand, syscall.ENOENT}, nil, "--flag"},
+		{"a path with a blank", messages.ServerSpec{Command: dir + "/no such"}, []error{ErrNoCommand, syscall.ENOENT}, nil, "no such"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Name = "s"
@@ -558,6 +565,9 @@ func TestLaunchErrors(t *testing.T) {
 				if errors.Is(err, not) {
 					t.Errorf("%v is %v", err, not)
 				}
+			}
+			if want := strings.HasPrefix(c.name, "arguments"); inCommand(err) != want {
+				t.Errorf("that the arguments are in the command is among the causes of %v: %v", err, !want)
 			}
 			if !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), `"s"`) {
 				t.Errorf("%q does not name %q and the server", err, c.text)

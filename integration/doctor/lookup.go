@@ -48,13 +48,30 @@ func lookup(spec *messages.ServerSpec) (string, error) {
 		return "", denied
 	}
 	fix := fmt.Sprintf(`Install %q, or give its full path as "command" at %s.`, spec.Command, spec.Source)
-	if path == "" {
+	if advice := argsAdvice(spec); advice != "" {
+		fix = advice
+	} else if path == "" {
 		fix = fmt.Sprintf("The child gets no PATH; give the full path as \"command\" at %s.", spec.Source)
 	} else if how := howToInstall[base(spec.Command)]; how != "" {
 		fix = fmt.Sprintf("%s, or give its full path as \"command\" at %s.", how, spec.Source)
 	}
 	return "", &lookupError{"command.found", fmt.Sprintf("the command %q is not in the PATH that the server gets", spec.Command),
 		"The server cannot be started. A client that is started from a menu often has a shorter PATH than a terminal.", fix}
+}
+
+// argsAdvice says how an entry is to be written whose command, which is not there, holds
+// its arguments too; "": that is not what is wrong.
+func argsAdvice(spec *messages.ServerSpec) string {
+	wrong := messages.FindArgs(spec.Command, func(program string) bool {
+		with := *spec
+		with.Command = program
+		_, err := lookup(&with)
+		return err == nil
+	})
+	if wrong == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s The entry is at %s.", wrong.Advice(), spec.Source)
 }
 
 // howToInstall tells where commands come from that servers often need.
@@ -77,7 +94,11 @@ func executable(file string, spec *messages.ServerSpec) (string, error) {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", &lookupError{"command.found", "there is no file " + file, why, fmt.Sprintf("Install it, or correct \"command\" at %s.", spec.Source)}
+		fix := fmt.Sprintf("Install it, or correct \"command\" at %s.", spec.Source)
+		if advice := argsAdvice(spec); advice != "" {
+			fix = advice
+		}
+		return "", &lookupError{"command.found", "there is no file " + file, why, fix}
 	case err != nil:
 		return "", &lookupError{"command.found", fmt.Sprintf("%s cannot be looked at: %v", file, cause(err)), why, "Check the permissions of its folders."}
 	case info.IsDir():
