@@ -216,9 +216,14 @@ type Exit struct {
 	OutOfMemory, OverLimit bool
 	// Refused is how many processes and threads its limits did not let it start.
 	Refused uint64
-	// Stderr is the end of what it said, oldest line first, bounded.
+	// Stderr is the end of what it said, oldest line first, bounded. What stood on its
+	// stdout and is not MCP is in it too, each line behind [NotJSONRPC].
 	Stderr []string
 }
+
+// NotJSONRPC begins a line of a server's log that it wrote to stdout, where only MCP
+// belongs.
+const NotJSONRPC = "not JSON-RPC on stdout: "
 
 // State is a state of the connection machine.
 type State uint8

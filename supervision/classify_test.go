@@ -184,6 +184,8 @@ func TestDescribe(t *testing.T) {
 			[]string{"code 1"}, []string{"delete the folder /h/.npm/_npx/0a1b and"}, false},
 		{"a package's own mistake", exitWith(1, "Error: ENOENT: no such file or directory, open 'x.db'", "    at /h/.npm/_npx/0a1b/node_modules/x/index.js:1"),
 			[]string{"code 1"}, []string{"stderr"}, true},
+		{"no MCP server", exitWith(0, "not JSON-RPC on stdout: hello", "not JSON-RPC on stdout: bye"), []string{"code 0", "bye"}, []string{"does not seem to be an MCP server"}, true},
+		{"a banner, and a reason", exitWith(1, "not JSON-RPC on stdout: hello", "Error: no db"), []string{"code 1", "no db"}, []string{"stderr"}, true},
 		{"silent exit", exitWith(3), []string{"code 3"}, []string{"nothing on stderr"}, true},
 		{"127", exitWith(127, "sh: uvx: not found"), []string{"code 127"}, []string{"install"}, false},
 		{"signal", messages.Evidence{Exit: &messages.Exit{Code: -1, Signal: "SIGKILL"}}, []string{"killed by SIGKILL"}, []string{"memory"}, true},

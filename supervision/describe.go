@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -263,10 +264,19 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 	case e.Code == 126:
 		return "A shell or launcher found the command but may not execute it: make it executable.", false
 	}
-	if len(e.Stderr) > 0 {
+	switch {
+	case onlyNoise(e.Stderr):
+		return fmt.Sprintf("What the command of server %q writes to stdout is not MCP: it does not seem to be an MCP server that speaks over stdio. Check the command and its arguments; some servers want one that says so.", f.server), true
+	case len(e.Stderr) > 0:
 		return "The end of its stderr is in details. If it happens again, run the command by hand and check its arguments and environment.", true
 	}
 	return "It said nothing on stderr. Run the command by hand and check its arguments and environment.", true
+}
+
+// onlyNoise reports whether a log has nothing but lines of stdout that are not MCP.
+func onlyNoise(log []string) bool {
+	other := func(line string) bool { return !strings.HasPrefix(line, messages.NotJSONRPC) }
+	return len(log) > 0 && !slices.ContainsFunc(log, other)
 }
 
 func httpStatus(status int) string {

@@ -189,7 +189,9 @@ func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags, secret
 		Wanted: func(name string) bool { return wanted[name] }, Timeout: f.timeout, Version: buildVersion(),
 	})
 	for i := range starts {
-		results = append(results, starts[i].Result().Shown(secrets))
+		r := starts[i].Result()
+		r.Fix = shellHint(r.Fix, r.Subject, "")
+		results = append(results, r.Shown(secrets))
 	}
 	if err != nil {
 		r := doctor.Result{

@@ -127,6 +127,13 @@ func TestDoctorCommand(t *testing.T) {
 	if out, _, err = doctorCommand(t.Context(), "-c", file, "--server", "off"); err != nil || !strings.Contains(out, "it is turned off at "+file+":1") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	dies := filepath.Join(home, "dies.json")
+	if err := os.WriteFile(dies, []byte(`{"mcpServers": {"dies": {"command": "go", "args": ["no-such-command"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err = doctorCommand(t.Context(), "-c", dies); !errors.As(err, &status) || !strings.Contains(out, "fix  The end of its stderr is shown here.") {
+		t.Errorf("a hint is not in the words of the shell: %v\n%s", err, out)
+	}
 	if _, _, err = doctorCommand(t.Context(), "-c", file, "--server", "nobody"); !errors.As(err, new(usageError)) {
 		t.Errorf("an unknown server: %v", err)
 	}

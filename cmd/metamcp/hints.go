@@ -31,6 +31,7 @@ func shellHint(text, server, tool string) string {
 		"a longer timeoutMs", "a longer --timeout",
 		"A longer timeoutMs", "A longer --timeout",
 		"narrow it with query, or ask for one tool by name", "narrow it with words, or ask for one tool with --tool",
+		"The end of its stderr is in details", "The end of its stderr is shown here",
 		"use a narrower query, a server or a smaller limit", "use a narrower query, --server or a smaller --limit",
 	).Replace(text)
 }

@@ -127,7 +127,7 @@ func (in *inbox) noise(line []byte, cut bool) { in.p.ear.Noise(in.note(line, cut
 
 // note logs the beginning of a line and returns it as it is shown.
 func (in *inbox) note(line []byte, cut bool) []byte {
-	in.p.log.Note(append([]byte("not JSON-RPC on stdout: "), line...), cut)
+	in.p.log.Note(append([]byte(messages.NotJSONRPC), line...), cut)
 	if cut {
 		line = append(line, " … (cut)"...)
 	}
