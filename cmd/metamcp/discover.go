@@ -43,6 +43,12 @@ like may have to download a server first, it waits as long as that may take.`,
 			if cmd.Flags().Changed("limit") && (ask.Limit < 1 || ask.Limit > config.MaxSearchLimit) {
 				return usageError{fmt.Errorf("--limit %d: use a number from 1 to %d", ask.Limit, config.MaxSearchLimit)}
 			}
+			if d := ask.Detail; d != "" && d != "brief" && d != "full" {
+				return usageError{fmt.Errorf("--detail %q: use brief or full", d)}
+			}
+			if ask.Tool != "" && ask.Server == "" {
+				return usageError{errors.New("--tool shows one tool of a server: name that with --server, or search with words")}
+			}
 			if refresh && ask.Server == "" {
 				return usageError{errors.New("--refresh asks one server for its tools anew: name it with --server")}
 			}

@@ -22,6 +22,11 @@ func TestShellHint(t *testing.T) {
 		{"Correct the arguments; mcp_discover with server and tool shows the schema.", "my server", "it's", "Correct the arguments; `metamcp discover --server 'my server' --tool 'it'\\''s'` shows the schema."},
 		{"Correct the arguments; mcp_discover with server and tool shows the schema.", "", "", "Correct the arguments; `metamcp discover --server SERVER --tool TOOL` shows the schema."},
 		{"Call again with a longer timeoutMs.", "demo", "", "Call again with a longer --timeout."},
+		{"Use another tool, or ask the user to change metamcp.toolRules.", "demo", "add", "Use another tool, or change metamcp.toolRules."},
+		{"If the user wants the server, it can be turned on with `metamcp enable off`.", "off", "", "If you want the server, it can be turned on with `metamcp enable off`."},
+		{"No server is configured. The user can add some to .mcp.json under mcpServers.", "", "", "No server is configured. Add one with `metamcp add NAME`, of which `metamcp add --list` shows some, or take those of your clients with `metamcp import`."},
+		{"Use another tool, or ask the user to look at it with metamcp pins diff demo and to accept it with metamcp approve demo.", "demo", "add", "Use another tool, or look at it with metamcp pins diff demo and accept it with metamcp approve demo."},
+		{"correct the code and send it again", "", "", "correct the code and run it again"},
 		{"Nothing to translate.", "demo", "", "Nothing to translate."},
 	} {
 		if got := shellHint(c.text, c.server, c.tool); got != c.want {
@@ -43,19 +48,32 @@ func TestSaid(t *testing.T) {
 	}
 }
 
+func TestForPerson(t *testing.T) {
+	for text, want := range map[string]string{
+		"The user can turn it on with `metamcp enable x`.":  "You can turn it on with `metamcp enable x`.",
+		"The user decides: `metamcp provision` installs it": "You decide: `metamcp provision` installs it",
+		"it would be installed with autoProvision: because": "it would be installed with --yes: because",
+	} {
+		if got := forPerson(text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestEveryHintIsTranslated reads the hints and notes of the runtime from its
 // source: one that is worded anew must not reach the shell in words of MCP.
 func TestEveryHintIsTranslated(t *testing.T) {
-	foreign := regexp.MustCompile(`mcp_discover|mcp_call|longer timeoutMs|is in details`)
+	foreign := regexp.MustCompile(`mcp_discover|mcp_call|longer timeoutMs|no timeoutMs|is in details|send (it again|the code)|` +
+		`[Tt]he user (accept|can|changes|decides|has to|may|removes|runs|wants)|(ask|tell|until) the user|shows the user`)
 	found := 0
-	for _, dir := range []string{"../..", "../../actors", "../../supervision", "../../index"} {
+	for _, dir := range []string{"../..", "../../actors", "../../supervision", "../../index", "../../integration/sandbox/worker"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range files {
 			// What clients read of the tools themselves never reaches the shell.
-			if strings.HasSuffix(file, "_test.go") || filepath.Base(file) == "tools.go" && dir == "../.." {
+			if strings.HasSuffix(file, "_test.go") || dir == "../.." && (filepath.Base(file) == "tools.go" || filepath.Base(file) == "expose.go") {
 				continue
 			}
 			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -67,7 +85,7 @@ func TestEveryHintIsTranslated(t *testing.T) {
 				if !ok || lit.Kind != token.STRING {
 					return true
 				}
-				if text, err := strconv.Unquote(lit.Value); err == nil && foreign.MatchString(text) {
+				if text, err := strconv.Unquote(lit.Value); err == nil && strings.Contains(text, " ") && foreign.MatchString(text) {
 					found++
 					if got := shellHint(text, "s", "t"); foreign.MatchString(got) {
 						t.Errorf("%s: the shell would say %q", file, got)

@@ -166,7 +166,7 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) erro
 		case len(a.Missing) > 0:
 			say("hint: give it with: %s", giveLine(a.Package, a.Missing))
 		case a.Denied.Hint != "":
-			say("hint: %s", forPerson(shellHint(a.Denied.Hint, "", "")))
+			say("hint: %s", shellHint(a.Denied.Hint, "", ""))
 		}
 	case metamcp.DecisionNothing:
 		say("No server was found.")
@@ -205,7 +205,7 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) erro
 		}
 	}
 	for _, note := range a.Notes {
-		if _, err := fmt.Fprintln(out, "note:", printable(forPerson(shellHint(note, a.Server, "")))); err != nil {
+		if _, err := fmt.Fprintln(out, "note:", printable(shellHint(note, a.Server, ""))); err != nil {
 			return err
 		}
 	}

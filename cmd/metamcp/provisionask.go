@@ -130,17 +130,3 @@ func unattended(a *metamcp.ProvisionAnswer) string {
 		return "Nothing was installed, and --yes would not: it installs what the trust file trusts and you name exactly. At a terminal you are asked."
 	}
 }
-
-// forPerson says to the person at the shell what a hint says to a model about
-// the user.
-func forPerson(text string) string {
-	return strings.NewReplacer(
-		" Do not ask for secrets in the conversation. Then ask again.", "",
-		"Note that ", "",
-		"The user can ", "You can ", "the user can ", "you can ",
-		"The user has to ", "You have to ", "The user decides", "You decide",
-		"the user runs ", "run ", "the user removes ", "remove ", "the user changes ", "change ",
-		"it would be installed with autoProvision", "it would be installed with --yes",
-		"installing was not asked for (autoProvision is false)", "--yes was not given",
-	).Replace(text)
-}

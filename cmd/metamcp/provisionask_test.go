@@ -71,15 +71,3 @@ func TestUnattended(t *testing.T) {
 		}
 	}
 }
-
-func TestForPerson(t *testing.T) {
-	for text, want := range map[string]string{
-		"The user can turn it on with `metamcp enable x`.":  "You can turn it on with `metamcp enable x`.",
-		"The user decides: `metamcp provision` installs it": "You decide: `metamcp provision` installs it",
-		"it would be installed with autoProvision: because": "it would be installed with --yes: because",
-	} {
-		if got := forPerson(text); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

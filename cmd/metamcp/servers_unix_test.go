@@ -446,9 +446,15 @@ func TestListAsksHosts(t *testing.T) {
 	}
 }
 
-func TestRefreshIsOfOneServer(t *testing.T) {
-	_, _, err := command(t, "discover", "x", "--refresh")
-	if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "--server") {
-		t.Errorf("%v", err)
+// What a flag of discover lacks is wrong usage, in the words of the shell.
+func TestDiscoverUsage(t *testing.T) {
+	for line, want := range map[string]string{
+		"discover x --refresh":     "--server",
+		"discover --tool add":      "name that with --server",
+		"discover --detail nobody": "use brief or full",
+	} {
+		if _, _, err := command(t, strings.Fields(line)...); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }
