@@ -480,6 +480,19 @@ func TestProvisionSearchesTheGallery(t *testing.T) {
 	}
 }
 
+// Where the registry gives no answer, the notes say what was searched in its place.
+func TestProvisionWithoutTheRegistry(t *testing.T) {
+	fakeNPM(t)
+	e, _ := openWithRegistry(t, "", map[string]any{"registry": map[string]any{"url": "http://127.0.0.1:1"}})
+	for _, intent := range []string{"browse the web with a browser", "use @playwright/mcp"} {
+		a := ask(t, e, metamcp.ProvisionRequest{Intent: intent})
+		said := strings.Join(a.Notes, "\n")
+		if len(a.Matches) == 0 || !strings.Contains(said, "servers was searched instead") || !strings.Contains(said, "The gallery that comes with metamcp was searched too.") {
+			t.Errorf("%s: %s", intent, text(t, a))
+		}
+	}
+}
+
 // What is needed is named as what it is, with a line that gives it.
 func TestProvisionNeedsArguments(t *testing.T) {
 	fakeNPM(t)

@@ -84,6 +84,9 @@ func (f *finder) find(ctx context.Context) error {
 	if len(left) > 0 {
 		f.notes = append(f.notes, fmt.Sprintf("The intent names more than %d servers; not looked for: %s. Ask for these by themselves.", namesAsked, strings.Join(left, ", ")))
 	}
+	if f.source == registry.FromBuiltin {
+		f.notes = append(f.notes, "The gallery that comes with metamcp was searched too.")
+	}
 	f.order()
 	return nil
 }

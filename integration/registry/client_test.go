@@ -252,7 +252,7 @@ func TestOffline(t *testing.T) {
 		{"the same question", registry.Query{}, []string{"io.github.a/weather", "io.github.a/mail"}, registry.FromCache, "this is what it said 90 days ago"},
 		{"another question", registry.Query{Search: "weather reports"}, []string{"io.github.a/weather"}, registry.FromCache, "told of before that fit, up to 90 days ago"},
 		{"not in the cache", registry.Query{Search: "postgres"}, []string{"@modelcontextprotocol/server-postgres"}, registry.FromBuiltin, "nothing that fits was kept"},
-		{"not even built in", registry.Query{Search: "submarine"}, nil, registry.FromBuiltin, "only the built-in list of 20 servers was searched"},
+		{"not even built in", registry.Query{Search: "submarine"}, nil, registry.FromBuiltin, "the built-in list of 20 servers was searched instead"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := list(t, c, tt.q)

@@ -62,7 +62,7 @@ func (c *Client) offline(q *Query, a *Answer) *Answer {
 	if len(known) == 0 {
 		why = "nothing was kept from before"
 	}
-	a.Notes = append(a.Notes, fmt.Sprintf("the registry gave no answer (%s) and %s; only the built-in list of %d servers was searched", a.Cause.Message, why, len(Builtin())))
+	a.Notes = append(a.Notes, fmt.Sprintf("the registry gave no answer (%s) and %s; the built-in list of %d servers was searched instead", a.Cause.Message, why, len(Builtin())))
 	return a
 }
 
