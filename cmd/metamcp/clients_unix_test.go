@@ -154,8 +154,9 @@ func TestApproveAsks(t *testing.T) {
 
 // What a hint tells the user to type reads the file that the command was given.
 func TestHintsNameTheFile(t *testing.T) {
-	home, _ := place(t)
+	home, cwd := place(t)
 	put(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers": {"s": {"command": "true"}}}`)
+	put(t, filepath.Join(cwd, ".cursor", "mcp.json"), `{"mcpServers": {"ours": {"command": "true"}}}`)
 	file := filepath.Join(home, "my servers.json")
 	for _, c := range []struct {
 		words []string
@@ -163,6 +164,7 @@ func TestHintsNameTheFile(t *testing.T) {
 	}{
 		{[]string{"init", "cursor", "--yes"}, "metamcp import --remove --config '" + file + "' moves"},
 		{[]string{"import", "--yes"}, "metamcp import --remove --config '" + file + "' takes"},
+		{[]string{"import", "cursor", "--project", "--yes"}, "metamcp import cursor --project --remove --config '" + file + "' takes"},
 		{[]string{"add", "x", "--", "true"}, "metamcp test x --config '" + file + "'"},
 	} {
 		out, _, err := command(t, append([]string{"--config", file}, c.words...)...)

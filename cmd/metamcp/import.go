@@ -61,7 +61,14 @@ Values of variables and headers are copied, and never shown.`,
 			})
 			taken := slices.ContainsFunc(plan.Servers, func(t *clients.Taken) bool { return t.Status != clients.TakenSkipped })
 			if err == nil && taken && !remove && !f.raw {
-				fmt.Fprintf(cmd.OutOrStdout(), "The clients still start these servers themselves: metamcp import --remove%s takes them out of their files.\n", configFlags(first(s.Config)))
+				again := "metamcp import"
+				for _, client := range list {
+					again += " " + client.ID
+				}
+				if f.project {
+					again += " --project"
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "The clients still start these servers themselves: %s --remove%s takes them out of their files.\n", again, configFlags(first(s.Config)))
 			}
 			return err
 		},

@@ -26,19 +26,28 @@ func newEntry(name, where string, members map[string]any) Entry {
 	e := Entry{Name: name, Where: where, members: members}
 	switch command := members["command"].(type) {
 	case string:
-		e.Command, e.Args = command, stringList(members["args"])
+		e.Command, e.Args = command, argList(members["args"])
 	case []any: // OpenCode's
 		if all := stringList(command); len(all) > 0 {
 			e.Command, e.Args = all[0], all[1:]
 		}
 	case map[string]any: // Zed's older form
 		e.Command, _ = command["path"].(string)
-		e.Args = stringList(command["args"])
+		e.Args = argList(command["args"])
 	}
 	disabled, _ := members["disabled"].(bool)
 	enabled, given := members["enabled"].(bool)
 	e.Off = disabled || given && !enabled
 	return e
+}
+
+// argList reads arguments. A text where a list belongs is one: without any argument the
+// entry would look like another program, such as metamcp itself.
+func argList(value any) []string {
+	if text, ok := value.(string); ok {
+		return []string{text}
+	}
+	return stringList(value)
 }
 
 func stringList(value any) []string {

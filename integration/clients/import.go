@@ -13,7 +13,7 @@ import (
 
 // ImportOptions say what [Setup.PlanImport] is to do.
 type ImportOptions struct {
-	Clients []*Client // empty: those that are installed
+	Clients []*Client // empty: those that are installed, or have a file in the folder
 	Project bool      // the working folder's files, and not the user's
 	Target  string    // the configuration that gets the servers; absolute
 	Remove  bool      // what was taken goes from the clients' files
@@ -88,8 +88,12 @@ func (s *Setup) knownOf(there []Entry) []*known {
 
 // sources are the files that servers are taken from.
 func (s *Setup) sources(o ImportOptions) []Place {
+	list := o.Clients
+	if len(list) == 0 && o.Project {
+		list = slices.DeleteFunc(All(), func(c *Client) bool { return !s.Installed(c) && !exists(s.choose(c.project)) })
+	}
 	var places []Place
-	for _, p := range s.chosen(o.Clients, o.Project) {
+	for _, p := range s.chosen(list, o.Project) {
 		if p.Path != "" {
 			places = append(places, p)
 		}

@@ -247,6 +247,13 @@ func TestImportProject(t *testing.T) {
 	if claude := read(t, filepath.Join(s.Home, ".claude.json")); strings.Contains(claude, "local-server") || !strings.Contains(claude, "other-server") {
 		t.Errorf("%s", claude)
 	}
+	// A file in the folder is a sign of its client, whatever is in the home.
+	write(t, filepath.Join(s.Cwd, ".gemini", "settings.json"), `{"mcpServers": {"gem": {"command": "gem-server", "args": "--flag"}}}`, 0o600)
+	plan = planImport(t, s, ImportOptions{Project: true})
+	i := slices.IndexFunc(plan.Servers, func(t *Taken) bool { return t.Name == "gem" })
+	if i < 0 || plan.Servers[i].Status != TakenNew || !strings.Contains(plan.Changes[0].Diff, `"--flag"`) {
+		t.Errorf("%+v\n%s", plan.Servers, plan.Changes[0].Diff)
+	}
 	// A file that metamcp reads itself is no client's.
 	if plan := planImport(t, s, ImportOptions{Project: true, Clients: []*Client{Find("cursor")}, Target: filepath.Join(s.Cwd, ".cursor", "mcp.json"), Remove: true}); len(plan.Servers) > 0 {
 		t.Errorf("%+v", plan.Servers)

@@ -153,7 +153,7 @@ func (p *Patient) ourEntry(at clients.Place, s clients.Entry) Result {
 // doubled finds servers that a client starts itself though metamcp has them.
 func (p *Patient) doubled(at clients.Place, ours, others []clients.Entry) Result {
 	r := Result{ID: "client.doubled", Status: OK, Found: "no server that stands behind metamcp is listed beside it"}
-	var names []string
+	var names, commands []string
 	for _, o := range others {
 		// A list of one project counts where metamcp is listed too.
 		if !slices.ContainsFunc(ours, func(s clients.Entry) bool { return s.Where == "" || o.Where == "" || s.Where == o.Where }) {
@@ -170,6 +170,9 @@ func (p *Patient) doubled(at clients.Place, ours, others []clients.Entry) Result
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
+			if c := p.howToTake(at, o.Where); !slices.Contains(commands, c) {
+				commands = append(commands, c)
+			}
 			break
 		}
 	}
@@ -178,8 +181,35 @@ func (p *Patient) doubled(at clients.Place, ours, others []clients.Entry) Result
 	}
 	r.Status, r.Found = Warn, fmt.Sprintf("%s: listed beside metamcp and behind it: %s", at.Path, strings.Join(names, ", "))
 	r.Why = "They run twice, and the client's model sees all their tools at once, which metamcp is there to avoid."
-	r.Fix = "Take them out of the client's file with `metamcp import --remove`, which shows what it changes and can be undone; or remove them from metamcp's configuration."
+	r.Fix = fmt.Sprintf("Take them out of the client's file with %s, which shows what it changes and can be undone; or remove them from metamcp's configuration.", strings.Join(commands, " and "))
+	if p.isOwn(at.Path) {
+		r.Fix = fmt.Sprintf("The client and metamcp read one file. %s moves them into one of metamcp's own; the entry %q then needs --config %s in its args.", commands[0], ours[0].Name, ownFile)
+	}
 	return r
+}
+
+// ownFile is where metamcp's own configuration is unless others are named.
+const ownFile = "~/.metamcp/mcp.json"
+
+// howToTake is the command that takes servers out of a client's file, or out of its part
+// for one folder, into the configuration.
+func (p *Patient) howToTake(at clients.Place, folder string) string {
+	command := "metamcp import " + at.Client.ID + " --remove"
+	if at.Project || folder != "" {
+		command += " --project"
+	}
+	files := p.Config.Files
+	switch {
+	case p.isOwn(at.Path):
+		command += " --config " + ownFile
+	case len(files) > 0 && !clients.SameFile(files[len(files)-1], p.absolute(ownFile)):
+		command += " --config " + quote(files[len(files)-1])
+	}
+	command = "`" + command + "`"
+	if folder != "" && folder != p.Cwd {
+		command += " in " + folder
+	}
+	return command
 }
 
 // sameServer reports whether an entry of a client and one of ours start the

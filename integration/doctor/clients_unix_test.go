@@ -97,6 +97,17 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// Where the client's file is metamcp's own, its servers have to move to another.
+func TestDoubledInOneFile(t *testing.T) {
+	p, home, _ := machine(t)
+	shared := write(t, filepath.Join(home, ".mcp.json"), encode(t, object{"mcpServers": object{
+		"metamcp": object{"command": p.Executable}, "files": object{"command": "npx", "args": []string{"-y", "server-files", "/data"}},
+	}}), 0o600)
+	p.Config.Files = []string{shared}
+	expect(t, examine(t, p, doctor.GroupClients), want{"client.doubled", "Claude Code (project)", doctor.Warn, "files",
+		"`metamcp import claude-code --remove --project --config ~/.metamcp/mcp.json` moves them"})
+}
+
 func TestNoClients(t *testing.T) {
 	p, _, _ := machine(t)
 	results := examine(t, p, doctor.GroupClients)
@@ -115,6 +126,7 @@ func TestClients(t *testing.T) {
 	}
 	files := object{"command": "npx", "args": []string{"-y", "server-files", "/data"}, "env": env}
 	p, home, other := machine(t)
+	file := p.Config.Files[0]
 	list := func(entries object) string { return encode(t, object{"mcpServers": entries}) }
 	for _, c := range []struct {
 		name, file, text string
@@ -137,10 +149,10 @@ func TestClients(t *testing.T) {
 			{"client.command", "Cursor", doctor.Warn, "without its folder", other},
 		}},
 		{"doubled by name", ".claude.json", list(object{"metamcp": ours(p.Executable), "files": ours("npx", "-y", "server-files@latest")}), []want{
-			{"client.doubled", "Claude Code", doctor.Warn, "files", "metamcp import --remove"},
+			{"client.doubled", "Claude Code", doctor.Warn, "files", "`metamcp import claude-code --remove --config " + file + "`"},
 		}},
 		{"doubled by command", ".cursor/mcp.json", list(object{"metamcp": ours(p.Executable), "fs": files}), []want{
-			{"client.doubled", "Cursor", doctor.Warn, "fs (behind metamcp: files)", "metamcp import --remove"},
+			{"client.doubled", "Cursor", doctor.Warn, "fs (behind metamcp: files)", "`metamcp import cursor --remove --config "},
 		}},
 		{"doubled remote", ".cursor/mcp.json", list(object{"metamcp": ours(p.Executable), "web": object{"url": "https://example.com/mcp?key=" + secret}}), []want{
 			{"client.doubled", "Cursor", doctor.Warn, "web", ""},
@@ -157,6 +169,17 @@ func TestClients(t *testing.T) {
 		}}), []want{
 			{"client.metamcp", "Claude Code", doctor.OK, "project /a", ""},
 			{"client.doubled", "Claude Code", doctor.OK, "", ""}, // another project
+		}},
+		{"doubled in a project of Claude Code", ".claude.json", encode(t, object{"projects": object{
+			"/a": object{"mcpServers": object{"metamcp": ours(p.Executable), "files": files}},
+		}}), []want{
+			{"client.doubled", "Claude Code", doctor.Warn, "files", "`metamcp import claude-code --remove --project --config " + file + "` in /a,"},
+		}},
+		{"doubled in a folder", ".cursor/mcp.json", list(object{"metamcp": ours(p.Executable), "files": files}), []want{
+			{"client.doubled", "Cursor (project)", doctor.Warn, "files", "`metamcp import cursor --remove --project --config "},
+		}},
+		{"arguments that are no list", ".claude.json", list(object{"text": object{"command": p.Executable, "args": "demo-server"}}), []want{
+			{"client.metamcp", "Claude Code", doctor.Skipped, "(1 other server)", ""},
 		}},
 		{"VS Code, with comments", ".config/Code/User/mcp.json", "\ufeff{ // mine\n\"servers\": {\"metamcp\": " + encode(t, ours(p.Executable)) + ", \"files\": " + encode(t, files) + ",},\n}\n// end", []want{
 			{"client.metamcp", "VS Code", doctor.OK, "", ""},

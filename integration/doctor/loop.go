@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/clients"
@@ -45,7 +44,7 @@ func (p *Patient) loops() []Result {
 			r.Status, r.Found = Fail, fmt.Sprintf("%s: this entry starts metamcp with the configuration in which it stands (%s)", spec.Source, file)
 			r.Why = "Each metamcp would start the next one, without end."
 			r.Fix = fmt.Sprintf("Remove the entry %q from %s. If it is there for a client that reads the same file, give metamcp a file of its own: --config %s",
-				spec.Name, file, filepath.Join("~", ".metamcp", "mcp.json"))
+				spec.Name, file, ownFile)
 		}
 		results = append(results, r)
 	}
