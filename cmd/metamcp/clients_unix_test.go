@@ -178,6 +178,28 @@ func TestHintsNameTheFile(t *testing.T) {
 	}
 }
 
+// What import writes is not always what metamcp reads in this folder.
+func TestImportSaysWhatIsReadHere(t *testing.T) {
+	home, _ := place(t)
+	put(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers": {"s": {"command": "true"}}}`)
+	const says = "metamcp reads "
+	if out, _, err := command(t, "import", "--dry-run"); err != nil || strings.Contains(out, says) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	put(t, ".mcp.json", `{"mcpServers": {}}`)
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := says + filepath.Join(cwd, ".mcp.json") + " here; use --config " + filepath.Join(home, ".metamcp", "mcp.json") + " for these servers.\n"
+	if out, _, err := command(t, "import", "--yes"); err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v\n%s\nwant %s", err, out, want)
+	}
+	if out, _, err := command(t, "import", "--yes", "--config", ".mcp.json"); err != nil || strings.Contains(out, says) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // An entry with one of the other commands, behind a flag, is no host.
 func TestOtherCommandsAreNoHosts(t *testing.T) {
 	for _, cmd := range newRoot(io.Discard).Commands() {

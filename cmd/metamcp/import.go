@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp/integration/clients"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 func newImport(c *common) *cobra.Command {
@@ -60,7 +61,13 @@ Values of variables and headers are copied, and never shown.`,
 				return importReport{Version: buildVersion(), DryRun: f.dryRun, Plan: plan, Error: problem}
 			})
 			taken := slices.ContainsFunc(plan.Servers, func(t *clients.Taken) bool { return t.Status != clients.TakenSkipped })
-			if err == nil && taken && !remove && !f.raw {
+			if err != nil || !taken || f.raw {
+				return err
+			}
+			if read, _ := config.FilesOf(c.sources()); len(read) > 0 && !slices.Contains(read, target) {
+				fmt.Fprintf(cmd.OutOrStdout(), "metamcp reads %s here; use%s for these servers.\n", printable(read[0]), configFlags(target))
+			}
+			if !remove {
 				again := "metamcp import"
 				for _, client := range list {
 					again += " " + client.ID
@@ -70,7 +77,7 @@ Values of variables and headers are copied, and never shown.`,
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "The clients still start these servers themselves: %s --remove%s takes them out of their files.\n", again, configFlags(first(s.Config)))
 			}
-			return err
+			return nil
 		},
 	}
 	f.register(cmd)
