@@ -250,7 +250,7 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 	whole := &ToolWhole{Enabled: t.Enabled, Tags: t.Tags}
 	a := &DiscoverAnswer{Server: ask.Server, Tool: whole}
 	if t.Held {
-		a.Notes = append(a.Notes, "The tool is held back: "+actors.HeldWhy(t.review)+". It cannot be called until the user accepts it: metamcp pins diff "+ask.Server+" shows what changed, metamcp approve "+ask.Server+" accepts it.")
+		a.Notes = append(a.Notes, "The tool is held back: "+actors.HeldWhy(t.review)+". It cannot be called until the user accepts it: metamcp pins diff "+messages.ShellWord(ask.Server)+" shows what changed, metamcp approve "+messages.ShellWord(ask.Server)+" accepts it.")
 		return a, nil
 	}
 	if !t.Enabled {

@@ -138,7 +138,7 @@ func heldNote(server string, held []*index.Entry) string {
 		}
 		text += ")"
 	}
-	return text + ", since the definition is not the one that the user accepted. The user can look with metamcp pins diff " + server + " and accept it with metamcp approve " + server + "."
+	return text + ", since the definition is not the one that the user accepted. The user can look with metamcp pins diff " + messages.ShellWord(server) + " and accept it with metamcp approve " + messages.ShellWord(server) + "."
 }
 
 func toolLine(t *index.Entry, full bool) ToolLine {

@@ -216,7 +216,7 @@ func CacheCheck(cfg *config.Config) doctor.Check {
 		for i, s := range skipped {
 			results[i] = doctor.Result{
 				Subject: s.Server, Status: doctor.Warn, Found: s.Err.Error(), Why: "The tools of this server are not found before it has been started once.",
-				Fix: "It mends itself with the server's next start; metamcp discover --server " + s.Server + " does that.",
+				Fix: "It mends itself with the server's next start; metamcp discover --server " + messages.ShellWord(s.Server) + " does that.",
 			}
 		}
 		return results

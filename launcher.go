@@ -89,7 +89,7 @@ func (s launchers) verify(spec *messages.ServerSpec) error {
 	case err != nil:
 		return &Error{
 			Code: messages.CodeConfiguration, Server: spec.Name, Message: err.Error(), Cause: err,
-			Hint: "Remove it (metamcp remove " + spec.Name + ", which keeps its files for a while) and provision it again, unless you know who changed it.",
+			Hint: "Remove it (metamcp remove " + messages.ShellWord(spec.Name) + ", which keeps its files for a while) and provision it again, unless you know who changed it.",
 		}
 	}
 	s.verified.Store(p.Dir, p.Tree)

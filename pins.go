@@ -89,11 +89,11 @@ func (e *Engine) pinNews(server string, news *pins.News) {
 		e.auditPins(server, "accepted", strconv.Itoa(news.Tools)+" tools, as the server listed them first")
 	}
 	if len(news.Differences) > 0 {
-		e.log.Warn("tools of a server are not what was accepted", "server", server, "tools", differences(news.Differences), "hint", "metamcp pins diff "+server)
+		e.log.Warn("tools of a server are not what was accepted", "server", server, "tools", differences(news.Differences), "hint", "metamcp pins diff "+messages.ShellWord(server))
 		e.auditPins(server, "changed", differences(news.Differences))
 	}
 	if len(news.Signs) > 0 {
-		e.log.Warn("tools of a server hold texts that read like orders to a model", "server", server, "tools", suspicious(news.Signs), "hint", "metamcp pins list "+server)
+		e.log.Warn("tools of a server hold texts that read like orders to a model", "server", server, "tools", suspicious(news.Signs), "hint", "metamcp pins list "+messages.ShellWord(server))
 		e.auditPins(server, "suspicious", suspicious(news.Signs))
 	}
 }

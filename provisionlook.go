@@ -110,7 +110,7 @@ func (p provisioner) Look(ctx context.Context, ask *messages.Provision, step fun
 		names := strings.Join(slices.Sorted(maps.Keys(ask.Env)), ", ")
 		how := "change its entry in the configuration"
 		if r.Server != "" && p.provisionedNames()[r.Server] != nil {
-			how = "the user removes it with `metamcp remove " + r.Server + "` and provisions it again with them"
+			how = "the user removes it with `metamcp remove " + messages.ShellWord(r.Server) + "` and provisions it again with them"
 		}
 		r.Notes = append(r.Notes, "What was given for "+names+" was not used, since the server is there already; to change what it gets, "+how+".")
 	}

@@ -318,7 +318,7 @@ func toolHeld(call *messages.Call, review *messages.ToolReview) *messages.Error 
 	return &messages.Error{
 		Code: messages.CodeToolDisabled, Server: call.Server, Tool: call.Tool,
 		Message: strconv.Quote(call.Tool) + " of " + strconv.Quote(call.Server) + " is held back: " + HeldWhy(review),
-		Hint:    "Use another tool, or ask the user to look at it with metamcp pins diff " + call.Server + " and to accept it with metamcp approve " + call.Server + ".",
+		Hint:    "Use another tool, or ask the user to look at it with metamcp pins diff " + messages.ShellWord(call.Server) + " and to accept it with metamcp approve " + messages.ShellWord(call.Server) + ".",
 	}
 }
 

@@ -156,7 +156,7 @@ func (s *ServerSpec) TurnOn() string {
 	if s.Guest {
 		return "in the client's own file, " + s.Source
 	}
-	return "with `metamcp enable " + s.Name + "`"
+	return "with `metamcp enable " + ShellWord(s.Name) + "`"
 }
 
 // HasAuthorization reports whether the configuration itself says how requests

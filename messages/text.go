@@ -37,3 +37,14 @@ func CutAtWord(text string, most int) string {
 		kept = kept[:end]
 	}
 }
+
+// ShellWord writes a word, such as a name in a command that somebody is to type, so that
+// a shell takes it as it is.
+func ShellWord(word string) string {
+	if word != "" && strings.IndexFunc(word, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("_.,:@%/+-", r)
+	}) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -48,3 +48,13 @@ func TestCutAtWord(t *testing.T) {
 		t.Errorf("the least that there may be: %q", got)
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for _, c := range []struct{ word, want string }{
+		{"a-b.c", "a-b.c"}, {"@scope/x:1", "@scope/x:1"}, {"a b", "'a b'"}, {"it's", `'it'\''s'`}, {"", "''"}, {"$(x)", "'$(x)'"}, {"é", "'é'"},
+	} {
+		if got := ShellWord(c.word); got != c.want {
+			t.Errorf("%q: %s", c.word, got)
+		}
+	}
+}

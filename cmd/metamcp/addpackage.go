@@ -18,6 +18,7 @@ import (
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // byName is a server of the gallery, or a package: of npm, or of the kind that
@@ -120,7 +121,7 @@ func (f *addFlags) checkPackage(c *common, kind gallery.Kind, name string) (note
 		return nil, err
 	}
 	if lower := strings.ToLower(name); !strings.Contains(lower, "mcp") && !strings.HasPrefix(lower, "@modelcontextprotocol/") && !f.force {
-		return nil, fmt.Errorf("%s is not in the gallery, and nothing in its name says that the %s package is an MCP server; %smetamcp registry search %s looks further, and --force adds the package", name, kind, near, shellWord(name))
+		return nil, fmt.Errorf("%s is not in the gallery, and nothing in its name says that the %s package is an MCP server; %smetamcp registry search %s looks further, and --force adds the package", name, kind, near, messages.ShellWord(name))
 	}
 	policy, err := c.policy()
 	if err != nil {
@@ -242,7 +243,7 @@ func (f *addFlags) fromRegistry(ctx context.Context, c *common, env map[string]s
 	}
 	for _, need := range plan.Missing {
 		if need.Place == provisioned.InArguments || need.Place == provisioned.InURL {
-			return nil, usageError{fmt.Errorf("%s needs %s: give it with --arg %s", s.Name, strings.TrimSuffix(need.Name+", "+need.Description, ", "), shellWord(need.Name+"=VALUE"))}
+			return nil, usageError{fmt.Errorf("%s needs %s: give it with --arg %s", s.Name, strings.TrimSuffix(need.Name+", "+need.Description, ", "), messages.ShellWord(need.Name+"=VALUE"))}
 		}
 	}
 	a.Name = suggestedName(plan)
@@ -286,7 +287,7 @@ func (f *addFlags) registered(ctx context.Context, settings *config.Settings) (s
 		return &b, "it is from the built-in list", nil
 	}
 	if _, plain := packageKind(f.registry); registry.CheckPackage(registry.NPM, plain, "") == nil && (plain[0] == '@' || !strings.Contains(plain, "/")) {
-		return nil, "", usageError{fmt.Errorf("%s is the name of a package, and those in a registry look like io.github.user/weather; metamcp add %s adds the package", f.registry, shellWord(f.registry))}
+		return nil, "", usageError{fmt.Errorf("%s is the name of a package, and those in a registry look like io.github.user/weather; metamcp add %s adds the package", f.registry, messages.ShellWord(f.registry))}
 	}
 	client, err := metamcp.NewRegistryClient(settings)
 	if err != nil {

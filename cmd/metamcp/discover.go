@@ -16,6 +16,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // settleTime is how long a single search waits for tools to be embedded. Those
@@ -160,7 +161,7 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		below = append(below, fmt.Sprintf("failed: %s: %s", f.Server, f.Error))
 	}
 	if len(a.Pending) > 0 {
-		below = append(below, fmt.Sprintf("not ready in time: %s (metamcp discover --server %s waits until it has started)", strings.Join(a.Pending, ", "), a.Pending[0]))
+		below = append(below, fmt.Sprintf("not ready in time: %s (metamcp discover --server %s waits until it has started)", strings.Join(a.Pending, ", "), messages.ShellWord(a.Pending[0])))
 	}
 	if a.Omitted > 0 {
 		below = append(below, fmt.Sprintf("%d more left out (--limit, --budget-tokens)", a.Omitted))
@@ -171,7 +172,7 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		if slices.ContainsFunc(a.Matches, func(m metamcp.MatchLine) bool { return m.Connected }) {
 			legend = "* connected; "
 		}
-		below = append(below, fmt.Sprintf("%sto see one whole: metamcp discover --server %s --tool %s", legend, best.Server, best.Tool))
+		below = append(below, fmt.Sprintf("%sto see one whole: metamcp discover --server %s --tool %s", legend, messages.ShellWord(best.Server), messages.ShellWord(best.Tool)))
 	}
 	for _, note := range a.Notes {
 		below = append(below, shellHint(note, a.Server, ""))

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // shellHint says in the words of the shell what a hint or note of the runtime
 // says in those of MCP, for the server and tool that it is about.
 func shellHint(text, server, tool string) string {
 	discover := "metamcp discover"
-	ofServer := discover + " --server " + shellWord(server)
-	ofTool := ofServer + " --tool " + shellWord(tool)
+	ofServer := discover + " --server " + messages.ShellWord(server)
+	ofTool := ofServer + " --tool " + messages.ShellWord(tool)
 	if server == "" {
 		ofServer = discover + " --server SERVER"
 	}
@@ -62,23 +63,13 @@ func forPerson(text string) string {
 	).Replace(text)
 }
 
-var plainWord = regexp.MustCompile(`^[\w.,:@%/+-]+$`)
-
-// shellWord writes a word so that a shell takes it as it is.
-func shellWord(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
 // configFlags is what a command of a hint needs to read the configuration files that
 // this command line names; none and "" need nothing.
 func configFlags(files ...string) string {
 	var flags strings.Builder
 	for _, f := range files {
 		if f != "" {
-			flags.WriteString(" --config " + shellWord(f))
+			flags.WriteString(" --config " + messages.ShellWord(f))
 		}
 	}
 	return flags.String()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -93,7 +94,7 @@ func makeUnit(goos, home, configHome string, words []string) (*unit, error) {
 	case "darwin":
 		u.path = filepath.Join(home, "Library", "LaunchAgents", launchdLabel+".plist")
 		domain := "gui/" + strconv.Itoa(os.Getuid())
-		u.start = []string{"launchctl bootstrap " + domain + " " + shellWord(u.path)}
+		u.start = []string{"launchctl bootstrap " + domain + " " + messages.ShellWord(u.path)}
 		u.leave = []string{"launchctl bootout " + domain + "/" + launchdLabel}
 	default:
 		return nil, fmt.Errorf("there is no unit file for %s; use the system's own way to start %s at login", goos, strings.Join(words, " "))

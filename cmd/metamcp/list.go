@@ -133,7 +133,7 @@ func listServers(ctx context.Context, cfg *config.Config) listReport {
 		if spec.Command != "" {
 			words := make([]string, 0, 1+len(spec.Args))
 			for _, w := range append([]string{spec.Command}, spec.Args...) {
-				words = append(words, shellWord(secrets.Text(w)))
+				words = append(words, messages.ShellWord(secrets.Text(w)))
 			}
 			s.Command = strings.Join(words, " ")
 		}

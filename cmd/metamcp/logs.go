@@ -31,7 +31,7 @@ otherwise, so that no host needs to run.`,
 			}
 			if cfg, err := config.Load(c.sources()); err == nil && host == "" {
 				if spec := cfg.Server(given[0]); spec != nil && spec.Err == nil && spec.Transport != messages.TransportStdio {
-					return fmt.Errorf("%s is behind a URL, and what it writes is with whoever runs it; metamcp test %s says whether it works, and --log-level debug what metamcp does with it", printable(given[0]), printable(given[0]))
+					return fmt.Errorf("%s is behind a URL, and what it writes is with whoever runs it; metamcp test %s says whether it works, and --log-level debug what metamcp does with it", printable(given[0]), printable(messages.ShellWord(given[0])))
 				}
 			}
 			ctx, stop := untilInterrupted(cmd.Context())

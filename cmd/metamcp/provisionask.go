@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // installable says that a yes of a person would install it.
@@ -102,14 +103,14 @@ func placeOf(v *metamcp.ProvisionVariable) string {
 
 // giveLine is the command that gives a server what it needs.
 func giveLine(name string, missing []metamcp.ProvisionVariable) string {
-	line, before := "metamcp provision "+shellWord(name), ""
+	line, before := "metamcp provision "+messages.ShellWord(name), ""
 	for _, v := range missing {
 		value := "VALUE"
 		if v.Secret {
 			value = "${secret:" + v.Name + "}"
-			before += "metamcp secrets set " + shellWord(v.Name) + " && "
+			before += "metamcp secrets set " + messages.ShellWord(v.Name) + " && "
 		}
-		line += " --set " + shellWord(v.Name+"="+value)
+		line += " --set " + messages.ShellWord(v.Name+"="+value)
 	}
 	return before + line
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/messages"
 )
 
 func TestPrintResult(t *testing.T) {
@@ -65,6 +66,21 @@ func TestStarIsExplainedWhereThereIsOne(t *testing.T) {
 }
 
 // A person sees the signatures that detail "full" asks for.
+// A command that somebody is to type is one for a shell, whatever the names in it.
+func TestNamesInCommandsAreQuoted(t *testing.T) {
+	var out strings.Builder
+	a := &metamcp.DiscoverAnswer{Matches: []metamcp.MatchLine{{Server: "bad name", Tool: "$t"}}, Pending: []string{"bad name"}}
+	if err := printAnswer(&out, a); err != nil || !strings.Contains(out.String(), "--server 'bad name' --tool '$t'") || !strings.Contains(out.String(), "(metamcp discover --server 'bad name' waits") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if got, want := pinProblem(&messages.HostServer{Name: "bad name", Held: 1}), "metamcp pins diff 'bad name'"; !strings.Contains(got, want) {
+		t.Errorf("%q lacks %q", got, want)
+	}
+	if got, want := (&messages.ServerSpec{Name: "bad name"}).TurnOn(), "`metamcp enable 'bad name'`"; !strings.Contains(got, want) {
+		t.Errorf("%q lacks %q", got, want)
+	}
+}
+
 func TestSignaturesAreShown(t *testing.T) {
 	const signature = "interface AddArgs {\n  a: number;\n}\n"
 	for _, a := range []*metamcp.DiscoverAnswer{

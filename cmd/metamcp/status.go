@@ -342,12 +342,12 @@ func pinProblem(s *messages.HostServer) string {
 	var parts []string
 	switch {
 	case s.Held > 0:
-		parts = append(parts, fmt.Sprintf("%d held back: metamcp pins diff %s", s.Held, oneLine(s.Name)))
+		parts = append(parts, fmt.Sprintf("%d held back: metamcp pins diff %s", s.Held, messages.ShellWord(oneLine(s.Name))))
 	case s.Changed > 0:
-		parts = append(parts, fmt.Sprintf("%d changed: metamcp pins diff %s", s.Changed, oneLine(s.Name)))
+		parts = append(parts, fmt.Sprintf("%d changed: metamcp pins diff %s", s.Changed, messages.ShellWord(oneLine(s.Name))))
 	}
 	if s.Suspicious > 0 {
-		parts = append(parts, fmt.Sprintf("%d with suspicious texts: metamcp pins list %s", s.Suspicious, oneLine(s.Name)))
+		parts = append(parts, fmt.Sprintf("%d with suspicious texts: metamcp pins list %s", s.Suspicious, messages.ShellWord(oneLine(s.Name))))
 	}
 	if parts == nil {
 		return ""

@@ -153,7 +153,7 @@ func untestable(p *doctor.Patient, spec *messages.ServerSpec) *metamcp.Error {
 	case !p.MayStart(spec.Name):
 		return &metamcp.Error{
 			Code: messages.CodeConfiguration, Server: spec.Name, Message: fmt.Sprintf("%q is metamcp with the same configuration and would start itself", spec.Name),
-			Hint: "Give it a configuration of its own with --config in its args, or remove it: metamcp remove " + spec.Name,
+			Hint: "Give it a configuration of its own with --config in its args, or remove it: metamcp remove " + messages.ShellWord(spec.Name),
 		}
 	}
 	return nil

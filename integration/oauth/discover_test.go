@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -393,15 +392,6 @@ func TestRefusalsWithoutOAuth(t *testing.T) {
 		_, err = c.Login(t.Context(), Person{Visit: func(string) { t.Error("somebody was sent somewhere") }})
 		if e := says(t, err, "offers no login"); !strings.Contains(e.Advice, `"headers"`) {
 			t.Errorf("%q: %+v", challenge, e)
-		}
-	}
-}
-
-func TestShellWords(t *testing.T) {
-	words := map[string]string{"a-b.c": "a-b.c", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "$(x)": "'$(x)'"}
-	for _, w := range slices.Sorted(maps.Keys(words)) {
-		if got := shellWord(w); got != words[w] {
-			t.Errorf("%q: %s", w, got)
 		}
 	}
 }

@@ -6,24 +6,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // loginNeeded says that a person has to do something.
 func (c *Client) loginNeeded(format string, args ...any) *Error {
 	e := fail(format, args...)
 	e.login = true
-	e.Advice = "Run `metamcp auth login " + shellWord(c.spec.Name) + "` in a shell, which opens a browser; then repeat the call. Repeating it before does not help."
+	e.Advice = "Run `metamcp auth login " + messages.ShellWord(c.spec.Name) + "` in a shell, which opens a browser; then repeat the call. Repeating it before does not help."
 	return e
-}
-
-// shellWord writes a name so that a shell takes it as it is.
-func shellWord(word string) string {
-	if word != "" && strings.IndexFunc(word, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("_.,:@%/+-", r)
-	}) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Refused takes the answer to a request that was sent with token ("": without)

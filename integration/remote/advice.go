@@ -49,7 +49,7 @@ func (k *Link) credentialAdvice(status int) string {
 	}
 	old := ""
 	if k.auth != nil {
-		old = fmt.Sprintf(" If it has logins and does not announce them, as servers of 2025-03-26 may: metamcp auth login %s.", k.spec.Name)
+		old = fmt.Sprintf(" If it has logins and does not announce them, as servers of 2025-03-26 may: metamcp auth login %s.", messages.ShellWord(k.spec.Name))
 	}
 	return fmt.Sprintf("Put what it wants into \"headers\" of server %q in the configuration, such as {\"Authorization\": \"Bearer ${secret:TOKEN}\"} or {\"X-Api-Key\": \"${secret:KEY}\"}; "+
 		"metamcp secrets set keeps the value.", k.spec.Name) + old + useless
