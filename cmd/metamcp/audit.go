@@ -61,7 +61,7 @@ func newAuditVerify(c *common) *cobra.Command {
 	var asJSON bool
 	var noted []string
 	cmd := &cobra.Command{
-		Use: "verify [FILE]", Short: "Check that nobody has changed the audit log", Args: args(cobra.MaximumNArgs(1)),
+		Use: "verify [FILE]", Short: "Check that nobody has changed the audit log", Args: args(maybeArg),
 		Example: `  metamcp audit verify
   metamcp audit verify --head "$(cat /safe/place/audit.head)"
   metamcp audit verify /backup/audit.jsonl --json`,
@@ -166,7 +166,7 @@ func printChain(out io.Writer, r *audit.Report) error {
 
 func newAuditHead(c *common) *cobra.Command {
 	return &cobra.Command{
-		Use: "head [FILE]", Short: "Print the end of the audit log, to be kept elsewhere", Args: args(cobra.MaximumNArgs(1)),
+		Use: "head [FILE]", Short: "Print the end of the audit log, to be kept elsewhere", Args: args(maybeArg),
 		Example: `  metamcp audit head > /safe/place/audit.head`,
 		Long: `Print number and hash of the last entry, one line for each host's log. Keep it
 where nobody who can write to the log can write; metamcp audit verify --head

@@ -33,7 +33,7 @@ func newAuditList(c *common) *cobra.Command {
 	var since string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list [FILE]", Short: "Show the entries of the audit log, the newest last", Args: args(cobra.MaximumNArgs(1)),
+		Use: "list [FILE]", Short: "Show the entries of the audit log, the newest last", Args: args(maybeArg),
 		Example: `  metamcp audit list --server github --since 24h
   metamcp audit list --errors --json | jq -r .tool`,
 		RunE: func(cmd *cobra.Command, given []string) error {

@@ -78,7 +78,7 @@ func newAuthLogin(c *common) *cobra.Command {
 	var noBrowser bool
 	var patience time.Duration
 	cmd := &cobra.Command{
-		Use: "login SERVER", Short: "Log in to a server", Args: args(cobra.ExactArgs(1)),
+		Use: "login SERVER", Short: "Log in to a server", Args: args(oneArg),
 		Long: `Log in to a remote server. The address of its authorization server is printed and
 opened in a browser; what that answers comes back to a port of this machine. Where the
 browser is on another machine, copy the address there, and paste the one to which it
@@ -275,7 +275,7 @@ func printLogins(out io.Writer, list []*oauth.Status) error {
 
 func newAuthLogout(c *common) *cobra.Command {
 	return &cobra.Command{
-		Use: "logout SERVER…", Short: "Forget logins", Args: args(cobra.MinimumNArgs(1)),
+		Use: "logout SERVER…", Short: "Forget logins", Args: args(someArgs),
 		Long: `Forget the tokens of servers, and how metamcp is registered there. The authorization
 server is told to take the tokens back where it offers that.`,
 		Example: "  metamcp auth logout linear",

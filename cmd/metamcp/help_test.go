@@ -85,6 +85,40 @@ func TestNoSubcommandOfThatName(t *testing.T) {
 	}
 }
 
+// Help about nothing that there is is wrong usage too.
+func TestHelpTopics(t *testing.T) {
+	for line, want := range map[string]string{
+		"help": "", "help call": "", "help token add": "", "help nope": `no command "nope"`, "help token nope": `no command "token nope"`,
+	} {
+		var out bytes.Buffer
+		root := newRoot(io.Discard)
+		root.SetOut(&out)
+		root.SetArgs(strings.Fields(line))
+		err := root.ExecuteContext(t.Context())
+		if want == "" && (err != nil || !strings.Contains(out.String(), "Usage:")) {
+			t.Errorf("%s: %v\n%s", line, err, &out)
+		}
+		if want != "" && (!errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) || out.Len() > 0) {
+			t.Errorf("%s: %v\n%s", line, err, &out)
+		}
+	}
+}
+
+// What is missing or too much is called what the command's use calls it.
+func TestNumbersOfArguments(t *testing.T) {
+	for line, want := range map[string]string{
+		"token add": "add needs NAME; usage: metamcp token add NAME", "token add a b": "add takes one NAME, and not 2",
+		"logs": "logs needs SERVER; usage: metamcp logs SERVER", "token remove": "remove needs NAME;", "provision": "provision needs INTENT",
+		"status a b": "status takes one HOST, and not 2", "pins diff": "diff needs SERVER", "model install": "install needs NAME|URL",
+	} {
+		root := newRoot(io.Discard)
+		root.SetArgs(strings.Fields(line))
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
 // README.md leaves no command out.
 func TestReadmeNamesEveryCommand(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))

@@ -24,7 +24,7 @@ is asked where there is exactly one, and the files in the state folder are read
 otherwise, so that no host needs to run.`,
 		Example: `  metamcp logs github --follow
   metamcp logs github --lines 1000 > github.txt`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneArg),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if o.Lines < 0 {
 				return usageError{fmt.Errorf("--lines %d: use a number from 0 on", o.Lines)}

@@ -127,6 +127,33 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// oneArg, someArgs and maybeArg are checks for commands whose use names one kind of
+// argument: one of it, at least one, at most one.
+func oneArg(cmd *cobra.Command, given []string) error {
+	return errors.Join(someArgs(cmd, given), maybeArg(cmd, given))
+}
+
+func someArgs(cmd *cobra.Command, given []string) error {
+	if len(given) == 0 {
+		return fmt.Errorf("%s needs %s", cmd.Name(), argName(cmd))
+	}
+	return nil
+}
+
+func maybeArg(cmd *cobra.Command, given []string) error {
+	if len(given) > 1 {
+		return fmt.Errorf("%s takes one %s, and not %d", cmd.Name(), argName(cmd), len(given))
+	}
+	return nil
+}
+
+// argName is what a command's use calls its first argument.
+func argName(cmd *cobra.Command) string {
+	_, name, _ := strings.Cut(cmd.Use, " ")
+	name, _, _ = strings.Cut(name, " ")
+	return strings.Trim(name, "[].…")
+}
+
 // common are the flags of all commands that open an engine.
 type common struct {
 	files     []string
@@ -185,7 +212,26 @@ Without a command it speaks MCP over standard input and output.`,
 	)
 	addCompletions(root, c)
 	refuseStrayWords(root)
+	checkHelpTopic(root)
 	return root
+}
+
+// checkHelpTopic has the help of what is no command be wrong usage: cobra would show the
+// help of the program, and call that a success. The command joins the others when one is
+// run.
+func checkHelpTopic(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil || help == root {
+		return
+	}
+	help.Args = args(func(_ *cobra.Command, given []string) error {
+		if _, rest, err := root.Find(given); err != nil || len(rest) > 0 {
+			return fmt.Errorf("there is no command %q", strings.Join(given, " "))
+		}
+		return nil
+	})
+	root.RemoveCommand(help)
 }
 
 // refuseStrayWords has each command that has subcommands look at its arguments, and
@@ -271,7 +317,11 @@ func (c *common) open(ctx context.Context, serving bool) (*metamcp.Engine, error
 	for _, change := range c.change {
 		change(&o)
 	}
-	return metamcp.Open(ctx, o)
+	e, err := metamcp.Open(ctx, o)
+	if err == nil && e.Config().Settings.Trace == "" && config.Given(o.Sources)["traceFilter"] != "" {
+		log.Warn("nothing is traced, so the filter of the trace has no effect", "hint", "add --trace")
+	}
+	return e, err
 }
 
 func newVersion() *cobra.Command {

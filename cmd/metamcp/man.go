@@ -15,7 +15,7 @@ func newMan() *cobra.Command {
 there. Settings that every command takes are on the page of metamcp settings.`,
 		Example: `  metamcp man ~/.local/share/man/man1
   metamcp man ./man && man ./man/metamcp-add.1`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneArg),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if err := os.MkdirAll(given[0], 0o755); err != nil { //nolint:gosec // G301: everybody may read man pages
 				return fmt.Errorf("the folder cannot be made: %w", err)

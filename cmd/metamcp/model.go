@@ -56,7 +56,7 @@ the catalogue, that of --sha256, or, with --trust-on-first-use, whatever comes
 the first time, which is then insisted on.`,
 		Example: `  metamcp model install all-minilm-l6-v2
   metamcp model install https://host/model.gguf --sha256 0123…`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneArg),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			r.Source, r.MaxBytes = given[0], megabytes<<20
 			f, err := c.modelFolder()
@@ -172,7 +172,7 @@ func printKnown(out io.Writer, asJSON bool) error {
 
 func newModelRemove(c *common) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Delete a model", Args: args(cobra.ExactArgs(1)),
+		Use: "remove NAME", Short: "Delete a model", Args: args(oneArg),
 		Example: `  metamcp model remove all-minilm-l6-v2`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			f, err := c.modelFolder()

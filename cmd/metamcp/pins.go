@@ -97,7 +97,7 @@ func newPinReport(name string, s *pins.Server) pinReport {
 func newPinsList(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list [SERVER]", Short: "List servers with accepted tools, or the tools of one", Args: args(cobra.MaximumNArgs(1)),
+		Use: "list [SERVER]", Short: "List servers with accepted tools, or the tools of one", Args: args(maybeArg),
 		Example: "  metamcp pins list\n  metamcp pins list github",
 		RunE: func(cmd *cobra.Command, given []string) error {
 			store, _, err := c.pinStore()
@@ -192,7 +192,7 @@ func pinDiffs(server string, list []pins.Difference) []pinDiff {
 func newPinsDiff(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "diff SERVER [TOOL…]", Short: "Show what tools say that was not accepted", Args: args(cobra.MinimumNArgs(1)),
+		Use: "diff SERVER [TOOL…]", Short: "Show what tools say that was not accepted", Args: args(someArgs),
 		Long: `Show, as a unified diff of the definitions, what tools of a server said when it
 listed them last and what was accepted. Characters that nobody sees are written
 as their code points: <U+200B>.
@@ -280,7 +280,7 @@ type approval struct {
 func newApprove(c *common) *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
-		Use: "approve SERVER [TOOL…]", Short: "Accept what tools of a server say by now", Args: args(cobra.MinimumNArgs(1)),
+		Use: "approve SERVER [TOOL…]", Short: "Accept what tools of a server say by now", Args: args(someArgs),
 		Long: `Show what tools of a server say that was not accepted, and accept it: of the named
 tools, or of all. Without names and without --all you are asked. Running hosts take
 it over within two seconds.

@@ -44,7 +44,7 @@ done; 1 nothing was installed; 2 wrong usage; 130 interrupted.`,
   metamcp provision @modelcontextprotocol/server-everything --yes
   metamcp provision @modelcontextprotocol/server-filesystem --set folder=$HOME/work --yes
   metamcp provision @stripe/mcp --set 'STRIPE_SECRET_KEY=${secret:STRIPE_KEY}' --dry-run`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: args(someArgs),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			env, err := variables(slices.Concat(f.env, f.set))
 			if err != nil {

@@ -42,7 +42,7 @@ Exit status: 0 also where the registry gave no answer and the cache or the
 built-in list did; a note on standard error says so.`,
 		Example: `  metamcp registry search postgres
   metamcp registry search github --limit 5 --json`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: args(someArgs),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if q.Limit < 1 {
 				return usageError{errors.New("--limit is a number of servers, 1 at least")}

@@ -44,7 +44,7 @@ func newSecretsSet(c *common) *cobra.Command {
 	var variable string
 	var inFile bool
 	cmd := &cobra.Command{
-		Use: "set NAME", Short: "Store a secret", Args: args(cobra.ExactArgs(1)),
+		Use: "set NAME", Short: "Store a secret", Args: args(oneArg),
 		Long: `Store a secret, or give it another value. The value is read from standard input, up to
 its end and without a last line feed; on a terminal it is asked for and not shown. It is
 never an argument, since those are seen by everybody on the machine.
@@ -227,7 +227,7 @@ func printSecrets(out io.Writer, rows []secretRow) error {
 
 func newSecretsRemove(c *common) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME…", Short: "Forget secrets", Args: args(cobra.MinimumNArgs(1)),
+		Use: "remove NAME…", Short: "Forget secrets", Args: args(someArgs),
 		Long:    "Take secrets out of the store. Servers that use one are not started any more.",
 		Example: "  metamcp secrets remove GITHUB_TOKEN",
 		RunE: func(cmd *cobra.Command, given []string) error {

@@ -446,6 +446,31 @@ func TestListAsksHosts(t *testing.T) {
 	}
 }
 
+// A name that is configured is no package that nobody knows.
+func TestAddWhatIsThere(t *testing.T) {
+	_, cwd := place(t)
+	put(t, filepath.Join(cwd, ".mcp.json"), `{"mcpServers": {"demo": {"command": "true"}}}`)
+	if _, _, err := command(t, "add", "demo"); err == nil || !strings.Contains(err.Error(), "demo is in the configuration already (") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A filter of a trace that nobody asked for does nothing, and says so.
+func TestTraceFilterWithoutTrace(t *testing.T) {
+	_, cwd := place(t)
+	put(t, filepath.Join(cwd, ".mcp.json"), `{"mcpServers": {}}`)
+	const says = "the filter of the trace has no effect"
+	for line, want := range map[string]bool{
+		"discover --trace-filter server=demo":                             true,
+		"discover --trace-filter server=demo --trace=" + cwd + "/t.jsonl": false,
+		"discover": false,
+	} {
+		if _, said, err := command(t, strings.Fields(line)...); err != nil || strings.Contains(said, says) != want {
+			t.Errorf("%s: %v\n%s", line, err, said)
+		}
+	}
+}
+
 // What a flag of discover lacks is wrong usage, in the words of the shell.
 func TestDiscoverUsage(t *testing.T) {
 	for line, want := range map[string]string{

@@ -37,7 +37,7 @@ func newStatus(c *common) *cobra.Command {
 		Long: `Show a running host. HOST is its name or process id, as metamcp ps lists them; it
 may be left out where only one host runs with this state folder, or one of them is
 the one that clients of this configuration share.`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args: args(maybeArg),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()

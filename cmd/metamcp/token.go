@@ -36,7 +36,7 @@ func newTokenAdd(c *common) *cobra.Command {
 	var lifetime time.Duration
 	var noProvision, replace bool
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Make a token for a client", Args: args(cobra.ExactArgs(1)),
+		Use: "add NAME", Short: "Make a token for a client", Args: args(oneArg),
 		Long: `Make a token and print it, this once. Its client sends it with every request, in the
 header Authorization: Bearer TOKEN. A running host knows it at once. With --replace the
 token of that name, expired or lost, is good for nothing any more.`,
@@ -121,7 +121,7 @@ func newTokenList(c *common) *cobra.Command {
 
 func newTokenRemove(c *common) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME…", Short: "Forget tokens", Args: args(cobra.MinimumNArgs(1)),
+		Use: "remove NAME…", Short: "Forget tokens", Args: args(someArgs),
 		Long:    "Forget tokens. A running host refuses their clients at once.",
 		Example: "  metamcp token remove laptop",
 		RunE: func(cmd *cobra.Command, given []string) error {

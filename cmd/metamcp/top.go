@@ -42,7 +42,7 @@ that is shared counts for each. Only Linux tells them. P50 and p99 are of the la
   metamcp top work --sort memory
   metamcp top --once
   metamcp top --once --json`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args: args(maybeArg),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()

@@ -134,7 +134,7 @@ type trustChange struct {
 func newTrustEdit(c *common, remove bool) *cobra.Command {
 	var asJSON, blocked, force bool
 	cmd := &cobra.Command{
-		Use: "add ENTRY…", Short: "Trust a namespace or a name, or block it", Args: args(cobra.MinimumNArgs(1)),
+		Use: "add ENTRY…", Short: "Trust a namespace or a name, or block it", Args: args(someArgs),
 		Long: `Add entries to the trust file; comments in it stay. With --block, what is named is
 never installed by itself, whoever trusts it. A running host takes the change at
 once.
