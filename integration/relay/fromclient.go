@@ -26,14 +26,10 @@ func (r *relay) readClient() {
 // endInput says that the client asks for nothing more. It may be called again.
 func (r *relay) endInput() {
 	r.mu.Lock()
-	again := r.eof
 	r.eof = true
 	ending := r.settle()
 	r.mu.Unlock()
 	r.endWrites(ending)
-	if !again {
-		go r.watch()
-	}
 }
 
 // line takes a whole line of the client, whose bytes are the reader's.
@@ -162,7 +158,7 @@ func (r *relay) long(lines *lineReader, p piece) {
 	var failed error
 	for !p.last {
 		if l != nil && failed == nil {
-			_, failed = l.conn.Write(p.text)
+			_, failed = l.pass(p.text)
 		}
 		var err error
 		if p, err = lines.next(); err != nil {
@@ -199,7 +195,7 @@ func (r *relay) long(lines *lineReader, p piece) {
 		req = nil
 	}
 	r.mu.Unlock()
-	n, err := l.conn.Write(p.text)
+	n, err := l.pass(p.text)
 	r.sentLine(l, req, n, len(p.text), err, func() []byte { return nil })
 }
 

@@ -18,6 +18,8 @@ type link struct {
 	drains   atomic.Bool // the same, for who does not hold relay.mu
 	broken   atomic.Bool // nothing more can be written to it
 	heard    atomic.Bool // it has said something since the watch looked last
+	writing  atomic.Bool // a line is on its way to it, behind which the end of the client's input may be
+	hangs    bool        // the watch, which alone knows this, has given it up
 	dead     bool
 	ended    bool          // nothing more is written to it
 	whole    bool          // it cannot be closed in one direction
@@ -106,8 +108,15 @@ func (r *relay) written() {
 
 // send writes a whole line to a host. Only one goroutine writes to a link.
 func (r *relay) send(l *link, req *request, line []byte) {
-	n, err := l.conn.Write(line)
+	n, err := l.pass(line)
 	r.sentLine(l, req, n, len(line), err, func() []byte { return bytes.Clone(line) })
+}
+
+// pass writes to a host what the client sent.
+func (l *link) pass(p []byte) (int, error) {
+	l.writing.Store(true)
+	defer l.writing.Store(false)
+	return l.conn.Write(p)
 }
 
 // sentLine takes note of n bytes of a line of size that were written; whole
@@ -170,7 +179,7 @@ func (h hostWords) Read(p []byte) (int, error) {
 
 // watch loses hosts that hang once the client has gone, since nobody else would end the
 // relay. A silence alone says nothing: a host may work on what it has for as long as its
-// configuration lets it.
+// configuration lets it. While the client is there, a host that is stopped is waited for.
 func (r *relay) watch() {
 	tick := time.NewTicker(r.o.Silence)
 	defer tick.Stop()
@@ -180,23 +189,32 @@ func (r *relay) watch() {
 		case <-r.ctx.Done():
 			return
 		}
-		var silent []*link
-		r.mu.Lock()
-		for l := range r.links {
-			if !l.heard.Swap(false) {
-				silent = append(silent, l)
-			}
-		}
-		r.mu.Unlock()
-		for _, l := range silent {
+		for _, l := range r.silent() {
 			_, err := r.o.Answers(r.ctx, l.conn.Host)
 			var hangs *attach.HangsError
-			if errors.As(err, &hangs) {
-				r.o.Say(err.Error())
-				_ = l.conn.Close() // whoever reads it finds that it is lost
+			if !errors.As(err, &hangs) || l.heard.Load() {
+				continue // it goes on, perhaps since it was asked
 			}
+			l.hangs = true
+			r.o.Say(err.Error())
+			_ = l.conn.Close() // whoever reads it, or writes to it, finds that it is lost
 		}
 	}
+}
+
+// silent are the hosts that a client which has gone has left, and that have said nothing
+// since the last call.
+func (r *relay) silent() (list []*link) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for l := range r.links {
+		// Whoever waits for a write does not see the end of the input.
+		left := r.eof || l.writing.Load() && inputOver(r.o.In)
+		if left && !l.hangs && !l.heard.Swap(false) {
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // lost takes note that a host's connection has ended.

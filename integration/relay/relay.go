@@ -115,6 +115,7 @@ func Run(ctx context.Context, first *attach.Conn, o Options) error {
 	}
 	r.open(first, true)
 	go r.readClient() // ends with the client's input, or with the program
+	go r.watch()
 	var err error
 	select {
 	case <-r.done:

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/attach"
@@ -1003,6 +1004,65 @@ func TestSilentHost(t *testing.T) {
 			s.over()
 		})
 	}
+}
+
+// A host that goes on while it is asked is not given up, although it did not answer.
+func TestSilentHostGoesOn(t *testing.T) {
+	all := newHosts(t)
+	asked, late := make(chan struct{}), make(chan struct{})
+	all.asked = func(ctx context.Context, info attach.HostInfo) (bool, error) {
+		select {
+		case asked <- struct{}{}:
+		case <-ctx.Done():
+		}
+		select {
+		case <-late:
+			return true, nil
+		default:
+		}
+		late <- struct{}{}
+		close(late)
+		return false, &attach.HangsError{Host: info}
+	}
+	s, h := begin(t, all, soon)
+	s.sends(call(1, "mcp_call", "a"))
+	h.wants(call(1, "mcp_call", "a"))
+	_ = s.in.Close()
+	<-asked
+	h.says(listChanged)
+	s.wants(listChanged)
+	<-late
+	select {
+	case <-asked:
+	case <-s.ended:
+		t.Fatal("the host was given up")
+	}
+	h.answers(1, `{"real":true}`)
+	_ = h.conn.Close()
+	s.wants(`"id":1`, `"real":true`)
+	s.over()
+}
+
+// A host is given up once, also where what it said last is not read for long.
+func TestHostIsGivenUpOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, _ := net.Pipe()
+		said := 0
+		ctx, stop := context.WithCancel(t.Context())
+		r := &relay{ctx: ctx, eof: true, links: map[*link]struct{}{{conn: &attach.Conn{Conn: conn}}: {}}, o: Options{
+			Silence: time.Second, Say: func(string) { said++ },
+			Answers: func(_ context.Context, info attach.HostInfo) (bool, error) {
+				return false, &attach.HangsError{Host: info}
+			},
+		}}
+		go r.watch()
+		<-time.After(time.Minute)
+		stop()
+		synctest.Wait()
+		if said != 1 {
+			t.Errorf("it was said %d times", said)
+		}
+	})
 }
 
 func TestScanner(t *testing.T) {
