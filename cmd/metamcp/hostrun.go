@@ -65,7 +65,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 		return err
 	}
 	h, err := c.openHost(parent, e, f, asked)
-	if err != nil {
+	if h == nil {
 		return errors.Join(err, closeWithin(parent, e.Close))
 	}
 	wait := time.Duration(0)
@@ -165,7 +165,7 @@ func closeWithin(parent context.Context, closing func(context.Context) error) er
 
 // openHost takes the place of a host, from the one that has it where replace is
 // set. That one is asked only now that this one could be opened, with all that it
-// serves.
+// serves. nil without an error: this one was asked to end, which was said.
 func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, asked chan<- ending) (*metamcp.SharedHost, error) {
 	cfg := e.Config()
 	web, err := newHostHTTP(c.http, cfg)
@@ -188,7 +188,11 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 	} else {
 		h, err = e.OpenHost(o)
 	}
-	if err != nil {
+	if errors.Is(err, errAskedToEnd) {
+		fmt.Fprintln(c.stderr, "metamcp:", err)
+		err = nil // it ends in order
+	}
+	if h == nil {
 		return nil, errors.Join(err, closeWithin(ctx, web.close))
 	}
 	return h, nil

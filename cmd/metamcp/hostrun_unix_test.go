@@ -4,10 +4,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp"
@@ -50,12 +50,16 @@ func TestAskedToEndBeforeItTakesThePlace(t *testing.T) {
 	defer endFake(t, runs)
 	asked := make(chan ending, 2)
 	ask(asked, false)
-	h, err := new(common).openHost(t.Context(), e, &hostFlags{replace: true}, asked)
+	var said strings.Builder
+	h, err := (&common{stderr: &said}).openHost(t.Context(), e, &hostFlags{replace: true}, asked)
 	if h != nil {
 		defer func() { _ = closeWithin(t.Context(), h.Close) }()
 	}
-	if !errors.Is(err, errAskedToEnd) || stopped {
-		t.Errorf("%v, and the host that runs was stopped: %v", err, stopped)
+	if h != nil || err != nil || stopped {
+		t.Errorf("%v, %v, and the host that runs was stopped: %v", h, err, stopped)
+	}
+	if got := said.String(); got != "metamcp: "+errAskedToEnd.Error()+"\n" {
+		t.Errorf("it says %q", got)
 	}
 	if attach.Coming(dir, e.Config().Files) {
 		t.Error("clients still wait for it")
