@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -302,7 +303,13 @@ func TestLastWords(t *testing.T) {
 		p := <-launched
 		p.CloseInput()
 		<-p.reaped
-		<-time.After(2 * cutAfter)
+		for p.cutReason() == nil {
+			runtime.Gosched()
+		}
+		raw, err := p.stdout.SyscallConn()
+		for err == nil { // until the deadline, and nothing is read
+			err = raw.Read(func(uintptr) bool { return false })
+		}
 	}})
 	if err != nil {
 		t.Fatal(err)
