@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 )
@@ -31,6 +32,33 @@ func TestOrderOfOptions(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "old-mcp strong weak old gone" {
 		t.Errorf("in the order %s", got)
+	}
+}
+
+// What is installed is known by its package and version, and an image by its name, which
+// has the tag, also where nobody told more than the registry does.
+func TestInstalledOption(t *testing.T) {
+	const server, image = "io.github.acme/weather", "docker.io/acme/weather:1.0"
+	there := func(kind registry.Kind, name, version string, src provisioned.Source) bool {
+		o := &option{candidate: trust.Candidate{Server: server, Kind: kind, Package: name}, version: version}
+		o.server.Packages = []registry.Package{{Kind: kind, Identifier: name, Version: version}}
+		return o.installed(&src)
+	}
+	src := provisioned.Source{Server: server, Kind: "oci", Package: image, Version: "1.0"}
+	if !there(registry.OCI, image, "", src) || there(registry.OCI, "docker.io/acme/weather:1.1", "", src) || there(registry.NPM, image, "", src) {
+		t.Error("of images")
+	}
+	src = provisioned.Source{Server: server, Kind: "oci", Package: "docker.io/acme/weather", Version: "1.0"}
+	if !there(registry.OCI, src.Package, "1.0", src) || there(registry.OCI, src.Package, "1.1", src) {
+		t.Error("of images whose tag is told apart")
+	}
+	src = provisioned.Source{Server: server, Kind: "npm", Package: "@acme/weather", Version: "1.2.3"}
+	if !there(registry.NPM, src.Package, "1.2.3", src) || there(registry.NPM, src.Package, "1.2.4", src) || there(registry.NPM, src.Package, "", src) {
+		t.Error("of packages")
+	}
+	src.Server = "io.github.other/weather"
+	if there(registry.NPM, src.Package, "1.2.3", src) {
+		t.Error("of another server")
 	}
 }
 

@@ -186,8 +186,13 @@ func (p provisioner) there(ctx context.Context, m *localMatch) *messages.Provisi
 
 // installed says whether it is what was installed.
 func (o *option) installed(src *provisioned.Source) bool {
-	return o.candidate.Server == src.Server && string(o.candidate.Kind) == src.Kind && o.candidate.Package == src.Package &&
-		install.SameVersion(o.candidate.Kind, o.shown.Version, src.Version)
+	if o.candidate.Server != src.Server || string(o.candidate.Kind) != src.Kind || o.candidate.Package != src.Package {
+		return false
+	}
+	if pkg := o.pkg(); o.candidate.Kind == registry.OCI && pkg != nil && pkg.Version == "" {
+		return true // the name of the image has the tag
+	}
+	return install.SameVersion(o.candidate.Kind, cmp.Or(o.shown.Version, o.version), src.Version)
 }
 
 // localMatches are the configured servers that an intent means: by a package
