@@ -287,6 +287,9 @@ func TestProvisionInAVersionOfTheServer(t *testing.T) {
 					t.Errorf("%q, %v: %s", version, auto, text(t, a))
 				}
 			}
+			if a := use("@2.0.0 or @nobody/first-mcp", auto); a.Decision != metamcp.DecisionLocal || !strings.Contains(strings.Join(a.Notes, "\n"), "No registry knows @nobody/first-mcp") {
+				t.Error(text(t, a))
+			}
 		}
 		const other = "runs io.github.acme/weather as npm:@acme/weather@1.2.3, and not in version 1.9.0"
 		if a := use("@1.9.0", true); a.Decision != metamcp.DecisionDenied || a.Server != "" || !strings.Contains(a.Denied.Message, other) || !strings.Contains(a.Denied.Hint, "metamcp provision io.github.acme/weather@1.9.0") {
@@ -449,6 +452,18 @@ func TestProvisionUnknownNames(t *testing.T) {
 	}
 	a = ask(t, e, metamcp.ProvisionRequest{Intent: "use io.github.acme/weather, the npm package @acme/weather", AutoProvision: true})
 	if a.Decision != metamcp.DecisionProvisioned || len(a.Unknown) > 0 || len(a.Notes) > 0 {
+		t.Error(text(t, a))
+	}
+}
+
+// What is told of a search is told also where tools of a configured server are the answer.
+func TestProvisionNotesBesideLocalTools(t *testing.T) {
+	fakeNPM(t)
+	cfg := children(map[string][]string{"own": nil}, nil)
+	e, _ := openBeside(t, cfg["mcpServers"].(map[string]any), weatherThatNeeds(), "", nil)
+	a := ask(t, e, metamcp.ProvisionRequest{Intent: "adds a tool of the given name at run time and announces the changed list: @nobody/a, @nobody/b, @nobody/c and @nobody/d"})
+	notes := strings.Join(a.Notes, "\n")
+	if a.Decision != metamcp.DecisionLocal || len(a.Tools) == 0 || !strings.Contains(notes, "No registry knows @nobody/a") || !strings.Contains(notes, "not looked for: @nobody/d") {
 		t.Error(text(t, a))
 	}
 }

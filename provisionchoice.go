@@ -51,6 +51,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		p.refineAll(ctx, ask, options)
 		there, said := p.inThatVersion(ctx, ask, undecided, options)
 		if there != nil {
+			there.Notes = slices.Concat(r.Notes, there.Notes)
 			return there, nil
 		}
 		r.Notes = append(r.Notes, said...)
@@ -97,6 +98,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	}
 	chosen.take(plan)
 	if there, _ := p.inThatVersion(ctx, ask, undecided, options); there != nil {
+		there.Notes = slices.Concat(r.Notes, there.Notes)
 		return there, nil
 	}
 	r.Version = plan.Source.Version

@@ -159,7 +159,7 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 		if len(unknown) == len(f.asked()) {
 			r, said := p.words(ctx, ask)
 			if r != nil {
-				r.Notes = append(r.Notes, unknownNote(unknown)...)
+				r.Notes = slices.Concat(r.Notes, notes, unknownNote(unknown))
 				return r, nil
 			}
 			notes = append(notes, said...)
