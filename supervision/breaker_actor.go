@@ -99,14 +99,16 @@ type instance struct {
 	gauge      Gauge
 	spawned    time.Time
 	ready      time.Time
-	retire     bool // close when idle
-	listing    bool // its tools are on their way to the catalog
-	squeezed   int  // how often in a row the system refused its start
-	ends       int  // how often its end was watched
-	ended      bool // it failed and has nothing left
-	ending     bool // it failed idle, and the pool was told that its place comes free
-	stuck      bool // it has left something behind that does not end
-	keep       bool // somebody is subscribed to what it has
+	retire     bool          // close when idle
+	old        bool          // of a configuration before
+	grace      time.Duration // what its ladder may take; see [Ladder]
+	listing    bool          // its tools are on their way to the catalog
+	squeezed   int           // how often in a row the system refused its start
+	ends       int           // how often its end was watched
+	ended      bool          // it failed and has nothing left
+	ending     bool          // it failed idle, and the pool was told that its place comes free
+	stuck      bool          // it has left something behind that does not end
+	keep       bool          // somebody is subscribed to what it has
 	// noRoom is why the system refused its start, while it waits for another
 	// connection's end.
 	noRoom *messages.Error

@@ -174,6 +174,9 @@ func (b *breakerActor) updateAll(ctx *kernel.Context, m *messages.Respec) {
 			continue
 		}
 		ctx.Send(in.pid, m)
+		if !in.old {
+			in.grace = b.spec.StopGrace
+		}
 		switch {
 		case in.phase != phaseIdle:
 		case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0 && !in.keep:
@@ -190,7 +193,7 @@ func (b *breakerActor) updateAll(ctx *kernel.Context, m *messages.Respec) {
 
 func (b *breakerActor) retireAll(ctx *kernel.Context, reason string) {
 	for _, in := range b.instances {
-		in.retire = true
+		in.retire, in.old = true, true
 		in.stuck = false // which says nothing of those to come
 		// A start that nobody has a call on would hold its place for nothing.
 		if in.phase == phaseIdle || in.phase == phaseWaiting || in.phase == phaseConnecting && in.gauge.Load.Load() == 0 {

@@ -52,7 +52,7 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 // watchEnd has an instance looked after some time after the ladder must have ended it.
 func (b *breakerActor) watchEnd(ctx *kernel.Context, in *instance) {
 	in.ends++
-	ctx.After(ladderTime(b.spec.StopGrace)+endPatience, &stuckDue{in.n, in.ends, in.phase == phaseFailed})
+	ctx.After(ladderTime(in.grace)+endPatience, &stuckDue{in.n, in.ends, in.phase == phaseFailed})
 }
 
 // onStuckDue gives an instance up that nothing ends. Who waited for its end gets another
@@ -64,7 +64,7 @@ func (b *breakerActor) onStuckDue(ctx *kernel.Context, m *stuckDue) {
 	}
 	pid := in.gauge.PID.Load()
 	// One without a process that was told to close may still wait for its turn to start.
-	in.stuck = pid != 0 || m.lost
+	in.stuck = !in.old && (pid != 0 || m.lost)
 	if pid != 0 {
 		b.warn("a server does not end, though it was killed; its place stays taken until it does", "pid", pid,
 			"hint", "Look for what holds the process: a disk or a network that does not answer, or that it is another user's.")

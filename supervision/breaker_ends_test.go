@@ -66,7 +66,8 @@ const doesNotEnd = "warning: a server does not end, though it was killed; its pl
 // TestAnEvictedOneThatDoesNotEnd: once it was killed in vain another one ends for who
 // waits for its place.
 func TestAnEvictedOneThatDoesNotEnd(t *testing.T) {
-	for name, grace := range map[string]time.Duration{"usual": supervision.DefaultStopGrace, "long": time.Minute} {
+	const again = "lost before, and started again"
+	for name, grace := range map[string]time.Duration{"usual": supervision.DefaultStopGrace, "long": time.Minute, again: supervision.DefaultStopGrace} {
 		t.Run(name, func(t *testing.T) {
 			quickly(t, func(t *testing.T) {
 				s := newStage(t, func(p *supervision.PoolSettings) {
@@ -76,6 +77,11 @@ func TestAnEvictedOneThatDoesNotEnd(t *testing.T) {
 				s.add("b", "c")
 				s.idle("a")
 				s.idle("b")
+				if name == again {
+					s.restarted("a")
+					s.call("b")
+					s.say("b", &messages.ConnectionIdle{Instance: 1, Handled: 1})
+				}
 				s.gauges["a#1"].PID.Store(1)
 				_, port := s.call("c")
 				s.hears("a#1 Close", 1)
@@ -99,6 +105,19 @@ func TestAnEvictedOneThatDoesNotEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// restarted brings a server's idle instance to where it was lost and is idle again.
+func (s *stage) restarted(server string) {
+	s.t.Helper()
+	s.call(server)
+	s.say(server, &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+	s.call(server)
+	s.say(server, &messages.ConnectionEnded{Instance: 1})
+	s.hears(server+"#1 Connect", 2)
+	s.say(server, &messages.ConnectionReady{Instance: 1})
+	s.say(server, &messages.Cataloged{Server: server, Instance: 1})
+	s.say(server, &messages.ConnectionIdle{Instance: 1, Handled: 2})
 }
 
 // TestAnotherInstanceThatNeitherStartsNorEnds: nobody waits for its place for long.
@@ -196,6 +215,22 @@ func TestLostOnesOfAnOldConfigurationThatDoNotEnd(t *testing.T) {
 		s.add("a")
 		s.stuck("a")
 		s.respec("a")
+		s.call("a")
+		s.hears("a#3 Connect", 1)
+	})
+	quickly(t, func(t *testing.T) { // found out only when the new one is there
+		s := newStage(t, nil)
+		s.scaling()
+		s.call("a")
+		s.hears("a#2 Connect", 1)
+		s.say("a", &messages.ConnectionReady{Instance: 2})
+		for n := uint64(1); n <= 2; n++ {
+			s.say("a", &messages.ConnectionIdle{Instance: n, Handled: 1})
+			s.gauges["a#"+strconv.FormatUint(n, 10)].PID.Store(int64(n))
+		}
+		s.respec("a")
+		s.hears("a#2 Close", 1)
+		s.until("both are seen not to end", func() bool { return s.count(doesNotEnd) == 2 })
 		s.call("a")
 		s.hears("a#3 Connect", 1)
 	})

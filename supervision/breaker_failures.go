@@ -219,7 +219,7 @@ func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded)
 	now := time.Now()
 	wanted := b.heldFor(in) || len(b.contacts) > 0
 	if wanted && !in.retire && b.leaving == nil && b.policy.StartDelay(now) == 0 && b.policy.State(now) != BreakerOpen {
-		in.phase = phaseConnecting
+		in.phase, in.ended = phaseConnecting, false
 		if in.ending { // after all it keeps its place
 			in.ending = false
 			ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease})

@@ -29,6 +29,11 @@ func exitWith(code int, stderr ...string) messages.Evidence {
 	return messages.Evidence{EOF: true, Exit: &messages.Exit{Code: code, Stderr: stderr}}
 }
 
+func starting(e messages.Evidence) messages.Evidence {
+	e.Starting = true
+	return e
+}
+
 func TestClassifyTyped(t *testing.T) {
 	_, lookErr := exec.LookPath("metamcp-no-such-program")
 	spawnErr := exec.Command(filepath.Join(t.TempDir(), "nothing")).Start()
@@ -165,7 +170,7 @@ func TestDescribe(t *testing.T) {
 	}{
 		{"not on PATH", messages.Evidence{Err: lookErr},
 			[]string{`server "s"`, "offline", `"metamcp-no-such-program"`, "not found"}, []string{"Install", "PATH", "full path"}, false},
-		{"with its arguments", messages.Evidence{Err: errors.Join(lookErr, &messages.ArgsInCommand{Line: "npx -y x"})},
+		{"with its arguments", messages.Evidence{Err: errors.Join(lookErr, &messages.ArgsInCommandError{Line: "npx -y x"})},
 			[]string{"offline", "not found"}, []string{`{"command": "npx", "args": ["-y", "x"]}`}, false},
 		{"no cwd", messages.Evidence{Err: &fs.PathError{Op: "chdir", Path: "/w", Err: syscall.ENOENT}},
 			[]string{`working directory "/w" does not exist`}, []string{`"cwd"`}, false},
@@ -184,7 +189,8 @@ func TestDescribe(t *testing.T) {
 			[]string{"code 1"}, []string{"delete the folder /h/.npm/_npx/0a1b and"}, false},
 		{"a package's own mistake", exitWith(1, "Error: ENOENT: no such file or directory, open 'x.db'", "    at /h/.npm/_npx/0a1b/node_modules/x/index.js:1"),
 			[]string{"code 1"}, []string{"stderr"}, true},
-		{"no MCP server", exitWith(0, "not JSON-RPC on stdout: hello", "not JSON-RPC on stdout: bye"), []string{"code 0", "bye"}, []string{"does not seem to be an MCP server"}, true},
+		{"no MCP server", starting(exitWith(0, "not JSON-RPC on stdout: hello", "not JSON-RPC on stdout: bye")), []string{"code 0", "bye"}, []string{"does not seem to be an MCP server"}, true},
+		{"a server that logs to stdout", exitWith(1, "not JSON-RPC on stdout: request handled"), []string{"code 1"}, []string{"stderr"}, true},
 		{"a banner, and a reason", exitWith(1, "not JSON-RPC on stdout: hello", "Error: no db"), []string{"code 1", "no db"}, []string{"stderr"}, true},
 		{"silent exit", exitWith(3), []string{"code 3"}, []string{"nothing on stderr"}, true},
 		{"127", exitWith(127, "sh: uvx: not found"), []string{"code 127"}, []string{"install"}, false},

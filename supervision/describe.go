@@ -207,7 +207,7 @@ func (f finding) authAdvice() string {
 
 func (f finding) spawnAdvice() string {
 	var path *fs.PathError
-	var line *messages.ArgsInCommand
+	var line *messages.ArgsInCommandError
 	switch {
 	case errors.As(f.ev.Err, &line):
 		return line.Advice()
@@ -265,7 +265,7 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 		return "A shell or launcher found the command but may not execute it: make it executable.", false
 	}
 	switch {
-	case onlyNoise(e.Stderr):
+	case f.ev.Starting && onlyNoise(e.Stderr): // some servers that do speak it write more than that
 		return fmt.Sprintf("What the command of server %q writes to stdout is not MCP: it does not seem to be an MCP server that speaks over stdio. Check the command and its arguments; some servers want one that says so.", f.server), true
 	case len(e.Stderr) > 0:
 		return "The end of its stderr is in details. If it happens again, run the command by hand and check its arguments and environment.", true
