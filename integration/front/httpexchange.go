@@ -107,7 +107,8 @@ func (x *exchange) quiet() time.Duration {
 func (x *exchange) keepAlive() bool {
 	if _, err := x.h.o.Authorize(x.r); err != nil {
 		if !x.streaming {
-			x.refuse(unproven(x.r, err.Error()+"; the request was let in when it came, and may have been carried out"))
+			// No 4xx: that says that nothing was carried out, and clients repeat it.
+			x.refuse(&refusal{status: http.StatusInternalServerError, code: codeInternal, why: err.Error() + "; the request was let in when it came, and may have been carried out"})
 		}
 		return false
 	}
