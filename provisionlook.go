@@ -148,6 +148,7 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 	f := &finder{p: p, ask: ask, named: named, byKey: map[string]*option{}}
 	err := f.find(ctx)
 	if r := p.untold(ctx, undecided, f.options, err); r != nil {
+		r.Notes = slices.Concat(notes, f.notes, r.Notes)
 		return r, nil
 	}
 	if err != nil {
