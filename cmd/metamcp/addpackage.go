@@ -122,7 +122,7 @@ func (f *addFlags) checkPackage(c *common, kind gallery.Kind, name string) (note
 	}
 	if lower := strings.ToLower(name); !strings.Contains(lower, "mcp") && !strings.HasPrefix(lower, "@modelcontextprotocol/") && !f.force {
 		if cfg, err := config.Load(c.sources()); err == nil && cfg.Server(name) != nil {
-			return nil, fmt.Errorf("%s is in the configuration already (%s); metamcp test %s tries it, and a package of that name is added with --force", name, cfg.Server(name).Source, messages.ShellWord(name))
+			return nil, fmt.Errorf("%s is in the configuration already (%s); metamcp test %s tries it, and a package of that name is added with --force and another --name", name, cfg.Server(name).Source, messages.ShellWord(name))
 		}
 		return nil, fmt.Errorf("%s is not in the gallery, and nothing in its name says that the %s package is an MCP server; %smetamcp registry search %s looks further, and --force adds the package", name, kind, near, messages.ShellWord(name))
 	}

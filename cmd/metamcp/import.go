@@ -61,7 +61,8 @@ Values of variables and headers are copied, and never shown.`,
 				return importReport{Version: buildVersion(), DryRun: f.dryRun, Plan: plan, Error: problem}
 			})
 			taken := slices.ContainsFunc(plan.Servers, func(t *clients.Taken) bool { return t.Status != clients.TakenSkipped })
-			if err != nil || !taken || f.raw {
+			declined := !f.dryRun && clients.Pending(plan.Changes)
+			if err != nil || !taken || f.raw || declined {
 				return err
 			}
 			if read, _ := config.FilesOf(c.sources()); len(read) > 0 && !slices.Contains(read, target) {

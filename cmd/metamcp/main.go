@@ -318,7 +318,8 @@ func (c *common) open(ctx context.Context, serving bool) (*metamcp.Engine, error
 		change(&o)
 	}
 	e, err := metamcp.Open(ctx, o)
-	if err == nil && e.Config().Settings.Trace == "" && config.Given(o.Sources)["traceFilter"] != "" {
+	flags := config.Sources{Environ: []string{}, Overlay: c.overlay} // a filter in the file or the environment may wait for a trace
+	if err == nil && e.Config().Settings.Trace == "" && config.Given(flags)["traceFilter"] != "" {
 		log.Warn("nothing is traced, so the filter of the trace has no effect", "hint", "add --trace")
 	}
 	return e, err

@@ -65,7 +65,6 @@ func TestStarIsExplainedWhereThereIsOne(t *testing.T) {
 	}
 }
 
-// A person sees the signatures that detail "full" asks for.
 // A command that somebody is to type is one for a shell, whatever the names in it.
 func TestNamesInCommandsAreQuoted(t *testing.T) {
 	var out strings.Builder
@@ -81,6 +80,7 @@ func TestNamesInCommandsAreQuoted(t *testing.T) {
 	}
 }
 
+// A person sees the signatures that detail "full" asks for.
 func TestSignaturesAreShown(t *testing.T) {
 	const signature = "interface AddArgs {\n  a: number;\n}\n"
 	for _, a := range []*metamcp.DiscoverAnswer{

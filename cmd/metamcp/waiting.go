@@ -24,7 +24,7 @@ const sayWaiting = time.Second
 // must write at once: the line has to be gone before the answer is printed.
 func whileWaiting(stderr io.Writer, terminal bool, what func() string, after time.Duration, do func(stderr io.Writer) error) error {
 	if !terminal {
-		return do(stderr)
+		return do(shown(stderr))
 	}
 	line := &waitLine{to: stderr}
 	done := make(chan struct{})
@@ -50,7 +50,8 @@ func waitingFor(server string) func() string {
 // waited for, as whileWaiting does.
 func whileStarting(cmd *cobra.Command, e *metamcp.Engine, do func(stderr io.Writer) error) error {
 	f, ok := cmd.ErrOrStderr().(*os.File)
-	return whileWaiting(cmd.ErrOrStderr(), ok && isTerminal(f), startsOf(e), sayWaiting, do)
+	quiet := e.Config().Settings.Trace != "stderr" // a trace at the terminal tells of the start itself
+	return whileWaiting(cmd.ErrOrStderr(), ok && isTerminal(f) && quiet, startsOf(e), sayWaiting, do)
 }
 
 // startsOf is what is waited for where servers start while a command runs.

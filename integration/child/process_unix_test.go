@@ -532,7 +532,7 @@ func TestLaunchErrors(t *testing.T) {
 		}
 	}
 	inCommand := func(err error) bool {
-		var wrong *messages.ArgsInCommand
+		var wrong *messages.ArgsInCommandError
 		return errors.As(err, &wrong)
 	}
 	for _, c := range []struct {

@@ -90,7 +90,11 @@ func (s *Setup) knownOf(there []Entry) []*known {
 func (s *Setup) sources(o ImportOptions) []Place {
 	list := o.Clients
 	if len(list) == 0 && o.Project {
-		list = slices.DeleteFunc(All(), func(c *Client) bool { return !s.Installed(c) && !exists(s.choose(c.project)) })
+		own := s.path("{cwd}/.mcp.json") // it is metamcp's too: alone it is no sign of a client
+		list = slices.DeleteFunc(All(), func(c *Client) bool {
+			at := s.choose(c.project)
+			return !s.Installed(c) && (at == own || !exists(at))
+		})
 	}
 	var places []Place
 	for _, p := range s.chosen(list, o.Project) {

@@ -469,8 +469,9 @@ func TestDeadLoginWithTheStatusOfTrouble(t *testing.T) {
 				return true
 			}
 		})
-		if e := r.refuses("read", "not valid any more ("+code+")", "metamcp auth login docs"); e.Cause != nil {
-			t.Errorf("%+v", e)
+		refused := r.refuses("read", "not valid any more ("+code+")", "metamcp auth login docs")
+		if refused.Cause != nil {
+			t.Errorf("%+v", refused)
 		}
 		if s, err := r.Status(); err != nil || s.State != Expired {
 			t.Errorf("%s: %+v, %v", code, s, err)
@@ -481,6 +482,7 @@ func TestDeadLoginWithTheStatusOfTrouble(t *testing.T) {
 // An authorization server that cannot answer at the moment costs no login, however it
 // says so.
 func TestAuthorizationServerIsDown(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		status     int
 		body, says string
