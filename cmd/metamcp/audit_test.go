@@ -86,7 +86,7 @@ func TestAuditCommand(t *testing.T) {
 		{"a wrong time", []string{"list", "--since", "yesterday"}, nil, nil, "", "2026-01-31"},
 		{"limit", []string{"list", "--limit", "1"}, []string{"stop"}, []string{"git"}, "4 older entries", ""},
 		{"a wrong limit", []string{"list", "--limit", "-1"}, nil, nil, "", "--limit"},
-		{"two files", []string{"list", "a", "b"}, nil, nil, "", "at most 1 arg"},
+		{"two files", []string{"list", "a", "b"}, nil, nil, "", "list takes one FILE, and not 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stdout, stderr, err := auditCommand(t, state, c.words...)

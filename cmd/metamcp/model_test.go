@@ -75,7 +75,7 @@ func TestModelCommand(t *testing.T) {
 		{"remove the wrong one", []string{"remove", "tiny-model"}, nil, "Did you mean tiny_model?"},
 		{"remove", []string{"remove", "tiny_model"}, []string{"removed tiny_model"}, ""},
 		{"remove it again", []string{"remove", "tiny_model"}, nil, "is installed"},
-		{"no name", []string{"remove"}, nil, "accepts 1 arg"},
+		{"no name", []string{"remove"}, nil, "remove needs NAME"},
 	}
 	for _, s := range steps {
 		stdout, stderr, err := modelCommand(t, state, s.args...)

@@ -81,7 +81,7 @@ func TestPinsCommands(t *testing.T) {
 		{nil, "approve git b", exitUsage, []string{"b of git does not wait"}},
 		{nil, "approve git --all --json", exitOK, []string{`"server": "git"`, `"tool": "a"`, `"waiting": []`}},
 		{nil, "pins list", exitOK, []string{"git     3         0        0    2"}},
-		{nil, "approve", exitUsage, []string{"requires at least 1 arg"}},
+		{nil, "approve", exitUsage, []string{"approve needs SERVER"}},
 		{func() {
 			if err := os.WriteFile(filepath.Join(state, "pins", "git.json"), []byte("{"), 0o600); err != nil {
 				t.Fatal(err)

@@ -51,7 +51,7 @@ func TestSecretsCommand(t *testing.T) {
 		{"", []string{"set", "B", "--from-env", "NOT_SET_ANYWHERE"}, "error: the environment variable NOT_SET_ANYWHERE is not set"},
 		{"", []string{"set", "B"}, "error: standard input is empty"},
 		{"x", []string{"set", "../B"}, "error: a secret's name has letters"},
-		{"x", []string{"set", "B", "value"}, "error: accepts 1 arg"},
+		{"x", []string{"set", "B", "value"}, "error: set takes one NAME, and not 2"},
 		{strings.Repeat("hush", 1<<15), []string{"set", "B"}, "error: the value has more than 64 KiB"},
 		{"", []string{"list"}, "one, two"},
 		{"", []string{"list"}, "B     file     "},

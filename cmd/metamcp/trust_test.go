@@ -62,7 +62,7 @@ func TestTrustCommand(t *testing.T) {
 		{[]string{"remove", "@ok/x"}, "@ok/x was not trusted\n"},
 		{[]string{"remove", "--block", "@evil/*", "--json"}, `"changed": true`},
 		{[]string{"list", "--json"}, `"entry": "pypi:mcp-server-fetch"`},
-		{[]string{"add"}, "error: requires at least 1 arg"},
+		{[]string{"add"}, "error: add needs ENTRY"},
 	} {
 		out, _, err := provisionCommand(t, state, append([]string{"trust"}, step.args...)...)
 		got := out
