@@ -101,6 +101,7 @@ type instance struct {
 	ready      time.Time
 	retire     bool          // close when idle
 	old        bool          // of a configuration before
+	hash       string        // of the configuration that it was started with
 	grace      time.Duration // what its ladder may take; see [Ladder]
 	listing    bool          // its tools are on their way to the catalog
 	squeezed   int           // how often in a row the system refused its start

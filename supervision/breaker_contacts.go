@@ -174,7 +174,7 @@ func (b *breakerActor) updateAll(ctx *kernel.Context, m *messages.Respec) {
 			continue
 		}
 		ctx.Send(in.pid, m)
-		if !in.old {
+		if in.hash == m.Spec.Hash { // else the connection keeps what it has
 			in.grace = b.spec.StopGrace
 		}
 		switch {

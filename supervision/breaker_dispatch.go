@@ -90,7 +90,7 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 // start makes a new instance. It takes calls at once and keeps them until it
 // has a place, a process and a handshake.
 func (b *breakerActor) start(ctx *kernel.Context, owner uint64) *instance {
-	in := &instance{n: b.entry.instances.Add(1), owner: owner, spawned: time.Now(), grace: b.spec.StopGrace}
+	in := &instance{n: b.entry.instances.Add(1), owner: owner, spawned: time.Now(), hash: b.spec.Hash, grace: b.spec.StopGrace}
 	in.gauge.tally = &b.entry.tally
 	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.gauge)
 	if err != nil {

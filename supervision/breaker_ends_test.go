@@ -143,6 +143,38 @@ func TestAnotherInstanceThatNeitherStartsNorEnds(t *testing.T) {
 	})
 }
 
+// TestTheGraceOfTheConfigurationCounts: that which the instance has, also where it was
+// changed together with what makes the breaker replace it.
+func TestTheGraceOfTheConfigurationCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		hash  string
+		grace time.Duration // that counts
+	}{
+		"the same entry": {"", time.Minute},
+		"another entry":  {"new", supervision.DefaultStopGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quickly(t, func(t *testing.T) {
+				s := newStage(t, nil)
+				s.add("a")
+				s.idle("a")
+				s.call("a")
+				s.gauges["a#1"].PID.Store(1)
+				s.say("a", &messages.Respec{Restart: c.hash != "", Spec: &messages.ServerSpec{
+					Name: "a", MaxInstances: 1, Retry: messages.RetrySafe, Scope: messages.ScopeSession, StopGrace: time.Minute, Hash: c.hash,
+				}})
+				s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1})
+				s.hears("a#1 Close", 1)
+				<-time.After(c.grace)
+				if s.count(doesNotEnd) != 0 {
+					t.Error("the log was told before its time")
+				}
+				s.hears(doesNotEnd, 1)
+			})
+		})
+	}
+}
+
 // TestAnEndInTime: the log is told of nothing.
 func TestAnEndInTime(t *testing.T) {
 	quickly(t, func(t *testing.T) {

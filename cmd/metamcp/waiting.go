@@ -50,9 +50,12 @@ func waitingFor(server string) func() string {
 // waited for, as whileWaiting does.
 func whileStarting(cmd *cobra.Command, e *metamcp.Engine, do func(stderr io.Writer) error) error {
 	f, ok := cmd.ErrOrStderr().(*os.File)
-	quiet := e.Config().Settings.Trace != "stderr" // a trace at the terminal tells of the start itself
-	return whileWaiting(cmd.ErrOrStderr(), ok && isTerminal(f) && quiet, startsOf(e), sayWaiting, do)
+	return whileWaiting(cmd.ErrOrStderr(), ok && isTerminal(f) && mayWait(e), startsOf(e), sayWaiting, do)
 }
+
+// mayWait says whether there is room for a waiting line: a trace at the terminal tells of
+// starts itself.
+func mayWait(e *metamcp.Engine) bool { return e.Config().Settings.Trace != "stderr" }
 
 // startsOf is what is waited for where servers start while a command runs.
 func startsOf(e *metamcp.Engine) func() string {

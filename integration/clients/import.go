@@ -13,7 +13,7 @@ import (
 
 // ImportOptions say what [Setup.PlanImport] is to do.
 type ImportOptions struct {
-	Clients []*Client // empty: those that are installed, or have a file in the folder
+	Clients []*Client // empty: those that are installed, or have a file in the folder that is not metamcp's too
 	Project bool      // the working folder's files, and not the user's
 	Target  string    // the configuration that gets the servers; absolute
 	Remove  bool      // what was taken goes from the clients' files
