@@ -179,15 +179,22 @@ func TestRefusalsThatSpeakOfASession(t *testing.T) {
 	}
 }
 
+// forgotten begins a session with a server, which then does not know it any more.
+func forgotten(t *testing.T, with ...func(*messages.ServerSpec)) (*fakeServer, *talk) {
+	t.Helper()
+	s := newFake()
+	k := open(t, messages.TransportHTTP, s, Options{}, with...)
+	k.greet()
+	s.saw(t, 1, calls(methodInitialized))
+	s.forget()
+	return s, k
+}
+
 // A server that was replaced by one of another version is spoken to in that one, from
 // the notification that its session begins.
 func TestNewSessionOfAnotherVersion(t *testing.T) {
 	t.Parallel()
-	s := newFake()
-	k := open(t, messages.TransportHTTP, s, Options{})
-	k.greet()
-	s.saw(t, 1, calls(methodInitialized))
-	s.forget()
+	s, k := forgotten(t)
 	s.mu.Lock()
 	s.live["another"] = true
 	s.on[methodInitialize] = func(w http.ResponseWriter, r *http.Request) {
@@ -212,13 +219,9 @@ func TestNewSessionOfAnotherVersion(t *testing.T) {
 // server may want one; what follows has the one that was agreed upon.
 func TestConfiguredVersion(t *testing.T) {
 	t.Parallel()
-	s := newFake()
-	k := open(t, messages.TransportHTTP, s, Options{}, func(spec *messages.ServerSpec) {
+	s, k := forgotten(t, func(spec *messages.ServerSpec) {
 		spec.Headers = map[string]string{"mcp-protocol-version": "2024-11-05"}
 	})
-	k.greet()
-	s.saw(t, 1, calls(methodInitialized))
-	s.forget()
 	k.say(callLine)
 	k.next("renewed")
 	k.next("frame")
@@ -241,11 +244,7 @@ func TestNewSessionThatDoesNotBegin(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
-			s := newFake()
-			k := open(t, messages.TransportHTTP, s, Options{})
-			k.greet()
-			s.saw(t, 1, calls(methodInitialized))
-			s.forget()
+			s, k := forgotten(t)
 			s.mu.Lock()
 			s.on[methodInitialized] = refuse(status, "text/plain", "not now")
 			s.mu.Unlock()
@@ -294,11 +293,7 @@ func TestNoOtherSession(t *testing.T) {
 		for _, refused := range []bool{false, true} {
 			t.Run(fmt.Sprint("stream ", stream, " refused ", refused), func(t *testing.T) {
 				t.Parallel()
-				s := newFake()
-				k := open(t, messages.TransportHTTP, s, Options{})
-				k.greet()
-				s.saw(t, 1, calls(methodInitialized))
-				s.forget()
+				s, k := forgotten(t)
 				body := `"result":{}}`
 				if refused {
 					body = `"error":{"code":-32000,"message":"full"}}`
@@ -335,11 +330,7 @@ func TestNoOtherSession(t *testing.T) {
 // anew for the next one.
 func TestForgottenSessionWithoutRepetition(t *testing.T) {
 	t.Parallel()
-	s := newFake()
-	k := open(t, messages.TransportHTTP, s, Options{}, func(spec *messages.ServerSpec) { spec.Retry = messages.RetryNever })
-	k.greet()
-	s.saw(t, 1, calls(methodInitialized))
-	s.forget()
+	s, k := forgotten(t, func(spec *messages.ServerSpec) { spec.Retry = messages.RetryNever })
 	k.say(callLine)
 	k.next("renewed")
 	h := k.next("broken")
