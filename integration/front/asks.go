@@ -109,7 +109,7 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 	st, overHTTP := e.out.(*stream)
 	for _, q := range list {
 		switch {
-		case !live:
+		case !live || c.peer.Full():
 			noAnswer(q, "the call is over")
 			continue
 		case overHTTP && st.answered:
@@ -244,7 +244,8 @@ func isError(raw json.RawMessage) bool {
 // methodElicited may come after the request that it belongs to.
 const methodElicited = "notifications/elicitation/complete"
 
-// notify passes on a notification of a server that belongs to a request.
+// notify passes on a notification of a server that belongs to a request: a line of its
+// log, of which a client that does not read gets none, or the end of an elicitation.
 func (c *connection) notify(e *Entry, method string, params json.RawMessage) {
 	out, live := c.whereTo(e)
 	switch {
@@ -252,7 +253,7 @@ func (c *connection) notify(e *Entry, method string, params json.RawMessage) {
 		return // it has no such notification
 	case method == methodElicited:
 		out = c.out
-	case !live:
+	case !live || c.peer.Full():
 		return
 	}
 	withLine(func(dst []byte) []byte {

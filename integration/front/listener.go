@@ -2,7 +2,6 @@ package front
 
 import (
 	"encoding/json"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -16,15 +15,14 @@ type listener struct {
 	out  sink            // of the request
 	acks chan mcp.JSONRPCNotification
 
-	writing      sync.Mutex // so that nothing comes before the acknowledgement
-	acknowledged bool
-	early        map[string]func() // write what came before it: the last word on each thing
+	acknowledged bool // guarded by the lock of words, as over is
+	over         bool
 }
 
 var _ server.SessionWithSubscriptionFilter = (*listener)(nil)
 
 func newListener(p *Peer, id json.RawMessage, out sink) *listener {
-	return &listener{Peer: p, id: id, out: out, acks: make(chan mcp.JSONRPCNotification, 2), early: make(map[string]func())}
+	return &listener{Peer: p, id: id, out: out, acks: make(chan mcp.JSONRPCNotification, 2)}
 }
 
 // NotificationChannel is for mcp-go, which sends the acknowledgement there.
@@ -45,31 +43,11 @@ func (l *listener) SetSubscriptionFilter(filter mcp.SubscriptionFilter) {
 // pump writes the acknowledgement, and behind it what waited for it. It returns when stop is closed.
 func (l *listener) pump(stop <-chan struct{}) {
 	pump(l.acks, stop, func(n mcp.JSONRPCNotification) {
-		l.writing.Lock()
-		defer l.writing.Unlock()
-		l.acknowledged = true
 		if n.Params.Meta != nil {
 			n.Params.Meta[mcp.MetaKeySubscriptionID] = l.id // mcp-go read it as a float
 		}
-		l.send(l.out, n)
-		for _, write := range l.early {
-			write()
-		}
-		l.early = nil
+		l.acknowledge(n)
 	})
-}
-
-// deliver writes a notification about a thing that was subscribed to, or lets it wait:
-// the acknowledgement comes when the last of many resources is subscribed to, and
-// what changes from the first one on is not to be lost.
-func (l *listener) deliver(about string, write func()) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	if !l.acknowledged {
-		l.early[about] = write
-		return
-	}
-	write()
 }
 
 // settle returns when the acknowledgement was written, or stop is closed.
@@ -82,5 +60,7 @@ func (l *listener) notify(n mcp.JSONRPCNotification) {
 	for k, v := range n.Params.Meta {
 		tagged.Params.Meta[k] = v
 	}
-	l.deliver(n.Method, func() { l.send(l.out, tagged) })
+	if line := l.encoded(tagged); line != nil {
+		l.tell(about{l, n.Method}, line)
+	}
 }

@@ -21,6 +21,9 @@ func (c *connection) handle(ctx context.Context, e *Entry, in *incoming, l *list
 	}
 	answer, ok := c.mcpgo(ctx, in)
 	settle(c.ctx.Done())
+	if l != nil {
+		l.end()
+	}
 	write := func(e *Entry) {
 		if !ok {
 			refuse(e.out, e.ID, codeInternal, "the server failed while it worked on the request; its log says how")

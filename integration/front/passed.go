@@ -173,14 +173,18 @@ func (p *Peer) ListChanged(method string) {
 		l.told(method, "", nil)
 	}
 	if len(who) == 0 && p.handshake.Load() && p.Initialized() {
-		_ = p.Notify(method, nil) // the session ends when the output fails
+		p.tell(about{thing: method}, append(appendNotification(nil, method), '}'))
 	}
 }
 
 // Updated tells the client that a resource has changed that its session is
 // subscribed to.
 func (p *Peer) Updated(uri string, params json.RawMessage) {
-	_ = p.Notify(methodUpdated, unsubscribed(updatedParams(uri, params))) // the session ends when the output fails
+	line := appendNotification(nil, methodUpdated)
+	if params != nil {
+		line = append(append(line, `,"params":`...), flat(unsubscribed(updatedParams(uri, params)))...)
+	}
+	p.tell(about{thing: methodUpdated + uri}, append(line, '}'))
 }
 
 const methodUpdated = "notifications/resources/updated"

@@ -35,6 +35,7 @@ type Peer struct {
 	initialized   atomic.Bool
 	handshake     atomic.Bool // it sent initialize: a legacy client
 	able          abilities
+	words         lastWords
 
 	mu      sync.RWMutex
 	level   mcp.LoggingLevel
@@ -246,12 +247,19 @@ func (p *Peer) forward(n mcp.JSONRPCNotification) {
 }
 
 func (p *Peer) send(out sink, n mcp.JSONRPCNotification) {
+	if line := p.encoded(n); line != nil {
+		_ = out.Write(line) // the session ends when the output fails
+	}
+}
+
+// encoded is a notification of mcp-go's as one line; nil: it has none.
+func (p *Peer) encoded(n mcp.JSONRPCNotification) []byte {
 	line, err := encode(n)
 	if err != nil {
 		p.log.Error("a notification cannot be written as JSON and was dropped", "method", n.Method, "error", err)
-		return
+		return nil
 	}
-	_ = out.Write(line) // the session ends when the output fails
+	return line
 }
 
 // settle returns when all notifications that mcp-go has handed over were

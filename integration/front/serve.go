@@ -127,7 +127,13 @@ func (o Options) withDefaults() Options {
 // user presses return; on all other files nothing does.
 func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	opts = opts.withDefaults()
-	output := newOutput(out, opts.Unread, opts.Room)
+	var c *connection // set before anything is written, and so before there is room again
+	output := newOutput(out, opts.Unread, func() {
+		c.peer.tellLast()
+		if opts.Room != nil {
+			opts.Room()
+		}
+	})
 	input, restoreInput := in, func() {}
 	var reader io.Reader = in
 	if !sameFile(in, out) {
@@ -138,7 +144,7 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	c := newConnection(work, opts, output)
+	c = newConnection(work, opts, output)
 	c.peer.full = output.Full
 	if err := opts.MCP.RegisterSession(work, c.peer); err != nil {
 		stop()

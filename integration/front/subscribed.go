@@ -65,7 +65,7 @@ func (l *resourceListener) Updated(uri string, params json.RawMessage) {
 	l.told(methodUpdated, uri, updatedParams(uri, params))
 }
 
-// told writes a notification that was subscribed to, with the subscription's id
+// told tells the client what was subscribed to, with the subscription's id
 // in the _meta of params, which is one JSON object or nil. uri is that of the
 // resource; "": it is about a list.
 func (l *listener) told(method, uri string, params json.RawMessage) {
@@ -93,6 +93,5 @@ func (l *listener) told(method, uri string, params json.RawMessage) {
 	if err != nil {
 		return
 	}
-	line = unescapeHTML(line)
-	l.deliver(method+uri, func() { _ = l.out.Write(line) }) // the session ends when the output fails
+	l.tell(about{l, method + uri}, unescapeHTML(line))
 }

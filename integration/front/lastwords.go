@@ -1,0 +1,128 @@
+package front
+
+import (
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// maxLastWords is how many bytes of notifications may wait to be told to one client.
+const maxLastWords = 2 << 20
+
+// lastWords are notifications that cannot be written to a client yet, of each thing the
+// last one: who hears late that a thing has changed has missed nothing that it could
+// still look at. What is more than may wait is dropped.
+//
+// Nobody waits for such a notification and a server sends as many as it likes, so that
+// none is queued for a client that is full: the session and all that others answer
+// would end with them. Of progress and of servers' logs, which are about a moment,
+// such a client gets nothing. Answers and questions are written all the same, and what
+// belongs to a question: there are no more of them than were asked for.
+type lastWords struct {
+	mu    sync.Mutex
+	lines map[about][]byte
+	size  int
+}
+
+// about is what a notification says something of.
+type about struct {
+	l     *listener // the subscription that it is for; nil: the session's own
+	thing string    // its method, and the URI where it has one
+}
+
+// keep keeps a line as the last word on its thing; w.mu is held.
+func (w *lastWords) keep(a about, line []byte) {
+	size := len(a.thing) + len(line)
+	if before, there := w.lines[a]; there {
+		size -= len(a.thing) + len(before)
+	}
+	if w.size+size > maxLastWords {
+		return // the word before it, if there is one, says nearly the same
+	}
+	if w.lines == nil {
+		w.lines = map[about][]byte{}
+	}
+	w.lines[a] = line
+	w.size += size
+}
+
+// forget takes out what is kept of a thing; w.mu is held.
+func (w *lastWords) forget(a about) {
+	if line, there := w.lines[a]; there {
+		w.size -= len(a.thing) + len(line)
+		delete(w.lines, a)
+	}
+}
+
+// tell writes a notification of which the last word on its thing is enough, or lets it
+// wait: while the client does not read, and until a subscription is acknowledged.
+// Nobody changes line afterwards.
+func (p *Peer) tell(a about, line []byte) {
+	if p.tellOrKeep(a, line) && !p.Full() {
+		p.tellLast() // who made room may have looked before the line was kept
+	}
+}
+
+// tellOrKeep is tell; full says that the client was.
+func (p *Peer) tellOrKeep(a about, line []byte) (full bool) {
+	w := &p.words
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	full = p.Full()
+	switch {
+	case a.l != nil && a.l.over:
+	case full || a.l != nil && !a.l.acknowledged:
+		w.keep(a, line)
+	default:
+		w.forget(a)
+		p.write(a, line)
+	}
+	return full
+}
+
+// tellLast writes what has waited, as far as it may be written now.
+func (p *Peer) tellLast() {
+	w := &p.words
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for a, line := range w.lines {
+		if p.Full() {
+			return
+		}
+		if a.l == nil || a.l.acknowledged {
+			w.forget(a)
+			p.write(a, line)
+		}
+	}
+}
+
+func (p *Peer) write(a about, line []byte) {
+	out := p.out
+	if a.l != nil {
+		out = a.l.out
+	}
+	_ = out.Write(line) // the session ends when the output fails
+}
+
+// acknowledge writes the acknowledgement of a subscription, before which it is told of
+// nothing: it comes when the last of many resources is subscribed to, and what changes
+// from the first one on is not to be lost.
+func (l *listener) acknowledge(n mcp.JSONRPCNotification) {
+	l.send(l.out, n)
+	l.words.mu.Lock()
+	l.acknowledged = true
+	l.words.mu.Unlock()
+	l.tellLast()
+}
+
+// end has the subscription be told of nothing any more.
+func (l *listener) end() {
+	l.words.mu.Lock()
+	defer l.words.mu.Unlock()
+	l.over = true
+	for a := range l.words.lines {
+		if a.l == l {
+			l.words.forget(a)
+		}
+	}
+}
