@@ -243,6 +243,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onUnsubscribe(ctx, m)
 	case *relistDue:
 		c.onRelistDue(ctx, m)
+	case *verdictDue:
+		c.onVerdictDue(ctx, m)
 	case *messages.Judged:
 		c.onJudged(ctx, m)
 	case *messages.QuestionAnswer:
@@ -385,6 +387,7 @@ func (c *connection) onStopping(ctx *kernel.Context) {
 	c.ping.Stop()
 	c.health.Stop()
 	c.watch.listen.due.Stop()
+	c.relist.stop()
 	c.weights.timer.Stop()
 	if r := c.run; r != nil && !r.gone {
 		if link := r.abandon(); link != nil {

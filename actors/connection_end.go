@@ -175,7 +175,7 @@ func (c *connection) endRun(ctx *kernel.Context) {
 		c.listing.due.Stop()
 		c.listing = nil
 	}
-	c.relist.timer.Stop()
+	c.relist.stop()
 	c.relist = relisting{}
 	r := c.run
 	if r == nil || r.gone {

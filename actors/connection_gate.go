@@ -77,6 +77,16 @@ func (c *connection) onJudged(ctx *kernel.Context, m *messages.Judged) {
 	if m.Listed != nil {
 		g.listed, g.by = m.Listed, nil
 	}
+	c.judged(ctx, m)
+	if c.relist.verdict == m.Verdict {
+		c.relist.patience = 0
+		c.verdictOver(ctx)
+	}
+}
+
+// judged deals with the calls that waited for a verdict.
+func (c *connection) judged(ctx *kernel.Context, m *messages.Judged) {
+	g := &c.gate
 	if len(g.judging) == 0 || m.Verdict != g.judging[0].verdict {
 		return // nobody waits for it
 	}
@@ -131,9 +141,10 @@ func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
 }
 
 // listForGate lists at once where nothing that is under way would let the last
-// waiter go: the pause before the listing of a changed list is not for calls.
+// waiter go: the pause before the listing of a changed list is not for calls. They
+// wait until the index is done with the listing before.
 func (c *connection) listForGate(ctx *kernel.Context) {
-	if !c.ready || c.listing != nil || len(c.waiters) == 0 {
+	if !c.ready || c.listing != nil || c.relist.verdict != 0 || len(c.waiters) == 0 {
 		return
 	}
 	last := c.waiters[len(c.waiters)-1]

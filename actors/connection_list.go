@@ -36,19 +36,40 @@ type listing struct {
 // relisting keeps a child that says at every listing that its list has changed
 // from being listed all the time: after the first one there is a pause, longer
 // while nothing really changes, in which the connection is idle.
+//
+// There is no listing before the index is done with the last one, and then a pause
+// that is as long as that took: the index has one listing of a connection at most
+// waiting for it, however large it is, and time for others.
 type relisting struct {
 	pause time.Duration // since ended; 0: none
-	ended time.Time     // the last listing
+	ended time.Time     // the last listing, or what the index had to do with it
 	hash  uint64        // of its pages
 	timer *kernel.Timer // nil: no listing is due
+
+	verdict  uint64        // that of the last listing, while it is waited for; 0: it is not
+	again    bool          // the list is to be read anew then
+	late     *kernel.Timer // when it is waited for no longer
+	patience time.Duration // of the last verdict that did not come; 0: they all came
 }
 
 const (
 	firstPause = time.Second
 	lastPause  = time.Minute
+	// firstPatience and lastPatience bound how long the verdict on a listing is waited
+	// for before the list may be read anew without. It comes unless something is broken.
+	firstPatience = judgePatience
+	lastPatience  = 10 * time.Minute
 )
 
-type relistDue struct{ run uint64 }
+type (
+	relistDue  struct{ run uint64 }
+	verdictDue struct{ verdict uint64 }
+)
+
+func (r *relisting) stop() {
+	r.timer.Stop()
+	r.late.Stop()
+}
 
 var listingSeed = maphash.MakeSeed()
 
@@ -64,6 +85,9 @@ func (c *connection) onListChanged(ctx *kernel.Context) {
 		return
 	case c.listing != nil:
 		c.listing.again = true
+		return
+	case r.verdict != 0:
+		r.again = true
 		return
 	}
 	quiet := time.Since(r.ended)
@@ -108,6 +132,38 @@ func (r *relisting) listed(l *listing) {
 	r.ended, r.hash = time.Now(), hash
 }
 
+// awaitVerdict keeps the list from being read anew until the index is done with a
+// listing.
+func (c *connection) awaitVerdict(ctx *kernel.Context, verdict uint64) {
+	c.relist.verdict = verdict
+	c.relist.late = ctx.After(c.relist.nextPatience(), &verdictDue{verdict})
+}
+
+// nextPatience is how long the next verdict is waited for.
+func (r *relisting) nextPatience() time.Duration {
+	return max(firstPatience, min(2*r.patience, lastPatience))
+}
+
+func (c *connection) onVerdictDue(ctx *kernel.Context, m *verdictDue) {
+	if r := &c.relist; r.verdict == m.verdict {
+		r.patience = r.nextPatience()
+		c.verdictOver(ctx)
+	}
+}
+
+// verdictOver follows the verdict on the last listing, or the wait for it.
+func (c *connection) verdictOver(ctx *kernel.Context) {
+	r := &c.relist
+	again := r.again
+	r.late.Stop()
+	r.late, r.verdict, r.again = nil, 0, false
+	r.pause, r.ended = max(r.pause, time.Since(r.ended)), time.Now()
+	c.listForGate(ctx)
+	if again && c.listing == nil {
+		c.onListChanged(ctx)
+	}
+}
+
 // list reads all pages of the child's tools, once at a time.
 func (c *connection) list(ctx *kernel.Context) {
 	if !c.ready {
@@ -115,6 +171,11 @@ func (c *connection) list(ctx *kernel.Context) {
 	}
 	if c.listing != nil {
 		c.listing.again = true
+		return
+	}
+	if c.relist.verdict != 0 {
+		c.relist.again = true
+		c.stillIdle(ctx)
 		return
 	}
 	if !c.to(ctx, supervision.EventRequestStarted) {
@@ -220,6 +281,7 @@ func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) 
 			Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
 			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Offers: c.hs.offers, Verdict: verdict,
 		})
+		c.awaitVerdict(ctx, verdict)
 	}
 	if l.again {
 		c.onListChanged(ctx)

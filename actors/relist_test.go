@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,6 +52,90 @@ func TestPauseBetweenListings(t *testing.T) {
 	}
 	if r.pause != lastPause {
 		t.Errorf("pause %s, want %s at most", r.pause, lastPause)
+	}
+}
+
+// TestNoListingBeforeTheVerdict: the index has one listing of a connection at most, also
+// where the list changes all the time and others ask for it; what changed meanwhile is
+// listed then, also where no verdict ever comes.
+func TestNoListingBeforeTheVerdict(t *testing.T) {
+	b := newBench(t, &script{})
+	lists := func(n int) {
+		t.Helper()
+		b.f.eventually(t, fmt.Sprint("listing ", n), func() bool { return len(b.f.lines("a", methodToolsList)) == n })
+		b.heard("Listing", n)
+	}
+	quiet := func(m any) {
+		t.Helper()
+		if r := b.send(m); r.After != "IDLE" {
+			t.Errorf("%T takes it to %s", m, r.After)
+		}
+	}
+	changed := &messages.Frame{Instance: 1, Method: methodListChanged}
+	b.send(&messages.Connect{})
+	lists(1)
+	quiet(changed)
+	quiet(&messages.Relist{})
+	b.heard("ConnectionIdle", 2) // its breaker takes it for a busy one
+	b.send(&messages.Judged{Verdict: 1})
+	lists(2)
+	quiet(changed)
+	quiet(&messages.Judged{Verdict: 1})
+	quiet(&verdictDue{1})
+	quiet(changed)
+	if n := len(b.f.lines("a", methodToolsList)); n != 2 {
+		t.Errorf("it was listed %d times", n)
+	}
+	b.send(&verdictDue{2})
+	lists(3)
+}
+
+// TestNoListingBeforeTheVerdictForCalls: calls that the gate holds bring about no
+// listing before the verdict on the last one, and one at once then.
+func TestNoListingBeforeTheVerdictForCalls(t *testing.T) {
+	b := newBench(t, &script{})
+	b.c.deps.holding = func() bool { return true }
+	b.c.deps.vet = func(*messages.Call) *messages.Error { return nil }
+	b.c.deps.accepted = func(string) messages.Accepted { return nil }
+	calls := func(n int) {
+		t.Helper()
+		b.f.eventually(t, fmt.Sprint("call ", n), func() bool { return len(b.f.lines("a", methodToolsCall)) == n })
+	}
+	b.send(&messages.Connect{})
+	b.heard("Listing", 1)
+	for range 3 {
+		call, _ := b.call("silent")
+		for _, m := range []any{&messages.Frame{Instance: 1, Method: methodListChanged}, call} {
+			if r := b.send(m); r.After != "IDLE" {
+				t.Errorf("%T takes it to %s before the verdict", m, r.After)
+			}
+		}
+	}
+	b.send(&messages.Judged{Verdict: 1})
+	b.heard("Listing", 2)
+	b.send(&messages.Judged{Verdict: 2})
+	calls(3)
+}
+
+// TestPauseAfterAVerdict: it is as long as the verdict took, and what does not come is
+// waited for longer and longer.
+func TestPauseAfterAVerdict(t *testing.T) {
+	var r relisting
+	for _, want := range []time.Duration{firstPatience, 2 * firstPatience, 4 * firstPatience} {
+		if got := r.nextPatience(); got != want {
+			t.Errorf("patience %s, want %s", got, want)
+		}
+		r.patience = r.nextPatience()
+	}
+	r.patience = lastPatience
+	if got := r.nextPatience(); got != lastPatience {
+		t.Errorf("patience %s, want %s at most", got, lastPatience)
+	}
+	const took = time.Hour
+	c := &connection{relist: relisting{pause: firstPause, ended: time.Now().Add(-took), verdict: 1}}
+	c.verdictOver(nil)
+	if r := c.relist; r.verdict != 0 || r.pause < took || r.pause > took+soon || time.Since(r.ended) > soon {
+		t.Errorf("after the verdict: %+v", r)
 	}
 }
 

@@ -187,6 +187,7 @@ var situations = map[string]struct {
 	"ready": {state: "IDLE", enter: func(b *bench) {
 		b.send(&messages.Connect{})
 		b.heard("ConnectionIdle", 1)
+		b.send(&messages.Judged{Verdict: 1})
 	}},
 	"active": {state: "ACTIVE", enter: func(b *bench) {
 		b.send(&messages.Connect{})
@@ -222,7 +223,7 @@ func stale() []any {
 		&probeDue{run: other}, &listDue{run: other, id: 1}, &runLaunched{run: other}, &runEOF{run: other},
 		&runExited{run: other, exit: &messages.Exit{}}, &exitDue{run: other}, &runTooLarge{run: other}, &runBroken{run: other},
 		&ladderDue{run: other}, &runStep{run: other}, &runGone{run: other}, &brokeDue{}, &runNoise{run: other},
-		&relistDue{run: other}, &listenDue{run: other}, &messages.Judged{Verdict: other}, &judgeDue{verdict: other},
+		&relistDue{run: other}, &listenDue{run: other}, &messages.Judged{Verdict: other}, &judgeDue{verdict: other}, &verdictDue{verdict: other},
 	}
 }
 
