@@ -21,10 +21,7 @@ const (
 	slotTool
 	slotArgs
 	slotTimeout
-	slotWrongArguments
-	slotWrongParams
-	slotWrongInput
-	slotWrongParameters
+	slotUnknown
 	slotMeta
 	slotToken
 	slotVersion
@@ -54,10 +51,7 @@ var mcpParams = []string{
 // once more.
 var incomingShape = jsonrpc.NewStrictShape(mcpParams,
 	jsonrpc.Field{Name: "name"},
-	jsonrpc.Field{Name: "arguments", Fields: []jsonrpc.Field{
-		{Name: "server"}, {Name: "tool"}, {Name: "args"}, {Name: "timeoutMs"},
-		{Name: "arguments"}, {Name: "params"}, {Name: "input"}, {Name: "parameters"},
-	}},
+	jsonrpc.Field{Name: "arguments", Other: true, Fields: []jsonrpc.Field{{Name: "server"}, {Name: "tool"}, {Name: "args"}, {Name: "timeoutMs"}}},
 	jsonrpc.Field{Name: "_meta", Strict: true, Known: []string{"io.modelcontextprotocol/related-task"}, Fields: []jsonrpc.Field{
 		{Name: "progressToken"},
 		{Name: "io.modelcontextprotocol/protocolVersion"},
@@ -191,8 +185,6 @@ func (in *incoming) request(r *Request, names *names) *messages.Error {
 			} else {
 				bad("args: an object with the tool's arguments is expected, not " + kindOf(args))
 			}
-		} else if wrong := in.misnamed(); wrong != "" {
-			bad(wrong + ": no such argument; the tool's arguments go into \"args\"")
 		}
 		if raw := in.slots[slotTimeout]; !absent(raw) {
 			timeout, ok := milliseconds(raw)
@@ -200,6 +192,9 @@ func (in *incoming) request(r *Request, names *names) *messages.Error {
 				bad("timeoutMs: a number of milliseconds above 0 is expected")
 			}
 			r.Timeout = timeout
+		}
+		if raw := in.slots[slotUnknown]; raw != nil {
+			bad(noSuchArgument(raw))
 		}
 	}
 	if details == nil {
@@ -214,15 +209,12 @@ func (in *incoming) request(r *Request, names *names) *messages.Error {
 	}
 }
 
-// misnamed returns the name under which the client sent what belongs into
-// args, or "".
-func (in *incoming) misnamed() string {
-	for i, name := range [...]string{"arguments", "params", "input", "parameters"} {
-		if raw := in.slots[slotWrongArguments+i]; len(raw) > 0 && raw[0] == '{' {
-			return name
-		}
-	}
-	return ""
+// noSuchArgument refuses a member that the schema of the spliced tool does not have:
+// what the client meant by it would be lost, and the call made without it.
+func noSuchArgument(raw []byte) string {
+	const longest = 100
+	name, _ := jsonrpc.Unquote(raw) // it was read as a string before
+	return messages.Cut(name, longest) + `: no such argument; there are server, tool, args and timeoutMs, and the tool's own arguments go into "args"`
 }
 
 func absent(raw []byte) bool { return raw == nil || string(raw) == "null" }

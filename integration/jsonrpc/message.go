@@ -84,7 +84,8 @@ func ParseNaming(line []byte, names *Names) (m Message, seen uint8, err error) {
 type ParamsShape struct{ sh *shape }
 
 // NewParamsShape makes a shape of the fields that are wanted of params. With
-// more than 26 fields, nested ones included, each ParseShape allocates.
+// more than 26 fields, nested ones and names of others included, each ParseShape
+// allocates.
 func NewParamsShape(fields ...Field) ParamsShape {
 	return ParamsShape{newShape(messageFields(fields...), 0)}
 }

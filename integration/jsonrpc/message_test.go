@@ -110,6 +110,32 @@ func TestParseShape(t *testing.T) {
 	}
 }
 
+// The first name beside those of the fields is captured, of the object that counts
+// and of no other.
+func TestOtherName(t *testing.T) {
+	t.Parallel()
+	shape := NewParamsShape(Field{Name: "name"}, Field{Name: "arguments", Other: true, Fields: []Field{{Name: "args"}}}, Field{Name: "_meta", Fields: []Field{{Name: "t"}}})
+	for params, want := range map[string]string{
+		`{"x":1,"name":2,"arguments":{"args":{"y":1}},"_meta":{"z":1}}`: `2|{"args":{"y":1}}|{"y":1}||{"z":1}|`,
+		`{"arguments":{"args":1,"x":{"args":2},"y":3},"_meta":{"t":4}}`: `|{"args":1,"x":{"args":2},"y":3}|1|"x"|{"t":4}|4`,
+		`{"arguments":{"":1}}`:                                  `|{"":1}||""||`,
+		`{"arguments":{"Args":1}}`:                              `|{"Args":1}||"Args"||`,
+		`{"arguments":{"\u0061rgs":1}}`:                         `|{"\u0061rgs":1}|1|||`,
+		`{"arguments":{"\u0078":1}}`:                            `|{"\u0078":1}||"\u0078"||`,
+		`{"arguments":{"x":1},"arguments":{}}`:                  `|{}||||`,
+		`{"arguments":{},"arguments":{"x":1}}`:                  `|{"x":1}||"x"||`,
+		`{"arguments":[{"x":1}],"_meta":1,"name":{"args":"x"}}`: `{"args":"x"}|[{"x":1}]|||1|`,
+	} {
+		var out [6][]byte
+		if _, err := ParseShape([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":`+params+`}`), shape, out[:]); err != nil {
+			t.Errorf("%s: %v", params, err)
+		}
+		if got := string(bytes.Join(out[:], []byte("|"))); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", params, got, want)
+		}
+	}
+}
+
 var named = Names{"uri", "taskId"}
 
 // isMember finds a name that is one of a member of a valid text: quotes within

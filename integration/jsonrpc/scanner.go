@@ -164,6 +164,9 @@ func (s *scanner) object(i, depth int, sh *shape) int {
 			if sh.strict {
 				s.judge(sh, m, span{k, i - 1}, &other)
 			}
+			if m == nil && sh.other != 0 && s.out[sh.other].end == 0 {
+				s.out[sh.other] = span{k - 1, i}
+			}
 		}
 		if i >= len(s.b) || s.b[i] != ':' {
 			if i = s.space(i); i >= len(s.b) || s.b[i] != ':' {

@@ -7,6 +7,7 @@ type shape struct {
 	slots   int
 	strict  bool     // members that another reader would mix up are noted
 	known   []string // of a strict one: what other readers know beside the members
+	other   int      // slot of the first name that is no member's; 0: it is not wanted
 }
 
 type member struct {
@@ -28,10 +29,15 @@ type Field struct {
 	Strict bool
 	// Known are names that other readers of a strict object know.
 	Known []string
+	// Other captures, behind what is captured of Fields, the first name in the
+	// object that is none of theirs, with its quotes. It holds where Fields is not
+	// empty.
+	Other bool
 }
 
 // newShape makes a shape. The captures are numbered from slot in the order in
-// which the fields are written, each field before the fields inside it.
+// which the fields are written, each field before the fields inside it, and these
+// before the name that is none of theirs.
 func newShape(fields []Field, slot int) *shape {
 	sh := &shape{members: make([]member, 0, len(fields))}
 	for _, f := range fields {
@@ -41,6 +47,10 @@ func newShape(fields []Field, slot int) *shape {
 			m.inner = newShape(f.Fields, slot)
 			m.inner.strict, m.inner.known = f.Strict, f.Known
 			slot = m.inner.slots
+			if f.Other {
+				m.inner.other = slot
+				slot++
+			}
 		}
 		m.end = slot
 		sh.members = append(sh.members, m)
