@@ -198,6 +198,7 @@ func TestDisabledServerIsNotFound(t *testing.T) {
 	}
 	cfg := children(map[string][]string{"one": nil, "two": nil}, nil)
 	cfg["mcpServers"].(map[string]any)["two"].(map[string]any)["disabled"] = true
+	cfg["mcpServers"].(map[string]any)["never"] = map[string]any{"command": "none", "disabled": true}
 	if _, err := writeConfig(dir, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -210,12 +211,23 @@ func TestDisabledServerIsNotFound(t *testing.T) {
 	_, byList := e.ListTools(t.Context(), "two", false)
 	_, byDiscover := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "two"})
 	_, byName := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "two", Tool: "add"})
+	_, byQuery := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "two", Query: "add"})
+	_, bySearch := e.Search(t.Context(), "add", metamcp.SearchOptions{Server: "two", CachedOnly: true})
 	_, byCall := e.Execute(t.Context(), "two", "add", json.RawMessage(`{"a":1,"b":2}`), metamcp.ExecuteOptions{})
-	for way, err := range map[string]error{"list": byList, "discover": byDiscover, "discover tool": byName, "call": byCall} {
+	for way, err := range map[string]error{"list": byList, "discover": byDiscover, "discover tool": byName, "discover query": byQuery, "search": bySearch, "call": byCall} {
 		var failure *metamcp.Error
 		if !errors.As(err, &failure) || failure.Code != messages.CodeConfiguration || !strings.Contains(failure.Hint, "metamcp enable two") {
 			t.Errorf("%s: %v; want a CONFIGURATION_ERROR that says how to enable it", way, err)
 		}
+	}
+	all := metamcp.SearchOptions{Server: "two", IncludeDisabled: true}
+	if found, err := e.Search(t.Context(), "add two numbers", all); err != nil || len(found.Matches) == 0 || found.Matches[0].Name != "add" || found.Matches[0].Enabled {
+		t.Errorf("a search for closed tools too: %+v, %v", found, err)
+	}
+	all.Server = "never"
+	var nothing *metamcp.Error
+	if _, err := e.Search(t.Context(), "add two numbers", all); !errors.As(err, &nothing) || nothing.Code != messages.CodeConfiguration {
+		t.Errorf("a search of a disabled server of which no tool is known: %v", err)
 	}
 	if _, err := writeConfig(dir, children(map[string][]string{"one": nil, "two": nil}, nil)); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // slowRanking counts the searches that are under way.
@@ -58,5 +59,21 @@ func TestSearchesInTurn(t *testing.T) {
 	}
 	if found.Load() < all/2 || found.Load()+none.Load() != all {
 		t.Errorf("%d searches found something, %d gave up", found.Load(), none.Load())
+	}
+}
+
+// A server that is disabled or removed while a script runs is left out of a search of
+// all that the script may reach, and a search of it alone says why it has nothing.
+func TestScriptsSearchWithoutServersThatWent(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{"off":{"command":"none","disabled":true}}}`)
+	only := []string{"off", "removed"}
+	if raw, err := r.e.discoverForScript(t.Context(), 0, []byte(`{"query":"add"}`), only); err != nil || string(raw) != "[]" {
+		t.Errorf("all of them: %s, %v", raw, err)
+	}
+	for server, code := range map[string]messages.Code{"off": messages.CodeConfiguration, "removed": messages.CodeServerNotFound} {
+		if raw, err := r.e.discoverForScript(t.Context(), 0, []byte(`{"query":"add","server":"`+server+`"}`), only); err == nil || err.Code != code {
+			t.Errorf("%s alone: %s, %v", server, raw, err)
+		}
 	}
 }

@@ -23,8 +23,8 @@ type SearchOptions struct {
 	Server string
 	// Limit is how many matches are wanted; 0: the configured number.
 	Limit int
-	// IncludeDisabled finds tools that the rules disable as well; Enabled of a match
-	// says which those are.
+	// IncludeDisabled finds tools that the rules disable as well, and those that are
+	// known of disabled servers; Enabled of a match says which those are.
 	IncludeDisabled bool
 	// CachedOnly contacts no server.
 	CachedOnly bool
@@ -62,7 +62,8 @@ type SearchResult struct {
 	soon bool // the same search may find more by meaning in a moment
 }
 
-// Search finds the tools that fit a query. Servers whose tools are not known
+// Search finds the tools that fit a query. A search of one server that is disabled is
+// refused, unless its tools are known and wanted all the same. Servers whose tools are not known
 // are contacted, many at once and within the pool's bounds, for at most the
 // configured time, and for at most two seconds of it where others have answers
 // already; one that is slow or dead delays nobody beyond that and fails
@@ -71,8 +72,12 @@ type SearchResult struct {
 func (e *Engine) Search(ctx context.Context, query string, opts SearchOptions) (*SearchResult, error) {
 	res := &SearchResult{Matches: []Match{}, Failed: map[string]*Error{}}
 	if opts.Server != "" {
-		if _, ok := e.core.Directory().Lookup(opts.Server); !ok {
+		entry, ok := e.core.Directory().Lookup(opts.Server)
+		switch {
+		case !ok:
 			return nil, e.core.ServerNotFound(opts.Server)
+		case entry.Spec().Disabled && (!opts.IncludeDisabled || e.core.Catalog().Server(opts.Server) == nil):
+			return nil, supervision.Disabled(entry.Spec()) // other words would find no more
 		}
 	}
 	if !opts.CachedOnly {
