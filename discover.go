@@ -200,18 +200,13 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	if ask.Limit > 0 && len(shown) > ask.Limit {
 		shown = shown[:ask.Limit]
 	}
-	budget := e.budget()
-	for _, t := range shown {
-		l := toolLine(t, ask.Detail == "full")
-		if !budget.Spend(tokens(l)) {
-			break
-		}
-		a.Tools = append(a.Tools, l)
-	}
+	lines := fitter{budget: e.budget()}
+	a.Tools = lines.toolLines(shown, ask.Detail == "full")
 	a.Omitted = len(open) - len(a.Tools)
 	if a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; narrow it with query, or ask for one tool by name.")
 	}
+	a.Notes = append(a.Notes, lines.notes()...)
 	if disabled > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(disabled)+" more tools are disabled by tool rules.")
 	}
@@ -289,9 +284,11 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	}
 	budget := e.budget()
 	e.findSkills(skills, &ask, a, budget)
-	if a.Matches, a.Omitted = matchLines(budget, found.Matches, schemas, ask.Detail == "full"); a.Omitted > 0 {
+	lines := fitter{budget: budget}
+	if a.Matches, a.Omitted = lines.matchLines(found.Matches, schemas, ask.Detail == "full"); a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
 	}
+	a.Notes = append(a.Notes, lines.notes()...)
 	a.Notes = append(a.Notes, markNotes(func(yield func(Marks) bool) {
 		for i := range a.Matches {
 			if !yield(a.Matches[i].Marks) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,13 +161,18 @@ func TestDiscoverShowsSignatures(t *testing.T) {
 	}
 }
 
-// Where schema and signature do not both fit, the shorter one stays.
+func schemasLeftOut(a *metamcp.DiscoverAnswer) bool {
+	return slices.ContainsFunc(a.Notes, func(note string) bool { return strings.Contains(note, "Some schemas are left out") })
+}
+
+// Where schema and signature do not both fit, the shorter one stays, and the answer
+// says that something is missing.
 func TestSignaturesKeepToTheBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		budget            int
 		schema, signature bool
-	}{{400, true, true}, {260, false, true}, {200, false, false}} {
+	}{{400, true, true}, {290, false, true}, {200, false, false}} {
 		e := open(t, map[string][]string{"one": nil}, map[string]any{"search": map[string]any{"budgetTokens": c.budget}})
 		a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Query: "Sends a request to the client and returns what came back", Detail: "full", Limit: 1})
 		if err != nil {
@@ -178,6 +184,36 @@ func TestSignaturesKeepToTheBudget(t *testing.T) {
 		}
 		if len(a.Matches) != 1 || a.Matches[0].Tool != "ask" || (a.Matches[0].Schema != nil) != c.schema || (a.Matches[0].Signature != "") != c.signature {
 			t.Errorf("with %d tokens: %s", c.budget, raw)
+		}
+		if schemasLeftOut(a) == c.schema {
+			t.Errorf("with %d tokens the notes are %q", c.budget, a.Notes)
+		}
+	}
+}
+
+// Tools whose schemas find no room are listed without, where others and what was left
+// out of them are told too.
+func TestToolsWithoutRoomForTheirSchemasAreListed(t *testing.T) {
+	t.Parallel()
+	for _, budget := range []int{200, 1_000_000} {
+		e := open(t, map[string][]string{"one": nil}, map[string]any{"search": map[string]any{"budgetTokens": budget}})
+		a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "one", Detail: "full"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := slices.ContainsFunc(a.Tools, func(l metamcp.ToolLine) bool { return l.Schema == nil })
+		if len(a.Tools) == 0 || bare != (budget < 1000) || schemasLeftOut(a) != bare || (a.Omitted > 0) != bare {
+			t.Errorf("with %d tokens: %.3000s", budget, raw)
+		}
+		if n := index.EstimateTokens(raw); n > budget {
+			t.Errorf("the answer costs %d tokens of %d: %s", n, budget, raw)
+		}
+		if a, err = e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "one"}); err != nil || schemasLeftOut(a) {
+			t.Errorf("a list without schemas: %+v, %v", a, err)
 		}
 	}
 }

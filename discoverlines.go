@@ -165,25 +165,76 @@ func signature(t *messages.Tool) (text string, hidden bool) {
 	}), hidden
 }
 
+// schemasNote goes with lists of which some tools have no schema for want of room.
+const schemasNote = "Some schemas are left out; mcp_discover with server and tool shows one."
+
+// A fitter puts lines of tools into the budget of an answer: whole, or with less of
+// them where that is what there is room for.
+type fitter struct {
+	budget *index.Budget
+	short  bool // a line has less than it should, which schemasNote says
+}
+
+// fit spends what a line costs, after as many of the cuts as that takes, in their
+// order. false: there is no room for the line whatever is cut, and nothing is spent.
+// The first line that is cut pays for the note, too.
+func fit[T any](f *fitter, line *T, cuts ...func(*T)) bool {
+	if f.budget.Spend(tokens(line)) {
+		return true
+	}
+	note := tokens(schemasNote)
+	if f.short {
+		note = 0
+	}
+	for _, cut := range cuts {
+		cut(line)
+		if f.budget.Spend(tokens(line) + note) {
+			f.short = true
+			return true
+		}
+	}
+	return false
+}
+
+// notes says what the lines have not.
+func (f *fitter) notes() []string {
+	if !f.short {
+		return nil
+	}
+	return []string{schemasNote}
+}
+
 // matchLines are as many matches as the budget has room for, the first with
 // their schemas. omitted counts the others.
-func matchLines(budget *index.Budget, matches []Match, schemas int, signatures bool) (lines []MatchLine, omitted int) {
+func (f *fitter) matchLines(matches []Match, schemas int, signatures bool) (lines []MatchLine, omitted int) {
 	lines = []MatchLine{}
 	for i := range matches {
 		l := matchLine(&matches[i], i < schemas, signatures)
 		// The signature says most of what the schema does, in fewer words.
-		if tokens(l) > budget.Left() {
-			l.Schema = nil
-		}
-		if tokens(l) > budget.Left() {
-			l.Signature = ""
-		}
-		if !budget.Spend(tokens(l)) {
+		if !fit(f, &l, func(l *MatchLine) { l.Schema = nil }, func(l *MatchLine) { l.Signature = "" }) {
 			return lines, len(matches) - i
 		}
 		lines = append(lines, l)
 	}
 	return lines, 0
+}
+
+// toolLines are as many of a server's tools as the budget has room for.
+func (f *fitter) toolLines(tools []*index.Entry, full bool) (lines []ToolLine) {
+	var cuts []func(*ToolLine)
+	if full {
+		cuts = []func(*ToolLine){
+			func(l *ToolLine) { l.Schema = nil }, func(l *ToolLine) { l.Signature = "" }, func(l *ToolLine) { l.Summary = summary(l.Summary) },
+		}
+	}
+	for _, t := range tools {
+		l := toolLine(t, full)
+		if !fit(f, &l, cuts...) {
+			break
+		}
+		lines = append(lines, l)
+	}
+	return lines
 }
 
 // concerned are the servers that an answer to a query is about: those of its matches,
