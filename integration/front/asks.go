@@ -109,7 +109,7 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 	st, overHTTP := e.out.(*stream)
 	for _, q := range list {
 		switch {
-		case !live || c.peer.Full():
+		case !live:
 			noAnswer(q, "the call is over")
 			continue
 		case overHTTP && st.answered:

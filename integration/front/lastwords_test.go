@@ -12,8 +12,8 @@ import (
 )
 
 // A server that logs and announces without end, to a client that reads later, costs
-// that client neither its session nor what others answer; of each resource it hears
-// once it reads again, and of the last change.
+// that client neither its session, nor what others answer or ask; of each resource it
+// hears once it reads again, and of the last change.
 func TestFloodOfNotifications(t *testing.T) {
 	const size, all = 1 << 20, MaxQueued>>20 + 16
 	big := strings.Repeat("x", size)
@@ -26,6 +26,7 @@ func TestFloodOfNotifications(t *testing.T) {
 			r.Client.Notify(r.Call, "notifications/message", logLine)
 			peer.Updated("a://session", fmt.Appendf(nil, `{"uri":"a://session","n":%d,"is":"%s"}`, i, big[:size/2]))
 		}
+		r.Client.Ask(r.Call, []*messages.Question{{ID: 1, Method: "roots/list", Reply: untold{}}})
 		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: json.RawMessage(`{"content":[]}`)})
 		close(flooded)
 	}}
@@ -48,11 +49,13 @@ func TestFloodOfNotifications(t *testing.T) {
 		sub.to.Updated("a://listen", fmt.Appendf(nil, `{"uri":"a://listen","n":%d}`, i))
 	}
 	logs, last := 0, fmt.Sprintf(`"n":%d`, all-1)
-	var answered, session, listen bool
-	for !answered || !session || !listen {
+	var asked, answered, session, listen bool
+	for !asked || !answered || !session || !listen {
 		switch line := s.recv(); {
 		case strings.Contains(line, `"method":"notifications/message"`):
 			logs++
+		case strings.Contains(line, `"method":"roots/list"`):
+			asked = true
 		case strings.Contains(line, `"id":1,`):
 			answered = true
 		case strings.Contains(line, `"uri":"a://session"`):
