@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -152,6 +153,67 @@ func TestHostLogOfTwoHosts(t *testing.T) {
 	}
 	if err := errors.Join(one.Close(), two.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A disk that stalls holds up neither who logs, which may be an actor, nor the end of the
+// host. What was said before it stalled is written once it goes on.
+func TestHostLogOnADiskThatStalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "k.log")
+	logs, err := openDetachedLogs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs.file.mu.Lock() // as a write does that hangs
+	said := make(chan error, 1)
+	go func() {
+		log, err := (&common{stderr: logs.log, logLevel: "warn", logFormat: "text"}).logger()
+		if err == nil {
+			log.Warn("a server was lost", "server", "s")
+		}
+		logs.close()
+		said <- err
+	}()
+	select {
+	case err := <-said:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a line, or the end, waits for the disk")
+	}
+	logs.file.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if dropped := logs.log.Close(ctx); dropped != 0 {
+		t.Errorf("%d lines were dropped", dropped)
+	}
+	if err := logs.file.Close(); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "a server was lost") {
+		t.Errorf("the log has %q, %v", text, err)
+	}
+}
+
+// The last line of a host stands in its log when the log is closed.
+func TestHostLogIsWrittenToItsEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "k.log")
+	logs, err := openDetachedLogs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for i := range 1000 {
+		line := "line " + strconv.Itoa(i) + "\n"
+		want.WriteString(line)
+		if _, err := io.WriteString(logs.log, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logs.close()
+	if text, err := os.ReadFile(path); err != nil || string(text) != want.String() {
+		t.Errorf("the log has %d bytes, want %d; %v", len(text), want.Len(), err)
 	}
 }
 

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/lossy"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/rotate"
 )
@@ -18,6 +20,32 @@ const (
 	// logLook is how often a host looks whether another one turned its log over.
 	logLook = time.Second
 )
+
+// detachedLogs is where a host in the background says what it has to say.
+type detachedLogs struct {
+	log   *lossy.Writer // to file: actors log, and must not wait for a disk that stalls
+	file  *hostLogFile
+	trace *hostLogFile // for people; no actor writes to it
+}
+
+// openDetachedLogs opens the log at path. The trace is a file of its own: it is long, and
+// in the log it would put aside what the host says.
+func openDetachedLogs(path string) (*detachedLogs, error) {
+	file, err := openHostLog(path)
+	if err != nil {
+		return nil, err
+	}
+	trace := &hostLogFile{path: strings.TrimSuffix(path, ".log") + ".trace", limit: logBytes}
+	return &detachedLogs{log: lossy.NewWriter(file), file: file, trace: trace}, nil
+}
+
+// close writes the rest of the log. A disk that stalls does not keep the host from
+// ending. Who logs can do nothing about what goes wrong.
+func (l *detachedLogs) close() {
+	endLog(l.log)
+	_ = l.file.Close()
+	_ = l.trace.Close()
+}
 
 // hostLogFile is the log of a host in the background, or its trace. It is opened with the
 // first line at the latest. During a restart two hosts have it open: both append, and one
@@ -72,9 +100,14 @@ func (w *hostLogFile) see() error {
 	return w.open()
 }
 
-// Close ends the log.
+// errHangs is of a file that ends with the process.
+var errHangs = errors.New("the file is not closed, since a write to it has not returned; its disk does not answer")
+
+// Close ends the log. It waits for no write that hangs.
 func (w *hostLogFile) Close() error {
-	w.mu.Lock()
+	if !w.mu.TryLock() {
+		return errHangs
+	}
 	defer w.mu.Unlock()
 	if w.f == nil {
 		return nil

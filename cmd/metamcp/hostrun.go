@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -44,15 +43,12 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 		return err
 	}
 	if f.logFile != "" {
-		file, err := openHostLog(f.logFile)
+		logs, err := openDetachedLogs(f.logFile)
 		if err != nil {
 			return fmt.Errorf("--log-file: %w", err)
 		}
-		defer func() { _ = file.Close() }() // who logs can do nothing about it
-		// A trace is long: in the log it would put aside what the host says.
-		trace := &hostLogFile{path: strings.TrimSuffix(f.logFile, ".log") + ".trace", limit: logBytes}
-		defer func() { _ = trace.Close() }()
-		c.stderr, c.traceOut = file, trace
+		defer logs.close()
+		c.stderr, c.traceOut = logs.log, logs.trace
 	}
 	over := make(chan struct{})
 	defer close(over)

@@ -47,13 +47,8 @@ func run() int {
 	lightStart()
 	// Clients that start a host often read nothing of its stderr: a full pipe
 	// must hold up neither the host nor its end.
-	const enough = time.Second
 	patient := lossy.NewWriter(os.Stderr)
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), enough)
-		defer cancel()
-		_ = patient.Close(ctx) // it has said itself what was dropped, where somebody reads
-	}()
+	defer endLog(patient)
 	var stderr io.Writer = patient
 	if isTerminal(os.Stderr) {
 		stderr = tame{patient}
@@ -84,6 +79,14 @@ func run() int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// endLog writes what a log still holds, and gives up where nobody takes it.
+func endLog(log *lossy.Writer) {
+	const enough = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	defer cancel()
+	_ = log.Close(ctx) // it has said itself what was dropped, where somebody reads
 }
 
 // said is the text of an error in the words of the shell: what a host answers has its

@@ -713,9 +713,12 @@ func TestTraceOfAHostInTheBackground(t *testing.T) {
 		}
 		return nil
 	})
-	if text := said(".log"); strings.Contains(text, "d0/echo") || !strings.Contains(text, "serves") {
-		t.Errorf("the log holds %.500s", text)
-	}
+	testkit.Eventually(t, patience, func() error {
+		if text := said(".log"); strings.Contains(text, "d0/echo") || !strings.Contains(text, "serves") || !strings.Contains(text, "has ended") {
+			return fmt.Errorf("the log holds %.500s", text)
+		}
+		return nil
+	})
 	if text := said(".err"); text != "" {
 		t.Errorf("what is for the Go runtime holds %.500s", text)
 	}

@@ -1,5 +1,5 @@
-// Package lossy writes a log to where perhaps nobody reads: a pipe that is full
-// holds no one up. What finds no room is dropped and counted.
+// Package lossy writes a log to where perhaps nobody reads, or to a disk that may
+// stall: a pipe that is full holds no one up. What finds no room is dropped and counted.
 package lossy
 
 import (
@@ -100,7 +100,7 @@ func (w *Writer) take() (batch []byte, lines int, over bool) {
 	defer w.mu.Unlock()
 	batch, lines = w.queue, w.lines
 	if w.lost > 0 {
-		batch = fmt.Appendf(batch, "metamcp: %d lines of the log were dropped here, since nobody read them\n", w.lost)
+		batch = fmt.Appendf(batch, "metamcp: %d lines of the log were dropped here, since they were not taken in time\n", w.lost)
 		w.lost = 0
 	}
 	w.queue, w.writing = nil, len(batch)
