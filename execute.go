@@ -111,7 +111,11 @@ func (e *Engine) run(ctx context.Context, server, tool string, args json.RawMess
 						drained = true
 					}
 				}
-				yield(resultOf(call, a))
+				u, err := resultOf(call, a)
+				if u.Result != nil && e.core.Trace().ShowsPayloads() {
+					u.Result.Raw = slices.Clone(u.Result.Raw) // the trace may be behind, and the caller's is his
+				}
+				yield(u, err)
 				return
 			case <-ctx.Done():
 				e.core.Cancel(call, "the caller gave up: "+ctx.Err().Error())

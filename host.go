@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/control"
@@ -13,8 +14,12 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// watchBuffer bounds the records that wait for one viewer of the trace.
-const watchBuffer = 4096
+// watchBuffer bounds the records that wait for one viewer of the trace, and watchBytes
+// their payloads and details.
+const (
+	watchBuffer = 4096
+	watchBytes  = 16 << 20
+)
 
 // HostStatus describes the engine as it is now: pool, breakers, servers and
 // their processes, and with actors every living actor. It still answers after
@@ -135,29 +140,50 @@ func (e *Engine) endViews() {
 	e.viewers.Wait()
 }
 
-// viewer is a writer of records into a channel.
+// viewer is a writer of records into a channel. It is the only one.
 type viewer struct {
-	out  chan<- messages.TraceRecord
-	lost uint64
+	out   chan messages.TraceRecord
+	sizes []int // of the records in out, and perhaps of some before them
+	bytes int   // the sum of sizes
+	lost  uint64
 }
 
 // WriteRecord implements actors.RecordWriter; it never blocks.
 func (v *viewer) WriteRecord(r *messages.TraceRecord) error {
+	own := *r
+	own.Payload = slices.Clone(r.Payload) // which may be a small part of a large buffer
 	if v.lost > 0 {
-		select {
-		case v.out <- messages.TraceRecord{V: messages.TraceVersion, Time: r.Time, Kind: messages.TraceDropped, Count: v.lost, Detail: "the viewer did not keep up"}:
-			v.lost = 0
-		default:
+		said := messages.TraceRecord{V: messages.TraceVersion, Time: r.Time, Kind: messages.TraceDropped, Count: v.lost, Detail: "the viewer did not keep up"}
+		if !v.send(&said) {
 			v.lost++
 			return nil
 		}
+		v.lost = 0
 	}
-	select {
-	case v.out <- *r:
-	default:
+	if !v.send(&own) {
 		v.lost++
 	}
 	return nil
+}
+
+// send reports whether there was room for a record.
+func (v *viewer) send(r *messages.TraceRecord) bool {
+	taken := len(v.sizes) - len(v.out) // by the viewer, since the last time
+	for _, n := range v.sizes[:taken] {
+		v.bytes -= n
+	}
+	v.sizes = v.sizes[taken:]
+	size := len(r.Payload) + len(r.Detail)
+	if v.bytes > 0 && v.bytes+size > watchBytes {
+		return false
+	}
+	select {
+	case v.out <- *r:
+		v.sizes, v.bytes = append(v.sizes, size), v.bytes+size
+		return true
+	default:
+		return false
+	}
 }
 
 // Flush implements actors.RecordWriter.

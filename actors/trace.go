@@ -15,6 +15,10 @@ import (
 // actor never waits for a trace: what finds no room is dropped and counted.
 const traceBuffer = 16384
 
+// traceBytes bounds the texts of those records, payloads above all, and of those that
+// are being written: a payload may be as long as a message.
+const traceBytes = 64 << 20
+
 // maxPayload bounds, in bytes, the arguments or the result in one record.
 const maxPayload = 64 << 10
 
@@ -57,8 +61,12 @@ func newTrace(sys *kernel.System, scrub func([]byte) []byte, scrubJSON func(json
 func (t *Trace) Dropped() uint64 { return t.dropped.Load() }
 
 // ShowPayloads makes requests and answers carry their arguments and results,
-// scrubbed of secrets; they hold only sizes otherwise.
+// scrubbed of secrets; they hold only sizes otherwise. While it is on, the trace may
+// read an answer after the caller has it.
 func (t *Trace) ShowPayloads(on bool) { t.payloads.Store(on) }
+
+// ShowsPayloads reports what ShowPayloads has set.
+func (t *Trace) ShowsPayloads() bool { return t.payloads.Load() }
 
 // Attach starts to write to w what wants lets pass, or everything where it is nil,
 // which costs less; wants is called on the actors' goroutines and keeps nothing of a
@@ -192,9 +200,23 @@ func (t *Trace) ended(kind string, report *CallReport, actor string) {
 		r.Detail = report.Answer.Err.Message
 	}
 	if t.payloads.Load() {
-		r.Payload = slices.Concat(report.Answer.Result, report.Answer.RPCError)
+		r.Payload = keptAnswer(report.Answer)
 	}
 	t.put(&r)
+}
+
+// keptAnswer is what a child answered, as it may wait in a buffer. A short answer is
+// copied, since its bytes may be a small part of what was read together; a long one has
+// its buffer nearly for itself, and an actor that copied it would keep others waiting.
+func keptAnswer(a *messages.Answer) json.RawMessage {
+	raw := a.Result
+	if a.RPCError != nil {
+		raw = a.RPCError
+	}
+	if len(raw) > maxPayload {
+		return raw
+	}
+	return slices.Clone(raw)
 }
 
 // runEnded shows the end of a script, as the answer to the request that it

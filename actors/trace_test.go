@@ -43,6 +43,77 @@ func TestATraceThatNobodyTakes(t *testing.T) {
 	}
 }
 
+// Payloads that wait, and those that are being written, have a bound of their own: few
+// records may be very large. What finds no room is counted; what has no payload has room.
+func TestATraceHoldsSoManyBytes(t *testing.T) {
+	to := stuck{make(chan struct{})}
+	trace := newTrace(kernel.New(slog.New(slog.DiscardHandler)), nil, nil)
+	trace.ShowPayloads(true)
+	out := &shelfOfRecords{}
+	watcher := trace.Attach(stuckShelf{to, out}, nil)
+	const fit, more = 8, 3
+	args := json.RawMessage(`"` + strings.Repeat("x", traceBytes/fit-2) + `"`)
+	for range fit + more {
+		trace.began(messages.TraceRequest, &messages.Call{Server: "a", Method: methodToolsCall, Tool: "do", Args: args}, "a")
+	}
+	trace.Message(&kernel.Record{Type: "small"})
+	if got := trace.Dropped(); got != more {
+		t.Errorf("%d records are dropped, want %d", got, more)
+	}
+	close(to.open)
+	if err := closeWatcher(t, watcher); err != nil {
+		t.Fatal(err)
+	}
+	kinds, count := map[string]int{}, uint64(0)
+	for _, r := range out.all() {
+		kinds[r.Kind]++
+		count += r.Count
+	}
+	if kinds[messages.TraceRequest] != fit || kinds[messages.TraceMessage] != 1 || count != more {
+		t.Errorf("written are %v, and %d are said to be dropped", kinds, count)
+	}
+	watcher.mu.Lock()
+	defer watcher.mu.Unlock()
+	if watcher.waiting.bytes != 0 {
+		t.Errorf("%d bytes are said to wait", watcher.waiting.bytes)
+	}
+}
+
+// stuckShelf is a shelf behind a writer that is stuck.
+type stuckShelf struct {
+	w stuck
+	*shelfOfRecords
+}
+
+func (h stuckShelf) WriteRecord(r *messages.TraceRecord) error {
+	_, _ = h.w.Write(nil)
+	return h.shelfOfRecords.WriteRecord(r)
+}
+
+// A long answer waits as it is: an actor would copy it. A short one is copied, since it
+// may lie in a buffer that many share.
+func TestLongAnswersAreNotCopied(t *testing.T) {
+	trace := newTrace(kernel.New(slog.New(slog.DiscardHandler)), nil, nil)
+	trace.ShowPayloads(true)
+	var seen json.RawMessage
+	watcher := trace.Attach(sink{}, func(r *messages.TraceRecord) bool { seen = r.Payload; return false })
+	for _, c := range []struct {
+		size int
+		same bool
+	}{{maxPayload + 1, true}, {10, false}} {
+		text := json.RawMessage(`"` + strings.Repeat("x", c.size-2) + `"`)
+		for _, a := range []*messages.Answer{{Result: text}, {RPCError: text}} {
+			trace.ended(messages.TraceAnswer, &CallReport{Call: &messages.Call{}, Answer: a}, "")
+			if string(seen) != string(text) || (&seen[0] == &text[0]) != c.same {
+				t.Errorf("of %d bytes %d are kept, of the answer itself: %v", c.size, len(seen), !c.same)
+			}
+		}
+	}
+	if err := closeWatcher(t, watcher); err != nil {
+		t.Error(err)
+	}
+}
+
 // flat writes a byte for each record.
 type flat struct{ w stuck }
 

@@ -35,6 +35,7 @@ type Watcher struct {
 
 	mu      sync.Mutex // held for as long as it takes to copy a record
 	waiting batch
+	writing int // bytes in the batch that was taken last
 	dropped uint64
 
 	full chan struct{} // capacity 1: write now
@@ -62,6 +63,7 @@ const writeFrom = 512
 type batch struct {
 	entries []batchEntry
 	others  []messages.TraceRecord
+	bytes   int // of others
 }
 
 // batchEntry is a message, or the record others[other-1] where that is not 0.
@@ -76,7 +78,7 @@ func (b *batch) len() int { return len(b.entries) }
 // may hold on to.
 func (b *batch) reset() {
 	clear(b.others)
-	b.entries, b.others = b.entries[:0], b.others[:0]
+	b.entries, b.others, b.bytes = b.entries[:0], b.others[:0], 0
 }
 
 // Done is closed when the watcher has ended, because it was closed or its
@@ -179,9 +181,11 @@ func (w *Watcher) recover() bool {
 
 // put leaves a record for the goroutine.
 func (w *Watcher) put(r *messages.TraceRecord) {
+	size := len(r.Payload) + len(r.Detail)
 	w.mu.Lock()
 	n := w.waiting.len()
-	if w.hasRoom(n) {
+	if w.hasRoom(n, size) {
+		w.waiting.bytes += size
 		w.waiting.others = append(w.waiting.others, *r)
 		w.waiting.entries = append(w.waiting.entries, batchEntry{other: len(w.waiting.others)})
 	}
@@ -193,17 +197,19 @@ func (w *Watcher) put(r *messages.TraceRecord) {
 func (w *Watcher) putMessage(r *kernel.Record) {
 	w.mu.Lock()
 	n := w.waiting.len()
-	if w.hasRoom(n) {
+	if w.hasRoom(n, 0) {
 		w.waiting.entries = append(w.waiting.entries, batchEntry{message: *r})
 	}
 	w.mu.Unlock()
 	w.hurry(n)
 }
 
-// hasRoom reports whether there is room behind n records, and counts what finds none.
-// The caller holds mu.
-func (w *Watcher) hasRoom(n int) bool {
-	if n < traceBuffer {
+// hasRoom reports whether there is room behind n records for one of so many bytes, and
+// counts what finds none. A record that is larger than the bound has room where nothing
+// else has bytes. The caller holds mu.
+func (w *Watcher) hasRoom(n, size int) bool {
+	held := w.waiting.bytes + w.writing
+	if n < traceBuffer && (size == 0 || held == 0 || held+size <= traceBytes) {
 		return true
 	}
 	w.dropped++
@@ -228,7 +234,7 @@ func (w *Watcher) take(old batch) (taken batch, dropped uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken, dropped = w.waiting, w.dropped
-	w.waiting, w.dropped = old, 0
+	w.waiting, w.writing, w.dropped = old, taken.bytes, 0
 	return taken, dropped
 }
 
