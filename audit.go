@@ -29,9 +29,10 @@ type auditor struct {
 	opening chan struct{} // closed once that is decided; nil: nobody began
 	began   time.Time     // that
 	waiting []audit.Entry // until it is open
+	bytes   int           // of the arguments in waiting
 	refused bool          // it cannot be opened
 	why     error         // that it cannot
-	missed  int           // entries that found no room while it was being opened
+	missed  uint64        // entries that found no room while it was being opened
 }
 
 // newAuditor returns nil where there is to be no audit log.
@@ -121,11 +122,13 @@ func (a *auditor) append(entry audit.Entry) {
 		return
 	case a.refused:
 		return
-	case len(a.waiting) == audit.DefaultQueue:
+	case !audit.Room(len(a.waiting), a.bytes, len(entry.Args)):
 		a.missed++
 		return
 	}
 	a.waiting = append(a.waiting, entry)
+	a.waiting[len(a.waiting)-1].Bound()
+	a.bytes += len(entry.Args)
 	if a.opening == nil {
 		a.opening, a.began = make(chan struct{}), time.Now()
 		go a.open()
@@ -145,11 +148,9 @@ func (a *auditor) open() {
 		for _, entry := range a.waiting {
 			log.Append(entry)
 		}
-		if a.missed > 0 {
-			a.e.log.Error("calls are missing in the audit log, which took long to open", "missing", a.missed)
-		}
+		log.Missed(a.missed)
 	}
-	a.waiting = nil
+	a.waiting, a.bytes = nil, 0
 }
 
 // problem is why nothing is recorded; "" where it is.

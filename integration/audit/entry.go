@@ -119,8 +119,9 @@ func (e *Entry) eachName(f func(*string)) {
 	}
 }
 
-// take makes an entry the log's own, and bounds what waits with it.
-func (e *Entry) take() {
+// Bound makes an entry its keeper's own, and bounds what waits with it beside its
+// arguments. [Log.Append] does so itself.
+func (e *Entry) Bound() {
 	if e.Decision != nil {
 		own := *e.Decision
 		if math.IsNaN(own.Confidence) || math.IsInf(own.Confidence, 0) {

@@ -99,11 +99,11 @@ func (l *Log) Append(e Entry) {
 	l.mu.Lock()
 	switch {
 	case l.ended:
-	case len(l.pending) >= l.o.Queue || len(l.pending) > 0 && l.bytes+len(e.Args) > maxQueuedBytes:
+	case !room(l.o.Queue, len(l.pending), l.bytes, len(e.Args)):
 		l.lost++
 	default:
 		l.pending = append(l.pending, e)
-		l.pending[len(l.pending)-1].take() // e itself would be allocated for it
+		l.pending[len(l.pending)-1].Bound() // e itself would be allocated for it
 		l.bytes += len(e.Args)
 		if len(l.pending) == min(l.o.Queue/4, gathered) || l.bytes > maxQueuedBytes/4 {
 			select {
@@ -111,6 +111,33 @@ func (l *Log) Append(e Entry) {
 			default:
 			}
 		}
+	}
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Room reports whether an entry with more bytes of arguments may wait with n others,
+// which have so many, for a log that is not open yet: as many as may wait in one that is,
+// which has room for all of them then.
+func Room(n, bytes, more int) bool { return room(DefaultQueue, n, bytes, more) }
+
+// room is the bound of what waits. One entry always may.
+func room(queue, n, bytes, more int) bool {
+	return n < queue && (n == 0 || bytes+more <= maxQueuedBytes)
+}
+
+// Missed counts entries that found no room while they waited for the log to be opened: a
+// gap entry says how many they are. It may be called from every goroutine.
+func (l *Log) Missed(n uint64) {
+	if l == nil || n == 0 {
+		return
+	}
+	l.mu.Lock()
+	if !l.ended {
+		l.lost += n
 	}
 	l.mu.Unlock()
 	select {

@@ -78,7 +78,7 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, server, tool, args string, took int64, plain bool) {
 		e := newEncoder(&Options{PID: 7, PlainArgs: plain}, make([]byte, keyBytes))
 		x := Entry{Kind: KindCall, Time: time.Unix(1_700_000_000, 5), Server: server, Tool: tool, Args: json.RawMessage(args), Duration: time.Duration(took)}
-		x.take()
+		x.Bound()
 		line, _, err := e.line(nil, &x, 1, "")
 		if err != nil {
 			t.Fatal(err)
