@@ -46,6 +46,10 @@ the server within two seconds; it starts with its first use.
 
 What npm has is pinned to the version that is newest now; --version names another.
 
+Clients start metamcp in folders of their own. So a relative --cwd, and without it a
+relative path of a command, is written as an absolute one, but into ./.mcp.json; an
+argument like ./work stays as it is, and a note says so.
+
 Secrets do not belong into the file: --env NAME without a value stands for the
 variable of that name where metamcp is started, ${NAME}. A value that looks like a
 secret is refused without --plain.
@@ -137,6 +141,11 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 		target, err := f.target(c, s)
 		if err != nil {
 			return nil, err
+		}
+		if !s.OfProject(target) {
+			for _, a := range list {
+				a.Notes = append(a.Notes, a.server.Anchor(s.Cwd)...)
+			}
 		}
 		ch, err := s.PlanAdd(target, servers)
 		if err != nil {

@@ -161,6 +161,42 @@ func TestAddCommand(t *testing.T) {
 	}
 }
 
+// What is typed in a folder goes into a file for all folders so that it works in each,
+// and into that of the folder as it is.
+func TestAddRelativePaths(t *testing.T) {
+	home, _ := place(t)
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(home, ".metamcp", "mcp.json")
+	own := `{"mcpServers": {}}`
+	for _, c := range []struct{ words, wants, says string }{
+		{"add notes -- ./server ./x", `"command": "` + cwd + `/server", "args": ["./x"]`, "note: notes: its command is written as " + cwd + "/server, since clients start metamcp in other folders\nnote: notes: the argument ./x is relative"},
+		{"add notes --cwd . -- node server.js", `"cwd": "` + cwd + `"`, "note: notes: its working folder is written as " + cwd + ","},
+		{"add notes --cwd ~/x -- ./server", `"command": "./server", "cwd": "~/x"`, ""},
+		{"add filesystem --arg ./work", `"./work"`, "note: filesystem: the argument ./work is relative to the folder in which metamcp is started"},
+		{"add filesystem --arg ./work --cwd sub", `"cwd": "` + cwd + `/sub"`, "note: filesystem: its working folder"},
+		{"add notes --config here.json -- ./server", `"command": "` + cwd + `/server"`, "note: notes: its command"},
+		{"add notes --project --cwd sub -- ./server ./x", `"command": "./server", "args": ["./x"], "cwd": "sub"`, ""},
+		{"add notes -- ./server ./x", `"command": "./server", "args": ["./x"]`, ""}, // ./.mcp.json is there
+	} {
+		into := file
+		switch {
+		case strings.Contains(c.words, "here.json"):
+			into = filepath.Join(cwd, "here.json")
+		case strings.Contains(c.words, "--project") || c.says == "" && !strings.Contains(c.words, "--cwd"):
+			into = filepath.Join(cwd, ".mcp.json")
+		}
+		put(t, into, own)
+		out, _, err := command(t, strings.Fields(c.words)...)
+		text := strings.Join(strings.Fields(get(t, into)), " ")
+		if err != nil || !strings.Contains(text, c.wants) || !strings.Contains(out, c.says) || c.says == "" && strings.Contains(out, "note:") {
+			t.Errorf("%s: %v\n%s\n%s", c.words, err, out, text)
+		}
+	}
+}
+
 func TestAddFromRegistry(t *testing.T) {
 	home, _ := place(t)
 	file := filepath.Join(home, "mcp.json")

@@ -2,6 +2,9 @@ package clients
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/scrub"
@@ -63,6 +66,56 @@ func (n *NewServer) entry() object {
 	}
 	return o
 }
+
+// Anchor binds what was typed in a folder to it, for a configuration that metamcp
+// reads wherever it is started: a relative working folder becomes absolute, and
+// without one a relative command. Arguments and variables stay, since nobody knows
+// which of them are paths. The notes say what was changed, and what still depends
+// on where metamcp is started. A server with a working folder finds its command
+// and arguments below that.
+func (n *NewServer) Anchor(folder string) (notes []string) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	bind := func(what string, path *string) {
+		*path = filepath.Join(escape(folder), *path)
+		note("its %s is written as %s, since clients start metamcp in other folders", what, *path)
+	}
+	if n.Cwd != "" {
+		if unbound(n.Cwd) {
+			bind("working folder", &n.Cwd)
+		}
+		return notes
+	}
+	if strings.ContainsFunc(n.Command, isSeparator) && unbound(n.Command) {
+		bind("command", &n.Command)
+	}
+	const how = "is relative to the folder in which metamcp is started: write the full path, or start the server here with --cwd ."
+	shown := scrub.New([]*messages.ServerSpec{{Args: n.Args}})
+	for _, arg := range n.Args {
+		if _, value, ok := strings.Cut(arg, "="); arg == "." || arg == ".." || dotted(arg) || ok && dotted(value) {
+			note("the argument %s %s", shown.Text(arg), how)
+		}
+	}
+	for _, m := range stringsOf(n.Env) {
+		if dotted(m.value.(string)) {
+			note("the value of the variable %s %s", m.name, how)
+		}
+	}
+	return notes
+}
+
+// unbound reports whether a path depends on the folder in which it is used.
+func unbound(path string) bool {
+	return !strings.HasPrefix(path, "~") && !strings.HasPrefix(path, "${") && !filepath.IsAbs(path) &&
+		filepath.VolumeName(path) == "" && !isSeparator(rune(path[0])) // on Windows, where these are not absolute
+}
+
+// dotted reports whether a text begins as a relative path that means to be one.
+func dotted(text string) bool {
+	rest := strings.TrimPrefix(strings.TrimPrefix(text, "."), ".")
+	return rest != text && rest != "" && isSeparator(rune(rest[0]))
+}
+
+func isSeparator(r rune) bool { return r < 0x80 && os.IsPathSeparator(uint8(r)) }
 
 // PlainSecret is a value of an entry that looks like a secret and is written
 // out, where a reference should be.

@@ -198,6 +198,21 @@ func (s *System) Places(c *Client) []Place {
 	return places
 }
 
+// OfProject reports whether a file belongs to the working folder, as ./.mcp.json does,
+// so that its relative paths are those of that folder.
+func (s *System) OfProject(file string) bool {
+	found := false
+	for _, c := range table {
+		for _, p := range s.Places(c) {
+			if p.Path == file && !p.Project {
+				return false // the working folder is the home folder
+			}
+			found = found || p.Path == file
+		}
+	}
+	return found
+}
+
 // choose is the first file that is there, else the last one.
 func (s *System) choose(templates []string) string {
 	chosen := ""

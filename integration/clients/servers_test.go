@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -124,6 +125,65 @@ func TestPlanAdd(t *testing.T) {
 	}
 	if _, err := s.PlanAdd(file, []*NewServer{{Name: "self", Command: s.Executable}}); err == nil || !strings.Contains(err.Error(), "start itself") {
 		t.Errorf("metamcp behind metamcp: %v", err)
+	}
+}
+
+// What was typed in one folder means the same in every other.
+func TestAnchor(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a${b")
+	in := func(path string) string { return filepath.Join(escape(folder), path) }
+	abs := t.TempDir()
+	for name, c := range map[string]struct {
+		typed, want NewServer
+		notes       []string // what each of them holds
+	}{
+		"a folder":              {NewServer{Command: "node", Cwd: "."}, NewServer{Command: "node", Cwd: in("")}, []string{"working folder is written as " + in("")}},
+		"a folder below":        {NewServer{Command: "./x", Args: []string{"./y"}, Cwd: "sub"}, NewServer{Command: "./x", Args: []string{"./y"}, Cwd: in("sub")}, []string{in("sub")}},
+		"an absolute folder":    {NewServer{Command: "./x", Cwd: abs}, NewServer{Command: "./x", Cwd: abs}, nil},
+		"the home folder":       {NewServer{Command: "~/x", Args: []string{"~/y"}}, NewServer{Command: "~/x", Args: []string{"~/y"}}, nil},
+		"a folder there":        {NewServer{Command: "x", Cwd: "~/y"}, NewServer{Command: "x", Cwd: "~/y"}, nil},
+		"variables":             {NewServer{Command: "${HOME}/x", Cwd: "${WORK}/y"}, NewServer{Command: "${HOME}/x", Cwd: "${WORK}/y"}, nil},
+		"a command of a folder": {NewServer{Command: "./bin/x"}, NewServer{Command: in("bin/x")}, []string{"command is written as " + in("bin/x")}},
+		"without a dot":         {NewServer{Command: "bin/x"}, NewServer{Command: in("bin/x")}, []string{"command"}},
+		"a command of the PATH": {NewServer{Command: "node", Args: []string{"server.js", ".x", "-", ""}}, NewServer{Command: "node", Args: []string{"server.js", ".x", "-", ""}}, nil},
+		"an absolute command":   {NewServer{Command: filepath.Join(abs, "x")}, NewServer{Command: filepath.Join(abs, "x")}, nil},
+		"arguments": {
+			NewServer{Command: "npx", Args: []string{"./work", ".", "--in=../x", "...", "a/b"}, Env: map[string]string{"DB": "./d.db", "SEP": "."}},
+			NewServer{Command: "npx", Args: []string{"./work", ".", "--in=../x", "...", "a/b"}, Env: map[string]string{"DB": "./d.db", "SEP": "."}},
+			[]string{"argument ./work is relative", "argument . is relative", "argument --in=../x is relative", "variable DB is relative"},
+		},
+		"a remote one": {NewServer{URL: "https://e.example", Type: "http"}, NewServer{URL: "https://e.example", Type: "http"}, nil},
+	} {
+		got := c.typed
+		notes := got.Anchor(folder)
+		if !reflect.DeepEqual(got, c.want) || len(notes) != len(c.notes) {
+			t.Errorf("%s: %+v, %q", name, got, notes)
+			continue
+		}
+		for i, n := range c.notes {
+			if !strings.Contains(notes[i], n) {
+				t.Errorf("%s: the note %q lacks %q", name, notes[i], n)
+			}
+		}
+	}
+}
+
+func TestOfProject(t *testing.T) {
+	s, _ := machine(t)
+	for path, want := range map[string]bool{
+		filepath.Join(s.Cwd, ".mcp.json"): true, filepath.Join(s.Cwd, ".cursor", "mcp.json"): true, filepath.Join(s.Cwd, "mcp.json"): false,
+		filepath.Join(s.Home, ".mcp.json"): false, filepath.Join(s.Home, ".metamcp", "mcp.json"): false, "": false,
+	} {
+		if s.OfProject(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+	home := s.System
+	home.Cwd = home.Home
+	for path, want := range map[string]bool{filepath.Join(s.Home, ".mcp.json"): true, filepath.Join(s.Home, ".cursor", "mcp.json"): false} {
+		if home.OfProject(path) != want {
+			t.Errorf("in the home folder, %s: %v", path, !want)
+		}
 	}
 }
 

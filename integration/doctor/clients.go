@@ -14,9 +14,14 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// system is the machine whose clients are looked at.
+func (p *Patient) system() *clients.System {
+	return &clients.System{GOOS: p.GOOS, Home: p.Home, Cwd: p.Cwd, Getenv: p.Getenv}
+}
+
 // places are where the known clients keep their configuration.
 func (p *Patient) places() []clients.Place {
-	sys := clients.System{GOOS: p.GOOS, Home: p.Home, Cwd: p.Cwd, Getenv: p.Getenv}
+	sys := p.system()
 	var all []clients.Place
 	for _, c := range clients.All() {
 		all = append(all, sys.Places(c)...)

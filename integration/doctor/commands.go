@@ -43,6 +43,7 @@ func (p *Patient) commandChecks() []Check {
 
 // command looks at one entry's working folder, command and interpreter.
 func (p *Patient) command(spec *messages.ServerSpec) []Result {
+	var results []Result
 	if spec.Cwd != "" {
 		info, err := os.Stat(p.absolute(spec.Cwd))
 		if err == nil && !info.IsDir() {
@@ -54,11 +55,28 @@ func (p *Patient) command(spec *messages.ServerSpec) []Result {
 				Why: "The server cannot be started.", Fix: fmt.Sprintf("mkdir -p %s, or correct \"cwd\" at %s.", quote(spec.Cwd), spec.Source),
 			}}
 		}
+		if !filepath.IsAbs(spec.Cwd) && !p.ofProject(spec.Source) {
+			results = append(results, Result{
+				ID: "command.cwd", Status: Warn, Found: fmt.Sprintf("its working folder %s is relative to the folder in which metamcp is started", spec.Cwd),
+				Why: "Clients start metamcp in folders of their own, where that folder is not found, or is another one.",
+				Fix: fmt.Sprintf("Write the full path as \"cwd\" at %s: %s", spec.Source, p.absolute(spec.Cwd)),
+			})
+		}
 	}
+	return append(results, p.program(spec))
+}
+
+// ofProject reports whether an entry's "file:line" is in a file of the working folder.
+func (p *Patient) ofProject(source string) bool {
+	return p.system().OfProject(source[:max(strings.LastIndexByte(source, ':'), 0)])
+}
+
+// program looks at one entry's command and interpreter.
+func (p *Patient) program(spec *messages.ServerSpec) Result {
 	file, err := lookup(spec)
 	var missing *lookupError
 	if errors.As(err, &missing) {
-		return []Result{{ID: missing.id, Status: Fail, Found: missing.found, Why: missing.why, Fix: missing.fix}}
+		return Result{ID: missing.id, Status: Fail, Found: missing.found, Why: missing.why, Fix: missing.fix}
 	}
 	if program, viaEnv := interpreter(file); program != "" {
 		with := &messages.ServerSpec{Command: program, Env: spec.Env, Cwd: spec.Cwd, Source: spec.Source}
@@ -70,10 +88,10 @@ func (p *Patient) command(spec *messages.ServerSpec) []Result {
 			if how := howToInstall[base(program)]; how != "" {
 				fix = how + ", or correct the first line of " + file + "."
 			}
-			return []Result{{
+			return Result{
 				ID: "command.interpreter", Status: Fail, Found: fmt.Sprintf("%s is a script, and its interpreter %q is not there", file, program),
 				Why: "The server cannot be started; the system says that the script itself does not exist.", Fix: fix,
-			}}
+			}
 		}
 	}
 	r := Result{Status: OK, Found: file}
@@ -82,7 +100,7 @@ func (p *Patient) command(spec *messages.ServerSpec) []Result {
 		r.Why = "Clients start metamcp in folders of their own, where the command is not found."
 		r.Fix = fmt.Sprintf("Write the full path as \"command\" at %s: %s", spec.Source, p.absolute(file))
 	}
-	return []Result{r}
+	return r
 }
 
 // use is a runtime that servers need.

@@ -67,6 +67,24 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// A relative working folder is another one for each client, unless the file is the folder's.
+func TestRelativeWorkingFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	tool := write(t, filepath.Join(dir, "sub", "tool"), "#!/bin/sh\n", 0o755)
+	text := configText(t, object{"it": object{"command": "./tool", "cwd": "sub"}}, nil)
+	found := want{"command.found", "it", doctor.OK, filepath.Join("sub", "tool"), ""}
+	for name, warned := range map[string]bool{"mcp.json": true, ".metamcp/mcp.json": true, ".mcp.json": false} {
+		results := examine(t, patientOf(t, dir, write(t, filepath.Join(dir, name), text, 0o600)), doctor.GroupCommands)
+		expect(t, results, found)
+		if warned {
+			expect(t, results, want{"command.cwd", "it", doctor.Warn, "sub is relative to the folder in which metamcp is started", "mcp.json:1: " + filepath.Dir(tool)})
+		} else if len(results) > 1 {
+			t.Errorf("%s: %+v", name, results)
+		}
+	}
+}
+
 func TestRuntimes(t *testing.T) {
 	say := func(text string) string { return "#!/bin/sh\necho '" + text + "'\n" }
 	for _, c := range []struct {
