@@ -200,6 +200,46 @@ func TestImportSaysWhatIsReadHere(t *testing.T) {
 	}
 }
 
+// Clients that are started elsewhere read other files than metamcp does here.
+func TestInitSaysWhatIsReadHere(t *testing.T) {
+	home, _ := place(t)
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(home, ".metamcp", "mcp.json"), `{"mcpServers": {}}`)
+	put(t, filepath.Join(home, "my servers.json"), `{"mcpServers": {}}`)
+	const says = "metamcp reads "
+	const elsewhere = " here, and clients that start elsewhere do not: metamcp init "
+	for _, c := range []struct {
+		variable, local string // METAMCP_CONFIG, and the text of ./.mcp.json
+		words           []string
+		want            string // ""; nothing is said
+	}{
+		{"", "", []string{"cursor"}, ""},
+		{"", `{}`, []string{"cursor"}, says + cwd + "/.mcp.json" + elsewhere + "cursor --config " + cwd + "/.mcp.json\n"},
+		{"", `{}`, []string{"cursor", "--config", ".mcp.json"}, ""},
+		{"~/my servers.json", "", []string{"cursor", "--name", "mm"}, says + home + "/my servers.json" + elsewhere + "cursor --name mm --config '" + home + "/my servers.json'\n"},
+		{"~/my servers.json", "", []string{"cursor", "--project"}, elsewhere + "cursor --project --config '"},
+		{"~/.metamcp/mcp.json", `{}`, []string{"cursor"}, ""},
+		{"~/.metamcp/mcp.json" + string(filepath.ListSeparator) + "a.json", "", []string{"cursor"}, " --config " + home + "/.metamcp/mcp.json --config " + cwd + "/a.json\n"},
+	} {
+		t.Setenv(config.FilesVariable, c.variable)
+		for _, f := range []string{filepath.Join(home, ".cursor", "mcp.json"), filepath.Join(cwd, ".cursor", "mcp.json"), ".mcp.json"} {
+			if err := os.RemoveAll(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.local != "" {
+			put(t, ".mcp.json", c.local)
+		}
+		out, _, err := command(t, append([]string{"init", "--yes"}, c.words...)...)
+		if err != nil || !strings.Contains(out, "Restart the clients") || !strings.Contains(out, c.want) || c.want == "" && strings.Contains(out, says) {
+			t.Errorf("%+v: %v\n%s", c, err, out)
+		}
+	}
+}
+
 // An entry with one of the other commands, behind a flag, is no host.
 func TestOtherCommandsAreNoHosts(t *testing.T) {
 	for _, cmd := range newRoot(io.Discard).Commands() {

@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp/integration/clients"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 func newInit(c *common) *cobra.Command {
@@ -50,7 +53,17 @@ were); 2 wrong usage, or --yes is missing where nobody can be asked.`,
 			}
 			err = f.finish(cmd, s, "init", changes, nil)
 			if !f.raw {
-				afterInit(cmd, s, changes)
+				again := "metamcp init"
+				for _, client := range list {
+					again += " " + client.ID
+				}
+				if f.project {
+					again += " --project"
+				}
+				if cmd.Flags().Changed("name") {
+					again += " --name " + entry
+				}
+				afterInit(cmd, s, changes, again)
 			}
 			return err
 		},
@@ -60,8 +73,8 @@ were); 2 wrong usage, or --yes is missing where nobody can be asked.`,
 	return cmd
 }
 
-// afterInit says what a person does next.
-func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change) {
+// afterInit says what a person does next; again is the command line without --config.
+func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change, again string) {
 	written := false
 	for _, c := range changes {
 		written = written || c.Written
@@ -74,6 +87,9 @@ func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change) 
 	files := s.Config
 	if len(files) == 0 {
 		files = s.OwnFiles
+		if here := onlyHere(s); here != nil {
+			fmt.Fprintf(out, "metamcp reads %s here, and clients that start elsewhere do not: %s%s\n", printable(strings.Join(here, " and ")), again, configFlags(here...))
+		}
 	}
 	for _, f := range files {
 		if _, err := os.Stat(f); err == nil {
@@ -81,4 +97,15 @@ func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change) 
 		}
 	}
 	fmt.Fprintf(out, "metamcp has no servers yet: metamcp import --remove%s moves those of your clients behind it.\n", configFlags(first(s.Config)))
+}
+
+// onlyHere are the files that metamcp reads in this folder with these variables, where
+// one that a client starts in another folder reads others; nil: it reads the same.
+func onlyHere(s *clients.Setup) []string {
+	read, _ := config.FilesOf(config.Sources{})
+	everywhere := filepath.Join(s.Home, ".metamcp", "mcp.json")
+	if !slices.ContainsFunc(read, func(f string) bool { return !clients.SameFile(f, everywhere) }) {
+		return nil
+	}
+	return read
 }
