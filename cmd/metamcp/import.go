@@ -21,8 +21,9 @@ func newImport(c *common) *cobra.Command {
 		Long: `Read the MCP servers out of the files of the LLM clients and write them into
 metamcp's configuration: that of --config, else of METAMCP_CONFIG, else
 ~/.metamcp/mcp.json. A server that is there already, or that two clients have,
-is taken once; of two servers of one name the second one gets a new name. The
-clients' files stay as they are unless --remove is given.
+is taken once, turned on where one client has it on; of two servers of one name the
+second one gets a new name. The clients' files stay as they are unless --remove is
+given, and a server that is on there and off in metamcp's configuration stays there.
 
 Values of variables and headers are copied, and never shown.`,
 		Example: `  metamcp import --dry-run

@@ -44,12 +44,14 @@ func (s *Setup) Borrow(files []string) (servers []Borrowed, problems []string) {
 	}
 	plan := &Plan{}
 	where := map[string]string{} // by the client's name, as [known.from] has it
-	for _, p := range s.sources(ImportOptions{}) {
-		if slices.ContainsFunc(files, func(f string) bool { return SameFile(f, p.Path) }) {
-			continue
-		}
+	places := slices.DeleteFunc(s.sources(ImportOptions{}), func(p Place) bool {
+		return slices.ContainsFunc(files, func(f string) bool { return SameFile(f, p.Path) })
+	})
+	for _, p := range places {
 		where[p.Name()] = p.Path
-		if c := s.importOne(p, &ImportOptions{Target: target}, &list, plan); c != nil && c.Status == StatusFailed {
+	}
+	for _, c := range s.importAll(places, &ImportOptions{Target: target}, &list, plan) {
+		if c.Status == StatusFailed {
 			problems = append(problems, fmt.Sprintf("%s: %s: %s", c.Name, c.File, c.Problem))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/lazyregexp"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // ImportOptions say what [Setup.PlanImport] is to do.
@@ -23,7 +24,7 @@ type ImportOptions struct {
 const (
 	TakenNew     = "add"
 	TakenDouble  = "double"  // the configuration has it, or another client has
-	TakenSkipped = "skipped" // it cannot be taken; Reason says why
+	TakenSkipped = "skipped" // it stays where it is; Reason says why
 )
 
 // Taken is one server of a client's file.
@@ -65,13 +66,9 @@ func (s *Setup) PlanImport(o ImportOptions) (*Plan, error) {
 	}
 	list := s.knownOf(there)
 	plan := &Plan{Servers: []*Taken{}}
-	for _, p := range s.sources(o) {
-		if c := s.importOne(p, &o, &list, plan); c != nil {
-			plan.Changes = append(plan.Changes, c)
-		}
-	}
+	changes := s.importAll(s.sources(o), &o, &list, plan)
 	s.propose(target, path, list)
-	plan.Changes = append([]*Change{target}, plan.Changes...)
+	plan.Changes = append([]*Change{target}, changes...)
 	return plan, nil
 }
 
@@ -150,68 +147,123 @@ func (s *Setup) propose(target *Change, path []string, list []*known) {
 	}
 }
 
-// importOne takes the servers of one file. It returns a change where the file
-// cannot be read, or is to be changed.
-func (s *Setup) importOne(p Place, o *ImportOptions, list *[]*known, plan *Plan) *Change {
+// source is a client's file that servers are taken from.
+type source struct {
+	place   Place
+	change  *Change
+	path    []string // of its servers
+	offered []*offer
+	gone    []string // what metamcp's configuration has then
+}
+
+// offer is one of its servers that can be taken.
+type offer struct {
+	server
+	taken *Taken
+}
+
+// importAll takes the servers of files. It returns a change for each that cannot be
+// read, or is to be changed.
+func (s *Setup) importAll(places []Place, o *ImportOptions, list *[]*known, plan *Plan) []*Change {
+	sources := make([]*source, len(places))
+	for i, p := range places {
+		sources[i] = s.look(p, o, plan)
+	}
+	// Those that are turned on come first: a double that is not would end their work.
+	for _, off := range []bool{false, true} {
+		for _, src := range sources {
+			for _, of := range src.offered {
+				if of.off() == off && of.take(src.place, o, list) {
+					src.gone = append(src.gone, of.name)
+				}
+			}
+		}
+	}
+	var changes []*Change
+	for _, src := range sources {
+		src.remove(o)
+		if src.change.Status != "" {
+			changes = append(changes, src.change)
+		}
+	}
+	return changes
+}
+
+// look reads one file. Its change has a status where nothing can be taken from it.
+func (s *Setup) look(p Place, o *ImportOptions, plan *Plan) *source {
 	c := s.open(p)
+	src := &source{place: p, change: c}
 	if c.Status == StatusFailed {
-		return c
+		return src
 	}
 	if SameFile(p.Path, o.Target) {
 		c.Status = StatusPresent
 		c.note("it is metamcp's own configuration")
-		return c
+		return src
 	}
 	entries, path, err := p.entries(c.found.data)
 	if err != nil {
 		c.fail("%v; correct it by hand, nothing was taken from it", err)
-		return c
+		return src
 	}
+	src.path = path
 	if p.Client.byFolder && !p.Project {
 		if n := len(projectEntries(c.found.data, p.Client.Key)); n > 0 {
 			plan.Notes = append(plan.Notes, fmt.Sprintf("%s keeps %d more for single folders: run metamcp import --project there", p.Name(), n))
 		}
 	}
 	inputs := inputsOf(c.found.data, p.Client)
-	var gone []string
 	for i := range entries {
-		if s.take(p, &entries[i], inputs, list, plan) {
-			gone = append(gone, entries[i].Name)
+		f := &filler{refs: p.Client.refs, sys: &s.System, inputs: inputs}
+		if p.Project {
+			f.project = s.Cwd
 		}
+		sv := translate(p.Client, &entries[i], s.Executable, f)
+		t := &Taken{Client: p.Client.ID, Name: sv.name, Status: TakenNew, Notes: sv.notes}
+		plan.Servers = append(plan.Servers, t)
+		if sv.skip != "" {
+			t.Status, t.Reason, t.Notes = TakenSkipped, sv.skip, nil
+			continue
+		}
+		src.offered = append(src.offered, &offer{sv, t})
 	}
-	if !o.Remove || len(gone) == 0 {
-		return nil
+	return src
+}
+
+// remove proposes to take out of the file what the configuration has.
+func (src *source) remove(o *ImportOptions) {
+	c, client := src.change, src.place.Client
+	if !o.Remove || len(src.gone) == 0 {
+		return
 	}
 	var after []byte
-	if p.Client.format == formatTOML {
-		after, err = removeTOML(c.found.data, p.Client.Key, gone)
+	var err error
+	if client.format == formatTOML {
+		after, err = removeTOML(c.found.data, client.Key, src.gone)
 	} else {
-		after, err = removeJSON(c.found.data, path, gone)
+		after, err = removeJSON(c.found.data, src.path, src.gone)
 	}
 	if err != nil {
 		c.fail("%v", err)
-		return c
+		return
 	}
 	c.propose(after, StatusRemove)
-	return c
 }
 
+// off reports whether the server is turned off.
+func (s *server) off() bool { return s.members.get("disabled") == true }
+
 // take decides about one server; true: the configuration has it then.
-func (s *Setup) take(p Place, e *Entry, inputs map[string]string, list *[]*known, plan *Plan) bool {
-	f := &filler{refs: p.Client.refs, sys: &s.System, inputs: inputs}
-	if p.Project {
-		f.project = s.Cwd
-	}
-	sv := translate(p.Client, e, s.Executable, f)
-	t := &Taken{Client: p.Client.ID, Name: e.Name, Status: TakenNew, Notes: sv.notes}
-	plan.Servers = append(plan.Servers, t)
-	if sv.skip != "" {
-		t.Status, t.Reason, t.Notes = TakenSkipped, sv.skip, nil
-		return false
-	}
+func (of *offer) take(p Place, o *ImportOptions, list *[]*known) bool {
+	sv, t := &of.server, of.taken
+	var turnedOff *known
 	for _, k := range *list {
-		switch k.covers(&sv) {
+		switch k.covers(sv) {
 		case coversAll:
+			if k.off() && !sv.off() {
+				turnedOff = k // a client's comes later
+				continue
+			}
 			t.Status, t.As, t.Notes = TakenDouble, k.name, nil
 			t.Reason = "metamcp's configuration has it"
 			if k.from != "" {
@@ -221,11 +273,20 @@ func (s *Setup) take(p Place, e *Entry, inputs map[string]string, list *[]*known
 		case coversLess:
 			if k.from != "" { // the richer one is taken
 				t.Status, t.As, t.Reason = TakenDouble, k.name, k.from+" has it too, with fewer variables"
+				on := !k.off()
 				k.members, k.taken.Notes = sv.members, sv.notes
+				if on {
+					k.members = slices.DeleteFunc(k.members, func(m member) bool { return m.name == "disabled" })
+				}
 				return true
 			}
 		case coversNot:
 		}
+	}
+	if turnedOff != nil {
+		t.Status, t.As, t.Reason = TakenSkipped, turnedOff.name, "metamcp's configuration has it, turned off"
+		t.Notes = []string{fmt.Sprintf("it is turned on in %s and stays there; metamcp enable %s --config %s turns it on here", p.Name(), messages.ShellWord(turnedOff.name), messages.ShellWord(o.Target))}
+		return false
 	}
 	fit := fittingName(sv.name)
 	name := freeName(fit, p.Client.ID, *list)
@@ -235,8 +296,10 @@ func (s *Setup) take(p Place, e *Entry, inputs map[string]string, list *[]*known
 	case fit != sv.name:
 		t.Reason = fmt.Sprintf("metamcp gives no server the name %q", sv.name)
 	}
-	sv.name, t.As = name, name
-	*list = append(*list, &known{server: sv, from: p.Name(), taken: t})
+	t.As = name
+	taken := &known{server: *sv, from: p.Name(), taken: t}
+	taken.name = name
+	*list = append(*list, taken)
 	return true
 }
 

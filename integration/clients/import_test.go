@@ -78,8 +78,8 @@ func TestImportAllClients(t *testing.T) {
 		{"windsurf", "remote", "remote", `{"type":"http","url":"https://api.example.com/mcp","headers":{"Authorization":"Bearer ${API_TOKEN}"}}`, "disabledTools is not taken"},
 		{"zed", "old", "old", `{"command":"old-server","args":["--stdio"],"env":{"DB_PASSWORD":"` + plainSecret + `"}}`, ""},
 		{"zed", "extension", "", "", ""},
-		{"zed", "git", "git", `{"command":"uvx","args":["mcp-server-git"],"disabled":true}`, ""},
-		{"codex", "git", "git", "", ""},
+		{"zed", "git", "git", "", ""},
+		{"codex", "git", "git", `{"command":"uvx","args":["mcp-server-git"]}`, ""},
 		{"codex", "search", "search", `{"command":"search-server","args":["--api-key","` + argSecret + `"],"env":{"SEARCH_SECRET":"` + plainSecret + `"},"inheritEnv":["SEARCH_REGION"],"cwd":"/srv","timeoutMs":500,"startupTimeoutMs":20000}`, "enabled_tools is not taken"},
 		{"codex", "linear", "linear", `{"type":"http","url":"https://mcp.linear.example/mcp","headers":{"X-Team":"blue","X-Key":"${LINEAR_KEY}","Authorization":"Bearer ${LINEAR_TOKEN}"}}`, ""},
 		{"opencode", "local", "local", `{"command":"bun","args":["x","my-mcp"],"env":{"FILE":"{file:~/.key}","KEY":"${MY_KEY}"},"startupTimeoutMs":60000}`, "{file:~/.key} is filled in by OpenCode only"},
@@ -101,8 +101,8 @@ func TestImportAllClients(t *testing.T) {
 			t.Errorf("%s's %s: the notes %q lack %q", c.client, c.name, taken.Notes, c.note)
 		}
 	}
-	// Codex's git is Zed's.
-	if d := plan.find(t, "codex", "git"); d.Status != TakenDouble || d.Reason != "Zed has it too" {
+	// Zed's git is Codex's, where it is turned on.
+	if d := plan.find(t, "zed", "git"); d.Status != TakenDouble || d.Reason != "Codex has it too" {
 		t.Errorf("%+v", d)
 	}
 	if len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0], "2 more for single folders") {
@@ -334,6 +334,72 @@ func TestDoubles(t *testing.T) {
 			}
 			if again := planImport(t, s, ImportOptions{}); again.Changes[0].Pending() {
 				t.Errorf("the second time: %s", again.Changes[0].Diff)
+			}
+		})
+	}
+}
+
+// A server that works goes on working: what is turned off stands for no double that is on.
+func TestDoublesThatAreTurnedOff(t *testing.T) {
+	entry := func(name, env string, off bool) string {
+		return `"` + name + `": {"command": "npx", "args": ["s"], "env": {` + env + `}, "disabled": ` + fmt.Sprint(off) + `}`
+	}
+	const one, two = `"A": "1"`, `"A": "1", "B": "2"`
+	off, on := entry("s", one, true), entry("s", one, false)
+	type becomes struct{ status, as, reason string }
+	const offHere = "metamcp's configuration has it, turned off"
+	for _, c := range []struct {
+		name, own, cursor, windsurf string
+		first, second               becomes // of Cursor and Windsurf
+		want                        string  // metamcp's servers that are on, with their variables
+		left                        string  // the clients that keep theirs
+	}{
+		{"the second is on", "", off, on, becomes{TakenDouble, "s", "Windsurf has it too"}, becomes{TakenNew, "s", ""}, "s1 ", ""},
+		{"the first is on", "", on, off, becomes{TakenNew, "s", ""}, becomes{TakenDouble, "s", "Cursor has it too"}, "s1 ", ""},
+		{"both are off", "", off, off, becomes{TakenNew, "s", ""}, becomes{TakenDouble, "s", "Cursor has it too"}, "", ""},
+		{"another name", "", entry("x", one, true), on, becomes{TakenDouble, "s", "Windsurf has it too"}, becomes{TakenNew, "s", ""}, "s1 ", ""},
+		{"the richer one is off", "", entry("s", two, true), on, becomes{TakenDouble, "s", "Windsurf has it too, with fewer variables"}, becomes{TakenNew, "s", ""}, "s2 ", ""},
+		{"the poorer one is off", "", off, entry("s", two, false), becomes{TakenDouble, "s", "Windsurf has it too"}, becomes{TakenNew, "s", ""}, "s2 ", ""},
+		{"off here", entry("mine", one, true), on, off, becomes{TakenSkipped, "mine", offHere}, becomes{TakenDouble, "mine", "metamcp's configuration has it"}, "", "cursor "},
+		{"off here, on in both", entry("mine", one, true), on, on, becomes{TakenSkipped, "mine", offHere}, becomes{TakenSkipped, "mine", offHere}, "", "cursor windsurf "},
+		{"off here, and on", entry("mine", one, true) + ", " + entry("too", one, false), on, off, becomes{TakenDouble, "too", "metamcp's configuration has it"}, becomes{TakenDouble, "mine", "metamcp's configuration has it"}, "too1 ", ""},
+		{"off here, richer there", entry("mine", one, true), entry("s", two, false), on, becomes{TakenNew, "s", ""}, becomes{TakenDouble, "s", "Cursor has it too"}, "s2 ", ""},
+		{"on here", entry("mine", one, false), off, on, becomes{TakenDouble, "mine", "metamcp's configuration has it"}, becomes{TakenDouble, "mine", "metamcp's configuration has it"}, "mine1 ", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, paths := machine(t, "cursor", "windsurf")
+			write(t, paths["cursor"], `{"mcpServers": {`+c.cursor+`}}`, 0o600)
+			write(t, paths["windsurf"], `{"mcpServers": {`+c.windsurf+`}}`, 0o600)
+			target := write(t, filepath.Join(s.Home, ".metamcp", "mcp.json"), `{"mcpServers": {`+c.own+`}}`, 0o600)
+			plan := planImport(t, s, ImportOptions{Target: target, Remove: true})
+			for i, want := range []becomes{c.first, c.second} {
+				got := plan.Servers[i]
+				if (becomes{got.Status, got.As, got.Reason}) != want {
+					t.Errorf("%+v, want %+v", got, want)
+				}
+				if hint := "metamcp enable mine --config " + target; (want.reason == offHere) != strings.Contains(strings.Join(got.Notes, "\n"), hint) {
+					t.Errorf("the notes are %q", got.Notes)
+				}
+			}
+			s.Apply("import", plan.Changes)
+			list, _, err := ownEntries([]byte(read(t, target)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			works := ""
+			for i := range list {
+				if env, _ := list[i].members["env"].(map[string]any); !list[i].Off {
+					works += fmt.Sprint(list[i].Name, len(env), " ")
+				}
+			}
+			left := ""
+			for _, id := range []string{"cursor", "windsurf"} {
+				if strings.Contains(read(t, paths[id]), "npx") {
+					left += id + " "
+				}
+			}
+			if works != c.want || left != c.left {
+				t.Errorf("on are %q, left with %q\n%s", works, left, read(t, target))
 			}
 		})
 	}
