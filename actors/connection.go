@@ -355,9 +355,9 @@ func (c *connection) idleIfDone(ctx *kernel.Context) {
 
 // stillIdle follows the end of calls that the child did not get: the breaker has
 // counted them and takes an idle connection for a busy one. One that has not been
-// started is IDLE too; its breaker waits for it to be ready.
+// started is IDLE too; its breaker learns that nobody waits for its start any more.
 func (c *connection) stillIdle(ctx *kernel.Context) {
-	if c.state == messages.StateIdle && c.ready {
+	if c.state == messages.StateIdle {
 		c.tellIdle(ctx)
 	}
 }

@@ -320,3 +320,53 @@ func TestSecondInstanceThatDoesNotStart(t *testing.T) {
 	r.e.Cancel(busy.call, "enough")
 	r.settled(1)
 }
+
+// takesBack is a caller who takes a call back that no child has.
+type takesBack struct{ r *rig }
+
+func (takesBack) Holds() bool { return true }
+func (b takesBack) TakeBack(call *messages.Call) {
+	b.r.e.refuse(call, supervision.Cancelled(call))
+}
+
+// TestWhoGaveUpWaitsForNoPlace: a server that nobody waits for any more has no turn
+// before those that somebody does, and is not started.
+func TestWhoGaveUpWaitsForNoPlace(t *testing.T) {
+	r := newRig(t, places(1))
+	names := r.addMany(6)
+	for _, n := range names {
+		r.ok(n) // the tools are known
+	}
+	r.settled(1)
+	busy := r.start("s0", "do", doArgs{Do: "silent"})
+	r.got("s0", methodToolsCall, 2)
+	inTime := r.start("s1", "do", doArgs{}, func(c *messages.Call) { c.Deadline = time.Now().Add(50 * time.Millisecond) })
+	cancelled := []*pendingCall{r.start("s2", "do", doArgs{}), r.start("s2", "do", doArgs{})}
+	guest := r.session()
+	left := r.by(guest, "s3", "echo")
+	r.f.eventually(t, "they wait", func() bool { return r.stats().Waiting >= 2 })
+	r.wantCode(r.do("s4", "do", doArgs{}, func(c *messages.Call) { c.Held = takesBack{r} }), messages.CodeCancelled)
+
+	r.e.Cancel(cancelled[0].call, "enough")
+	r.wantCode(r.wait(cancelled[0]), messages.CodeCancelled)
+	if n := r.stats().Waiting; n == 0 {
+		t.Error("the place is not waited for though one call does")
+	}
+	r.e.Cancel(cancelled[1].call, "enough")
+	guest.Close()
+	r.wantCode(r.wait(cancelled[1]), messages.CodeCancelled)
+	r.wantCode(r.wait(left), messages.CodeCancelled)
+	r.wantCode(r.wait(inTime), messages.CodeExecutionTimeout)
+	r.f.eventually(t, "nobody waits for a place", func() bool { return r.stats().Waiting == 0 })
+
+	next := r.start("s5", "do", doArgs{})
+	r.f.eventually(t, "it waits", func() bool { return r.stats().Waiting == 1 })
+	r.e.Cancel(busy.call, "enough")
+	r.wantResult(r.wait(next))
+	r.settled(1)
+	for _, n := range names[1:5] {
+		if got := r.f.started(n); got != 1 {
+			t.Errorf("%s was started %d times", n, got)
+		}
+	}
+}

@@ -86,7 +86,8 @@ type (
 		Call     uint64
 		Answered bool
 	}
-	// ConnectionIdle says that nothing is in flight any more. Handled counts
+	// ConnectionIdle says that nothing is in flight any more, or that nobody waits any
+	// more for a connection that has not been started. Handled counts
 	// all calls that the connection has finished, so that a breaker that has
 	// sent one since can tell that this is old news; Answered counts those that
 	// the child itself answered.

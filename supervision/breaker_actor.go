@@ -258,6 +258,10 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 	case in.phase == phaseIdle && !m.Keep: // nobody was told of what it was at meanwhile
 		b.onFree(ctx, &messages.ConnectionFree{Instance: in.n})
 		return
+	case in.phase == phaseWaiting && in.dispatched > 0 && len(b.contacts) == 0:
+		// A place that came to it would be taken from those who wait still.
+		b.close(ctx, in, "nobody waits for it", nil)
+		return
 	case in.phase != phaseReady:
 		return
 	}

@@ -32,9 +32,7 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 	if in.phase == phaseClosing {
 		return
 	}
-	if in.phase == phaseWaiting && in.ticket != 0 {
-		ctx.Send(b.pool, &messages.Withdraw{Ticket: in.ticket})
-	}
+	b.withdraw(ctx, in)
 	b.unstack(in)
 	watched := in.phase == phaseFailed
 	in.phase = phaseClosing
@@ -47,6 +45,14 @@ func (b *breakerActor) close(ctx *kernel.Context, in *instance, reason string, e
 	ctx.Send(in.pid, &messages.Close{Reason: reason, Err: err})
 	b.cataloged = b.cataloged && b.others(in)
 	b.publish()
+}
+
+// withdraw takes back an instance's wish for a place. A place that was granted
+// meanwhile is released when [messages.Granted] comes.
+func (b *breakerActor) withdraw(ctx *kernel.Context, in *instance) {
+	if in.phase == phaseWaiting && in.ticket != 0 {
+		ctx.Send(b.pool, &messages.Withdraw{Ticket: in.ticket})
+	}
 }
 
 // watchEnd has an instance looked after some time after the ladder must have ended it.
@@ -131,6 +137,7 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 				b.policy.OnFailure(now, messages.ClassOther, err, 0)
 				b.died(ctx, now, err.Class, 0)
 			}
+			b.withdraw(ctx, in)
 			b.unstack(in)
 			in.phase = phaseClosing // it takes nothing any more
 			b.publish()
