@@ -2,6 +2,7 @@ package supervision_test
 
 import (
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,4 +82,40 @@ func TestNobodyWaitsForTheStart(t *testing.T) {
 		s.sys.Send(s.conns["a#1"], "break")
 		s.until("nobody waits", func() bool { return s.stats().Waiting == 0 })
 	})
+}
+
+// TestAPlaceForARemovedServer: one that is granted while the last instance ends, which
+// waited for it, goes to whoever waits next.
+func TestAPlaceForARemovedServer(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 1, 0 })
+	s.add("a", "b", "c")
+	s.idle("b")
+	var running sync.WaitGroup
+	breaker := s.breaker("a")
+	s.call("b")
+	closing, closed := make(chan struct{}), make(chan struct{})
+	s.say("a", &messages.Contact{ID: 1, Reply: looking(func(*messages.Error) { close(closing); <-closed })})
+	s.call("c")
+	if st := s.stats(); st.Waiting != 2 {
+		t.Fatalf("pool %+v, want two who wait", st)
+	}
+
+	// The pool is busy while b's place comes free and a is removed, and a's breaker while
+	// the pool gives it the place.
+	begun, over := make(chan struct{}), make(chan struct{})
+	running.Go(func() {
+		s.sys.Send(s.pool, &supervision.Squeeze{Evicted: func(int) { close(begun); <-over }})
+	})
+	take(s, begun)
+	s.say("b", &messages.ConnectionClosed{Instance: 1})
+	running.Go(func() { s.sys.Send(breaker, &messages.Retire{}) })
+	take(s, closing)
+	s.sys.Send(breaker, &messages.ConnectionClosed{Instance: 1})
+	close(over)
+	if st := s.stats(); st.Waiting != 1 {
+		t.Errorf("pool %+v, want the place granted to the one that ends", st)
+	}
+	close(closed)
+	running.Wait()
+	s.hears("c#1 Connect", 1)
 }

@@ -131,9 +131,7 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Ending:
 		p.apply(ctx, p.pool.Ending(now, m.Lease))
 	case *messages.Release:
-		delete(p.holders, m.Lease)
-		p.apply(ctx, p.pool.Release(now, m.Lease))
-		p.roomMade(ctx, m.Lease)
+		p.release(ctx, now, m.Lease)
 	case *messages.EvictRefused:
 		p.apply(ctx, p.pool.EvictRefused(now, m.Lease))
 		p.roomMade(ctx, m.Lease)
@@ -164,7 +162,7 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 			m.Evicted(len(acts))
 		}
 	case *drained:
-		p.onDrained(ctx, m)
+		p.onDrained(ctx, now, m)
 	case *InspectPool:
 		m.Reply <- PoolReport{PoolStats: p.pool.Stats(), Config: p.pool.Config(), Evictions: p.evictions}
 	case kernel.Stopping:
@@ -356,9 +354,25 @@ func (p *poolActor) shutdown(ctx *kernel.Context, m *Shutdown) {
 	p.tellIfDone()
 }
 
-func (p *poolActor) onDrained(ctx *kernel.Context, m *drained) {
+func (p *poolActor) release(ctx *kernel.Context, now time.Time, lease uint64) {
+	delete(p.holders, lease)
+	p.apply(ctx, p.pool.Release(now, lease))
+	p.roomMade(ctx, lease)
+}
+
+func (p *poolActor) onDrained(ctx *kernel.Context, now time.Time, m *drained) {
 	delete(p.leaving, m.who.Id)
 	ctx.Stop(m.who)
+	// A place that was granted while the breaker's last instance ended reaches nobody.
+	var lost []uint64
+	for lease, holder := range p.holders {
+		if holder.Id == m.who.Id {
+			lost = append(lost, lease)
+		}
+	}
+	for _, lease := range lost {
+		p.release(ctx, now, lease)
+	}
 	p.tellIfDone()
 }
 
