@@ -55,7 +55,8 @@ type breakerActor struct {
 
 	instances map[uint64]*instance
 	idle      []*instance // LIFO
-	held      []*messages.Call
+	held      []heldCall
+	holds     uint64 // calls held, ever
 	contacts  []*messages.Contact
 	cataloged bool // the catalog has a listing of a living connection
 	guess     messages.Era
@@ -115,13 +116,21 @@ type instance struct {
 	noRoom *messages.Error
 }
 
+// heldCall is a call that waits for an instance's end; hold tells it from the same call
+// held before.
+type heldCall struct {
+	*messages.Call
+	hold uint64
+}
+
 type (
 	startDue struct{ instance uint64 }
 	leaveDue struct{}
 	// ephemeralDue ends the grace of an instance that has only listed.
 	ephemeralDue struct{ instance uint64 }
-	heldDue      struct{ call uint64 }
-	statusStale  struct{}
+	// heldDue ends the time of a call that is held; one that is held anew has a time anew.
+	heldDue     struct{ hold uint64 }
+	statusStale struct{}
 	// stuckDue is when an instance that was to end, once more or for the first time, has
 	// ended or does not.
 	stuckDue struct {

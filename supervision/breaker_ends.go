@@ -156,7 +156,7 @@ func (b *breakerActor) onStopping() {
 		b.leaving = err // messages still come until the children have stopped
 	}
 	for _, call := range b.held {
-		b.refuse(call, err)
+		b.refuse(call.Call, err)
 	}
 	b.held = nil
 	b.answerContacts(err)

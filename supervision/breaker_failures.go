@@ -275,8 +275,9 @@ func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
 		})
 		return
 	}
-	b.held = append(b.held, call)
-	due := &heldDue{call.ID}
+	b.holds++
+	b.held = append(b.held, heldCall{call, b.holds})
+	due := &heldDue{b.holds}
 	if !call.Deadline.IsZero() {
 		ctx.After(time.Until(call.Deadline), due)
 	} else if t := cmp.Or(call.Timeout, b.spec.Timeout); t > 0 {
@@ -287,9 +288,9 @@ func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
 // onHeldDue answers a call whose time is up before the instance was gone.
 func (b *breakerActor) onHeldDue(m *heldDue) {
 	for i, call := range b.held {
-		if call.ID == m.call {
+		if call.hold == m.hold {
 			b.held = append(b.held[:i:i], b.held[i+1:]...)
-			b.refuse(call, &messages.Error{
+			b.refuse(call.Call, &messages.Error{
 				Code: messages.CodeExecutionTimeout, Class: messages.ClassOffline, Retryable: true,
 				Message: strconv.Quote(b.spec.Name) + " was not started again in the time that the call allowed; the call was not sent",
 				Hint:    "Call again with a longer timeoutMs.",
@@ -304,7 +305,8 @@ func (b *breakerActor) onHeldDue(m *heldDue) {
 func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 	held := b.held
 	b.held = nil
-	for _, call := range held {
+	for _, still := range held {
+		call := still.Call
 		if call.Cancelled != nil && call.Cancelled.Load() {
 			b.refuse(call, Cancelled(call))
 			continue
@@ -319,7 +321,7 @@ func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 		}
 		in := b.pick(ctx, call.Session)
 		if in == nil && b.dying() {
-			b.held = append(b.held, call)
+			b.held = append(b.held, still)
 			continue
 		}
 		if in == nil {
@@ -354,7 +356,7 @@ func (b *breakerActor) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	for i, call := range b.held {
 		if call.ID == m.Call {
 			b.held = append(b.held[:i:i], b.held[i+1:]...)
-			b.refuse(call, Cancelled(call))
+			b.refuse(call.Call, Cancelled(call.Call))
 			return
 		}
 	}

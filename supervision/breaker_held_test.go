@@ -112,6 +112,36 @@ func TestHeldCallsHaveAnEnd(t *testing.T) {
 	}
 }
 
+// TestACallThatIsHeldAnew: a child had it meanwhile, and its time is counted from the
+// beginning.
+func TestACallThatIsHeldAnew(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		const patience = 5 * time.Second
+		s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold = 9 })
+		s.add("a")
+		s.idle("a")
+		s.call("a")
+		lose := func(calls ...messages.ReturnedCall) {
+			s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}, Returned: calls})
+		}
+		lose()
+		call, port := s.call("a", func(c *messages.Call) { c.Idempotent, c.Timeout = true, patience })
+		<-time.After(time.Second)
+		s.say("a", &messages.ConnectionEnded{Instance: 1})
+		s.hears("a#1 Call", 2)
+		s.say("a", &messages.ConnectionReady{Instance: 1})
+		<-time.After(patience - 2*time.Second)
+		again := time.Now()
+		lose(messages.ReturnedCall{Call: call, Written: true})
+		if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeExecutionTimeout {
+			t.Errorf("answer %+v", a)
+		}
+		if took := time.Since(again); took != patience {
+			t.Errorf("it was held for %s, want %s", took, patience)
+		}
+	})
+}
+
 // TestALostServerThatDoesNotEnd: once it was killed in vain those who wait for its end
 // get another. Its place stays taken, which the pool does not wait for.
 func TestALostServerThatDoesNotEnd(t *testing.T) {

@@ -85,7 +85,7 @@ func (b *breakerActor) onRoomMade(ctx *kernel.Context, m *roomMade) {
 		held := b.held
 		b.held = nil
 		for _, call := range held {
-			b.refuse(call, err)
+			b.refuse(call.Call, err)
 		}
 	}
 	if in.ended {
