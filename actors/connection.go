@@ -213,6 +213,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.letGo()
 	case *messages.Cancel:
 		c.onCancel(ctx, m)
+	case *messages.TurnAway:
+		c.onTurnAway(ctx, m)
 	case *messages.Connect:
 		c.onConnect(ctx, m)
 	case *messages.Close:

@@ -127,15 +127,29 @@ func (c *connection) notJudged(why string) *messages.Error {
 
 // refuseWaiters answers those that wait, none of which the child has seen.
 func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
+	c.refuseSome(ctx, err, func(*messages.Call) bool { return true })
+}
+
+// onTurnAway answers calls of a client for which no place is waited for any more.
+func (c *connection) onTurnAway(ctx *kernel.Context, m *messages.TurnAway) {
+	c.refuseSome(ctx, m.Err, func(w *messages.Call) bool { return w.Of() == m.Client && !w.Since.After(m.Before) })
+}
+
+// refuseSome answers those of the calls that wait which are chosen.
+func (c *connection) refuseSome(ctx *kernel.Context, err *messages.Error, chosen func(w *messages.Call) bool) {
 	waiting := c.waiters
 	c.waiters = nil
 	for _, w := range waiting {
+		if !chosen(w) {
+			c.waiters = append(c.waiters, w)
+			continue
+		}
 		own := *err
 		own.Tool = w.Tool
 		c.handled++
 		c.answer(w, &messages.Answer{Err: &own})
 	}
-	if len(waiting) > 0 {
+	if len(c.waiters) < len(waiting) {
 		c.stillIdle(ctx)
 	}
 }

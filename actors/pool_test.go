@@ -370,3 +370,31 @@ func TestWhoGaveUpWaitsForNoPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestEachCallWaitsForAPlaceForItsOwnTime: one that comes later, be it of the same client
+// or of another, is not refused with the first.
+func TestEachCallWaitsForAPlaceForItsOwnTime(t *testing.T) {
+	const patience = time.Second
+	r := newRig(t, func(s *supervision.PoolSettings) { s.Pool.Size, s.Pool.AcquireTimeout = 1, patience })
+	for _, n := range r.addMany(3) {
+		r.ok(n) // the tools are known
+	}
+	r.settled(1)
+	busy := r.start("s0", "do", doArgs{Do: "silent"})
+	r.got("s0", methodToolsCall, 2)
+	first, second := r.session(), r.session()
+	calls := []*pendingCall{r.by(first, "s1", "echo")}
+	// Half of their time goes by.
+	r.wantCode(r.do("s2", "do", doArgs{}, func(c *messages.Call) { c.Deadline = time.Now().Add(patience / 2) }), messages.CodeExecutionTimeout)
+	begun := time.Now()
+	calls = append(calls, r.by(first, "s1", "echo"), r.by(second, "s1", "echo"))
+	r.wantCode(r.wait(calls[0]), messages.CodePoolSaturated)
+	for i, p := range calls[1:] {
+		r.wantCode(r.wait(p), messages.CodePoolSaturated)
+		if took := time.Since(begun); took < patience {
+			t.Errorf("call %d waited for %s", i+1, took)
+		}
+	}
+	r.e.Cancel(busy.call, "enough")
+	r.ok("s1")
+}

@@ -77,6 +77,9 @@ type Call struct {
 	// Needs is the connection's: how many changes of the child's list have to be
 	// compared with what was accepted before the call is sent.
 	Needs uint64
+	// Since is the breaker's: when the call was given to an instance that waits for its
+	// place.
+	Since time.Time
 	// Probe is the breaker's: it is half-open and waits for what becomes of the call.
 	Probe     bool
 	Cancelled *atomic.Bool // set once the caller has given up; nothing is sent or repeated afterwards

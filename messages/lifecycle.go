@@ -12,6 +12,21 @@ type (
 		Ticket uint64
 		Server string
 	}
+	// Join says that one more request waits for the place of a Reserve, for as long
+	// as any may and in the turns of its own client, too.
+	Join struct {
+		Meta
+		Ticket uint64
+	}
+	// TurnAway says that those who wait for the place of a Reserve for one client, and
+	// have waited since Before or longer, are to wait no longer. Others wait still. The
+	// breaker sends it on to the connection that has the calls.
+	TurnAway struct {
+		Ticket uint64
+		Client uint64 // [Meta.Of]
+		Before time.Time
+		Err    *Error
+	}
 	// Granted answers Reserve with a place.
 	Granted struct {
 		Meta   // of the Reserve
@@ -153,7 +168,9 @@ type Contact struct {
 	Meta
 	ID      uint64
 	Refresh bool // list anew even where a listing is there
-	Reply   ContactPort
+	// Since is the breaker's: when it began to wait.
+	Since time.Time
+	Reply ContactPort
 }
 
 // ContactPort takes the one answer to a [Contact]: nil when the catalog holds

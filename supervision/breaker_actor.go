@@ -94,6 +94,9 @@ type instance struct {
 	phase      phase
 	ticket     uint64
 	lease      uint64
+	cause      messages.Meta   // the request that it was started for
+	fresh      bool            // nobody but that one waits for it yet
+	also       []messages.Meta // one of each client that waits for it, while it has no ticket
 	dispatched uint64
 	answered   uint64
 	troubled   bool // a request of it failed and was counted, and none succeeded since
@@ -183,6 +186,8 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 		b.onGranted(ctx, m)
 	case *messages.ReserveRefused:
 		b.onReserveRefused(ctx, m)
+	case *messages.TurnAway:
+		b.onTurnAway(ctx, m)
 	case *messages.Evict:
 		b.onEvict(ctx, m)
 	case *messages.ConnectionReady:

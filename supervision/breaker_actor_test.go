@@ -57,6 +57,8 @@ func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 		what = "Relist"
 	case *messages.Cancel:
 		what = "Cancel"
+	case *messages.TurnAway:
+		what = "TurnAway"
 	case string:
 		ctx.Stop(ctx.Self())
 		return

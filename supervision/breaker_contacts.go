@@ -27,9 +27,23 @@ func (b *breakerActor) onContact(ctx *kernel.Context, m *messages.Contact) {
 		})
 		return
 	}
+	m.Since = time.Now()
 	b.contacts = append(b.contacts, m)
-	b.cause = m.Meta
+	if in := b.waiting(); in != nil {
+		b.join(ctx, in, m.Meta)
+	}
 	b.serveContacts(ctx)
+}
+
+// waiting returns the first of the instances that wait for their start; nil: none does.
+func (b *breakerActor) waiting() *instance {
+	var first *instance
+	for _, in := range b.instances {
+		if in.phase == phaseWaiting && !in.retire && (first == nil || in.n < first.n) {
+			first = in
+		}
+	}
+	return first
 }
 
 // serveContacts makes sure that a listing is on its way for those who wait for
@@ -75,12 +89,17 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	if d.Probe {
 		b.probeMark, b.probeCall = 0, 0
 	}
+	b.cause = b.contacts[0].Meta
 	in := b.pick(ctx, b.contacts[0].Session)
-	switch {
-	case in == nil:
+	if in == nil {
 		b.answerContacts(b.spawnFailed())
-	case d.Probe:
+		return
+	}
+	if d.Probe {
 		b.probeMark = in.n
+	}
+	for _, c := range b.contacts {
+		b.join(ctx, in, c.Meta)
 	}
 }
 
@@ -132,6 +151,22 @@ func (b *breakerActor) answerContacts(err *messages.Error) {
 	b.contacts = nil
 	for _, c := range waiting {
 		b.contacted(c, err)
+	}
+}
+
+// turnContactsAway answers those of one client that have waited for a place for as long
+// as they may.
+func (b *breakerActor) turnContactsAway(m *messages.TurnAway) {
+	var over []*messages.Contact
+	b.contacts = slices.DeleteFunc(b.contacts, func(c *messages.Contact) bool {
+		if c.Of() != m.Client || c.Since.After(m.Before) {
+			return false
+		}
+		over = append(over, c)
+		return true
+	})
+	for _, c := range over {
+		b.contacted(c, m.Err)
 	}
 }
 

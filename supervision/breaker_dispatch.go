@@ -1,6 +1,7 @@
 package supervision
 
 import (
+	"slices"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -36,6 +37,10 @@ func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
 func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Call) {
 	b.busy(ctx, in)
 	in.dispatched++
+	if in.phase == phaseWaiting {
+		call.Since = time.Now()
+		b.join(ctx, in, call.Meta)
+	}
 	ctx.Send(in.pid, call)
 }
 
@@ -90,7 +95,7 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 // start makes a new instance. It takes calls at once and keeps them until it
 // has a place, a process and a handshake.
 func (b *breakerActor) start(ctx *kernel.Context, owner uint64) *instance {
-	in := &instance{n: b.entry.instances.Add(1), owner: owner, spawned: time.Now(), hash: b.spec.Hash, grace: b.spec.StopGrace}
+	in := &instance{n: b.entry.instances.Add(1), owner: owner, spawned: time.Now(), hash: b.spec.Hash, grace: b.spec.StopGrace, cause: b.cause.Origin(), fresh: true}
 	in.gauge.tally = &b.entry.tally
 	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.gauge)
 	if err != nil {
@@ -112,9 +117,25 @@ func (b *breakerActor) reserve(ctx *kernel.Context, in *instance) {
 	ctx.Send(b.pool, &reserveFrom{&messages.Reserve{
 		// A place serves whoever calls the server, so no single call's
 		// deadline ends the wait for it.
-		Meta:   messages.Meta{Trace: b.cause.Trace, Session: b.cause.Session, Principal: b.cause.Principal},
-		Ticket: in.ticket, Server: b.spec.Name,
+		Meta: in.cause, Ticket: in.ticket, Server: b.spec.Name,
 	}, ctx.Self()})
+	for _, who := range in.also {
+		ctx.Send(b.pool, &messages.Join{Meta: who, Ticket: in.ticket})
+	}
+	in.also = nil
+}
+
+// join has an instance wait for its place in the turns of one more request's client.
+func (b *breakerActor) join(ctx *kernel.Context, in *instance, who messages.Meta) {
+	of := who.Of()
+	switch {
+	case in.fresh:
+		in.fresh = false // it was started for this very request
+	case in.ticket != 0:
+		ctx.Send(b.pool, &messages.Join{Meta: who.Origin(), Ticket: in.ticket})
+	case !slices.ContainsFunc(in.also, func(m messages.Meta) bool { return m.Of() == of }):
+		in.also = append(in.also, who.Origin())
+	}
 }
 
 func (b *breakerActor) byTicket(t uint64) *instance {
@@ -158,6 +179,22 @@ func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.Reserve
 	b.releaseProbe(in)
 	b.close(ctx, in, "no place in the pool", m.Err)
 	b.lostContacts(ctx, in, m.Err)
+}
+
+// onTurnAway answers some of those who wait for an instance's place, for whom that is
+// over.
+func (b *breakerActor) onTurnAway(ctx *kernel.Context, m *messages.TurnAway) {
+	in := b.byTicket(m.Ticket)
+	switch {
+	case in == nil:
+		return
+	case b.mates(in):
+		b.noPlace(ctx, in)
+		return
+	case !b.others(in):
+		b.turnContactsAway(m)
+	}
+	ctx.Send(in.pid, m)
 }
 
 // others reports whether another instance is in use, whoever it is for.

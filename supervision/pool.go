@@ -72,20 +72,47 @@ func (p *Pool) Acquire(now time.Time, ticket uint64, server string, client uint6
 	if !deadline.IsZero() && !deadline.After(now) {
 		return p.settle(now, []Action{Refuse{Ticket: ticket, Err: errTooLate(server)}})
 	}
-	// Those whose time is up make room in the queue before it is found full.
-	acts := p.expire(now, nil)
-	acts = p.grant(now, acts)
-	if p.waiters.len() >= p.cfg.MaxWaiters {
-		displaced := p.waiters.displace(client)
-		if displaced == nil {
-			return p.settle(now, append(acts, Refuse{Ticket: ticket, Err: p.errQueueFull(server)}))
+	w := &waiter{ticket: ticket, server: server, client: client, since: now, last: now, deadline: deadline}
+	return p.settle(now, p.enqueue(now, w, nil))
+}
+
+// Join reports that one more call waits for a ticket, on behalf of a client which may
+// be another than that of the others: the ticket is in the turn of each of them, and
+// each call waits for as long as any may, or somewhat longer where its client made more.
+// What is over for some of those who wait is told by a TurnAway. Of a ticket that does
+// not wait it does nothing; its answer is on the way.
+func (p *Pool) Join(now time.Time, ticket, client uint64) []Action {
+	acts := p.grant(now, p.expire(now, nil))
+	switch w := p.waiters.of(ticket, client); {
+	case w != nil:
+		w.last = now
+		if !w.deadline.IsZero() {
+			w.deadline = time.Time{}
+			p.waiters.schedule(w, p.expiry(w))
 		}
-		acts = append(acts, Refuse{Ticket: displaced.ticket, Err: p.errQueueFull(displaced.server)})
+	case p.waiters.has(ticket):
+		server := p.waiters.byTicket[ticket][0].server
+		acts = p.enqueue(now, &waiter{ticket: ticket, server: server, client: client, since: now, last: now}, acts)
 	}
-	w := &waiter{ticket: ticket, server: server, client: client, since: now, deadline: deadline}
+	return p.settle(now, acts)
+}
+
+// enqueue lets a client wait for a ticket, if there is room or somebody gives way.
+func (p *Pool) enqueue(now time.Time, w *waiter, acts []Action) []Action {
+	// Those whose time is up make room in the queue before it is found full.
+	acts = p.grant(now, p.expire(now, acts))
+	var displaced *waiter
+	if p.waiters.room() >= p.cfg.MaxWaiters {
+		if displaced = p.waiters.displace(w.client); displaced == nil {
+			return append(acts, p.refuse(w, now, p.errQueueFull(w.server)))
+		}
+	}
 	w.expires = p.expiry(w)
 	p.waiters.push(w)
-	return p.settle(now, acts)
+	if displaced != nil {
+		acts = append(acts, p.refuse(displaced, now, p.errQueueFull(displaced.server)))
+	}
+	return acts
 }
 
 // Withdraw gives a ticket up that was not answered yet; of any other it does
@@ -249,7 +276,7 @@ func (p *Pool) Stats() PoolStats {
 // Config returns the parameters in force.
 func (p *Pool) Config() PoolConfig { return p.cfg }
 
-// expiry returns when w gives up by itself; zero: never.
+// expiry returns when the first call of w gives up by itself; zero: never.
 func (p *Pool) expiry(w *waiter) time.Time {
 	t := w.deadline
 	if p.cfg.AcquireTimeout > 0 {

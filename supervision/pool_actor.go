@@ -125,6 +125,8 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *reserveFrom:
 		p.askers[m.Ticket] = asker{m.from, m.Meta}
 		p.apply(ctx, p.pool.Acquire(now, m.Ticket, m.Server, m.Of(), m.Deadline))
+	case *messages.Join:
+		p.apply(ctx, p.pool.Join(now, m.Ticket, m.Of()))
 	case *messages.Withdraw:
 		delete(p.askers, m.Ticket)
 		p.apply(ctx, p.pool.Withdraw(now, m.Ticket))
@@ -198,6 +200,8 @@ func (p *poolActor) apply(ctx *kernel.Context, actions []Action) {
 			asker := p.askers[a.Ticket]
 			delete(p.askers, a.Ticket)
 			ctx.Send(asker.pid, &messages.ReserveRefused{Meta: asker.meta, Ticket: a.Ticket, Err: a.Err})
+		case TurnAway:
+			ctx.Send(p.askers[a.Ticket].pid, &messages.TurnAway{Ticket: a.Ticket, Client: a.Client, Before: a.Before, Err: a.Err})
 		case Evict:
 			p.evictions++
 			if ctx.Tracing() {

@@ -24,10 +24,14 @@ type modelLease struct {
 	room     bool // evicted for a waiter
 }
 
+// modelWaiter is a session that waits for a ticket.
 type modelWaiter struct {
 	ticket, session uint64
 	since, deadline time.Time
+	calls           []time.Time // when each of them came
 }
+
+func (w *modelWaiter) last() time.Time { return w.calls[len(w.calls)-1] }
 
 // model plays the pool's surroundings and checks every action against a naive
 // picture of the pool: slices that are searched from end to end.
@@ -57,6 +61,8 @@ func (m *model) apply(acts []supervision.Action) {
 			m.granted(a)
 		case supervision.Refuse:
 			m.refused(a)
+		case supervision.TurnAway:
+			m.turnedAway(a)
 		case supervision.Evict:
 			m.evicted(a)
 		}
@@ -70,10 +76,16 @@ func (m *model) answer(ticket uint64) {
 	}
 }
 
-func (m *model) leave(ticket uint64) modelWaiter {
-	i := slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return w.ticket == ticket })
+// index is where a session waits for a ticket; -1: it does not.
+func (m *model) index(ticket, session uint64) int {
+	return slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return w.ticket == ticket && w.session == session })
+}
+
+// leave takes one who waits out.
+func (m *model) leave(ticket, session uint64) modelWaiter {
+	i := m.index(ticket, session)
 	if i < 0 {
-		m.t.Fatalf("ticket %d does not wait", ticket)
+		m.t.Fatalf("session %d does not wait for ticket %d", session, ticket)
 	}
 	w := m.waiting[i]
 	m.waiting = slices.Delete(m.waiting, i, i+1)
@@ -83,10 +95,30 @@ func (m *model) leave(ticket uint64) modelWaiter {
 	return w
 }
 
+// sessions are those that wait for a ticket.
+func (m *model) sessions(ticket uint64) (out []uint64) {
+	for _, w := range m.waiting {
+		if w.ticket == ticket {
+			out = append(out, w.session)
+		}
+	}
+	return out
+}
+
+// tickets are those that somebody waits for.
+func (m *model) tickets() (out []uint64) {
+	for _, w := range m.waiting {
+		if !slices.Contains(out, w.ticket) {
+			out = append(out, w.ticket)
+		}
+	}
+	return out
+}
+
 func (m *model) granted(g supervision.Grant) {
 	m.answer(g.Ticket)
 	for _, w := range m.waiting {
-		if w.ticket == g.Ticket {
+		if w.ticket == g.Ticket && w.session == g.Client {
 			break
 		}
 		if w.session == g.Client {
@@ -110,12 +142,14 @@ func (m *model) granted(g supervision.Grant) {
 			}
 		}
 	}
-	w := m.leave(g.Ticket)
-	if w.session != g.Client {
-		m.t.Fatalf("ticket %d of session %d was granted to %d", w.ticket, w.session, g.Client)
+	if m.index(g.Ticket, g.Client) < 0 {
+		m.t.Fatalf("ticket %d was granted to %d, who does not wait for it", g.Ticket, g.Client)
 	}
-	if m.passed[w.session] != nil {
-		m.passed[w.session] = map[uint64]int{} // it had its turn
+	for _, session := range m.sessions(g.Ticket) {
+		m.leave(g.Ticket, session)
+	}
+	if m.passed[g.Client] != nil {
+		m.passed[g.Client] = map[uint64]int{} // it had its turn
 	}
 	if m.leases[g.Lease] != nil {
 		m.t.Fatalf("lease %d was given twice", g.Lease)
@@ -128,28 +162,59 @@ func (m *model) granted(g supervision.Grant) {
 
 func (m *model) refused(r supervision.Refuse) {
 	m.answer(r.Ticket)
-	var w modelWaiter
-	if i := slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return w.ticket == r.Ticket }); i >= 0 {
-		w = m.leave(r.Ticket)
-	}
-	switch r.Err.Code {
-	case messages.CodeShuttingDown:
+	sessions := m.sessions(r.Ticket)
+	switch {
+	case r.Err.Code == messages.CodeShuttingDown:
+		for _, session := range sessions {
+			m.leave(r.Ticket, session)
+		}
 		if !m.draining {
 			m.t.Fatalf("%d refused as shutting down", r.Ticket)
 		}
+	case len(sessions) != 1:
+		m.t.Fatalf("%d refused while %v wait for it", r.Ticket, sessions)
+	default:
+		m.over(m.leave(r.Ticket, sessions[0]), r.Err)
+	}
+}
+
+// over checks that nobody is refused before its time.
+func (m *model) over(w modelWaiter, err *messages.Error) {
+	switch err.Code {
 	case messages.CodePoolSaturated:
-		expired := m.cfg.AcquireTimeout > 0 && m.now.Sub(w.since) >= m.cfg.AcquireTimeout ||
+		expired := m.cfg.AcquireTimeout > 0 && m.now.Sub(w.last()) >= m.cfg.AcquireTimeout ||
 			!w.deadline.IsZero() && !w.deadline.After(m.now)
 		if !expired && len(m.waiting) < m.cfg.MaxWaiters {
-			m.t.Fatalf("%d refused too early: %v", r.Ticket, r.Err)
+			m.t.Fatalf("%d refused too early: %v", w.ticket, err)
 		}
 	case messages.CodeExecutionTimeout:
 		if w.deadline.IsZero() || w.deadline.After(m.now) {
-			m.t.Fatalf("%d refused before its deadline", r.Ticket)
+			m.t.Fatalf("%d refused before its deadline", w.ticket)
 		}
 	default:
-		m.t.Fatalf("%d refused with %v", r.Ticket, r.Err)
+		m.t.Fatalf("%d refused with %v", w.ticket, err)
 	}
+}
+
+// turnedAway is for some calls of one session, after which it waits with the others or
+// others do.
+func (m *model) turnedAway(a supervision.TurnAway) {
+	i := m.index(a.Ticket, a.Client)
+	if i < 0 {
+		m.t.Fatalf("session %d, which does not wait for %d, was turned away", a.Client, a.Ticket)
+	}
+	w := &m.waiting[i]
+	if !w.last().After(a.Before) {
+		m.over(m.leave(a.Ticket, a.Client), a.Err)
+		if len(m.sessions(a.Ticket)) == 0 {
+			m.t.Fatalf("nobody waits for %d, which is not answered", a.Ticket)
+		}
+		return
+	}
+	if limit := m.cfg.AcquireTimeout; limit == 0 || m.now.Sub(a.Before) < limit {
+		m.t.Fatalf("calls of %d that came at %v were turned away at %v", a.Ticket, a.Before, m.now)
+	}
+	w.calls = slices.DeleteFunc(w.calls, func(t time.Time) bool { return !t.After(a.Before) })
 }
 
 func (m *model) evicted(e supervision.Evict) {
@@ -167,8 +232,8 @@ func (m *model) evicted(e supervision.Evict) {
 		}
 	}
 	if l.room = e.Reason == supervision.EvictForRoom; l.room && !m.shrunk {
-		if n := m.count(func(l *modelLease) bool { return l.room }); n > len(m.waiting) {
-			m.t.Fatalf("%d evictions for %d waiters", n, len(m.waiting))
+		if n := m.count(func(l *modelLease) bool { return l.room }); n > len(m.tickets()) {
+			m.t.Fatalf("%d evictions for %d tickets", n, len(m.tickets()))
 		}
 	}
 	if e.Reason == supervision.EvictIdle && len(m.leases)-m.count(func(l *modelLease) bool { return l.evicting }) <= m.cfg.Min {
@@ -193,7 +258,7 @@ func (m *model) atRest() {
 	evicting := m.count(func(l *modelLease) bool { return l.evicting })
 	want := supervision.PoolStats{
 		Live: len(m.leases), Idle: len(m.lru), Evicting: evicting, Reserve: s.Reserve,
-		Busy: len(m.leases) - len(m.lru) - evicting, Waiting: len(m.waiting),
+		Busy: len(m.leases) - len(m.lru) - evicting, Waiting: len(m.tickets()),
 	}
 	if s != want {
 		m.t.Fatalf("stats %+v, want %+v", s, want)
@@ -217,6 +282,11 @@ func (m *model) atRest() {
 	if m.draining && (s.Waiting > 0 || s.Idle > 0) {
 		m.t.Fatalf("draining with %+v", s)
 	}
+	for _, w := range m.waiting {
+		if limit := m.cfg.AcquireTimeout; limit > 0 && m.now.Sub(w.calls[0]) >= limit+limit/8 {
+			m.t.Fatalf("a call of %d waits for %v", w.ticket, m.now.Sub(w.calls[0]))
+		}
+	}
 	if when, ok := m.pool.NextWake(m.now); ok && !when.After(m.now) {
 		m.t.Fatalf("next wake %v is not after now %v", when, m.now)
 	}
@@ -239,15 +309,33 @@ func (m *model) pick(f func(*modelLease) bool) *modelLease {
 
 func (m *model) acquire() {
 	m.lastTicket++
-	w := modelWaiter{ticket: m.lastTicket, session: rapid.Uint64Range(1, 3).Draw(m.t, "session"), since: m.now}
+	w := modelWaiter{ticket: m.lastTicket, session: rapid.Uint64Range(1, 3).Draw(m.t, "session"), since: m.now, calls: []time.Time{m.now}}
 	if rapid.IntRange(0, 3).Draw(m.t, "has deadline") == 0 {
 		w.deadline = m.now.Add(time.Duration(rapid.IntRange(-1, 20).Draw(m.t, "deadline")) * time.Second)
 	}
+	m.wait(w)
+	m.apply(m.pool.Acquire(m.now, w.ticket, fmt.Sprint("s", w.ticket%4), w.session, w.deadline))
+}
+
+func (m *model) wait(w modelWaiter) {
 	m.waiting = append(m.waiting, w)
 	if m.passed[w.session] == nil {
 		m.passed[w.session] = map[uint64]int{}
 	}
-	m.apply(m.pool.Acquire(m.now, w.ticket, fmt.Sprint("s", w.ticket%4), w.session, w.deadline))
+}
+
+// join has one more call wait for a ticket.
+func (m *model) join() {
+	if len(m.waiting) == 0 {
+		return
+	}
+	ticket, session := rapid.SampledFrom(m.tickets()).Draw(m.t, "ticket"), rapid.Uint64Range(1, 3).Draw(m.t, "session")
+	if i := m.index(ticket, session); i >= 0 {
+		m.waiting[i].calls, m.waiting[i].deadline = append(m.waiting[i].calls, m.now), time.Time{}
+	} else {
+		m.wait(modelWaiter{ticket: ticket, session: session, since: m.now, calls: []time.Time{m.now}})
+	}
+	m.apply(m.pool.Join(m.now, ticket, session))
 }
 
 func (m *model) idle() {
@@ -312,10 +400,12 @@ func (m *model) refuseEviction() {
 
 func (m *model) withdraw() {
 	if len(m.waiting) > 0 {
-		w := rapid.SampledFrom(m.waiting).Draw(m.t, "waiter")
-		m.answer(w.ticket)
-		m.leave(w.ticket)
-		m.apply(m.pool.Withdraw(m.now, w.ticket))
+		ticket := rapid.SampledFrom(m.tickets()).Draw(m.t, "ticket")
+		m.answer(ticket)
+		for _, session := range m.sessions(ticket) {
+			m.leave(ticket, session)
+		}
+		m.apply(m.pool.Withdraw(m.now, ticket))
 	}
 }
 
@@ -372,7 +462,7 @@ func (m *model) finish() {
 	for range m.cfg.Size {
 		before := len(m.leases)
 		m.lastTicket++
-		m.waiting = append(m.waiting, modelWaiter{ticket: m.lastTicket, session: 1, since: m.now})
+		m.waiting = append(m.waiting, modelWaiter{ticket: m.lastTicket, session: 1, since: m.now, calls: []time.Time{m.now}})
 		m.apply(m.pool.Acquire(m.now, m.lastTicket, "s", 1, time.Time{}))
 		if len(m.leases) != before+1 {
 			m.t.Fatalf("a place was lost: only %d of %d can be granted", before, m.cfg.Size)
@@ -388,7 +478,7 @@ func TestPoolProperties(t *testing.T) {
 		}
 		m.pool = supervision.NewPool(m.cfg)
 		ops := []func(){
-			m.acquire, m.acquire, m.acquire, m.acquire, m.idle, m.idle, m.idle, m.idleChanged, m.used,
+			m.acquire, m.acquire, m.acquire, m.acquire, m.join, m.join, m.idle, m.idle, m.idle, m.idleChanged, m.used,
 			m.release, m.release, m.ending, m.refuseEviction, m.withdraw, m.tick, m.tick, m.reconfigure,
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {

@@ -22,9 +22,13 @@ func (p *Pool) settle(now time.Time, acts []Action) []Action {
 	return p.sweepIdle(now, acts)
 }
 
+// expirySteps bounds by how much of AcquireTimeout a call waits longer than that where
+// its client made more of them for the same ticket: one part of so many.
+const expirySteps = 8
+
 func (p *Pool) drain(acts []Action) []Action {
 	for w := p.waiters.oldest(); w != nil; w = p.waiters.oldest() {
-		p.waiters.remove(w)
+		p.waiters.withdraw(w.ticket)
 		acts = append(acts, Refuse{Ticket: w.ticket, Err: errDraining(w.server)})
 	}
 	for l := p.leastRecentlyUsed(); l != nil; l = p.leastRecentlyUsed() {
@@ -36,10 +40,36 @@ func (p *Pool) drain(acts []Action) []Action {
 
 func (p *Pool) expire(now time.Time, acts []Action) []Action {
 	for w := p.waiters.nextToExpire(); w != nil && !w.expires.After(now); w = p.waiters.nextToExpire() {
+		err, before, last := p.errWaitedTooLong(w, now), now, w.last
+		if p.cfg.AcquireTimeout > 0 && w.deadline.IsZero() {
+			// A call that came since then has its time still, also where the pool has not
+			// heard of it.
+			before, last = now.Add(-p.cfg.AcquireTimeout), w.last.Add(p.cfg.AcquireTimeout)
+		}
+		if last.After(now) {
+			// When those between the first and the last came is not kept, so it is looked
+			// after them some times.
+			acts = append(acts, TurnAway{Ticket: w.ticket, Client: w.client, Before: before, Err: err})
+			next := now.Add(max(p.cfg.AcquireTimeout/expirySteps, 1))
+			if last.Before(next) {
+				next = last
+			}
+			p.waiters.schedule(w, next)
+			continue
+		}
 		p.waiters.remove(w)
-		acts = append(acts, Refuse{Ticket: w.ticket, Err: p.errWaitedTooLong(w, now)})
+		acts = append(acts, p.refuse(w, before, err))
 	}
 	return acts
+}
+
+// refuse turns one away who does not wait any more, and with it the ticket where nobody
+// else waits for that.
+func (p *Pool) refuse(w *waiter, before time.Time, err *messages.Error) Action {
+	if p.waiters.has(w.ticket) {
+		return TurnAway{Ticket: w.ticket, Client: w.client, Before: before, Err: err}
+	}
+	return Refuse{Ticket: w.ticket, Err: err}
 }
 
 // grant gives free main places to the waiters, one client after the other,
@@ -134,17 +164,21 @@ func (p *Pool) errQueueFull(server string) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodePoolSaturated, Server: server, Retryable: true,
 		Message: fmt.Sprintf("no connection to server %q could be opened: %s, and %d calls wait for one already",
-			server, p.inUse(), p.waiters.len()),
+			server, p.inUse(), p.waiters.room()),
 		Hint: fmt.Sprintf("Wait for running calls to finish before starting more. The operator can raise pool.poolSize (now %d) or pool.maxWaiters (now %d).",
 			p.cfg.Size, p.cfg.MaxWaiters),
 	}
 }
 
 func (p *Pool) errWaitedTooLong(w *waiter, now time.Time) *messages.Error {
+	waited := now.Sub(w.since)
+	if limit := p.cfg.AcquireTimeout; limit > 0 {
+		waited = min(waited, limit) // those of its calls which that is for came one after the other
+	}
 	return &messages.Error{
 		Code: messages.CodePoolSaturated, Server: w.server, Retryable: true,
 		Message: fmt.Sprintf("no connection to server %q could be opened within %s: %s; nothing was sent",
-			w.server, now.Sub(w.since).Round(time.Millisecond), p.inUse()),
+			w.server, waited.Round(time.Millisecond), p.inUse()),
 		Hint: fmt.Sprintf("Call again once one of these servers has finished, with fewer calls at a time. The operator can raise pool.poolSize (now %d), pool.resPoolSize (now %d) or pool.acquireTimeoutMs.",
 			p.cfg.Size, p.cfg.Reserve),
 	}

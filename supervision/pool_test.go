@@ -25,6 +25,8 @@ func show(acts []supervision.Action) string {
 			out = append(out, fmt.Sprintf("grant %d→%d%s", a.Ticket, a.Lease, plus))
 		case supervision.Refuse:
 			out = append(out, fmt.Sprintf("refuse %d %s", a.Ticket, a.Err.Code))
+		case supervision.TurnAway:
+			out = append(out, fmt.Sprintf("turn away %d of %d %s", a.Client, a.Ticket, a.Err.Code))
 		case supervision.Evict:
 			out = append(out, fmt.Sprintf("evict %d %s", a.Lease, a.Reason))
 		}
@@ -519,4 +521,49 @@ func TestPoolDoesNotEvictBesideOneThatEnds(t *testing.T) {
 	if g, ok := acts[0].(supervision.Grant); !ok || g.Ticket != 3 {
 		t.Errorf("the release made %+v happen, want the waiter's grant", acts[0])
 	}
+}
+
+// A ticket for which several clients wait is in the turn of each, and is refused only
+// when none of them waits any more.
+func TestPoolJoin(t *testing.T) {
+	cfg := config(1)
+	cfg.MaxWaiters = 4
+	ask := func(p *supervision.Pool, ticket, client uint64) []supervision.Action {
+		return p.Acquire(epoch, ticket, "s"+strconv.FormatUint(ticket, 10), client, time.Time{})
+	}
+	p := filled(t, cfg)
+	expect(t, p.Join(epoch, 99, 1), "") // nobody waits for it
+	for ticket := uint64(10); ticket < 13; ticket++ {
+		expect(t, ask(p, ticket, 1), "")
+	}
+	expect(t, p.Join(epoch, 12, 2), "")
+	expect(t, ask(p, 20, 3), "turn away 1 of 12 POOL_SATURATED") // its newest gives way
+	expect(t, p.Join(epoch, 20, 4), "refuse 11 POOL_SATURATED")
+	expect(t, p.Join(epoch, 10, 3), "turn away 3 of 10 POOL_SATURATED") // there is no room
+	if n := p.Stats().Waiting; n != 3 {
+		t.Errorf("%d places are waited for", n)
+	}
+	expect(t, p.Release(epoch, 1), "grant 10→2")
+	expect(t, p.Release(epoch, 2), "grant 12→3")
+	expect(t, p.Release(epoch, 3), "grant 20→4")
+	expect(t, p.Tick(at(time.Hour)), "")
+
+	// Each client waits for its own time, and each call of one somewhat longer at most.
+	p = filled(t, cfg)
+	expect(t, ask(p, 30, 1), "")
+	expect(t, p.Join(at(10*time.Second), 30, 1), "")
+	expect(t, p.Join(at(20*time.Second), 30, 2), "")
+	expect(t, p.Join(at(29*time.Second), 30, 1), "")
+	expect(t, p.Tick(at(30*time.Second)), "turn away 1 of 30 POOL_SATURATED")
+	if when, _ := p.NextWake(at(30 * time.Second)); when.After(at(34 * time.Second)) {
+		t.Errorf("next wake %v", when)
+	}
+	acts := p.Tick(at(41 * time.Second))
+	expect(t, acts, "turn away 1 of 30 POOL_SATURATED")
+	if before := acts[0].(supervision.TurnAway).Before; !before.Equal(at(11 * time.Second)) {
+		t.Errorf("those go that came until %v", before)
+	}
+	expect(t, p.Tick(at(50*time.Second)), "turn away 1 of 30 POOL_SATURATED, turn away 2 of 30 POOL_SATURATED")
+	expect(t, p.Tick(at(59*time.Second)), "refuse 30 POOL_SATURATED")
+	expect(t, p.Join(at(59*time.Second), 30, 1), "")
 }

@@ -33,7 +33,7 @@ func (c PoolConfig) bounded() PoolConfig {
 	return c
 }
 
-// Action is what the pool wants done: a [Grant], a [Refuse] or an [Evict].
+// Action is what the pool wants done: a [Grant], a [Refuse], a [TurnAway] or an [Evict].
 type Action interface{ poolAction() }
 
 // Grant gives a waiter a place. The lease lives, and the place is taken, until
@@ -42,14 +42,23 @@ type Grant struct {
 	Ticket  uint64
 	Lease   uint64 // unique in this pool, never 0
 	Server  string
-	Client  uint64
+	Client  uint64        // in whose turn
 	Reserve bool          // from the reserve
-	Waited  time.Duration // since Acquire
+	Waited  time.Duration // since that client's Acquire or first Join
 }
 
-// Refuse turns a waiter away.
+// Refuse turns a ticket away, with all who wait for it.
 type Refuse struct {
 	Ticket uint64
+	Err    *messages.Error
+}
+
+// TurnAway turns away some of those who wait for a ticket, which is not answered yet:
+// of one client, those that have waited since Before or longer.
+type TurnAway struct {
+	Ticket uint64
+	Client uint64
+	Before time.Time
 	Err    *messages.Error
 }
 
@@ -75,9 +84,10 @@ type Evict struct {
 	Reason EvictReason
 }
 
-func (Grant) poolAction()  {}
-func (Refuse) poolAction() {}
-func (Evict) poolAction()  {}
+func (Grant) poolAction()    {}
+func (Refuse) poolAction()   {}
+func (TurnAway) poolAction() {}
+func (Evict) poolAction()    {}
 
 // IdleOptions say how an idle connection is to be treated.
 type IdleOptions struct {

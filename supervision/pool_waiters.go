@@ -3,15 +3,17 @@ package supervision
 import (
 	"container/heap"
 	"container/list"
+	"slices"
 	"time"
 )
 
-// waiter is one who waits for a place.
+// waiter is a client that waits for the place of a ticket. Several may for one.
 type waiter struct {
 	ticket   uint64
 	server   string
 	client   uint64
 	since    time.Time
+	last     time.Time // when its newest call for the ticket came
 	deadline time.Time // its own; zero: none
 	expires  time.Time // when it gives up; zero: never
 
@@ -28,9 +30,10 @@ func (w *waiter) setIndex(i int) { w.expireIndex = i }
 // waitQueue holds those who wait in three orders: by age, by the time when
 // they give up, and by turn, which is round robin over the clients and first
 // come, first served within each. However many calls of one client wait, they
-// delay another client's next call by one place only.
+// delay another client's next call by one place only. A ticket for which several
+// clients wait has a turn of each, and the first that comes is that of all.
 type waitQueue struct {
-	byTicket map[uint64]*waiter
+	byTicket map[uint64][]*waiter
 	lastSeq  uint64
 	byAge    list.List
 	byExpiry timeHeap[*waiter]
@@ -45,22 +48,34 @@ type clientQueue struct {
 }
 
 func newWaitQueue() waitQueue {
-	return waitQueue{byTicket: map[uint64]*waiter{}, clients: map[uint64]*clientQueue{}}
+	return waitQueue{byTicket: map[uint64][]*waiter{}, clients: map[uint64]*clientQueue{}}
 }
 
+// len is how many places are waited for.
 func (q *waitQueue) len() int { return len(q.byTicket) }
 
-func (q *waitQueue) has(ticket uint64) bool { return q.byTicket[ticket] != nil }
+// room is how many wait for them.
+func (q *waitQueue) room() int { return q.byAge.Len() }
+
+func (q *waitQueue) has(ticket uint64) bool { return len(q.byTicket[ticket]) > 0 }
+
+// of returns the client that waits for a ticket; nil: it does not.
+func (q *waitQueue) of(ticket, client uint64) *waiter {
+	for _, w := range q.byTicket[ticket] {
+		if w.client == client {
+			return w
+		}
+	}
+	return nil
+}
 
 func (q *waitQueue) push(w *waiter) {
-	q.byTicket[w.ticket] = w
+	q.byTicket[w.ticket] = append(q.byTicket[w.ticket], w)
 	q.lastSeq++
 	w.seq = q.lastSeq
 	w.age = q.byAge.PushBack(w)
 	w.expireIndex = -1
-	if !w.expires.IsZero() {
-		heap.Push(&q.byExpiry, w)
-	}
+	q.schedule(w, w.expires)
 	s := q.clients[w.client]
 	if s == nil {
 		s = &clientQueue{}
@@ -94,23 +109,37 @@ func (q *waitQueue) nextToExpire() *waiter {
 	return nil
 }
 
-// served removes a waiter that got its place: its client has had its turn.
+// served removes a waiter that got its place, and all who waited for the same: its
+// client has had its turn.
 func (q *waitQueue) served(w *waiter) {
 	if s := q.clients[w.client]; s != nil {
 		q.turns.MoveToBack(s.turn)
 	}
-	q.remove(w)
+	q.withdraw(w.ticket)
 }
 
 func (q *waitQueue) withdraw(ticket uint64) {
-	if w := q.byTicket[ticket]; w != nil {
+	for _, w := range slices.Clone(q.byTicket[ticket]) {
 		q.remove(w)
+	}
+}
+
+// schedule sets when a waiter gives up; zero: never.
+func (q *waitQueue) schedule(w *waiter, expires time.Time) {
+	if w.expireIndex >= 0 {
+		heap.Remove(&q.byExpiry, w.expireIndex)
+	}
+	if w.expires = expires; !expires.IsZero() {
+		heap.Push(&q.byExpiry, w)
 	}
 }
 
 // remove takes a waiter out without touching the order of turns.
 func (q *waitQueue) remove(w *waiter) {
-	delete(q.byTicket, w.ticket)
+	left := slices.DeleteFunc(q.byTicket[w.ticket], func(o *waiter) bool { return o == w })
+	if q.byTicket[w.ticket] = left; len(left) == 0 {
+		delete(q.byTicket, w.ticket)
+	}
 	q.byAge.Remove(w.age)
 	if w.expireIndex >= 0 {
 		heap.Remove(&q.byExpiry, w.expireIndex)
@@ -150,10 +179,8 @@ func (q *waitQueue) reschedule(expiry func(*waiter) time.Time) {
 	q.byExpiry = q.byExpiry[:0]
 	for e := q.byAge.Front(); e != nil; e = e.Next() {
 		w := e.Value.(*waiter)
-		w.expires, w.expireIndex = expiry(w), -1
-		if !w.expires.IsZero() {
-			heap.Push(&q.byExpiry, w)
-		}
+		w.expireIndex = -1
+		q.schedule(w, expiry(w))
 	}
 }
 
