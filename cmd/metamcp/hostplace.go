@@ -89,21 +89,22 @@ func (p *hostPlace) ways() [][]string {
 }
 
 // living is the host that runs; nil: none does. Where one is about to take another's
-// place, it is waited for. The error is of one that is there and does not answer.
+// place, it is waited for. The error is of one that is there and does not answer, or that
+// cannot be asked.
 func (p *hostPlace) living(ctx context.Context) (*control.HostInfo, error) {
 	for {
 		coming := p.coming()
-		var hangs error
+		var failed error
 		for _, info := range p.announced() {
 			switch there, err := attach.Answers(ctx, info); {
 			case err != nil:
-				hangs = err
+				failed = err
 			case there:
 				return &info, nil
 			}
 		}
-		if hangs != nil || !coming {
-			return nil, hangs
+		if failed != nil || !coming {
+			return nil, failed
 		}
 		select {
 		case <-time.After(startLook):

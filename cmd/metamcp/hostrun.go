@@ -245,7 +245,8 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 func wentAway(err error) bool {
 	var e *control.Error
 	var hangs *attach.HangsError
-	return errors.As(err, &e) && e.Code == control.CodeUnreachable && !errors.As(err, &hangs)
+	var notOurs *attach.NotOursError
+	return errors.As(err, &e) && e.Code == control.CodeUnreachable && !errors.As(err, &hangs) && !errors.As(err, &notOurs)
 }
 
 func alreadyRuns(err error) bool {

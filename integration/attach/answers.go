@@ -2,7 +2,10 @@ package attach
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"time"
 )
 
@@ -11,7 +14,8 @@ const hangPatience = 5 * time.Second
 
 // Answers tells whether a host is there. One that was killed may take connections
 // for a moment, and one that is stopped does so for ever, so it is asked, for 5 s at
-// most: the error is a [*HangsError] where it does not answer, or that of ctx.
+// most: the error is a [*HangsError] where it does not answer, or that of ctx. Where its
+// socket is not used (see [NotOursError]) or may not be, the error says so at once.
 func Answers(ctx context.Context, host HostInfo) (bool, error) {
 	return answers(ctx, host, hangPatience)
 }
@@ -27,6 +31,8 @@ func answers(parent context.Context, host HostInfo, patience time.Duration) (boo
 			return true, nil
 		case NobodyListens(err):
 			return false, nil
+		case unusable(err):
+			return false, fmt.Errorf("the host %s (pid %d) cannot be reached: %w", host.Name, host.PID, err)
 		case parent.Err() != nil:
 			return false, parent.Err()
 		case ctx.Err() != nil:
@@ -37,6 +43,13 @@ func answers(parent context.Context, host HostInfo, patience time.Duration) (boo
 		case <-ctx.Done():
 		}
 	}
+}
+
+// unusable tells whether a failure of [DialSocket] would be the same again, whatever the
+// host does: it lies with who may use the socket.
+func unusable(err error) bool {
+	var notOurs *NotOursError
+	return errors.As(err, &notOurs) || errors.Is(err, fs.ErrPermission)
 }
 
 // ping makes sure that a host answers. Whatever it says, it is there.

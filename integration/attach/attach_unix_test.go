@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -210,6 +211,31 @@ func TestShortFolderMustBeOurs(t *testing.T) {
 	if err := dial(); err == nil || NobodyListens(err) || !strings.Contains(err.Error(), "chmod 700") {
 		t.Errorf("a folder that is open to others: %v", err)
 	}
+	// Nor does the host hang, which would be a reason to kill it.
+	var notOurs *NotOursError
+	const short = 200 * time.Millisecond
+	there, err := answers(t.Context(), HostInfo{Name: "h", PID: 7, Socket: path}, short)
+	if there || !errors.As(err, &notOurs) || !strings.Contains(err.Error(), "the host h (pid 7) cannot be reached: ") || !strings.Contains(err.Error(), "chmod 700") {
+		t.Errorf("a host in a folder that is open to others: %v, %v", there, err)
+	}
+}
+
+// What lies with the rights of a socket stays so; a host that is overloaded may have no
+// room for one more connection.
+func TestUnusableSockets(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&NotOursError{io.EOF}, true},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EACCES)}, true},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EAGAIN)}, false},
+		{context.DeadlineExceeded, false}, {io.EOF, false},
+	} {
+		if got := unusable(tt.err); got != tt.want {
+			t.Errorf("%v: %v", tt.err, got)
+		}
+	}
 }
 
 // Who listens is asked of the system: another user's process is no host of ours.
@@ -230,8 +256,13 @@ func TestStrangersAreNoHosts(t *testing.T) {
 	}{
 		{1000, 1000, nil, true}, {1000, 0, nil, true}, {0, 1000, nil, true}, {1000, 1001, nil, false}, {1000, 1000, io.EOF, false},
 	} {
-		if err := checkPeer(c, func(net.Conn) (int, error) { return tt.uid, tt.err }, tt.self); (err == nil) != tt.want {
+		err := checkPeer(c, func(net.Conn) (int, error) { return tt.uid, tt.err }, tt.self)
+		if (err == nil) != tt.want {
 			t.Errorf("%+v: %v", tt, err)
+		}
+		var notOurs *NotOursError
+		if judged := err != nil && tt.err == nil; errors.As(err, &notOurs) != judged {
+			t.Errorf("%+v: is %v a judgement? want %v", tt, err, judged)
 		}
 	}
 }

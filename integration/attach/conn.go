@@ -99,6 +99,16 @@ func (h *HangsError) Error() string {
 	return fmt.Sprintf("the host %s (pid %d) takes connections and does not answer: it is stopped (SIGSTOP) or overloaded", h.Host.Name, h.Host.PID)
 }
 
+// NotOursError is of a socket that [DialSocket] does not use, since another user listens
+// there or may do so. It says nothing of the host, which may be well.
+type NotOursError struct{ Cause error }
+
+// Error implements error.
+func (e *NotOursError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns what was found.
+func (e *NotOursError) Unwrap() error { return e.Cause }
+
 // Conn is an attached connection: after the greetings, lines of MCP.
 type Conn struct {
 	net.Conn

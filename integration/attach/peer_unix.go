@@ -17,7 +17,7 @@ func checkPeer(c net.Conn, peer func(net.Conn) (uid int, err error), self int) e
 	case err != nil:
 		return fmt.Errorf("who listens there is not known: %w", err)
 	case uid != self && uid != 0 && self != 0:
-		return fmt.Errorf("another user (uid %d) listens there", uid)
+		return &NotOursError{fmt.Errorf("another user (uid %d) listens there", uid)}
 	}
 	return nil
 }

@@ -36,13 +36,16 @@ func Plausible(path, name string) bool {
 	return InShortDir(path) || filepath.Base(filepath.Dir(path)) == HostsDir && filepath.Base(path) == safename.SafeName(name)+SocketSuffix
 }
 
-// DialSocket connects with a host's socket. It fails where another user than this one
-// or root listens there, or may have put the socket into the folder of short paths; root
-// may speak with everybody's hosts.
+// DialSocket connects with a host's socket. It fails, with a [*NotOursError], where
+// another user than this one or root listens there, or may have put the socket into the
+// folder of short paths; root may speak with everybody's hosts.
 func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	if InShortDir(path) {
-		if err := CheckFolder(filepath.Dir(path)); err != nil {
+		switch err := CheckFolder(filepath.Dir(path)); {
+		case errors.Is(err, fs.ErrNotExist):
 			return nil, err
+		case err != nil:
+			return nil, &NotOursError{err}
 		}
 	}
 	var d net.Dialer
