@@ -13,11 +13,8 @@ import (
 
 // onCall takes a call that has just come.
 func (c *connection) onCall(ctx *kernel.Context, call *messages.Call) {
-	call.Needs = max(1, c.gate.announced)
+	call.Needs, call.Until = max(1, c.gate.announced), nil
 	turn := c.ready && c.asker.Load() && (len(c.waiters) > 0 || !c.itsTurn(call))
-	if turn {
-		c.boundTurn(call)
-	}
 	if turn || c.ready && !c.fits(call) {
 		c.wait(ctx, call)
 		c.lookAfterTurns(ctx)
@@ -59,10 +56,44 @@ func (c *connection) wait(ctx *kernel.Context, call *messages.Call) {
 		return
 	}
 	c.waiters = append(c.waiters, call)
-	if !call.Deadline.IsZero() {
-		c.arm(ctx, call.Deadline)
-	}
+	c.boundWait(ctx, call)
 	c.listForGate(ctx)
+}
+
+// boundWait makes sure that a call which waits does so no longer than it may.
+func (c *connection) boundWait(ctx *kernel.Context, call *messages.Call) {
+	if c.ready {
+		c.setUntil(call)
+	}
+	if due := waitsUntil(call); !due.IsZero() {
+		c.arm(ctx, due)
+	}
+}
+
+// setUntil makes a call wait at a child that is ready no longer than the child may then
+// take for it. The wait takes nothing of that time, so that no child is given a call that
+// it has no time for; a deadline that the client has set goes on, of course.
+func (c *connection) setUntil(call *messages.Call) {
+	if call.Until != nil {
+		return // it was taken up and goes on to wait
+	}
+	timeout := call.Timeout
+	if timeout <= 0 {
+		timeout = c.spec.Timeout
+	}
+	if timeout > 0 {
+		until := time.Now().Add(timeout)
+		call.Until = &until
+	}
+}
+
+// waitsUntil is when a call that waits is to be answered without the child; zero: that is
+// not known yet.
+func waitsUntil(call *messages.Call) time.Time {
+	if call.Until != nil && (call.Deadline.IsZero() || call.Until.Before(call.Deadline)) {
+		return *call.Until
+	}
+	return call.Deadline
 }
 
 // send gives a call to the child.
@@ -121,9 +152,7 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		// unwritten, and then goes where the others go.
 		c.leave(call.ID)
 		c.waiters = append(c.waiters, call)
-		if !call.Deadline.IsZero() {
-			c.arm(ctx, call.Deadline)
-		}
+		c.boundWait(ctx, call)
 		return
 	}
 	c.arm(ctx, p.deadline)

@@ -48,11 +48,11 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 	}
 	kept := c.waiters[:0]
 	for _, w := range c.waiters {
-		switch {
-		case w.Deadline.IsZero():
+		switch due := waitsUntil(w); {
+		case due.IsZero():
 			kept = append(kept, w)
-		case w.Deadline.After(now):
-			later(w.Deadline)
+		case due.After(now):
+			later(due)
 			kept = append(kept, w)
 		default:
 			c.handled++

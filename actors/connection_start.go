@@ -333,6 +333,9 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 	ctx.Send(c.deps.notices, &childReady{server: c.spec.Name, instance: c.instance, pid: c.self})
 	c.list(ctx)
 	c.serveWaiters(ctx)
+	for _, w := range c.waiters { // those for which there is no room yet
+		c.boundWait(ctx, w)
+	}
 	c.startListening(ctx)
 }
 

@@ -80,17 +80,6 @@ const (
 // turnDue says that those who wait for their turn are to be looked after.
 type turnDue struct{ gen uint64 }
 
-// boundTurn makes a call wait no longer for its turn than it may take in all.
-func (c *connection) boundTurn(call *messages.Call) {
-	timeout := call.Timeout
-	if timeout <= 0 {
-		timeout = c.spec.Timeout
-	}
-	if by := time.Now().Add(timeout); timeout > 0 && (call.Deadline.IsZero() || by.Before(call.Deadline)) {
-		call.Deadline = by
-	}
-}
-
 // lookAfterTurns sets the alarm for calls that wait while a client is being asked.
 func (c *connection) lookAfterTurns(ctx *kernel.Context) {
 	if c.asks.turn != nil || len(c.asks.open) == 0 || len(c.waiters) == 0 || !c.asker.Load() {

@@ -33,7 +33,7 @@ func TestCancelLeavesTheDeadlineToItsHolder(t *testing.T) {
 	set := make(chan struct{})
 	go func() {
 		defer close(set)
-		new(connection).boundTurn(call)
+		new(connection).setUntil(call)
 	}()
 	r.e.Cancel(call, "enough")
 	<-set
