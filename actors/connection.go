@@ -219,6 +219,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onConnect(ctx, m)
 	case *messages.Close:
 		c.onClose(ctx, m)
+	case *messages.ReturnCalls:
+		c.onReturnCalls(ctx)
 	case *messages.Relist:
 		c.list(ctx)
 	case *messages.Respec:

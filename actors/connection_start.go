@@ -339,6 +339,19 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 	c.startListening(ctx)
 }
 
+// onReturnCalls gives back what waits for a start that takes long.
+func (c *connection) onReturnCalls(ctx *kernel.Context) {
+	if c.ready {
+		return // it takes them in their turn
+	}
+	waiting := c.waiters
+	c.waiters = nil
+	c.handled += uint64(len(waiting))
+	for _, w := range waiting {
+		ctx.Send(c.parent, &messages.CallReturned{Instance: c.instance, Call: w})
+	}
+}
+
 // serveWaiters takes up those that wait, one by one, since a call may go back to
 // wait. One that the child does not take ends at once, and the end of a call begins
 // no round within another.

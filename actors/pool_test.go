@@ -300,6 +300,36 @@ func TestSecondInstanceWithoutAPlace(t *testing.T) {
 	}
 }
 
+// TestSecondInstanceThatStartsSlowly: it keeps nobody from the first one.
+func TestSecondInstanceThatStartsSlowly(t *testing.T) {
+	r := newRig(t, nil)
+	starts := make(chan struct{})
+	r.add("a", &script{launch: func(n int) error {
+		if n > 1 {
+			<-starts
+		}
+		return nil
+	}}, func(s *messages.ServerSpec) { s.MaxInstances = 2 })
+	defer r.close() // which waits for the start
+	defer close(starts)
+	r.ok("a")
+	r.settled(1)
+	var busy []*pendingCall
+	busy = append(busy, r.start("a", "do", doArgs{Do: "silent"}))
+	r.got("a", methodToolsCall, 2)
+	first := r.start("a", "do", doArgs{})
+	r.f.eventually(t, "the second one starts", func() bool { return r.f.started("a") == 2 })
+	for range 3 {
+		busy = append(busy, r.start("a", "do", doArgs{Do: "silent"}))
+	}
+	r.got("a", methodToolsCall, 5)
+	r.wantResult(r.wait(first))
+	for _, p := range busy {
+		r.e.Cancel(p.call, "enough")
+	}
+	r.f.eventually(t, "the first one is idle", func() bool { return r.stats().Idle == 1 })
+}
+
 // TestSecondInstanceThatDoesNotStart: the first one takes the call.
 func TestSecondInstanceThatDoesNotStart(t *testing.T) {
 	r := newRig(t, func(s *supervision.PoolSettings) { s.FailureThreshold = 1 })

@@ -87,6 +87,10 @@ type (
 		Reason string
 		Err    *Error
 	}
+	// ReturnCalls asks a connection that is not ready yet for the calls that wait for
+	// it, each of which comes as a CallReturned; its start goes on. One that is ready
+	// keeps them.
+	ReturnCalls struct{}
 	// Relist asks a ready connection to list its tools anew.
 	Relist struct{}
 	// ConnectionReady says that the handshake is over.

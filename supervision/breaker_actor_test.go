@@ -55,6 +55,8 @@ func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 		what = "Call"
 	case *messages.Relist:
 		what = "Relist"
+	case *messages.ReturnCalls:
+		what = "ReturnCalls"
 	case *messages.Cancel:
 		what = "Cancel"
 	case *messages.TurnAway:

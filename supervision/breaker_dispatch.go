@@ -45,8 +45,7 @@ func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Ca
 }
 
 // pick chooses among the instances that serve the session: the one that was idle
-// last, else a new one where the server may have more, else the one with the least
-// to do. nil means that a dying instance has to be waited for, or that no other can be
+// last, else a new one where the server may have more, else the [better] one. nil means that a dying instance has to be waited for, or that no other can be
 // started.
 func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 	owner := b.owner(session)
@@ -67,7 +66,7 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 			continue
 		}
 		living++
-		if best == nil || in.gauge.Load.Load() < best.gauge.Load.Load() || in.gauge.Load.Load() == best.gauge.Load.Load() && in.n < best.n {
+		if best == nil || better(in, best) {
 			best = in
 		}
 	}
@@ -90,6 +89,17 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 		}
 	}
 	return best
+}
+
+// better reports whether a call is to go to in rather than to other: to one that is
+// connected, since nobody knows whether the other ever is, else to the one with the least
+// to do.
+func better(in, other *instance) bool {
+	if ready := in.phase == phaseReady; ready != (other.phase == phaseReady) {
+		return ready
+	}
+	load, least := in.gauge.Load.Load(), other.gauge.Load.Load()
+	return load < least || load == least && in.n < other.n
 }
 
 // start makes a new instance. It takes calls at once and keeps them until it

@@ -10,18 +10,20 @@ import (
 // Where a server may have several instances, one more is started for a call that finds
 // the others busy. That is a favour which must not cost the call anything: those that
 // are there can take it as well, so it goes to them where the new instance finds no
-// place or does not start, and then nothing is wrong with the server either.
+// place, does not start or is slow to, and then nothing is wrong with the server either.
+// Calls that come meanwhile do not wait for the new one at all.
 
 const (
-	// scaleWait is how long an additional instance waits for a place. An idle
-	// connection that ends for it is mostly gone by then.
+	// scaleWait is how long an additional instance waits for a place, and a call for
+	// both that and the start. An idle connection that ends for it is mostly gone by
+	// then, and most servers that are installed have started.
 	scaleWait = 2 * time.Second
 	// scalePause is how long a server whose additional instance found no place, or
-	// did not start, does without another, at least.
+	// did not start in time, does without another, at least.
 	scalePause = time.Second
 )
 
-// scaleDue ends an additional instance's wait for a place.
+// scaleDue ends the wait for an additional instance.
 type scaleDue struct{ instance uint64 }
 
 // mayScale says whether one more instance may be started beside those that live.
@@ -42,16 +44,31 @@ func (b *breakerActor) scale(ctx *kernel.Context, owner uint64) *instance {
 	return in
 }
 
+// onScaleDue gives an additional instance up that has no place yet. One that has begun to
+// start goes on, since others may need it later, without the calls that wait for it.
 func (b *breakerActor) onScaleDue(ctx *kernel.Context, m *scaleDue) {
-	if in := b.instances[m.instance]; in != nil && in.phase == phaseWaiting && b.mates(in) {
+	in := b.instances[m.instance]
+	switch {
+	case in == nil:
+	case in.phase == phaseWaiting && b.mates(in):
 		b.noPlace(ctx, in)
+	case in.phase == phaseConnecting && b.additional(in):
+		b.pauseScaling(scalePause) // or its calls would wait for the start of yet another
+		ctx.Send(in.pid, &messages.ReturnCalls{})
+	}
+}
+
+// pauseScaling has no additional instance started for some time.
+func (b *breakerActor) pauseScaling(d time.Duration) {
+	if until := time.Now().Add(d); until.After(b.noScale) {
+		b.noScale = until
 	}
 }
 
 // noPlace gives an additional instance up that has found no place.
 func (b *breakerActor) noPlace(ctx *kernel.Context, in *instance) {
 	b.releaseContact(in)
-	b.noScale = time.Now().Add(scalePause)
+	b.pauseScaling(scalePause)
 	b.close(ctx, in, "no place for another instance", nil)
 }
 
@@ -85,7 +102,7 @@ func (b *breakerActor) additional(in *instance) bool {
 // the server, whose other instances take its calls.
 func (b *breakerActor) onNotScaled(ctx *kernel.Context, in *instance, returned []messages.ReturnedCall, err *messages.Error) {
 	b.notScaled++
-	b.noScale = time.Now().Add(max(scalePause, Backoff{}.Delay(b.notScaled, b.deps.Random)))
+	b.pauseScaling(max(scalePause, Backoff{}.Delay(b.notScaled, b.deps.Random)))
 	b.warn("another instance of a server did not start; it goes on with those that it has", "error", err.Message, "hint", err.Hint)
 	b.releaseProbe(in)
 	b.close(ctx, in, "another instance that did not start", nil)

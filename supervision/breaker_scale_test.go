@@ -122,6 +122,53 @@ func TestNoPlaceForAnotherInstance(t *testing.T) {
 	})
 }
 
+// TestAnotherInstanceThatStartsSlowly: only the call for which it is started waits for it,
+// and that not for long. It then goes to one that is connected, and not to yet another.
+func TestAnotherInstanceThatStartsSlowly(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.scaling()
+		s.gauges["a#1"].Load.Store(5)
+		begun := time.Now()
+		call, port := s.call("a")
+		s.hears("a#2 Connect", 1)
+		s.hears("a#2 ReturnCalls", 1)
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("it waited %s", took)
+		}
+		s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+		s.hears("a#1 Call", 2)
+		<-time.After(3 * time.Second)
+		s.call("a")
+		s.hears("a#3 Call", 1)
+		for n := 3; n < 6; n++ {
+			s.call("a")
+			s.hears("a#1 Call", n)
+		}
+		s.say("a", &messages.ConnectionReady{Instance: 2})
+		s.call("a")
+		s.hears("a#2 Call", 2) // it has the least to do
+		if n := s.count("a#2 Close") + s.count("a#3 ReturnCalls") + len(port); n != 0 {
+			t.Errorf("it is ended, or calls were given back or answered: %v", s.heard)
+		}
+	})
+}
+
+// TestSlowStartWithoutAnother: calls wait for the start where nobody else is connected.
+func TestSlowStartWithoutAnother(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.scaling()
+		s.call("a")
+		s.hears("a#2 Connect", 1)
+		s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+		<-time.After(5 * time.Second)
+		if s.count("a#2 ReturnCalls") != 0 {
+			t.Error("its calls were asked for, though nobody can take them")
+		}
+	})
+}
+
 // TestContactBesideAnotherInstance: the tools are asked of the instance that is there.
 func TestContactBesideAnotherInstance(t *testing.T) {
 	s := newStage(t, nil)
