@@ -17,8 +17,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv("FRONT_TEST_ROLE"); role == "stdout" {
+	switch os.Getenv("FRONT_TEST_ROLE") {
+	case "stdout":
 		takeStdoutChild()
+		return
+	case "serve":
+		serveChild()
 		return
 	}
 	goleak.VerifyTestMain(m)

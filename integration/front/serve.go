@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"time"
@@ -136,10 +137,14 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	})
 	input, restoreInput := in, func() {}
 	var reader io.Reader = in
-	if !sameFile(in, out) {
-		if own, restore, ok := nonblocking(in); ok {
-			input, restoreInput, reader = own, restore, directReader(own)
+	if sameSocket(in, out) {
+		// The mode is that of the socket, so the output's is the input's as well: in, which
+		// may have been made before, would fail instead of waiting.
+		if output.direct != nil {
+			input, reader = output.file, directReader(output.file)
 		}
+	} else if own, restore, ok := nonblocking(in); ok {
+		input, restoreInput, reader = own, restore, directReader(own)
 	}
 
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -206,10 +211,12 @@ func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	return err
 }
 
-func sameFile(a, b *os.File) bool {
+// sameSocket tells whether two files are one socket, which is read and written: the
+// two ends of a pipe, which are not, count as one file too.
+func sameSocket(a, b *os.File) bool {
 	infoA, errA := a.Stat()
 	infoB, errB := b.Stat()
-	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+	return errA == nil && errB == nil && infoA.Mode()&fs.ModeSocket != 0 && os.SameFile(infoA, infoB)
 }
 
 // A burst is of minBurst lines at least: fewer are served sooner where each child

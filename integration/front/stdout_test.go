@@ -1,6 +1,7 @@
 package front
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,18 @@ func takeStdoutChild() {
 	fmt.Println("printed by a library")
 	_, _ = os.NewFile(1, "fd 1").WriteString("written to fd 1\n")
 	_, _ = protocol.WriteString("protocol\n")
+}
+
+// serveChild is a process that serves the client of its standard input and output.
+func serveChild() {
+	protocol, err := TakeStdout()
+	if err == nil {
+		err = Serve(context.Background(), os.Stdin, protocol, Options{MCP: newMCP(nil), Engine: &fakeEngine{}})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 func TestTakeStdout(t *testing.T) {
