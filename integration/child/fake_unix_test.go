@@ -80,6 +80,18 @@ func fake(mode string) {
 			`{"id":7,"method":"m","params":{"text":"a\qb"}}` + "\n" +
 			`{"method":"after"}` + "\n")
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "half": // dies with an answer on its way
+		_, _ = os.Stdout.WriteString(`{"id":1,"result":{}}` + "\n" + `{"id":2,"result":{"text":"` + strings.Repeat("x", 2*readSize) + `","nested":{"id":3}`)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "half-large":
+		_, _ = os.Stdout.WriteString(`{"result":{"text":"` + strings.Repeat("x", 2*readSize) + `","nested":{"result":1,"id":3}`)
+	case "half-batch":
+		_, _ = os.Stdout.WriteString(`[{"id":1,"result":{}},{"id":2,"result":{"text":"`)
+	case "half-repaired": // what is not UTF-8 would be longer
+		_, _ = os.Stdout.WriteString(`{"id":2,"result":{"text":"` + strings.Repeat("\xff", 10))
+	case "no-line-feed":
+		_, _ = os.Stdout.WriteString(`{"id":1,"result":{"text":"a` + "\xff" + `b"}}`)
 	case "last-words":
 		say("first")
 		_, _ = io.Copy(io.Discard, os.Stdin)

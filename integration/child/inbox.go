@@ -18,6 +18,7 @@ type inbox struct {
 	repaired bool   // that text was no UTF-8 was said
 	frames   int    // since the last flush
 	head     []byte // of a message that is too large and whose id is still to come
+	over     bool   // the stream has ended: what is left of it had no end
 }
 
 // took hands on the lines that are whole with n more bytes; none are the end of the
@@ -29,6 +30,15 @@ func (in *inbox) took(n int) error {
 	in.lines.took(n)
 	in.flush()
 	return nil
+}
+
+// finish hands on a last line that had no end. One that is whole counts. Else its
+// sender did not get to write the rest, so that it answers nothing, whatever it begins
+// with: what waits for that answer is lost with the stream.
+func (in *inbox) finish() {
+	in.over = true
+	in.lines.finish()
+	in.flush()
 }
 
 func (in *inbox) flush() {
@@ -60,7 +70,7 @@ func (in *inbox) frame(line []byte, more bool) {
 	f, err := in.parse(line)
 	if f == nil && !utf8.Valid(line) {
 		whole := replaceInvalid(line)
-		if len(whole) > in.p.launcher.o.MaxLine {
+		if len(whole) > in.p.launcher.o.MaxLine && !in.over {
 			in.tooLarge(prefix(line))
 			in.skipped(suffix(line))
 			return
@@ -116,9 +126,11 @@ func (in *inbox) noteRepair() {
 // unusable tells the answer that is broken apart from other lines.
 func (in *inbox) unusable(line []byte, why error) {
 	shown := in.note(prefix(line), len(line) > prefixSize)
-	if id := jsonrpc.AnswerID(line, suffix(line)); id != nil {
-		in.p.ear.Broken(id, shown, why)
-		return
+	if !in.over {
+		if id := jsonrpc.AnswerID(line, suffix(line)); id != nil {
+			in.p.ear.Broken(id, shown, why)
+			return
+		}
 	}
 	in.p.ear.Noise(shown)
 }
@@ -147,6 +159,9 @@ func (in *inbox) tooLarge(prefix []byte) {
 
 func (in *inbox) skipped(suffix []byte) {
 	if in.head != nil {
+		if in.over {
+			suffix = nil // not its end, but what came last of it
+		}
 		id := jsonrpc.AnswerID(in.head, suffix)
 		in.head = nil
 		in.p.ear.TooLarge(id)

@@ -5,6 +5,7 @@ package child
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -433,6 +434,34 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 	p.CloseInput()
 	r.exit(t)
+}
+
+// TestHalfAnAnswer: what a server did not write to its end answers nothing, whatever
+// was to follow; a last line that is whole counts.
+func TestHalfAnAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		mode    string
+		maxLine int
+		answers int
+		noise   string
+		large   []string
+	}{
+		{mode: "half", answers: 1, noise: `{"id":2,"result":{"text":"xxx`},
+		{mode: "half", maxLine: readSize, answers: 1, large: []string{"2"}}, // it was too large before its end
+		{mode: "half-large", maxLine: readSize, large: []string{""}},        // the id is not that of what came last
+		{mode: "half-batch", answers: 1, noise: `[{"id":1,"result":{}},{"id":2,"result":{"text":"`},
+		{mode: "half-repaired", maxLine: 40, noise: `{"id":2,"result":{"text":"`},
+		{mode: "no-line-feed", answers: 1},
+	} {
+		t.Run(fmt.Sprintf("%s of at most %d bytes", tt.mode, tt.maxLine), func(t *testing.T) {
+			_, r := launch(t, newLauncher(t, func(o *Options) { o.Parse, o.MaxLine = strict, tt.maxLine }), tt.mode)
+			r.exit(t)
+			noise := strings.Join(r.noise, "")
+			if len(r.frames) != tt.answers || len(r.broken) > 0 || !strings.HasPrefix(noise, tt.noise) || (noise == "") != (tt.noise == "") || !slices.Equal(r.large, tt.large) {
+				t.Errorf("%d answers, broken %.100q, noise %.100q, too large %q", len(r.frames), r.broken, noise, r.large)
+			}
+		})
+	}
 }
 
 // strict parses as the program does, but for the version.

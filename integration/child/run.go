@@ -70,8 +70,7 @@ func (p *Process) readOutput() {
 		// Whoever still writes to the pipe learns that nobody listens.
 		_ = p.stdout.Close()
 	}
-	in.lines.finish()
-	in.flush()
+	in.finish()
 	p.ear.EOF(err)
 }
 

@@ -58,6 +58,8 @@ type Options struct {
 	// Garbage writes lines that are no JSON-RPC to stdout, at the start and
 	// before every answer.
 	Garbage bool
+	// HalfAnswer has the tool crash write the beginning of its answer first.
+	HalfAnswer bool
 	// DieOnDiscover exits with status 1 at server/discover, as some old SDKs
 	// do; SilentOnDiscover never answers it, as others do.
 	DieOnDiscover    bool
@@ -156,6 +158,7 @@ func (o *Options) register(fs *flag.FlagSet) {
 	fs.IntVar(&o.StderrLines, "stderr-lines", 0, "write this many lines to stderr at start")
 	fs.BoolVar(&o.Silent, "silent", false, "never answer anything")
 	fs.BoolVar(&o.Garbage, "garbage", false, "write noise to stdout between the answers")
+	fs.BoolVar(&o.HalfAnswer, "half-answer", false, "have the tool crash write the beginning of its answer first")
 	fs.BoolVar(&o.DieOnDiscover, "die-on-discover", false, "exit when asked server/discover")
 	fs.BoolVar(&o.SilentOnDiscover, "silent-on-discover", false, "never answer server/discover")
 	fs.BoolVar(&o.Strict, "strict", false, "refuse requests before the handshake is complete")

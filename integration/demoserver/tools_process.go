@@ -85,6 +85,9 @@ func crash(ctx context.Context, s *server, c *call) (json.RawMessage, *rpcError)
 	if !sleep(ctx, time.Duration(a.MS)*time.Millisecond) {
 		return nil, nil
 	}
+	if s.opts.HalfAnswer {
+		s.complain(s.out.half(c.id))
+	}
 	_, _ = fmt.Fprintf(s.opts.stderr(), "demo-server: crashing with status %d, as told\n", a.Code)
 	exit(a.Code)
 	return nil, nil

@@ -3,6 +3,7 @@ package demoserver
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"sync"
 )
@@ -94,6 +95,14 @@ func (w *writer) line(b []byte) error {
 		}
 	}
 	_, err := w.out.Write(append(b, '\n'))
+	return err
+}
+
+// half begins an answer that has no end.
+func (w *writer) half(id json.RawMessage) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := fmt.Fprintf(w.out, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"the rest foll`, id)
 	return err
 }
 

@@ -192,17 +192,20 @@ func TestCrashInTheMiddleOfACall(t *testing.T) {
 	tests := []struct {
 		name, retry, tool, args string
 		runs                    int
+		flags                   []string
 	}{
-		{"destructive tools run once", "safe", "crash", `{"code":4}`, 1},
-		{"always repeats once", "always", "crash", `{"code":4}`, 2},
-		{"never", "never", "slow", `{"ms":600000}`, 1},
-		{"read-only tools are repeated", "safe", "slow", `{"ms":600000}`, 2},
+		{"destructive tools run once", "safe", "crash", `{"code":4}`, 1, nil},
+		{"always repeats once", "always", "crash", `{"code":4}`, 2, nil},
+		{"never", "never", "slow", `{"ms":600000}`, 1, nil},
+		{"read-only tools are repeated", "safe", "slow", `{"ms":600000}`, 2, nil},
+		{"half an answer is none", "safe", "crash", `{"code":4}`, 1, []string{"--half-answer"}},
+		{"half an answer is none, and the call is repeated", "always", "crash", `{"code":0}`, 2, []string{"--half-answer"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			book := tempFile(t, "calls")
-			m, entry := mark(t, testkit.DemoServer(t, "--calls-file", book))
+			m, entry := mark(t, testkit.DemoServer(t, append(tt.flags, "--calls-file", book)...))
 			c := host(t, servers{"x": with(entry, "retry", tt.retry), "good": testkit.DemoServer(t)}, nil)
 			c.echo("x", "ready")
 			id := c.start("x", tt.tool, tt.args)
