@@ -92,6 +92,14 @@ func fake(mode string) {
 		_, _ = os.Stdout.WriteString(`{"id":2,"result":{"text":"` + strings.Repeat("\xff", 10))
 	case "no-line-feed":
 		_, _ = os.Stdout.WriteString(`{"id":1,"result":{"text":"a` + "\xff" + `b"}}`)
+	case "json-log":
+		for _, line := range []string{
+			`{"level":"warn","id":7,"error":"timeout, retrying"}`, `{"event":"done","id":"7","result":"ok"}`, `{"id":7,"error":null,"result":[1]}`,
+			`{"id":7,"error":"caf` + "\xe9" + `"}`, `[{"id":7,"error":"timeout"}]`,
+			`{"id":7,"result":{}}`, `{"id":8,"error":{"code":1,"message":"caf` + "\xe9" + `"}}`, `{"jsonrpc":"2","id":9,"error":"boom"}`, `{"id":10,"error":"cut`,
+		} {
+			_, _ = os.Stdout.WriteString(line + "\n")
+		}
 	case "last-words":
 		say("first")
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -75,8 +75,11 @@ func (in *inbox) frame(line []byte, more bool) {
 			in.skipped(suffix(line))
 			return
 		}
-		if f, _ = in.parse(whole); f != nil {
+		var again error
+		if f, again = in.parse(whole); f != nil {
 			in.noteRepair()
+		} else if isJSON(again) {
+			line, err = whole, again
 		}
 	}
 	if f == nil {
@@ -126,13 +129,34 @@ func (in *inbox) noteRepair() {
 // unusable tells the answer that is broken apart from other lines.
 func (in *inbox) unusable(line []byte, why error) {
 	shown := in.note(prefix(line), len(line) > prefixSize)
-	if !in.over {
+	if !in.over && !isLog(line, why) {
 		if id := jsonrpc.AnswerID(line, suffix(line)); id != nil {
 			in.p.ear.Broken(id, shown, why)
 			return
 		}
 	}
 	in.p.ear.Noise(shown)
+}
+
+// isJSON says whether a line failed to parse although it is JSON.
+func isJSON(why error) bool {
+	var bad *jsonrpc.MessageError
+	return errors.As(why, &bad)
+}
+
+// isLog tells a log line in JSON, which may have an id and an "error" or a "result" as
+// well, from an answer of a server that leaves out what a message must have: the latter
+// says that it is one, or has an object there.
+func isLog(line []byte, why error) bool {
+	if !isJSON(why) || jsonrpc.Get(line, "jsonrpc") != nil {
+		return false
+	}
+	for _, name := range []string{"result", "error"} {
+		if value := jsonrpc.Get(line, name); len(value) > 0 && value[0] == '{' {
+			return false
+		}
+	}
+	return true
 }
 
 func (in *inbox) noise(line []byte, cut bool) { in.p.ear.Noise(in.note(line, cut)) }

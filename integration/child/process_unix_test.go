@@ -464,6 +464,23 @@ func TestHalfAnAnswer(t *testing.T) {
 	}
 }
 
+// TestLogInJSON: lines of a log that have an id and an error or a result end no call;
+// answers that are no whole message, and broken ones, do.
+func TestLogInJSON(t *testing.T) {
+	_, r := launch(t, newLauncher(t, func(o *Options) {
+		o.Parse = func(line []byte, _ *messages.Frame) error { _, err := jsonrpc.Parse(line); return err }
+	}), "json-log")
+	r.exit(t)
+	var answered []string
+	for _, b := range r.broken {
+		id, _, _ := strings.Cut(b, ":")
+		answered = append(answered, id)
+	}
+	if want := []string{"7", "8", "9", "10"}; !slices.Equal(answered, want) || len(r.noise) != 5 {
+		t.Errorf("broken %q, noise %q", r.broken, r.noise)
+	}
+}
+
 // strict parses as the program does, but for the version.
 func strict(line []byte, f *messages.Frame) error {
 	if err := jsonrpc.Valid(line); err != nil {

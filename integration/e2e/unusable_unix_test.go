@@ -11,9 +11,11 @@ import (
 )
 
 // oddServer is a server in shell whose answers are what SDKs do not write: not
-// UTF-8, broken, too large with the id at its end, with ids in floating point.
+// UTF-8, broken, too large with the id at its end, with ids in floating point, and
+// behind log lines in JSON that name the request.
 const oddServer = `
-say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+log() { printf '{"level":"warn","id":%s,"error":"timeout, retrying"}\n{"event":"done","id":%s,"result":"ok"}\n' "$id" "$id"; }
+say() { log; printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { say '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
 while read -r line; do
 	id=$(printf %s "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([0-9]*\).*/\1/p')
