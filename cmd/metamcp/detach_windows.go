@@ -12,6 +12,9 @@ func detach(cmd *osexec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
 }
 
+// keepNamed has nothing to do here, where no path names an open file.
+func keepNamed(*osexec.Cmd) (done func()) { return func() {} }
+
 // alive tells whether a process of this number runs.
 func alive(pid int) bool {
 	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid)) //nolint:gosec // process ids are small

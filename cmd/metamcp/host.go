@@ -268,7 +268,10 @@ func spawnHost(ctx context.Context, cfg *config.Config, log string, words []stri
 	host.Stderr, host.Stdout = stderr, stderr
 	host.Env = outliving(os.Environ())
 	detach(host)
-	if err := host.Start(); err != nil {
+	handedOver := keepNamed(host)
+	err = host.Start()
+	handedOver()
+	if err != nil {
 		return nil, fmt.Errorf("start the host: %w", err)
 	}
 	ended := make(chan error, 1)

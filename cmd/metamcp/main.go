@@ -19,6 +19,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/lossy"
+	"github.com/metamcp/metamcp/integration/openfds"
 	_ "github.com/metamcp/metamcp/integration/relay/early" // a client whose host runs goes no further
 	"github.com/metamcp/metamcp/integration/telemetry"
 )
@@ -40,6 +41,8 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == sandboxCommand {
 		os.Exit(runSandboxWorker()) // commands, flags and logs would only cost it time and memory
 	}
+	const first = 3 // behind the three that every program has
+	openfds.CloseOnExec(first)
 	os.Exit(run())
 }
 

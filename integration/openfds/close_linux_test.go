@@ -28,3 +28,27 @@ func TestCloseFrom(t *testing.T) {
 	_ = syscall.Close(fds[0])
 	_ = syscall.Close(fds[1])
 }
+
+// What the host has inherited is not passed on to what it starts.
+func TestCloseOnExec(t *testing.T) {
+	for name, mark := range map[string]func(int){"at once": CloseOnExec, "one by one": markEach} {
+		t.Run(name, func(t *testing.T) {
+			var fds [2]int
+			if err := syscall.Pipe(fds[:]); err != nil {
+				t.Fatal(err)
+			}
+			high, err := unix.FcntlInt(uintptr(fds[0]), unix.F_DUPFD, 500)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mark(400)
+			for fd, want := range map[int]int{high: unix.FD_CLOEXEC, fds[1]: 0} {
+				if got, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || got != want {
+					t.Errorf("descriptor %d: %d, %v, want %d", fd, got, err, want)
+				}
+				_ = syscall.Close(fd)
+			}
+			_ = syscall.Close(fds[0])
+		})
+	}
+}
