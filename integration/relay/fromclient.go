@@ -6,11 +6,18 @@ import (
 	"slices"
 )
 
-// readClient takes the client's lines.
+// bom is the byte order mark, with which some clients begin.
+const bom = "\xef\xbb\xbf"
+
+// readClient takes the client's lines. A byte order mark in front of them is left out,
+// as a host does, since the first line is the one that the next host is told of.
 func (r *relay) readClient() {
 	lines := newLineReader(r.o.In)
-	for {
+	for begun := false; ; begun = true {
 		p, err := lines.next()
+		if !begun {
+			p.text = bytes.TrimPrefix(p.text, []byte(bom)) // one that is there is in the first piece as a whole
+		}
 		switch {
 		case err != nil:
 			r.endInput()

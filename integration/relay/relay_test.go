@@ -286,6 +286,42 @@ func TestLinesAreCopied(t *testing.T) {
 	s.over()
 }
 
+// A byte order mark in front of the first line does not hide the handshake, which the
+// next host is told of. Anywhere else it is a part of the line.
+func TestByteOrderMark(t *testing.T) {
+	all := newHosts(t)
+	s, h := begin(t, all, soon)
+	for _, c := range []byte(bom) {
+		if _, err := s.in.Write([]byte{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shakeHands(s, h)
+	s.sends(bom)
+	h.wants(bom)
+	_ = h.conn.Close()
+	next := all.next()
+	resumed(s, next)
+	s.wants(listChanged)
+	s.leaves(next)
+
+	for _, first := range []string{"", "{", call(1, "mcp_call", strings.Repeat("x", 2*bufferSize))} {
+		s, h := begin(t, all, soon)
+		var sent sync.WaitGroup
+		sent.Go(func() { s.sends(bom + first) })
+		h.wants(first)
+		sent.Wait()
+		_ = s.in.Close()
+		h.ended()
+		if len(first) > 1 {
+			h.answers(1, `{}`)
+			s.wants(`"id":1`)
+		}
+		_ = h.conn.Close()
+		s.over()
+	}
+}
+
 // A call that the host had is reported as unknown, one that only reads is
 // repeated, one that comes meanwhile waits; the session is told of anew.
 func TestHostIsLost(t *testing.T) {
