@@ -30,6 +30,17 @@ func agree(t *testing.T, text []byte) {
 		t.Fatalf("Valid(%q) = %v, encoding/json says %v, UTF-8 %v", text, err, json.Valid(text), utf8.Valid(text))
 	}
 	var syntax *SyntaxError
+	for _, size := range []int{1, 3, len(text) + 1} {
+		var v Validator
+		for rest := text; len(rest) > 0; {
+			n := min(size, len(rest))
+			v.Feed(rest[:n])
+			rest = rest[n:]
+		}
+		if v.Valid() != want {
+			t.Fatalf("in pieces of %d bytes %q is valid: %v, as a whole: %v", size, text, !want, want)
+		}
+	}
 	if err != nil && (!errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(text) || syntax.What == "") {
 		t.Fatalf("Valid(%q): bad error %#v", text, err)
 	}

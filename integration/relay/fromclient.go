@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 )
 
 // bom is the byte order mark, with which some clients begin.
@@ -152,12 +154,36 @@ func (r *relay) notification(m *message, line []byte) {
 	r.endWrites(ending)
 }
 
+// longLine is what is known of a line of the client that passes in pieces.
+type longLine struct {
+	scanner
+	text jsonrpc.Validator
+}
+
+func (l *longLine) feed(piece []byte) {
+	l.scanner.feed(piece)
+	l.text.Feed(piece)
+}
+
+// request is what the line asks for; nil: nothing.
+func (l *longLine) request() *request {
+	if len(l.id) == 0 || len(l.method) == 0 || string(l.id) == "null" {
+		return nil
+	}
+	return &request{id: string(l.id), method: unquoted(string(l.method))}
+}
+
+// refused says that a host refuses the line, which is there to its end, by no id.
+func (l *longLine) refused() bool {
+	return !l.text.Valid() || l.unclear() || string(l.id) == "true" || string(l.id) == "false"
+}
+
 // long passes on a line that is too long to be taken as a whole.
 func (r *relay) long(lines *lineReader, p piece) {
-	var scan scanner
+	var scan longLine
 	scan.feed(p.text)
 	r.mu.Lock()
-	l := r.takesLong(&scan)
+	l := r.takesLong(&scan.scanner)
 	if l != nil {
 		l.inFlight++ // until it is known what this is
 	}
@@ -173,16 +199,12 @@ func (r *relay) long(lines *lineReader, p piece) {
 		}
 		scan.feed(p.text)
 	}
-	method, id := string(scan.method), string(scan.id)
-	var req *request
-	if id != "" && method != "" && id != "null" {
-		req = &request{id: id, method: unquoted(method)}
-	}
+	req := scan.request()
 	r.mu.Lock()
 	if l != nil {
 		l.inFlight--
-		if method == "" {
-			delete(l.asked, id) // it was an answer
+		if scan.method == nil {
+			delete(l.asked, string(scan.id)) // it was an answer
 		}
 	}
 	if l == nil || failed != nil || l.dead {
@@ -197,7 +219,7 @@ func (r *relay) long(lines *lineReader, p piece) {
 		r.written()
 		return
 	}
-	if req != nil && !r.register(req, l) {
+	if req != nil && (scan.refused() || !r.register(req, l)) {
 		// What was sent of it cannot be taken back; its answer passes.
 		req = nil
 	}

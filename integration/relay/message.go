@@ -20,7 +20,9 @@ const (
 	numSlots
 )
 
-var shape = jsonrpc.NewParamsShape(
+// shape is strict, since that of a host is, which answers by no id where readers differ
+// on which one a message has.
+var shape = jsonrpc.NewStrictShape(nil,
 	jsonrpc.Field{Name: "name"},
 	jsonrpc.Field{Name: "_meta", Fields: []jsonrpc.Field{{Name: "io.modelcontextprotocol/protocolVersion"}}},
 	jsonrpc.Field{Name: "requestId"},
@@ -40,21 +42,22 @@ type message struct {
 	answers string
 }
 
-// parse looks at a whole line. What is no message has neither id nor method,
-// and is the host's to refuse.
+// parse looks at a whole line. What is no message has no method, and is the host's to
+// refuse; it has an id where the host refuses it by that.
 func parse(line []byte) message {
 	var slots [numSlots][]byte
 	in, err := jsonrpc.ParseShape(line, shape, slots[:])
+	id := string(in.ID)
+	if id == "null" {
+		id = ""
+	}
 	switch {
 	case err != nil:
-		return message{}
+		return message{id: id}
 	case in.Method == "":
 		return message{answers: string(in.ID)}
 	}
-	m := message{method: in.Method, params: in.Params}
-	if in.ID != nil && string(in.ID) != "null" {
-		m.id = string(in.ID)
-	}
+	m := message{id: id, method: in.Method, params: in.Params}
 	m.tool, _ = jsonrpc.Unquote(slots[slotName])
 	version, _ := jsonrpc.Unquote(slots[slotVersion])
 	m.modern = version >= modernVersion

@@ -1109,7 +1109,8 @@ func TestScanner(t *testing.T) {
 		{`{"x":"\"id\":3","id":-1.5e3}`, "-1.5e3", ""},
 		{`{"id":null,"error":{}}`, "null", ""},
 		{`[]`, "", ""}, {``, "", ""}, {`]]{"id":1`, "", ""},
-		{`{"id":"` + strings.Repeat("i", 2*maxToken) + `"}`, "", ""},
+		{`{"id":"` + strings.Repeat("i", 2*maxName) + `"}`, `"` + strings.Repeat("i", 2*maxName) + `"`, ""},
+		{`{"` + strings.Repeat("k", 2*maxName) + `":1,"result":"` + strings.Repeat("r", 2*maxName) + `","id":1}`, "1", ""},
 	} {
 		for size := 1; size < len(c.line)+2; size += 7 {
 			var s scanner
@@ -1122,6 +1123,103 @@ func TestScanner(t *testing.T) {
 				t.Errorf("%.60s in pieces of %d: id %q, method %q", c.line, size, s.id, s.method)
 			}
 		}
+	}
+}
+
+// A line keeps no more of an id than a whole line may have, and says where readers
+// differ on which one it has.
+func TestScannerOfIDs(t *testing.T) {
+	var s scanner
+	s.feed([]byte(`{"id":"` + strings.Repeat("i", 2*maxValue) + `","method":"m"}`))
+	if s.id != nil || cap(s.token) > 2*maxValue || string(s.method) != `"m"` {
+		t.Errorf("an id of %d bytes is kept, the method is %s", len(s.id), s.method)
+	}
+	for line, unclear := range map[string]bool{
+		`{"id":1,"method":"m"}`: false, `{"\u0069d":1}`: true, `{"id":1,"params":{"id":2}}`: false, `{"method":"m"}`: false,
+		`{"id":1,"id":1}`: true, `{"id":1,"ID":2}`: true, `{"Id":[1],"id":2}`: true, `{"id":1,"\u0049D":{}}`: true,
+	} {
+		var s scanner
+		s.feed([]byte(line))
+		if s.unclear() != unclear {
+			t.Errorf("which id %s has is unclear: %v", line, !unclear)
+		}
+	}
+}
+
+// settled sees that a host that ends soon is waited for no longer, since all that it was
+// asked is answered: its connection ends, and the client gets nothing more of it.
+func (s *side) settled(all *hosts, h *host) {
+	s.t.Helper()
+	h.says(drainingLine)
+	h.ended()
+	_ = h.conn.Close()
+	s.leaves(all.next())
+}
+
+// An answer is known by its id, however long that is.
+func TestLongIDs(t *testing.T) {
+	for _, size := range []int{maxName, 60 << 10} {
+		id := `"` + strings.Repeat("i", size) + `"`
+		for name, pad := range map[string]string{"a line": "", "a long line": strings.Repeat("x", 2*bufferSize)} {
+			t.Run(fmt.Sprintf("%d, %s", size, name), func(t *testing.T) {
+				all := newHosts(t)
+				s, h := begin(t, all, soon)
+				ask := `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"mcp_call"}}`
+				s.sends(ask)
+				h.wants(ask)
+				answer := `{"jsonrpc":"2.0","id":` + id + `,"result":{"pad":"` + pad + `"}}`
+				var said sync.WaitGroup
+				said.Go(func() { h.says(answer) })
+				if got := s.gets(); got != answer {
+					t.Errorf("the client got %d bytes, want %d", len(got), len(answer))
+				}
+				said.Wait()
+				s.settled(all, h)
+			})
+		}
+	}
+}
+
+// What a host refuses by no id has its one answer.
+func TestRefusedByNoID(t *testing.T) {
+	long := strings.Repeat("x", 2*bufferSize)
+	for name, line := range map[string]string{
+		"no JSON":            `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":"` + long + `",}}`,
+		"no UTF-8":           `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":"` + long + "\xff" + `"}}`,
+		"no id of a request": `{"jsonrpc":"2.0","id":true,"method":"tools/call","params":{"a":"` + long + `"}}`,
+		"two ids":            `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":"` + long + `"},"ID":2}`,
+		"two ids, short":     `{"jsonrpc":"2.0","id":1,"method":"tools/call","id":1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := newHosts(t)
+			s, h := begin(t, all, soon)
+			var sent sync.WaitGroup
+			sent.Go(func() { s.sends(line) })
+			h.wants(line)
+			sent.Wait()
+			h.says(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}`)
+			s.wants(`"id":null`)
+			s.settled(all, h)
+		})
+	}
+}
+
+// A request that a host refuses by its id is in flight until then, also where it is no
+// message of the protocol.
+func TestRefusedByItsID(t *testing.T) {
+	for _, line := range []string{
+		`{"id":1,"method":"tools/call"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","method":"tools/call"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}`,
+	} {
+		all := newHosts(t)
+		s, h := begin(t, all, soon)
+		s.sends(line)
+		h.wants(line)
+		all.run(false)
+		_ = h.conn.Close()
+		s.wants(`"id":1,"error"`, "unknown")
+		s.ends()
 	}
 }
 
