@@ -4,11 +4,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/metamcp/metamcp/messages"
@@ -74,5 +77,39 @@ func TestLoginWithOwnCertificates(t *testing.T) {
 	says(t, err, "the tls of server", filepath.Join(dir, "none"))
 	if s, err := logIn(files); err != nil || s.State != LoggedIn || s.Issuer != issuer.URL {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// closing says whether it was closed.
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+// A request that is not made since a file of the "tls" is missing is closed all the
+// same, as whoever gave its body may wait for.
+func TestMissingFileClosesTheBody(t *testing.T) {
+	server := parsed(t, "https://mcp.example/mcp")
+	w := newWeb(server)
+	w.trust(&messages.ServerSpec{Name: "docs", TLS: &messages.TLS{CA: filepath.Join(t.TempDir(), "none")}}, server)
+	for _, body := range []*closing{nil, {Reader: strings.NewReader("{}")}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.String(), nil)
+		must(t, err)
+		if body != nil {
+			req.Body = body
+		}
+		resp, err := w.client.Transport.RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		var wrong *messages.Error
+		if !errors.As(err, &wrong) || wrong.Code != messages.CodeConfiguration {
+			t.Errorf("got %v", err)
+		}
+		if body != nil && !body.closed {
+			t.Error("the body is left open")
+		}
 	}
 }

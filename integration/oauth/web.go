@@ -100,6 +100,9 @@ func (t *trusting) RoundTrip(req *http.Request) (*http.Response, error) {
 	own := *t.guard
 	own.TLS = own.TLS.Clone()
 	if err := clienttls.Use(own.TLS, t.spec); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // as who asks expects of every answer, errors too
+		}
 		return nil, err
 	}
 	if req.URL.Scheme != t.server.Scheme || !strings.EqualFold(hostPort(req.URL), hostPort(t.server)) {
