@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -57,6 +59,69 @@ func chdirError(spec *messages.ServerSpec, err error) error {
 		err = path.Err
 	}
 	return &fs.PathError{Op: "chdir", Path: spec.Cwd, Err: err}
+}
+
+// noCommand is the error for an entry that names none.
+func noCommand(spec *messages.ServerSpec) error {
+	return &launchError{
+		text:   fmt.Sprintf("cannot start %q: its command is empty; set \"command\"", spec.Name),
+		causes: []error{ErrNoCommand, &exec.Error{Name: spec.Command, Err: exec.ErrNotFound}, syscall.ENOENT},
+	}
+}
+
+// notInPath is the error for a bare name that is in no folder of path.
+func notInPath(spec *messages.ServerSpec, path string) error {
+	return &launchError{
+		text: fmt.Sprintf("cannot start %q: spawn %s ENOENT: the command %q was not found in PATH (%s); install it or give its full path",
+			spec.Name, spec.Command, spec.Command, path),
+		causes: withArgs(spec, ErrNoCommand, &exec.Error{Name: spec.Command, Err: exec.ErrNotFound}, syscall.ENOENT),
+	}
+}
+
+// checkFile explains the absence of a command that was given as a path.
+func checkFile(spec *messages.ServerSpec) error {
+	file := under(spec.Cwd, spec.Command)
+	info, err := os.Stat(file)
+	if err == nil && info.IsDir() {
+		return &launchError{
+			text:   fmt.Sprintf("cannot start %q: %s is a folder; name the program in it", spec.Name, file),
+			causes: []error{ErrNoCommand, &exec.Error{Name: spec.Command, Err: syscall.EISDIR}},
+		}
+	}
+	if os.IsNotExist(err) {
+		return &launchError{
+			text:   fmt.Sprintf("cannot start %q: spawn %s ENOENT: there is no file %s; install it or correct \"command\"", spec.Name, spec.Command, file),
+			causes: withArgs(spec, ErrNoCommand, &exec.Error{Name: spec.Command, Err: exec.ErrNotFound}, err),
+		}
+	}
+	return nil // the system will say what else is wrong
+}
+
+// under is where a file is for a process that runs in cwd. One that has no drive, but
+// begins at the root of one, is on that of cwd.
+func under(cwd, file string) string {
+	switch {
+	case cwd == "" || filepath.IsAbs(file) || filepath.VolumeName(file) != "":
+		return file
+	case os.IsPathSeparator(file[0]):
+		return filepath.VolumeName(cwd) + file
+	}
+	return filepath.Join(cwd, file)
+}
+
+// variable is what a child with the environment env has for key, by same: where it has
+// none, what this host has.
+func variable(env []string, key string, same func(a, b string) bool) string {
+	value, found := "", false
+	for _, e := range env {
+		if k, v, ok := strings.Cut(e, "="); ok && same(k, key) {
+			value, found = v, true
+		}
+	}
+	if !found {
+		return os.Getenv(key)
+	}
+	return value
 }
 
 // withArgs adds to the causes of why a command was not found that it holds its
