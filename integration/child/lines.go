@@ -146,7 +146,7 @@ func (s *splitter) emit(line []byte, more bool) {
 }
 
 // bound looks at the incomplete line: one that is no message is not collected
-// at all, and one that is too long no further.
+// at all, nor are blanks in front of one, and one that is too long no further.
 func (s *splitter) bound() {
 	if s.skipping {
 		s.keep(s.buf[s.start:s.end])
@@ -158,10 +158,11 @@ func (s *splitter) bound() {
 	}
 	line := s.trimLeft(s.buf[s.start:s.end]) // its end is not here, and may be blank for long
 	switch {
+	case len(line) == 0:
+		s.start, s.begun = s.end, true // it may still become a message
+		return
 	case !opensMessage(line):
-		if len(line) > 0 {
-			s.sink.noise(prefix(line), true)
-		}
+		s.sink.noise(prefix(line), true)
 	case n > s.max:
 		s.sink.tooLarge(prefix(line))
 		s.tail = suffix(line)

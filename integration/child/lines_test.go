@@ -105,6 +105,10 @@ func TestSplitter(t *testing.T) {
 		{"too long", "{" + long + "}\n{}\n", 1, 0, 1},
 		{"too long without an end", "{" + long, 0, 0, 1},
 		{"blanks only", strings.Repeat(" ", 9000) + "\n{}\n", 1, 0, 0},
+		{"blanks without an end", strings.Repeat(" ", 90_000), 0, 0, 0},
+		{"blanks in front", strings.Repeat(" ", 90_000) + "{}\n{}\n", 2, 0, 0},
+		{"blanks in front of noise", strings.Repeat("\t", 90_000) + "x\n{}\n", 1, 1, 0},
+		{"blanks in front of what is too long", strings.Repeat(" ", 90_000) + "{" + long + "}\n{}\n", 1, 0, 1},
 	} {
 		for _, chunk := range []int{1, 7, 4096, 1 << 20} {
 			f := new(found)
