@@ -69,8 +69,9 @@ var incomingShape = jsonrpc.NewStrictShape(mcpParams,
 // incoming is one message of the client and what was cut out of it.
 type incoming struct {
 	jsonrpc.Message
-	slots [numSlots][]byte
-	burst *messages.Burst // what it came with; nil: it is of none
+	slots  [numSlots][]byte
+	burst  *messages.Burst // what it came with; nil: it is of none
+	number uint64          // of its parsing; see [Entry]
 }
 
 func parseIncoming(line []byte) (incoming, error) {

@@ -90,13 +90,13 @@ func (c *connection) line(line []byte, first bool, burst *messages.Burst) {
 		c.message(line, c.out, burst)
 		return
 	}
-	c.table.BeginParse()
+	number := c.table.BeginParse()
 	c.running.Add(1)
 	c.mu.Unlock()
 	go func() {
 		defer c.running.Done()
 		defer func() { <-c.parsers }()
-		c.message(line, c.out, burst)
+		c.parsed(line, number, c.out, burst)
 		c.mu.Lock()
 		c.table.EndParse()
 		c.mu.Unlock()
@@ -106,7 +106,12 @@ func (c *connection) line(line []byte, first bool, burst *messages.Burst) {
 // message checks one message and begins what it asks for; what it is answered
 // goes to out.
 func (c *connection) message(line []byte, out sink, burst *messages.Burst) {
-	in := incoming{burst: burst}
+	c.parsed(line, 0, out, burst)
+}
+
+// parsed is message for one that may be overtaken; number is its [Entry.Parse].
+func (c *connection) parsed(line []byte, number uint64, out sink, burst *messages.Burst) {
+	in := incoming{burst: burst, number: number}
 	if err := in.parse(line); err != nil {
 		refuse(out, in.ID, codeOf(err), err.Error())
 		return
@@ -283,7 +288,7 @@ func (c *connection) finish(e *Entry) bool {
 // call begins a call of the spliced tool.
 func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 	p := &pending{c: c}
-	p.ID, p.Call, p.Token, p.Era, p.out = in.ID, NextCall(), in.token(), era, out
+	p.ID, p.Call, p.Token, p.Era, p.out, p.Parse = in.ID, NextCall(), in.token(), era, out, in.number
 	p.key = c.keyOf(&p.Entry)
 	r := Request{
 		Session: c.opts.Session, Call: p.Call, Params: in.Params, Era: era, Transport: p.transport(), Context: in.traceContext(),
@@ -334,7 +339,7 @@ func (c *connection) request(in *incoming, era messages.Era, out sink) *Entry {
 		refuse(out, in.ID, codeTooMany, fmt.Sprintf("too many requests in flight: %d are being worked on; wait for answers and try again", cap(c.slots)))
 		return nil
 	}
-	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, out: out}
+	e := &Entry{ID: in.ID, Call: NextCall(), Token: in.token(), Era: era, Parse: in.number, out: out}
 	e.passed = in.Method != "tools/call"
 	e.reads = e.passed
 	e.key = c.keyOf(e)

@@ -349,7 +349,7 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 		refuse(out, in.ID, codeParams, staleState)
 		return nil, true
 	}
-	e = &Entry{ID: in.ID, Call: w.first.Call, Token: in.token(), Era: era, Stop: w.first.Stop, out: out, params: in.Params, work: w, passed: w.first.passed, exposedAs: w.first.exposedAs, reads: w.first.reads}
+	e = &Entry{ID: in.ID, Call: w.first.Call, Token: in.token(), Era: era, Stop: w.first.Stop, Parse: in.number, out: out, params: in.Params, work: w, passed: w.first.passed, exposedAs: w.first.exposedAs, reads: w.first.reads}
 	if e.key = c.keyOf(e); e.key != "" {
 		e.key += " " + w.handle // its number is that of the first request
 	}

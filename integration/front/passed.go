@@ -49,7 +49,7 @@ type Ask struct {
 // took is false where mcp-go has to answer it.
 func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry, took bool) {
 	p := &pending{c: c}
-	p.ID, p.Call, p.Token, p.Era, p.out, p.passed = in.ID, NextCall(), in.token(), era, out, true
+	p.ID, p.Call, p.Token, p.Era, p.out, p.Parse, p.passed = in.ID, NextCall(), in.token(), era, out, in.number, true
 	p.key = c.keyOf(&p.Entry)
 	name := ""
 	if in.Method == methodToolsCall {

@@ -27,13 +27,14 @@ const maxEarlyCancels = 1024
 // goroutines: whoever owns it serialises the calls.
 type Session struct {
 	entries map[string]*Entry
-	early   map[string]struct{}
+	early   map[string]uint64 // the last [Session.BeginParse] before the cancellation
 	parsing int
+	parses  uint64
 }
 
 // NewSession returns an empty table.
 func NewSession() *Session {
-	return &Session{entries: make(map[string]*Entry), early: make(map[string]struct{})}
+	return &Session{entries: make(map[string]*Entry), early: make(map[string]uint64)}
 }
 
 // Entry is one request in flight. Its fields are set before it is registered
@@ -49,6 +50,9 @@ type Entry struct {
 	// Stop ends the work on a request that mcp-go answers; nil for calls of
 	// the spliced tool, which are cancelled through the engine.
 	Stop context.CancelFunc
+	// Parse is what [Session.BeginParse] returned for the request; 0: it is registered
+	// before anything that came behind it is looked at.
+	Parse uint64
 
 	out       sink            // where its answer goes, and what belongs to it
 	params    json.RawMessage // of the request, where it is one of the newer protocol
@@ -79,7 +83,7 @@ func (s *Session) Register(e *Entry) error {
 	if key == "" {
 		key = idKey(e.ID)
 	}
-	if _, ok := s.early[key]; ok {
+	if last, ok := s.early[key]; ok && e.Parse != 0 && e.Parse <= last {
 		delete(s.early, key)
 		return ErrCancelled
 	}
@@ -98,7 +102,7 @@ func (s *Session) Cancel(id json.RawMessage) *Entry {
 	e := s.entries[key]
 	if e == nil {
 		if s.parsing > 0 && len(s.early) < maxEarlyCancels {
-			s.early[key] = struct{}{}
+			s.early[key] = s.parses
 		}
 		return nil
 	}
@@ -144,8 +148,13 @@ func (s *Session) Entries() []*Entry {
 
 // BeginParse says that a request has been read whose id is not known yet.
 // Until the matching [Session.EndParse], cancellations of unknown ids are
-// remembered for it.
-func (s *Session) BeginParse() { s.parsing++ }
+// remembered for it. The number is for its [Entry]: a request that came behind the
+// cancellation may have its id again.
+func (s *Session) BeginParse() (number uint64) {
+	s.parsing++
+	s.parses++
+	return s.parses
+}
 
 // EndParse says that the request was registered or refused.
 func (s *Session) EndParse() {

@@ -47,11 +47,21 @@ func TestSessionEarlyCancel(t *testing.T) {
 	if err := s.Register(entry(`7`)); err != nil {
 		t.Errorf("a cancellation without a message in hand was remembered: %v", err)
 	}
-	s.BeginParse()
+	old := entry(`8`)
+	old.Parse = s.BeginParse()
 	s.BeginParse()
 	s.Cancel(json.RawMessage(`8`))
 	s.EndParse()
-	if err := s.Register(entry(`8`)); !errors.Is(err, ErrCancelled) {
+	// What came behind the cancellation may have the id again, and overtake.
+	again, large := entry(`8`), entry(`8`)
+	large.Parse = s.BeginParse()
+	for _, e := range []*Entry{again, large} {
+		if err := s.Register(e); err != nil || !s.Finish(e) {
+			t.Errorf("Register of an id that was cancelled before: %v", err)
+		}
+	}
+	s.EndParse()
+	if err := s.Register(old); !errors.Is(err, ErrCancelled) {
 		t.Errorf("Register after an early cancel: %v", err)
 	}
 	for i := range 2 * maxEarlyCancels {
@@ -63,5 +73,27 @@ func TestSessionEarlyCancel(t *testing.T) {
 	s.EndParse()
 	if len(s.early) != 0 {
 		t.Error("early cancellations outlive the messages that they were kept for")
+	}
+}
+
+// A request that is cancelled while it is parsed does not begin, whoever answers it.
+func TestCancelledWhileParsed(t *testing.T) {
+	for name, call := range map[string]string{
+		"the spliced tool": `"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"a","tool":"b"}}`,
+		"mcp-go":           `"method":"tools/list"`,
+		"a server":         `"method":"resources/read","params":{"uri":"a://b"}`,
+	} {
+		mcp, did := newReached()
+		opts := Options{MCP: mcp, Engine: &fakeEngine{}}.withDefaults()
+		if name == "a server" {
+			opts.Passed = &failingServers{}
+		}
+		c := newConnection(t.Context(), opts, newStream(0))
+		number := c.table.BeginParse()
+		c.cancel([]byte(`7`), nil)
+		c.parsed([]byte(`{"jsonrpc":"2.0","id":7,`+call+`}`), number, c.out, nil)
+		if len(c.table.early) != 0 || c.inFlight() != 0 || len(did.methods) != 0 {
+			t.Errorf("%s: it began, although it was cancelled", name)
+		}
 	}
 }
