@@ -183,13 +183,15 @@ func TestOldListingIsReadAnewOnce(t *testing.T) {
 // time.
 func TestOldListingOfAServerThatFails(t *testing.T) {
 	r := newRigWith(t, nil, func(o *Options) { o.CatalogTTL = time.Nanosecond })
-	r.add("a", &script{launch: func(n int) error {
-		if n > 1 {
+	var expired atomic.Bool
+	r.add("a", &script{launch: func(int) error {
+		if expired.Load() {
 			return errors.New("401 Unauthorized: token expired")
 		}
 		return nil
 	}}, func(s *messages.ServerSpec) { s.IdleTimeout = 20 * time.Millisecond })
 	r.ok("a")
+	expired.Store(true)
 	r.settled(0) // it has been ended
 	r.wantCode(r.do("a", "do", doArgs{}), messages.CodeConnection)
 	entry, _ := r.e.dir.Lookup("a")

@@ -30,6 +30,13 @@ type httpFront struct {
 // startHTTP serves on a port of its own; opts may lack what it adds.
 func startHTTP(t testing.TB, o HTTPOptions) *httpFront {
 	t.Helper()
+	return startHTTPWithin(t, o, patience)
+}
+
+// startHTTPWithin is startHTTP with a time for the headers of a request, which is also
+// that of a connection which a client has opened and does not use yet.
+func startHTTPWithin(t testing.TB, o HTTPOptions, headerTime time.Duration) *httpFront {
+	t.Helper()
 	f := &httpFront{t: t, engine: &fakeEngine{signal: make(chan struct{}, 1000)}}
 	if o.MCP == nil {
 		o.MCP = newMCP(nil)
@@ -46,7 +53,7 @@ func startHTTP(t testing.TB, o HTTPOptions) *httpFront {
 	o.ServerInfo, o.LoopbackOnly = []byte(testInfo), true
 	f.h = NewHTTP(o)
 	var err error
-	if f.l, err = f.h.Listen(t.Context(), ListenOptions{Addr: ":0", headerTime: time.Second}); err != nil {
+	if f.l, err = f.h.Listen(t.Context(), ListenOptions{Addr: ":0", headerTime: headerTime}); err != nil {
 		t.Fatal(err)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}

@@ -244,7 +244,7 @@ func TestHTTPIdleSessionsEnd(t *testing.T) {
 
 // Clients that send slowly, or read nothing, hold up nobody and are let go.
 func TestHTTPSlowClients(t *testing.T) {
-	f := startHTTP(t, HTTPOptions{Patience: 300 * time.Millisecond})
+	f := startHTTPWithin(t, HTTPOptions{Patience: 300 * time.Millisecond}, time.Second)
 	hs := f.open()
 	addr := strings.TrimSuffix(strings.TrimPrefix(f.l.URL(), "http://"), Endpoint)
 	dial := func(text string) net.Conn {
