@@ -74,12 +74,12 @@ func TestWaitTakesNothingOfTheTimeAtTheChild(t *testing.T) {
 	if !own.Deadline.IsZero() || waitsUntil(own).Before(before.Add(time.Minute)) {
 		t.Errorf("it waits until %v, and its deadline is %v", waitsUntil(own), own.Deadline)
 	}
-	if waitsUntil(bounded) != bounded.Deadline {
+	if !waitsUntil(bounded).Equal(bounded.Deadline) {
 		t.Errorf("it waits until %v, beyond its deadline", waitsUntil(bounded))
 	}
 	first := waitsUntil(own)
 	c.setUntil(own)
-	if waitsUntil(own) != first {
+	if !waitsUntil(own).Equal(first) {
 		t.Error("a call that was taken up and goes on to wait has new time for that")
 	}
 }

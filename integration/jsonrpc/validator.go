@@ -142,25 +142,24 @@ func (v *Validator) token(c byte) {
 
 // value takes the first byte of a value.
 func (v *Validator) value(c byte) {
-	switch {
-	case c == '"':
+	switch c {
+	case '"':
 		v.state, v.key = inString, false
-	case c == '{' || c == '[':
-		next := wantElement
-		if c == '{' {
-			next = wantMember
-		}
-		v.must(len(v.open) < MaxDepth, next)
+	case '{':
+		v.must(len(v.open) < MaxDepth, wantMember)
 		v.open = append(v.open, c)
-	case c == 't':
-		v.state, v.word = inLiteral, "rue"
-	case c == 'f':
-		v.state, v.word = inLiteral, "alse"
-	case c == 'n':
-		v.state, v.word = inLiteral, "ull"
-	case c == '-':
+	case '[':
+		v.must(len(v.open) < MaxDepth, wantElement)
+		v.open = append(v.open, c)
+	case 't':
+		v.state, v.word = inLiteral, "true"[1:]
+	case 'f':
+		v.state, v.word = inLiteral, "false"[1:]
+	case 'n':
+		v.state, v.word = inLiteral, "null"[1:]
+	case '-':
 		v.state = afterMinus
-	case c == '0':
+	case '0':
 		v.state = afterZero
 	default:
 		v.must(c-'0' < 10, inInteger)
