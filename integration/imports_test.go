@@ -224,3 +224,22 @@ func TestImportCheckFindsViolations(t *testing.T) {
 		})
 	}
 }
+
+// Who looks for a package of the world outside finds it in ARCHITECTURE.md.
+func TestEveryPackageHasItsPlace(t *testing.T) {
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n### The world outside\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	folders, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folders {
+		if f.IsDir() && !strings.Contains(section, "`"+f.Name()+"`") && !strings.Contains(section, "`"+f.Name()+"/") {
+			t.Errorf("ARCHITECTURE.md does not say what %s is for", f.Name())
+		}
+	}
+}
