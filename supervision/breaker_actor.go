@@ -102,6 +102,7 @@ type instance struct {
 	troubled   bool // a request of it failed and was counted, and none succeeded since
 	gauge      Gauge
 	spawned    time.Time
+	extra      bool // one more beside those that were busy
 	ready      time.Time
 	retire     bool          // close when idle
 	old        bool          // of a configuration before

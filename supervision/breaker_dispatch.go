@@ -45,8 +45,8 @@ func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Ca
 }
 
 // pick chooses among the instances that serve the session: the one that was idle
-// last, else a new one where the server may have more, else the [better] one. nil means that a dying instance has to be waited for, or that no other can be
-// started.
+// last, else a new one where the server may have more, else the better one. nil means that
+// a dying instance has to be waited for, or that no other can be started.
 func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 	owner := b.owner(session)
 	for i := len(b.idle) - 1; i >= 0; i-- {
@@ -66,7 +66,7 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 			continue
 		}
 		living++
-		if best == nil || better(in, best) {
+		if best == nil || b.better(in, best) {
 			best = in
 		}
 	}
@@ -91,12 +91,11 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 	return best
 }
 
-// better reports whether a call is to go to in rather than to other: to one that is
-// connected, since nobody knows whether the other ever is, else to the one with the least
-// to do.
-func better(in, other *instance) bool {
-	if ready := in.phase == phaseReady; ready != (other.phase == phaseReady) {
-		return ready
+// better reports whether a call is to go to in rather than to other: to one that may be
+// waited for, else to the one with the least to do.
+func (b *breakerActor) better(in, other *instance) bool {
+	if soon := b.soon(in); soon != b.soon(other) {
+		return soon
 	}
 	load, least := in.gauge.Load.Load(), other.gauge.Load.Load()
 	return load < least || load == least && in.n < other.n

@@ -11,12 +11,14 @@ import (
 // the others busy. That is a favour which must not cost the call anything: those that
 // are there can take it as well, so it goes to them where the new instance finds no
 // place, does not start or is slow to, and then nothing is wrong with the server either.
-// Calls that come meanwhile do not wait for the new one at all.
+// Calls that come meanwhile go to whichever has the least to do: all to one would keep
+// them from those that are there in a moment, and one process each is not needed either.
 
 const (
 	// scaleWait is how long an additional instance waits for a place, and a call for
 	// both that and the start. An idle connection that ends for it is mostly gone by
-	// then, and most servers that are installed have started.
+	// then, and most servers that are installed have started. From then on no call is
+	// given to it before it is ready.
 	scaleWait = 2 * time.Second
 	// scalePause is how long a server whose additional instance found no place, or
 	// did not start in time, does without another, at least.
@@ -39,9 +41,21 @@ func (b *breakerActor) mayScale(living int) bool {
 func (b *breakerActor) scale(ctx *kernel.Context, owner uint64) *instance {
 	in := b.start(ctx, owner)
 	if in != nil {
+		in.extra = true
 		ctx.After(scaleWait, &scaleDue{in.n})
 	}
 	return in
+}
+
+// soon reports whether a call may go to an instance as to any other: one that is connected,
+// or an additional one that is to be in a moment. While none other is started since one
+// was not, calls wait for none either.
+func (b *breakerActor) soon(in *instance) bool {
+	if !in.extra || in.phase == phaseReady {
+		return in.phase == phaseReady
+	}
+	now := time.Now()
+	return now.Sub(in.spawned) < scaleWait && now.After(b.noScale)
 }
 
 // onScaleDue gives an additional instance up that has no place yet. One that has begun to

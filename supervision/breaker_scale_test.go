@@ -122,13 +122,61 @@ func TestNoPlaceForAnotherInstance(t *testing.T) {
 	})
 }
 
-// TestAnotherInstanceThatStartsSlowly: only the call for which it is started waits for it,
-// and that not for long. It then goes to one that is connected, and not to yet another.
+// load has an instance say how many calls it has.
+func (s *stage) load(instance string, calls int) {
+	s.gauges[instance].Load.Store(int64(calls))
+}
+
+// TestABurstIsSpread over the instances that are started for it, none of which is slow.
+func TestABurstIsSpread(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		const instances, burst = 4, 100
+		s := newStage(t, nil)
+		s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: instances}}})
+		s.idle("a")
+		for range burst {
+			s.call("a")
+			for in := range s.gauges {
+				s.load(in, s.count(in+" Call"))
+			}
+		}
+		for n := 1; n <= instances; n++ {
+			in := "a#" + strconv.Itoa(n)
+			if got := s.count(in + " Call"); got != burst/instances {
+				t.Errorf("%s has %d of %d calls", in, got, burst)
+			}
+		}
+	})
+}
+
+// TestABusyServerStartsOneMore, and not one for each call that comes until that is ready.
+func TestABusyServerStartsOneMore(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 10}}})
+		s.idle("a")
+		const busy = 5
+		s.call("a")
+		s.load("a#1", busy)
+		for n := 1; n < busy; n++ {
+			s.call("a")
+			s.hears("a#2 Call", n)
+			s.load("a#2", n)
+		}
+		if s.count("a#3 Call") != 0 {
+			t.Error("another one is started")
+		}
+	})
+}
+
+// TestAnotherInstanceThatStartsSlowly: calls that may go elsewhere do not wait for it for
+// long. They then go to one that is connected, and not to yet another, and so do those that
+// come later.
 func TestAnotherInstanceThatStartsSlowly(t *testing.T) {
 	quickly(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		s.scaling()
-		s.gauges["a#1"].Load.Store(5)
+		s.load("a#1", 5)
 		begun := time.Now()
 		call, port := s.call("a")
 		s.hears("a#2 Connect", 1)
@@ -141,9 +189,10 @@ func TestAnotherInstanceThatStartsSlowly(t *testing.T) {
 		<-time.After(3 * time.Second)
 		s.call("a")
 		s.hears("a#3 Call", 1)
+		s.load("a#3", 5)
 		for n := 3; n < 6; n++ {
 			s.call("a")
-			s.hears("a#1 Call", n)
+			s.hears("a#1 Call", n) // and none to the second, which has nothing to do
 		}
 		s.say("a", &messages.ConnectionReady{Instance: 2})
 		s.call("a")
@@ -151,6 +200,24 @@ func TestAnotherInstanceThatStartsSlowly(t *testing.T) {
 		if n := s.count("a#2 Close") + s.count("a#3 ReturnCalls") + len(port); n != 0 {
 			t.Errorf("it is ended, or calls were given back or answered: %v", s.heard)
 		}
+	})
+}
+
+// TestCallsThatComeBack from an additional instance wait for no other one that is started.
+func TestCallsThatComeBack(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.scaling()
+		s.load("a#1", 5)
+		call, _ := s.call("a")
+		s.hears("a#2 Connect", 1)
+		s.load("a#2", 6)
+		<-time.After(time.Second)
+		s.call("a")
+		s.hears("a#3 Connect", 1)
+		s.hears("a#2 ReturnCalls", 1)
+		s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+		s.hears("a#1 Call", 2)
 	})
 }
 
