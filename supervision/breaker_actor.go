@@ -98,6 +98,7 @@ type instance struct {
 	fresh      bool            // nobody but that one waits for it yet
 	also       []messages.Meta // one of each client that waits for it, while it has no ticket
 	dispatched uint64
+	returned   uint64 // of those, what came back without the child
 	answered   uint64
 	troubled   bool // a request of it failed and was counted, and none succeeded since
 	gauge      Gauge
@@ -119,6 +120,9 @@ type instance struct {
 	// connection's end.
 	noRoom *messages.Error
 }
+
+// given reports whether the instance has been given a call that did not come back.
+func (in *instance) given() bool { return in.dispatched > in.returned }
 
 // heldCall is a call that waits for an instance's end; hold tells it from the same call
 // held before.
@@ -295,7 +299,7 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 	switch {
 	case in.retire || b.leaving != nil:
 		b.close(ctx, in, "no longer wanted", nil)
-	case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0 && !m.Keep:
+	case b.ephemeral() && in.given() && len(b.contacts) == 0 && !m.Keep:
 		b.close(ctx, in, "ephemeral and idle", nil)
 	default:
 		if b.ephemeral() && !m.Keep {

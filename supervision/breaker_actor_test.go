@@ -613,3 +613,26 @@ func TestThousandsOfServersAndTheirEnd(t *testing.T) {
 		t.Errorf("%d servers in the directory, want %d", n, len(names))
 	}
 }
+
+// TestAnEphemeralServerThatIsStartedAgain for its tools alone waits for its first call as
+// one that was never lost.
+func TestAnEphemeralServerThatIsStartedAgain(t *testing.T) {
+	s := newStage(t, nil)
+	s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 1, Lifecycle: messages.LifecycleEphemeral}}})
+	s.call("a")
+	s.say("a", &messages.ConnectionReady{Instance: 1})
+	s.say("a", &messages.ConnectionFailed{Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}})
+	port := make(contacts, 1)
+	s.say("a", &messages.Contact{ID: 1, Reply: port})
+	s.say("a", &messages.ConnectionEnded{Instance: 1})
+	s.hears("a#1 Connect", 2)
+	s.say("a", &messages.ConnectionReady{Instance: 1})
+	s.say("a", &messages.Cataloged{Server: "a", Instance: 1})
+	if err := take(s, port); err != nil {
+		t.Error(err)
+	}
+	s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1})
+	if s.count("a#1 Close") != 0 {
+		t.Error("it is ended before the call that wanted its tools")
+	}
+}

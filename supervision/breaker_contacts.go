@@ -136,7 +136,7 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	}
 	b.releaseContact(in) // who was waited for may call now, and that is the probe
 	b.answerContacts(m.Err)
-	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.dispatched > 0 {
+	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.given() {
 		b.close(ctx, in, "ephemeral and idle", nil)
 	}
 }
@@ -214,7 +214,7 @@ func (b *breakerActor) updateAll(ctx *kernel.Context, m *messages.Respec) {
 		}
 		switch {
 		case in.phase != phaseIdle:
-		case b.ephemeral() && in.dispatched > 0 && len(b.contacts) == 0 && !in.keep:
+		case b.ephemeral() && in.given() && len(b.contacts) == 0 && !in.keep:
 			b.close(ctx, in, "ephemeral and idle", nil)
 		default:
 			if b.ephemeral() && !in.keep {

@@ -82,7 +82,7 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 		}
 		return b.start(ctx, owner)
 	}
-	busy := best.phase == phaseReady && best.dispatched > 0
+	busy := best.phase == phaseReady && best.given()
 	if busy && b.mayScale(living) {
 		if in := b.scale(ctx, owner); in != nil {
 			return in

@@ -220,7 +220,8 @@ func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded)
 	wanted := b.heldFor(in) || len(b.contacts) > 0
 	if wanted && !in.retire && b.leaving == nil && b.policy.StartDelay(now) == 0 && b.policy.State(now) != BreakerOpen {
 		in.phase, in.ended = phaseConnecting, false
-		if in.ending { // after all it keeps its place
+		in.returned = in.dispatched // of the process to come nothing is asked yet
+		if in.ending {              // after all it keeps its place
 			in.ending = false
 			ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease})
 		}
@@ -350,6 +351,9 @@ func (b *breakerActor) passes(call *messages.Call) bool {
 
 // onReturned finds another connection for a call that reached one too late.
 func (b *breakerActor) onReturned(ctx *kernel.Context, m *messages.CallReturned) {
+	if in := b.instances[m.Instance]; in != nil && in.given() {
+		in.returned++
+	}
 	b.onCall(ctx, m.Call)
 }
 

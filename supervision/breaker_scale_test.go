@@ -221,6 +221,39 @@ func TestCallsThatComeBack(t *testing.T) {
 	})
 }
 
+// TestAnInstanceThatHasGivenItsCallBack was given nothing, once it is ready: it is not busy,
+// and an ephemeral one waits for its first call.
+func TestAnInstanceThatHasGivenItsCallBack(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 3, Lifecycle: messages.LifecycleEphemeral}}})
+		s.idle("a")
+		s.call("a")
+		s.load("a#1", 5)
+		call, _ := s.call("a")
+		s.hears("a#2 ReturnCalls", 1)
+		s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+		s.hears("a#1 Call", 2)
+		<-time.After(3 * time.Second)
+		s.say("a", &messages.ConnectionReady{Instance: 2})
+		s.say("a", &messages.ConnectionIdle{Instance: 2, Handled: 1})
+		s.say("a", &messages.Cataloged{Server: "a", Instance: 2})
+		if s.count("a#2 Close") != 0 {
+			t.Fatal("it is ended")
+		}
+		s.say("a", &messages.Contact{ID: 2, Refresh: true, Reply: make(contacts, 1)})
+		s.hears("a#2 Relist", 1)
+		s.call("a")
+		s.hears("a#2 Call", 2)
+		if s.count("a#3 Call") != 0 {
+			t.Error("it passes for busy")
+		}
+		s.say("a", &messages.Cataloged{Server: "a", Instance: 2})
+		s.say("a", &messages.ConnectionIdle{Instance: 2, Handled: 2, Answered: 1})
+		s.hears("a#2 Close", 1)
+	})
+}
+
 // TestSlowStartWithoutAnother: calls wait for the start where nobody else is connected.
 func TestSlowStartWithoutAnother(t *testing.T) {
 	quickly(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (b *breakerActor) adopt(owner uint64) *instance {
 	}
 	var found *instance
 	for _, in := range b.instances {
-		fresh := in.owner == 0 && in.dispatched == 0 && !in.retire && in.phase != phaseFailed && in.phase != phaseClosing
+		fresh := in.owner == 0 && !in.given() && !in.retire && in.phase != phaseFailed && in.phase != phaseClosing
 		if fresh && (found == nil || in.n < found.n) {
 			found = in
 		}
