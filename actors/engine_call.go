@@ -127,7 +127,7 @@ func (e *Engine) Refresh(server string) {
 
 func (e *Engine) refresh(entry *supervision.Entry, known *index.ServerEntry, origin messages.Meta) {
 	if e.stale(known.Toolset) && entry.MayRefresh(time.Now(), min(time.Duration(e.catalogTTL.Load()), refreshPause)) {
-		e.contact(entry, origin, true, nobody{})
+		e.contact(entry, &messages.Contact{Meta: origin, Refresh: true, Background: true, Reply: nobody{}})
 	}
 }
 
@@ -140,12 +140,12 @@ func (e *Engine) Contact(server string, refresh bool, port messages.ContactPort)
 		port.Contacted(0, e.ServerNotFound(server))
 		return
 	}
-	e.contact(entry, messages.Meta{}, refresh, port)
+	e.contact(entry, &messages.Contact{Refresh: refresh, Reply: port})
 }
 
-func (e *Engine) contact(entry *supervision.Entry, meta messages.Meta, refresh bool, port messages.ContactPort) {
-	meta.Principal = e.principal(meta.Session)
-	e.sys.Send(entry.Breaker, &messages.Contact{Meta: meta, ID: e.contacts.Add(1), Refresh: refresh, Reply: port})
+func (e *Engine) contact(entry *supervision.Entry, m *messages.Contact) {
+	m.Principal, m.ID = e.principal(m.Session), e.contacts.Add(1)
+	e.sys.Send(entry.Breaker, m)
 }
 
 // Ask hands any request but tools/call to the server's breaker. Whether the child

@@ -121,7 +121,7 @@ func (e *Engine) later(call *messages.Call, check func() (then func())) {
 func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call) {
 	u := e.hold(call, strconv.Quote(call.Server)+" was not ready")
 	if !u.done.Load() {
-		e.contact(entry, call.Meta, true, &firstContact{u, entry})
+		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: true, Reply: &firstContact{u, entry}})
 	}
 }
 

@@ -210,3 +210,21 @@ func TestOldListingOfAServerThatFails(t *testing.T) {
 		t.Error("it is asked for its tools")
 	}
 }
+
+// TestAnOldListingKeepsNoWait: a call to a server whose listing is old has it listed anew,
+// for which no place is waited for once the call was given up.
+func TestAnOldListingKeepsNoWait(t *testing.T) {
+	r := newRigWith(t, places(1), func(o *Options) { o.CatalogTTL = time.Nanosecond })
+	r.add("x", nil, nil)
+	r.add("y", nil, nil)
+	r.ok("x")
+	busy := r.start("y", "do", doArgs{Do: "silent"})
+	r.got("y", methodToolsCall, 1)
+	given := r.start("x", "do", doArgs{})
+	r.f.eventually(t, "x waits", func() bool { return r.stats().Waiting == 1 })
+	r.e.Cancel(given.call, "enough")
+	r.wantCode(r.wait(given), messages.CodeCancelled)
+	r.f.eventually(t, "nobody waits", func() bool { return r.stats().Waiting == 0 })
+	r.e.Cancel(busy.call, "enough")
+	r.wantCode(r.wait(busy), messages.CodeCancelled)
+}

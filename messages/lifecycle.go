@@ -172,6 +172,9 @@ type Contact struct {
 	Meta
 	ID      uint64
 	Refresh bool // list anew even where a listing is there
+	// Background is for a contact that nobody waits for: a start that is given up by
+	// those who do is not made for it.
+	Background bool
 	// Since is the breaker's: when it began to wait.
 	Since time.Time
 	Reply ContactPort

@@ -277,9 +277,10 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 	case in.phase == phaseIdle && !m.Keep: // nobody was told of what it was at meanwhile
 		b.onFree(ctx, &messages.ConnectionFree{Instance: in.n})
 		return
-	case in.phase == phaseWaiting && in.dispatched > 0 && len(b.contacts) == 0:
+	case in.phase == phaseWaiting && in.dispatched > 0 && !b.awaited():
 		// A place that came to it would be taken from those who wait still.
 		b.close(ctx, in, "nobody waits for it", nil)
+		b.answerContacts(givenUp(b.spec.Name)) // or another would be started for them
 		return
 	case in.phase != phaseReady:
 		return

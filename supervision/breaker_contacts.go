@@ -141,6 +141,19 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	}
 }
 
+// awaited reports whether somebody waits for a listing.
+func (b *breakerActor) awaited() bool {
+	return slices.ContainsFunc(b.contacts, func(c *messages.Contact) bool { return !c.Background })
+}
+
+// givenUp is for a contact in the background whose start nobody else wants any more.
+func givenUp(server string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeCancelled, Server: server,
+		Message: "nobody waits for the server any more, so that it is not started to list its tools",
+	}
+}
+
 // contacted answers one who wanted the server's tools.
 func (b *breakerActor) contacted(m *messages.Contact, err *messages.Error) {
 	b.ctx.Contain(func() { m.Reply.Contacted(m.ID, err) })

@@ -55,6 +55,21 @@ func TestNobodyWaitsForTheStart(t *testing.T) {
 			t.Errorf("pool %+v, want it to wait for who asked for the tools", st)
 		}
 	})
+	t.Run("but the tools are listed anew where it is there", func(t *testing.T) {
+		s := full(t)
+		port := make(contacts, 1)
+		s.call("a")
+		s.say("a", &messages.Contact{ID: 1, Refresh: true, Background: true, Reply: port})
+		s.say("a", gaveUp(1))
+		s.hears("a#1 Close", 1)
+		if err := take(s, port); err == nil || err.Code != messages.CodeCancelled {
+			t.Errorf("the contact heard %+v", err)
+		}
+		s.say("a", &messages.ConnectionClosed{Instance: 1})
+		if st := s.stats(); st.Waiting != 0 || s.count("a#2 Connect") != 0 {
+			t.Errorf("pool %+v, want nobody to wait", st)
+		}
+	})
 	t.Run("that is put off", func(t *testing.T) {
 		quickly(t, func(t *testing.T) {
 			s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold = 5 })
