@@ -130,18 +130,21 @@ func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
 	c.refuseSome(ctx, err, func(*messages.Call) bool { return true })
 }
 
-// onTurnAway answers calls of a client for which no place is waited for any more.
+// onTurnAway answers calls of a client for which no place is waited for any more. Where it
+// has none, it waited for the server's tools, and may have been the last for whom the start
+// is.
 func (c *connection) onTurnAway(ctx *kernel.Context, m *messages.TurnAway) {
-	c.refuseSome(ctx, m.Err, func(w *messages.Call) bool { return w.Of() == m.Client && !w.Since.After(m.Before) })
+	if !c.refuseSome(ctx, m.Err, func(w *messages.Call) bool { return w.Of() == m.Client && !w.Since.After(m.Before) }) {
+		c.stillIdle(ctx)
+	}
 }
 
-// refuseSome answers those of the calls that wait which are chosen.
-func (c *connection) refuseSome(ctx *kernel.Context, err *messages.Error, chosen func(w *messages.Call) bool) {
-	waiting := c.waiters
-	c.waiters = nil
-	for _, w := range waiting {
+// refuseSome answers those of the calls that wait which are chosen; false: none was.
+func (c *connection) refuseSome(ctx *kernel.Context, err *messages.Error, chosen func(w *messages.Call) bool) bool {
+	kept := c.waiters[:0]
+	for _, w := range c.waiters {
 		if !chosen(w) {
-			c.waiters = append(c.waiters, w)
+			kept = append(kept, w)
 			continue
 		}
 		own := *err
@@ -149,9 +152,13 @@ func (c *connection) refuseSome(ctx *kernel.Context, err *messages.Error, chosen
 		c.handled++
 		c.answer(w, &messages.Answer{Err: &own})
 	}
-	if len(c.waiters) < len(waiting) {
+	some := len(kept) < len(c.waiters)
+	clear(c.waiters[len(kept):])
+	c.waiters = kept
+	if some {
 		c.stillIdle(ctx)
 	}
+	return some
 }
 
 // listForGate lists at once where nothing that is under way would let the last

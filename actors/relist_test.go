@@ -228,3 +228,25 @@ func TestAnOldListingKeepsNoWait(t *testing.T) {
 	r.e.Cancel(busy.call, "enough")
 	r.wantCode(r.wait(busy), messages.CodeCancelled)
 }
+
+// TestTheLastWhoIsTurnedAway was waiting for the tools alone: nobody waits for the start.
+func TestTheLastWhoIsTurnedAway(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.Pool.Size, s.Pool.AcquireTimeout = 1, time.Hour })
+	r.add("x", nil, nil)
+	r.add("y", nil, nil)
+	r.ok("x")
+	busy := r.start("y", "do", doArgs{Do: "silent"})
+	r.got("y", methodToolsCall, 1)
+	waiting := &contactPort{done: make(chan struct{})}
+	r.e.Contact("x", true, waiting)
+	given := r.start("x", "do", doArgs{})
+	r.f.eventually(t, "x waits", func() bool { return r.stats().Waiting == 1 })
+	r.e.Cancel(given.call, "enough")
+	r.wantCode(r.wait(given), messages.CodeCancelled)
+	x, _ := r.e.dir.Lookup("x")
+	r.e.sys.Send(x.Breaker, &messages.TurnAway{Ticket: 3, Before: time.Now(), Err: &messages.Error{Code: messages.CodePoolSaturated}}) // the third start of all
+	r.heard(waiting)
+	r.f.eventually(t, "nobody waits", func() bool { return r.stats().Waiting == 0 })
+	r.e.Cancel(busy.call, "enough")
+	r.wantCode(r.wait(busy), messages.CodeCancelled)
+}
