@@ -1,6 +1,7 @@
 package supervision
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -68,8 +69,18 @@ func (b *breakerActor) onScaleDue(ctx *kernel.Context, m *scaleDue) {
 		b.noPlace(ctx, in)
 	case in.phase == phaseConnecting && b.additional(in):
 		b.pauseScaling(scalePause) // or its calls would wait for the start of yet another
-		ctx.Send(in.pid, &messages.ReturnCalls{})
+		b.giveBack(ctx, in)
 	}
+}
+
+// giveBack has the calls that wait for an instance's start come back. The start goes on,
+// unless it is of a configuration before and of no use to others.
+func (b *breakerActor) giveBack(ctx *kernel.Context, in *instance) {
+	if in.retire {
+		b.close(ctx, in, "no longer wanted", nil)
+		return
+	}
+	ctx.Send(in.pid, &messages.ReturnCalls{})
 }
 
 // pauseScaling has no additional instance started for some time.
@@ -86,19 +97,24 @@ func (b *breakerActor) noPlace(ctx *kernel.Context, in *instance) {
 	b.close(ctx, in, "no place for another instance", nil)
 }
 
-// relieve gives an instance up that waits for its start, for one of the same owner that
-// has become idle: its calls come back and go there. It is before the pool hears of the
-// idle one, which could be evicted for the very place that the other waits for.
+// relieve takes the calls back from an instance that is not ready, for one of the same owner
+// that has become idle. One that has no place yet is given up. It is before the pool hears of
+// the idle one, which could be evicted for the very place that the other waits for.
 func (b *breakerActor) relieve(ctx *kernel.Context, idle *instance) {
 	var first *instance
 	for _, in := range b.instances {
-		if in.phase == phaseWaiting && in.owner == idle.owner && (first == nil || in.n < first.n) {
+		waits := in.phase == phaseWaiting || in.phase == phaseConnecting && in.given()
+		if waits && in.owner == idle.owner && (first == nil || cmp.Or(cmp.Compare(in.phase, first.phase), cmp.Compare(in.n, first.n)) < 0) {
 			first = in
 		}
 	}
-	if first != nil {
+	switch {
+	case first == nil:
+	case first.phase == phaseWaiting:
 		b.releaseContact(first)
 		b.close(ctx, first, "another instance is idle", nil)
+	default:
+		b.giveBack(ctx, first)
 	}
 }
 

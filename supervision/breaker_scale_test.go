@@ -99,6 +99,48 @@ func TestAnIdleInstanceTakesTheCalls(t *testing.T) {
 	}
 }
 
+// TestAnIdleInstanceTakesTheCallsOfOneThatStarts, which goes on and is there for others.
+func TestAnIdleInstanceTakesTheCallsOfOneThatStarts(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.scaling()
+		call, _ := s.call("a")
+		s.hears("a#2 Connect", 1)
+		begun := time.Now()
+		s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1, Answered: 1})
+		s.hears("a#2 ReturnCalls", 1)
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("it waited %s", took)
+		}
+		s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+		s.hears("a#1 Call", 2)
+		s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 2, Answered: 2})
+		s.say("a", &messages.ConnectionReady{Instance: 2})
+		if n := s.count("a#2 ReturnCalls"); n != 1 || s.count("a#2 Close") != 0 {
+			t.Errorf("its calls are asked for %d times, or it is ended: %v", n, s.heard)
+		}
+	})
+}
+
+// TestAnotherInstanceOfTheConfigurationBefore is ended when its calls do not wait for it
+// any more: no other call would get there.
+func TestAnotherInstanceOfTheConfigurationBefore(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.scaling()
+		call, _ := s.call("a")
+		s.hears("a#2 Connect", 1)
+		s.load("a#2", 1)
+		s.say("a", &messages.Respec{Restart: true, Spec: &messages.ServerSpec{Name: "a", MaxInstances: 3}})
+		s.call("a")
+		s.hears("a#3 Connect", 1)
+		s.say("a", &messages.ConnectionReady{Instance: 3})
+		s.hears("a#2 Close", 1)
+		s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+		s.hears("a#3 Call", 2)
+	})
+}
+
 // TestNoPlaceForAnotherInstance: its calls do not wait for one as long as those of a
 // server do that has no instance at all.
 func TestNoPlaceForAnotherInstance(t *testing.T) {
