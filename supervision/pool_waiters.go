@@ -119,8 +119,10 @@ func (q *waitQueue) served(w *waiter) {
 }
 
 func (q *waitQueue) withdraw(ticket uint64) {
-	for _, w := range slices.Clone(q.byTicket[ticket]) {
-		q.remove(w)
+	all := q.byTicket[ticket]
+	delete(q.byTicket, ticket)
+	for _, w := range all {
+		q.drop(w)
 	}
 }
 
@@ -140,6 +142,11 @@ func (q *waitQueue) remove(w *waiter) {
 	if q.byTicket[w.ticket] = left; len(left) == 0 {
 		delete(q.byTicket, w.ticket)
 	}
+	q.drop(w)
+}
+
+// drop takes a waiter out of all but byTicket.
+func (q *waitQueue) drop(w *waiter) {
 	q.byAge.Remove(w.age)
 	if w.expireIndex >= 0 {
 		heap.Remove(&q.byExpiry, w.expireIndex)
