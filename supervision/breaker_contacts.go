@@ -29,7 +29,7 @@ func (b *breakerActor) onContact(ctx *kernel.Context, m *messages.Contact) {
 	}
 	m.Since = time.Now()
 	b.contacts = append(b.contacts, m)
-	if in := b.waiting(); in != nil {
+	if in := b.waiting(); in != nil && !connected { // one that is connected lists them
 		b.join(ctx, in, m.Meta)
 	}
 	b.serveContacts(ctx)

@@ -185,9 +185,12 @@ func (b *breakerActor) onReserveRefused(ctx *kernel.Context, m *messages.Reserve
 		b.noPlace(ctx, in)
 		return
 	}
+	first := b.waiting()
 	b.releaseProbe(in)
 	b.close(ctx, in, "no place in the pool", m.Err)
-	b.lostContacts(ctx, in, m.Err)
+	if first == nil || first == in { // else that is the one which those who want the tools wait for
+		b.lostContacts(ctx, in, m.Err)
+	}
 }
 
 // onTurnAway answers some of those who wait for an instance's place, for whom that is

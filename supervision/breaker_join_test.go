@@ -142,3 +142,52 @@ func TestAnotherInstanceWhoseCallIsTurnedAway(t *testing.T) {
 		t.Error("its calls were refused")
 	}
 }
+
+// scoped adds a server that has an instance for each client.
+func (s *stage) scoped(name string) {
+	s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: name, MaxInstances: 1, Scope: messages.ScopeSession}}})
+}
+
+// TestWhoWantsTheToolsOfAServerThatIsThere gives no other instance of it a turn.
+func TestWhoWantsTheToolsOfAServerThatIsThere(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 2, 0 })
+	s.scoped("a")
+	s.add("busy", "b", "c")
+	s.call("a", of(1))
+	s.hears("a#1 Connect", 1)
+	s.say("a", &messages.ConnectionReady{Instance: 1})
+	s.say("a", &messages.Cataloged{Server: "a", Instance: 1})
+	s.idle("busy")
+	s.call("busy")
+	for _, server := range []string{"b", "c", "a"} {
+		s.call(server, of(2))
+	}
+	s.say("a", &messages.Contact{Meta: messages.Meta{Session: 3}, ID: 1, Refresh: true, Reply: make(contacts, 1)})
+	s.hears("a#1 Relist", 1)
+	s.over("busy", 1)
+	s.over("b", 1)
+	s.hears("c#1 Connect", 1)
+	if s.count("a#2 Connect") != 0 {
+		t.Error("it is in the turn of who needs it not")
+	}
+}
+
+// TestWhoWantsTheToolsWaitsOn where no place is found for another client's instance.
+func TestWhoWantsTheToolsWaitsOn(t *testing.T) {
+	s := onePlace(t)
+	s.scoped("a")
+	port := make(contacts, 1)
+	s.say("a", &messages.Contact{Meta: messages.Meta{Session: 1}, ID: 1, Reply: port})
+	s.call("a", of(2))
+	refused := &messages.Error{Code: messages.CodePoolSaturated}
+	s.say("a", &messages.ReserveRefused{Ticket: 3, Err: refused})
+	s.hears("a#2 Close", 1)
+	s.say("a", &messages.ConnectionClosed{Instance: 2})
+	if len(port) != 0 {
+		t.Fatalf("it was told of that: %+v", <-port)
+	}
+	s.say("a", &messages.ReserveRefused{Ticket: 2, Err: refused})
+	if err := take(s, port); err == nil || err.Code != messages.CodePoolSaturated {
+		t.Errorf("it heard %+v", err)
+	}
+}
