@@ -119,6 +119,9 @@ type instance struct {
 	// noRoom is why the system refused its start, while it waits for another
 	// connection's end.
 	noRoom *messages.Error
+	// heldUntil is, by call, how long those may be held that waited for the start which
+	// the system refused last.
+	heldUntil map[uint64]time.Time
 }
 
 // given reports whether the instance has been given a call that did not come back.
@@ -262,7 +265,7 @@ func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady)
 		return
 	}
 	in.phase, in.ready, in.listing = phaseReady, time.Now(), true
-	in.squeezed, b.notScaled = 0, 0
+	in.squeezed, in.heldUntil, b.notScaled = 0, nil, 0
 	b.guess = messages.EraUnknown
 	b.entry.active.Store(true)
 	b.publish()

@@ -264,6 +264,11 @@ func (b *breakerActor) spawnFailed() *messages.Error {
 // at the call, which is counted anew once one has it, and at least as long as the end of
 // an instance takes.
 func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
+	b.holdUntil(ctx, call, b.heldUntil(call))
+}
+
+// holdUntil keeps a call as hold does, and until then at most; zero: for any time.
+func (b *breakerActor) holdUntil(ctx *kernel.Context, call *messages.Call, until time.Time) {
 	if !b.dying() {
 		b.refuse(call, b.spawnFailed())
 		return
@@ -278,12 +283,17 @@ func (b *breakerActor) hold(ctx *kernel.Context, call *messages.Call) {
 	}
 	b.holds++
 	b.held = append(b.held, heldCall{call, b.holds})
-	due := &heldDue{b.holds}
-	if !call.Deadline.IsZero() {
-		ctx.After(time.Until(call.Deadline), due)
-	} else if t := cmp.Or(call.Timeout, b.spec.Timeout); t > 0 {
-		ctx.After(max(t, ladderTime(b.spec.StopGrace)), due)
+	if !until.IsZero() {
+		ctx.After(time.Until(until), &heldDue{b.holds})
 	}
+}
+
+// heldUntil is when a call that is held from now on has been so for as long as it may be.
+func (b *breakerActor) heldUntil(call *messages.Call) time.Time {
+	if t := cmp.Or(call.Timeout, b.spec.Timeout); call.Deadline.IsZero() && t > 0 {
+		return time.Now().Add(max(t, ladderTime(b.spec.StopGrace)))
+	}
+	return call.Deadline
 }
 
 // onHeldDue answers a call whose time is up before the instance was gone.

@@ -51,7 +51,8 @@ func (p *poolActor) roomMade(ctx *kernel.Context, lease uint64) {
 }
 
 // onExhausted keeps what waits for an instance until there is room for it. Where
-// nothing idle is left, or too much has given way in vain, it tells them.
+// nothing idle is left, or too much has given way in vain, it tells them. No child has had
+// the calls in between, so that their time goes on.
 func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned []messages.ReturnedCall, err *messages.Error) {
 	if in.squeezed >= maxSqueezes || in.retire || b.leaving != nil {
 		b.releaseProbe(in)
@@ -64,8 +65,15 @@ func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned [
 	}
 	in.squeezed++
 	in.noRoom = err
+	before := in.heldUntil
+	in.heldUntil = make(map[uint64]time.Time, len(returned))
 	for _, rc := range returned {
-		b.hold(ctx, rc.Call)
+		until, again := before[rc.Call.ID]
+		if !again {
+			until = b.heldUntil(rc.Call)
+		}
+		in.heldUntil[rc.Call.ID] = until
+		b.holdUntil(ctx, rc.Call, until)
 	}
 	b.publish()
 	ctx.After(roomWait, &roomMade{instance: in.n})

@@ -3,6 +3,7 @@ package supervision_test
 import (
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
@@ -109,4 +110,33 @@ func TestExhaustionIsNoFaultOfTheServer(t *testing.T) {
 	if got := e.Status().Breaker; got != "closed" {
 		t.Errorf("the circuit is %s", got)
 	}
+}
+
+// TestASqueezedStartHasAnEnd: however often it is refused, a call waits for it no longer
+// than it may be held.
+func TestASqueezedStartHasAnEnd(t *testing.T) {
+	const patience, first = 4500 * time.Millisecond, 3 * time.Second
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.add("a", "b", "c")
+		s.idle("a")
+		s.idle("c")
+		begun := time.Now()
+		call, port := s.call("b", func(c *messages.Call) { c.Timeout = patience })
+		s.hears("b#1 Connect", 1)
+		s.refuseStart("b", 1, call)
+		s.hears("a#1 Close", 1)
+		s.say("b", &messages.ConnectionEnded{Instance: 1})
+		<-time.After(first)
+		s.say("a", &messages.ConnectionClosed{Instance: 1})
+		s.hears("b#1 Call", 2)
+		s.refuseStart("b", 1, call)
+		s.hears("c#1 Close", 1)
+		if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeExecutionTimeout {
+			t.Errorf("answer %+v", a)
+		}
+		if took := time.Since(begun).Round(time.Second / 2); took != patience {
+			t.Errorf("it was held for %s, want %s", took, patience)
+		}
+	})
 }
