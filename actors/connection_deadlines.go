@@ -138,6 +138,9 @@ func (c *connection) waitedTooLong(w *messages.Call) *messages.Error {
 	if c.ready && !c.gated(w) {
 		return c.busy(w)
 	}
+	if c.ready {
+		return c.notJudgedInTime(w)
+	}
 	return &messages.Error{
 		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
 		Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",

@@ -125,6 +125,14 @@ func (c *connection) notJudged(why string) *messages.Error {
 	}
 }
 
+// notJudgedInTime is for a call whose time was over while it waited for a verdict.
+func (c *connection) notJudgedInTime(call *messages.Call) *messages.Error {
+	err := c.notJudged("they were not compared with what the user has accepted in the time that the call allowed")
+	err.Code, err.Tool, err.Class = messages.CodeExecutionTimeout, call.Tool, messages.ClassOffline
+	err.Hint = "Call again in a moment, or with a longer timeoutMs; if it stays so, the log of the server or of the host may say more."
+	return err
+}
+
 // refuseWaiters answers those that wait, none of which the child has seen.
 func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
 	c.refuseSome(ctx, err, func(*messages.Call) bool { return true })

@@ -496,7 +496,10 @@ func TestCallThatEndsAtTheGate(t *testing.T) {
 			r.ports = append(r.ports, p)
 			call := &messages.Call{ID: lastCall.Add(1), Server: "a", Method: "prompts/list", Cancelled: &atomic.Bool{}, Reply: p}
 			end(r, call)
-			r.wantCode(r.wait(&pendingCall{p, call}), name)
+			err := r.wantCode(r.wait(&pendingCall{p, call}), name)
+			if name == messages.CodeExecutionTimeout && (!strings.Contains(err.Message, "held back") || strings.Contains(err.Hint, "startupTimeoutMs")) {
+				t.Errorf("it does not say what the call waited for: %s %s", err.Message, err.Hint)
+			}
 			r.settled(1)
 			compare()
 			if err := <-listed; err != nil {

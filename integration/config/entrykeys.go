@@ -60,7 +60,7 @@ var entryTable = []EntryKey{
 	{Name: "tls", Type: "object", Doc: "Files for the connection to a remote server, each a PEM with its full path (~/ is the home folder): ca (certificates of authorities beside the system's), cert and key (of a client, where the server wants to know it).", schema: schemaTLS},
 	{Name: "oauth", Type: "object", Doc: "How a remote server is logged in to, where what is found out by itself is not enough: clientId, clientSecret, privateKey, clientMetadataUrl, issuer, scopes, redirectPort, grant; see OAUTH.md.", schema: schemaOAuth},
 	{Name: "disabled", Type: "boolean", Default: "false", Doc: "The server is not used.", schema: map[string]any{"type": "boolean"}},
-	{Name: "timeoutMs", Type: "milliseconds", Default: "60000", Min: 1, Max: week, Doc: "One request; a progress notification starts it anew."},
+	{Name: "timeoutMs", Type: "milliseconds", Default: "60000", Min: 1, Max: week, Doc: "One request; a progress notification starts it anew. Before it, a request waits for a busy child as long at most."},
 	{Name: "timeout", Type: "milliseconds", Min: 1, Max: week, Doc: "Another name of timeoutMs, as Claude Code writes it."},
 	{Name: "maxTimeoutMs", Type: "milliseconds", Default: "600000", Min: 1, Max: week, Doc: "One request, whatever progress says; never less than timeoutMs."},
 	{Name: "startupTimeoutMs", Type: "milliseconds", Default: "30000", Min: 1, Max: day, Doc: "From the start of the process to the end of the handshake. 180000 where the command is npx, uvx or another that downloads the server first."},
