@@ -181,7 +181,7 @@ func (t *Trace) began(kind string, call *messages.Call, actor string) {
 		Server: messages.RecordedName(call.Server), Tool: messages.RecordedName(call.What()), Bytes: call.PayloadBytes(),
 	}
 	if t.payloads.Load() {
-		r.Payload = call.Payload()
+		r.Payload = keptPayload(call.Payload())
 	}
 	t.put(&r)
 }
@@ -200,19 +200,20 @@ func (t *Trace) ended(kind string, report *CallReport, actor string) {
 		r.Detail = report.Answer.Err.Message
 	}
 	if t.payloads.Load() {
-		r.Payload = keptAnswer(report.Answer)
+		raw := report.Answer.Result
+		if report.Answer.RPCError != nil {
+			raw = report.Answer.RPCError
+		}
+		r.Payload = keptPayload(raw)
 	}
 	t.put(&r)
 }
 
-// keptAnswer is what a child answered, as it may wait in a buffer. A short answer is
-// copied, since its bytes may be a small part of what was read together; a long one has
-// its buffer nearly for itself, and an actor that copied it would keep others waiting.
-func keptAnswer(a *messages.Answer) json.RawMessage {
-	raw := a.Result
-	if a.RPCError != nil {
-		raw = a.RPCError
-	}
+// keptPayload is a payload as it may wait in a buffer. A short one is copied, since its
+// bytes may be a small part of what was read together, such as a request with a long
+// _meta; a long one has its buffer nearly for itself, and an actor that copied it would
+// keep others waiting.
+func keptPayload(raw json.RawMessage) json.RawMessage {
 	if len(raw) > maxPayload {
 		return raw
 	}

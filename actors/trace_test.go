@@ -90,9 +90,9 @@ func (h stuckShelf) WriteRecord(r *messages.TraceRecord) error {
 	return h.shelfOfRecords.WriteRecord(r)
 }
 
-// A long answer waits as it is: an actor would copy it. A short one is copied, since it
-// may lie in a buffer that many share.
-func TestLongAnswersAreNotCopied(t *testing.T) {
+// A long payload waits as it is: an actor would copy it. A short one is copied, since it
+// may lie in a buffer that many share, or in a client's line that is much longer.
+func TestLongPayloadsAreNotCopied(t *testing.T) {
 	trace := newTrace(kernel.New(slog.New(slog.DiscardHandler)), nil, nil)
 	trace.ShowPayloads(true)
 	var seen json.RawMessage
@@ -102,10 +102,19 @@ func TestLongAnswersAreNotCopied(t *testing.T) {
 		same bool
 	}{{maxPayload + 1, true}, {10, false}} {
 		text := json.RawMessage(`"` + strings.Repeat("x", c.size-2) + `"`)
-		for _, a := range []*messages.Answer{{Result: text}, {RPCError: text}} {
-			trace.ended(messages.TraceAnswer, &CallReport{Call: &messages.Call{}, Answer: a}, "")
+		for of, show := range map[string]func(){
+			"arguments": func() { trace.began(messages.TraceRequest, &messages.Call{Tool: "do", Args: text}, "") },
+			"params":    func() { trace.began(messages.TraceCall, &messages.Call{Method: "resources/read", Params: text}, "") },
+			"a result": func() {
+				trace.ended(messages.TraceAnswer, &CallReport{Call: &messages.Call{}, Answer: &messages.Answer{Result: text}}, "")
+			},
+			"an error": func() {
+				trace.ended(messages.TraceAnswer, &CallReport{Call: &messages.Call{}, Answer: &messages.Answer{RPCError: text}}, "")
+			},
+		} {
+			show()
 			if string(seen) != string(text) || (&seen[0] == &text[0]) != c.same {
-				t.Errorf("of %d bytes %d are kept, of the answer itself: %v", c.size, len(seen), !c.same)
+				t.Errorf("of %s of %d bytes %d are kept, copied: %v", of, c.size, len(seen), c.same)
 			}
 		}
 	}
