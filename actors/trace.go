@@ -16,11 +16,16 @@ import (
 const traceBuffer = 16384
 
 // traceBytes bounds the texts of those records, payloads above all, and of those that
-// are being written: a payload may be as long as a message.
+// are being written: a payload may be as long as a message. What is
+// beside a long one in the buffer that it was read into is not counted (keptPayload).
 const traceBytes = 64 << 20
 
 // maxPayload bounds, in bytes, the arguments or the result in one record.
 const maxPayload = 64 << 10
+
+// maxCopied is up to how many bytes a payload is copied for a record; more would keep
+// those waiting who wait for the actor.
+const maxCopied = 256 << 10
 
 // Trace shows every message between actors, and every event, to those who
 // watch. While nobody does, it is not installed and costs nothing. Its methods
@@ -209,12 +214,12 @@ func (t *Trace) ended(kind string, report *CallReport, actor string) {
 	t.put(&r)
 }
 
-// keptPayload is a payload as it may wait in a buffer. A short one is copied, since its
-// bytes may be a small part of what was read together, such as a request with a long
-// _meta; a long one has its buffer nearly for itself, and an actor that copied it would
-// keep others waiting.
+// keptPayload is a payload as it may wait in a buffer. It is a copy, since its bytes may
+// be a small part of what was read together: of a request with a long _meta, or of a
+// buffer that was made for a longer answer. A payload of more than maxCopied is not, and
+// holds all of that; few fit into traceBytes.
 func keptPayload(raw json.RawMessage) json.RawMessage {
-	if len(raw) > maxPayload {
+	if len(raw) > maxCopied {
 		return raw
 	}
 	return slices.Clone(raw)

@@ -91,7 +91,7 @@ func (h stuckShelf) WriteRecord(r *messages.TraceRecord) error {
 }
 
 // A long payload waits as it is: an actor would copy it. A short one is copied, since it
-// may lie in a buffer that many share, or in a client's line that is much longer.
+// may lie in a buffer that many share, or that is much longer.
 func TestLongPayloadsAreNotCopied(t *testing.T) {
 	trace := newTrace(kernel.New(slog.New(slog.DiscardHandler)), nil, nil)
 	trace.ShowPayloads(true)
@@ -100,7 +100,7 @@ func TestLongPayloadsAreNotCopied(t *testing.T) {
 	for _, c := range []struct {
 		size int
 		same bool
-	}{{maxPayload + 1, true}, {10, false}} {
+	}{{maxCopied + 1, true}, {maxCopied, false}, {10, false}} {
 		text := json.RawMessage(`"` + strings.Repeat("x", c.size-2) + `"`)
 		for of, show := range map[string]func(){
 			"arguments": func() { trace.began(messages.TraceRequest, &messages.Call{Tool: "do", Args: text}, "") },
