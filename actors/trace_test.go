@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -349,6 +351,87 @@ func TestATraceGoesOn(t *testing.T) {
 	got := full.all()
 	if len(got) != 2 || got[0].Kind != messages.TraceDropped || !strings.Contains(got[0].Detail, "no space left") || got[1].Kind != "seen" {
 		t.Errorf("the records are %+v", got)
+	}
+}
+
+// failing is a writer whose every write waits for what becomes of it, and which goes on
+// once there is room.
+type failing struct {
+	entered chan struct{} // gets one for each write
+	outcome chan error
+	tried   chan struct{} // gets one for each try without room
+	room    atomic.Bool
+}
+
+func (f *failing) WriteRecord(*messages.TraceRecord) error {
+	f.entered <- struct{}{}
+	return <-f.outcome
+}
+
+func (f *failing) Flush() error { return nil }
+
+func (f *failing) Resume() error {
+	if f.room.Load() {
+		return nil
+	}
+	select {
+	case f.tried <- struct{}{}:
+	default:
+	}
+	return errors.New("no space left")
+}
+
+// A trace holds nothing of what it could not write while it waits for room, and has all
+// of its own room when it goes on.
+func TestATraceThatWaitsHoldsNothing(t *testing.T) {
+	trace := newTrace(kernel.New(slog.New(slog.DiscardHandler)), nil, nil)
+	trace.ShowPayloads(true)
+	trace.retry = time.Millisecond
+	var watcher *Watcher
+	held := make(chan int, 1)
+	trace.Resumed = func(time.Duration) {
+		watcher.mu.Lock()
+		defer watcher.mu.Unlock()
+		held <- watcher.waiting.bytes + watcher.writing
+	}
+	to := &failing{entered: make(chan struct{}, 4), outcome: make(chan error, 1), tried: make(chan struct{}, 1)}
+	watcher = trace.Attach(to, nil)
+	freed := make(chan struct{}, 2)
+	large := func() {
+		args := make(json.RawMessage, 2*maxCopied) // which is kept as it is
+		runtime.AddCleanup(&args[0], func(freed chan struct{}) { freed <- struct{}{} }, freed)
+		trace.began(messages.TraceRequest, &messages.Call{Tool: "do", Args: args}, "")
+	}
+	trace.Event(&kernel.Event{Kind: "written"})
+	receive(t, to.entered)
+	trace.Event(&kernel.Event{Kind: "fails"})
+	large() // behind it in its batch
+	to.outcome <- nil
+	receive(t, to.entered)
+	large() // waits for the next
+	racing := *trace.watchers.Load()
+	to.outcome <- errors.New("no space left")
+	receive(t, to.tried)
+	deadline := time.After(soon)
+	for n := 0; n < 2; {
+		runtime.GC()
+		select {
+		case <-freed:
+			n++
+		case <-to.tried: // the collector may need another turn
+		case <-deadline:
+			t.Fatalf("%d of two payloads are let go of", n)
+		}
+	}
+	// An actor may have seen the watcher right before it was taken away.
+	racing[0].put(&messages.TraceRecord{Detail: "late"})
+	to.room.Store(true)
+	close(to.outcome)
+	if n := receive(t, held); n != 0 {
+		t.Errorf("%d bytes are said to be held when it goes on", n)
+	}
+	if err := closeWatcher(t, watcher); err != nil {
+		t.Error(err)
 	}
 }
 

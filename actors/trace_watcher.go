@@ -133,6 +133,7 @@ func (w *Watcher) run() {
 		taken, dropped = w.take(taken)
 		w.flush(&taken, dropped)
 		if w.err != nil && !ended {
+			taken.reset() // or it is held for as long as the disk is full
 			ended = !w.recover()
 		}
 	}
@@ -143,6 +144,7 @@ func (w *Watcher) run() {
 // shall actors go on to make records for nobody.
 func (w *Watcher) recover() bool {
 	w.detach()
+	dropped := w.discard()
 	writer, resumes := w.w.(Resumer)
 	if told := w.t.Broke; told != nil {
 		told(w.err, resumes)
@@ -163,7 +165,7 @@ func (w *Watcher) recover() bool {
 		if err := writer.Resume(); err != nil {
 			continue
 		}
-		_, dropped := w.take(batch{}) // what came while it broke is out of order by now
+		dropped += w.discard()
 		took := time.Since(began).Round(time.Millisecond)
 		w.err = nil
 		w.flush(&batch{}, dropped)
@@ -236,6 +238,17 @@ func (w *Watcher) take(old batch) (taken batch, dropped uint64) {
 	taken, dropped = w.waiting, w.dropped
 	w.waiting, w.writing, w.dropped = old, taken.bytes, 0
 	return taken, dropped
+}
+
+// discard lets go of what waits, which is out of order by the time that a writer which
+// failed goes on, and says that nothing is being written any more. It returns how many
+// records found no room before.
+func (w *Watcher) discard() (dropped uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting.reset()
+	dropped, w.writing, w.dropped = w.dropped, 0, 0
+	return dropped
 }
 
 func (w *Watcher) flush(taken *batch, dropped uint64) {
