@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -105,10 +106,11 @@ func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask script
 	// the others is started.
 	var all []Match
 	for _, server := range only {
-		if ask.Server == "" && server != "" && e.core.Unreachable(server, nil) != nil {
-			continue // it was disabled or removed since the script began
-		}
 		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches.Turns, client: client})
+		var gone *Error
+		if ask.Server == "" && errors.As(err, &gone) && gone.Server != "" {
+			continue // this one was disabled or removed since the script began
+		}
 		if err != nil {
 			return nil, err
 		}

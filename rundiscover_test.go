@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,5 +76,36 @@ func TestScriptsSearchWithoutServersThatWent(t *testing.T) {
 		if raw, err := r.e.discoverForScript(t.Context(), 0, []byte(`{"query":"add","server":"`+server+`"}`), only); err == nil || err.Code != code {
 			t.Errorf("%s alone: %s, %v", server, raw, err)
 		}
+	}
+}
+
+// A server may be removed at any moment of a search of all that a script may reach, and
+// is left out of it.
+func TestScriptsSearchWhileServersGo(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{"comes":{"command":"none"}}}`)
+	only := slices.Repeat([]string{"comes"}, 1000)
+	over := make(chan struct{})
+	var searches sync.WaitGroup
+	searches.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			if raw, err := r.e.discoverForScript(t.Context(), 0, []byte(`{"query":"add"}`), only); err != nil {
+				t.Errorf("%s, %v", raw, err)
+				return
+			}
+		}
+	})
+	defer searches.Wait()
+	defer close(over)
+	for range 100 { // as many as it takes for one to come at a bad moment
+		r.write(`{"mcpServers":{}}`)
+		r.reload()
+		r.write(`{"mcpServers":{"comes":{"command":"none"}}}`)
+		r.reload()
 	}
 }
