@@ -675,9 +675,13 @@ func TestHostCommands(t *testing.T) {
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("the logs are %v, %v", logs, err)
 	}
-	if text, err := os.ReadFile(logs[0]); err != nil || strings.Count(string(text), "serves") != 3 {
-		t.Errorf("the log says %s, %v", text, err)
-	}
+	testkit.Eventually(t, patience, func() error { // a host may serve before it has written so
+		text, err := os.ReadFile(logs[0])
+		if n := strings.Count(string(text), "serves"); err == nil && n != 3 {
+			return fmt.Errorf("%d hosts serve by the log %s", n, text)
+		}
+		return err
+	})
 }
 
 // The trace for people of a host in the background has a file of its own, and drives
