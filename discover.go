@@ -56,6 +56,10 @@ type DiscoverAnswer struct {
 	Failed  []FailedLine `json:"failed,omitempty"`
 	Omitted int          `json:"omitted,omitempty"`
 	Notes   []string     `json:"notes,omitempty"`
+
+	// SignaturesCut says that a line has no signature for want of room, while others
+	// never have one.
+	SignaturesCut bool `json:"-"`
 }
 
 // Discover answers mcp_discover. The error is an *[Error].
@@ -206,7 +210,7 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	if a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; narrow it with query, or ask for one tool by name.")
 	}
-	a.Notes = append(a.Notes, lines.notes()...)
+	a.Notes, a.SignaturesCut = append(a.Notes, lines.notes()...), lines.signatures
 	if disabled > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(disabled)+" more tools are disabled by tool rules.")
 	}
@@ -288,7 +292,7 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	if a.Matches, a.Omitted = lines.matchLines(found.Matches, schemas, ask.Detail == "full"); a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
 	}
-	a.Notes = append(a.Notes, lines.notes()...)
+	a.Notes, a.SignaturesCut = append(a.Notes, lines.notes()...), lines.signatures
 	a.Notes = append(a.Notes, markNotes(func(yield func(Marks) bool) {
 		for i := range a.Matches {
 			if !yield(a.Matches[i].Marks) {

@@ -165,14 +165,18 @@ func signature(t *messages.Tool) (text string, hidden bool) {
 	}), hidden
 }
 
-// schemasNote goes with lists of which some tools have no schema for want of room.
-const schemasNote = "Some schemas are left out; mcp_discover with server and tool shows one."
+// SchemasNote goes with lists of which some tools have no schema for want of room. Who
+// shows a list without its schemas leaves it out; [DiscoverAnswer.SignaturesCut] says
+// whether more is missing.
+const SchemasNote = "Some schemas are left out; mcp_discover with server and tool shows one."
 
 // A fitter puts lines of tools into the budget of an answer: whole, or with less of
 // them where that is what there is room for.
 type fitter struct {
 	budget *index.Budget
-	short  bool // a line has less than it should, which schemasNote says
+	short  bool // a line has less than it should, which SchemasNote says
+	// signatures says that a line in the list has lost its signature.
+	signatures bool
 }
 
 // fit spends what a line costs, after as many of the cuts as that takes, in their
@@ -182,7 +186,7 @@ func fit[T any](f *fitter, line *T, cuts ...func(*T)) bool {
 	if f.budget.Spend(tokens(line)) {
 		return true
 	}
-	note := tokens(schemasNote)
+	note := tokens(SchemasNote)
 	if f.short {
 		note = 0
 	}
@@ -201,7 +205,7 @@ func (f *fitter) notes() []string {
 	if !f.short {
 		return nil
 	}
-	return []string{schemasNote}
+	return []string{SchemasNote}
 }
 
 // matchLines are as many matches as the budget has room for, the first with
@@ -210,10 +214,12 @@ func (f *fitter) matchLines(matches []Match, schemas int, signatures bool) (line
 	lines = []MatchLine{}
 	for i := range matches {
 		l := matchLine(&matches[i], i < schemas, signatures)
+		signature := l.Signature
 		// The signature says most of what the schema does, in fewer words.
 		if !fit(f, &l, func(l *MatchLine) { l.Schema = nil }, func(l *MatchLine) { l.Signature = "" }) {
 			return lines, len(matches) - i
 		}
+		f.signatures = f.signatures || l.Signature != signature
 		lines = append(lines, l)
 	}
 	return lines, 0
@@ -229,9 +235,11 @@ func (f *fitter) toolLines(tools []*index.Entry, full bool) (lines []ToolLine) {
 	}
 	for _, t := range tools {
 		l := toolLine(t, full)
+		signature := l.Signature
 		if !fit(f, &l, cuts...) {
 			break
 		}
+		f.signatures = f.signatures || l.Signature != signature
 		lines = append(lines, l)
 	}
 	return lines

@@ -174,7 +174,7 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		}
 		below = append(below, fmt.Sprintf("%sto see one whole: metamcp discover --server %s --tool %s", legend, messages.ShellWord(best.Server), messages.ShellWord(best.Tool)))
 	}
-	for _, note := range a.Notes {
+	for _, note := range notesFor(a) {
 		below = append(below, shellHint(note, a.Server, ""))
 	}
 	for _, line := range below {
@@ -183,6 +183,20 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		}
 	}
 	return nil
+}
+
+// notesFor are an answer's notes on what a person sees of it, which is no schema.
+func notesFor(a *metamcp.DiscoverAnswer) []string {
+	at := slices.Index(a.Notes, metamcp.SchemasNote)
+	switch {
+	case at < 0:
+		return a.Notes
+	case a.SignaturesCut:
+		notes := slices.Clone(a.Notes)
+		notes[at] = "Some signatures are left out; mcp_discover with server and tool shows one."
+		return notes
+	}
+	return slices.Concat(a.Notes[:at], a.Notes[at+1:])
 }
 
 // printSignatures shows tools as code calls them, which detail "full" asks for.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
 )
@@ -516,6 +517,33 @@ func TestDiscoverUsage(t *testing.T) {
 	} {
 		if _, _, err := command(t, strings.Fields(line)...); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// A person hears of what was left out of what the list shows, and not of schemas, which
+// it never shows.
+func TestDiscoverSaysWhatItsListLacks(t *testing.T) {
+	servers := demoServers(t, 1)
+	_, cwd := place(t)
+	text, err := json.Marshal(map[string]any{"mcpServers": servers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(cwd, ".mcp.json"), string(text))
+	query := []string{"discover", "Sends a request to the client and returns what came back", "--limit", "1"}
+	for flags, signatures := range map[string]bool{
+		"--budget-tokens 200":               false,
+		"--budget-tokens 290 --detail full": false,
+		"--budget-tokens 200 --detail full": true,
+	} {
+		words := append(slices.Clone(query), strings.Fields(flags)...)
+		out, said, err := command(t, words...)
+		if err != nil || strings.Contains(out, "schemas") || strings.Contains(out, "Some signatures are left out; `metamcp discover") != signatures {
+			t.Errorf("%s: %v, %s\n%s", flags, err, said, out)
+		}
+		if out, said, err = command(t, append(words, "--json")...); err != nil || !strings.Contains(out, metamcp.SchemasNote) {
+			t.Errorf("%s --json: %v, %s\n%s", flags, err, said, out)
 		}
 	}
 }
