@@ -4,14 +4,19 @@ import (
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 )
 
-// maxLastWords is how many bytes of notifications may wait to be told to one client.
+// maxLastWords is how many bytes of notifications on resources may wait to be told to
+// one client.
 const maxLastWords = 2 << 20
 
 // lastWords are notifications that cannot be written to a client yet, of each thing the
 // last one: who hears late that a thing has changed has missed nothing that it could
-// still look at. What is more than may wait is dropped.
+// still look at. Of a resource for whose word there is no room the URI is kept alone,
+// and nothing where there is none for that either. Those on lists are few and always
+// kept, so that no server loses those to another one that says much of its resources.
 //
 // Nobody waits for such a notification and a server sends as many as it likes, so that
 // none is queued for a client that is full: the session and all that others answer
@@ -26,30 +31,55 @@ type lastWords struct {
 
 // about is what a notification says something of.
 type about struct {
-	l     *listener // the subscription that it is for; nil: the session's own
-	thing string    // its method, and the URI where it has one
+	l      *listener // the subscription that it is for; nil: the session's own
+	method string
+	uri    string // of a resource; "": it is on a list
+}
+
+// size is how much of what may wait a line on it takes.
+func (a *about) size(line []byte) int {
+	if a.uri == "" {
+		return 0
+	}
+	return len(a.uri) + len(line)
+}
+
+// bare is the shortest line that says that the resource has changed.
+func (a *about) bare() []byte {
+	line := append(appendNotification(nil, a.method), `,"params":{"uri":`...)
+	line = jsonrpc.AppendQuote(line, a.uri)
+	if a.l != nil {
+		line = append(append(line, `,"_meta":{"`+keySubscription+`":`...), a.l.id...)
+		line = append(line, '}')
+	}
+	return append(line, "}}"...)
 }
 
 // keep keeps a line as the last word on its thing; w.mu is held.
 func (w *lastWords) keep(a about, line []byte) {
-	size := len(a.thing) + len(line)
+	others := w.size
 	if before, there := w.lines[a]; there {
-		size -= len(a.thing) + len(before)
+		others -= a.size(before)
 	}
-	if w.size+size > maxLastWords {
-		return // the word before it, if there is one, says nearly the same
+	size := a.size(line)
+	if size > 0 && others+size > maxLastWords {
+		line = a.bare()
+		size = a.size(line)
+		if others+size > maxLastWords {
+			return // the word before it, if there is one, says nearly the same
+		}
 	}
 	if w.lines == nil {
 		w.lines = map[about][]byte{}
 	}
 	w.lines[a] = line
-	w.size += size
+	w.size = others + size
 }
 
 // forget takes out what is kept of a thing; w.mu is held.
 func (w *lastWords) forget(a about) {
 	if line, there := w.lines[a]; there {
-		w.size -= len(a.thing) + len(line)
+		w.size -= a.size(line)
 		delete(w.lines, a)
 	}
 }

@@ -3,9 +3,11 @@ package front
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/metamcp/metamcp/messages"
@@ -109,6 +111,40 @@ func TestLastWordsAreBounded(t *testing.T) {
 		t.Errorf("%d lines came of %d that waited, %d of them of one resource, the first %.200s", len(out.lines), waited, of0, out.lines[0])
 	}
 	if p.words.size != 0 || len(p.words.lines) != 0 {
+		t.Errorf("%d bytes still wait", p.words.size)
+	}
+}
+
+// A server that says much of its resources takes no other one its word on a list, and of
+// a resource that there is no room for more of its URI is told.
+func TestLastWordsOfOthersAreKept(t *testing.T) {
+	full := true
+	out := &lineSink{}
+	p := &Peer{out: out, full: func() bool { return full }}
+	p.initialized.Store(true)
+	p.handshake.Store(true)
+	l := newListener(p, json.RawMessage(`"s"`), out)
+	l.acknowledged = true
+	pad := strings.Repeat("x", maxLastWords-1<<10)
+	p.Updated("a://flood", json.RawMessage(`{"uri":"a://flood","pad":"`+pad+`"}`))
+	l.told(methodUpdated, "b://\"large", json.RawMessage(`{"uri":"b://\"large","pad":"`+pad+pad+`"}`))
+	for i := range 1 << 7 {
+		p.Updated(fmt.Sprint("a://flood/", i), json.RawMessage(`{"uri":"a"}`))
+	}
+	p.ListChanged(mcp.MethodNotificationToolsListChanged)
+	l.told(mcp.MethodNotificationToolsListChanged, "", nil)
+	full = false
+	p.tellLast()
+	for _, want := range []string{
+		`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+		`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"b://\"large","_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}`,
+	} {
+		if !slices.Contains(out.lines, want) {
+			t.Errorf("not told: %s", want)
+		}
+	}
+	if p.words.size != 0 {
 		t.Errorf("%d bytes still wait", p.words.size)
 	}
 }

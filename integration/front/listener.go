@@ -61,6 +61,6 @@ func (l *listener) notify(n mcp.JSONRPCNotification) {
 		tagged.Params.Meta[k] = v
 	}
 	if line := l.encoded(tagged); line != nil {
-		l.tell(about{l, n.Method}, line)
+		l.tell(about{l: l, method: n.Method}, line)
 	}
 }

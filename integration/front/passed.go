@@ -173,7 +173,7 @@ func (p *Peer) ListChanged(method string) {
 		l.told(method, "", nil)
 	}
 	if len(who) == 0 && p.handshake.Load() && p.Initialized() {
-		p.tell(about{thing: method}, append(appendNotification(nil, method), '}'))
+		p.tell(about{method: method}, append(appendNotification(nil, method), '}'))
 	}
 }
 
@@ -184,7 +184,7 @@ func (p *Peer) Updated(uri string, params json.RawMessage) {
 	if params != nil {
 		line = append(append(line, `,"params":`...), flat(unsubscribed(updatedParams(uri, params)))...)
 	}
-	p.tell(about{thing: methodUpdated + uri}, append(line, '}'))
+	p.tell(about{method: methodUpdated, uri: uri}, append(line, '}'))
 }
 
 const methodUpdated = "notifications/resources/updated"

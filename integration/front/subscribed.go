@@ -93,5 +93,5 @@ func (l *listener) told(method, uri string, params json.RawMessage) {
 	if err != nil {
 		return
 	}
-	l.tell(about{l, method + uri}, unescapeHTML(line))
+	l.tell(about{l, method, uri}, unescapeHTML(line))
 }
