@@ -43,7 +43,17 @@ func main() {
 	}
 	const first = 3 // behind the three that every program has
 	openfds.CloseOnExec(first)
+	forgetNodeChannel()
 	os.Exit(run())
+}
+
+// forgetNodeChannel takes out of the environment what names the channel of a parent that
+// runs on Node.js: it is among the descriptors that no child has, and a program on Node.js
+// that is told of one aborts without.
+func forgetNodeChannel() {
+	for _, name := range []string{"NODE_CHANNEL_FD", "NODE_CHANNEL_SERIALIZATION_MODE"} {
+		_ = os.Unsetenv(name) // fails for no name that is one
+	}
 }
 
 func run() int {

@@ -12,8 +12,9 @@ import (
 )
 
 // fromShell starts metamcp from a shell that has a pipe open for writing as descriptor
-// 9, and the configuration for reading as descriptor 8. It returns the pipe's other end,
-// which ends once nobody has the pipe any more.
+// 9, which is said to be the channel of a Node.js parent, and the configuration for reading
+// as descriptor 8. It returns the pipe's other end, which ends once nobody has the pipe any
+// more.
 func (p *place) fromShell(words ...string) (*testkit.Process, *os.File) {
 	p.t.Helper()
 	fifo := filepath.Join(p.t.TempDir(), "held")
@@ -26,7 +27,7 @@ func (p *place) fromShell(words ...string) (*testkit.Process, *os.File) {
 	}
 	p.t.Cleanup(func() { _ = held.Close() })
 	return testkit.StartCommand(p.t, testkit.Command{
-		Path: "/bin/sh", Args: append([]string{"-c", `exec 9>"$1" 8<"$2"; shift 2; exec "$@"`, "sh", fifo, p.config(), testkit.PlainBinary(p.t)}, words...),
+		Path: "/bin/sh", Args: append([]string{"-c", `exec 9>"$1" 8<"$2"; export NODE_CHANNEL_FD=9 NODE_CHANNEL_SERIALIZATION_MODE=json; shift 2; exec "$@"`, "sh", fifo, p.config(), testkit.PlainBinary(p.t)}, words...),
 		Env: p.env(), Dir: p.home,
 	}), held
 }
@@ -89,11 +90,12 @@ func TestServersHaveNothingOfTheShell(t *testing.T) {
 }
 
 // descriptorsOf is a server that first writes into a file which of the descriptors of
-// fromShell it has.
+// fromShell it has, and what it is told of them.
 func descriptorsOf(t testing.TB, file string) map[string]any {
 	t.Helper()
 	return map[string]any{"command": "/bin/sh", "args": []string{"-c", `: >"$1"
 (true >&9) 2>/dev/null && echo 9 >>"$1"
 (true <&8) 2>/dev/null && echo 8 >>"$1"
-exec "$0" demo-server`, testkit.PlainBinary(t), file}}
+env | grep ^NODE_CHANNEL >>"$1"
+exec "$0" demo-server`, testkit.PlainBinary(t), file}, "inheritEnv": true}
 }
