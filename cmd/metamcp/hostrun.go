@@ -245,8 +245,7 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 func wentAway(err error) bool {
 	var e *control.Error
 	var hangs *attach.HangsError
-	var notOurs *attach.NotOursError
-	return errors.As(err, &e) && e.Code == control.CodeUnreachable && !errors.As(err, &hangs) && !errors.As(err, &notOurs)
+	return errors.As(err, &e) && e.Code == control.CodeUnreachable && !errors.As(err, &hangs) && !attach.Unusable(err)
 }
 
 func alreadyRuns(err error) bool {

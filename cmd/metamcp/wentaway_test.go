@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"testing"
 
 	"github.com/metamcp/metamcp/integration/attach"
@@ -18,6 +20,7 @@ func TestWentAway(t *testing.T) {
 		{errors.New("connection reset by peer"), true},
 		{&attach.HangsError{}, false},
 		{&attach.NotOursError{Cause: errors.New("the folder is open to others")}, false},
+		{&os.PathError{Op: "connect", Path: "control.sock", Err: fs.ErrPermission}, false},
 	} {
 		if got := wentAway(&control.Error{Code: control.CodeUnreachable, Cause: tt.cause}); got != tt.want {
 			t.Errorf("%T: %v, want %v", tt.cause, got, tt.want)

@@ -31,7 +31,7 @@ func answers(parent context.Context, host HostInfo, patience time.Duration) (boo
 			return true, nil
 		case NobodyListens(err):
 			return false, nil
-		case unusable(err):
+		case Unusable(err):
 			return false, fmt.Errorf("the host %s (pid %d) cannot be reached: %w", host.Name, host.PID, err)
 		case parent.Err() != nil:
 			return false, parent.Err()
@@ -45,9 +45,9 @@ func answers(parent context.Context, host HostInfo, patience time.Duration) (boo
 	}
 }
 
-// unusable tells whether a failure of [DialSocket] would be the same again, whatever the
+// Unusable tells whether a failure of [DialSocket] would be the same again, whatever the
 // host does: it lies with who may use the socket.
-func unusable(err error) bool {
+func Unusable(err error) bool {
 	var notOurs *NotOursError
 	return errors.As(err, &notOurs) || errors.Is(err, fs.ErrPermission)
 }

@@ -232,7 +232,7 @@ func TestUnusableSockets(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EAGAIN)}, false},
 		{context.DeadlineExceeded, false}, {io.EOF, false},
 	} {
-		if got := unusable(tt.err); got != tt.want {
+		if got := Unusable(tt.err); got != tt.want {
 			t.Errorf("%v: %v", tt.err, got)
 		}
 	}
