@@ -92,6 +92,8 @@ func fake(mode string) {
 		_, _ = os.Stdout.WriteString(`{"id":2,"result":{"text":"` + strings.Repeat("\xff", 10))
 	case "no-line-feed":
 		_, _ = os.Stdout.WriteString(`{"id":1,"result":{"text":"a` + "\xff" + `b"}}`)
+	case "no-line-feed-large": // what is not UTF-8 is longer
+		_, _ = os.Stdout.WriteString(`{"result":{"text":"` + strings.Repeat("\xff", 2*prefixSize) + `"},"id":1}`)
 	case "json-log":
 		for _, line := range []string{
 			`{"level":"warn","id":7,"error":"timeout, retrying"}`, `{"event":"done","id":"7","result":"ok"}`, `{"id":7,"error":null,"result":[1]}`,

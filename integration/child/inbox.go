@@ -70,9 +70,8 @@ func (in *inbox) frame(line []byte, more bool) {
 	f, err := in.parse(line)
 	if f == nil && !utf8.Valid(line) {
 		whole := replaceInvalid(line)
-		if len(whole) > in.p.launcher.o.MaxLine && !in.over {
-			in.tooLarge(prefix(line))
-			in.skipped(suffix(line))
+		if len(whole) > in.p.launcher.o.MaxLine {
+			in.outgrown(line, whole)
 			return
 		}
 		var again error
@@ -89,6 +88,18 @@ func (in *inbox) frame(line []byte, more bool) {
 	f.Instance, f.Size, f.More = in.p.instance, len(line), more
 	in.frames++
 	in.p.ear.Frame(f)
+}
+
+// outgrown tells of a line that is too large once it is repaired.
+func (in *inbox) outgrown(line, whole []byte) {
+	if in.over {
+		if f, err := in.parse(whole); f == nil {
+			in.unusable(line, err)
+			return
+		}
+	}
+	in.tooLarge(prefix(line))
+	in.ended(suffix(line))
 }
 
 // parse returns nil for what is no message.
@@ -182,10 +193,15 @@ func (in *inbox) tooLarge(prefix []byte) {
 }
 
 func (in *inbox) skipped(suffix []byte) {
+	if in.over {
+		suffix = nil // not its end, but what came last of it
+	}
+	in.ended(suffix)
+}
+
+// ended is skipped for a message that is whole.
+func (in *inbox) ended(suffix []byte) {
 	if in.head != nil {
-		if in.over {
-			suffix = nil // not its end, but what came last of it
-		}
 		id := jsonrpc.AnswerID(in.head, suffix)
 		in.head = nil
 		in.p.ear.TooLarge(id)

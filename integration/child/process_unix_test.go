@@ -452,6 +452,8 @@ func TestHalfAnAnswer(t *testing.T) {
 		{mode: "half-batch", answers: 1, noise: `[{"id":1,"result":{}},{"id":2,"result":{"text":"`},
 		{mode: "half-repaired", maxLine: 40, noise: `{"id":2,"result":{"text":"`},
 		{mode: "no-line-feed", answers: 1},
+		{mode: "no-line-feed", maxLine: 33, large: []string{"1"}},
+		{mode: "no-line-feed-large", maxLine: 3 * prefixSize, large: []string{"1"}},
 	} {
 		t.Run(fmt.Sprintf("%s of at most %d bytes", tt.mode, tt.maxLine), func(t *testing.T) {
 			_, r := launch(t, newLauncher(t, func(o *Options) { o.Parse, o.MaxLine = strict, tt.maxLine }), tt.mode)
