@@ -79,7 +79,7 @@ func (c *connection) onJudged(ctx *kernel.Context, m *messages.Judged) {
 	}
 	c.judged(ctx, m)
 	if c.relist.verdict == m.Verdict {
-		c.relist.patience = 0
+		c.relist.judged()
 		c.verdictOver(ctx)
 	}
 }

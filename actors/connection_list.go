@@ -139,11 +139,19 @@ func (c *connection) awaitVerdict(ctx *kernel.Context, verdict uint64) {
 	c.relist.late = ctx.After(c.relist.nextPatience(), &verdictDue{verdict})
 }
 
+// judged begins the pause that follows a verdict.
+func (r *relisting) judged() {
+	r.pause, r.ended = max(r.pause, time.Since(r.ended)), time.Now()
+	r.patience = 0
+}
+
 // nextPatience is how long the next verdict is waited for.
 func (r *relisting) nextPatience() time.Duration {
 	return max(firstPatience, min(2*r.patience, lastPatience))
 }
 
+// onVerdictDue goes on without a verdict. The wait for it counts as a pause: who waits for
+// a listing has waited for long enough.
 func (c *connection) onVerdictDue(ctx *kernel.Context, m *verdictDue) {
 	if r := &c.relist; r.verdict == m.verdict {
 		r.patience = r.nextPatience()
@@ -157,7 +165,6 @@ func (c *connection) verdictOver(ctx *kernel.Context) {
 	again := r.again
 	r.late.Stop()
 	r.late, r.verdict, r.again = nil, 0, false
-	r.pause, r.ended = max(r.pause, time.Since(r.ended)), time.Now()
 	c.listForGate(ctx)
 	if again && c.listing == nil {
 		c.onListChanged(ctx)

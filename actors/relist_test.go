@@ -118,7 +118,7 @@ func TestNoListingBeforeTheVerdictForCalls(t *testing.T) {
 }
 
 // TestPauseAfterAVerdict: it is as long as the verdict took, and what does not come is
-// waited for longer and longer.
+// waited for longer and longer, but once.
 func TestPauseAfterAVerdict(t *testing.T) {
 	var r relisting
 	for _, want := range []time.Duration{firstPatience, 2 * firstPatience, 4 * firstPatience} {
@@ -132,9 +132,15 @@ func TestPauseAfterAVerdict(t *testing.T) {
 		t.Errorf("patience %s, want %s at most", got, lastPatience)
 	}
 	const took = time.Hour
-	c := &connection{relist: relisting{pause: firstPause, ended: time.Now().Add(-took), verdict: 1}}
-	c.verdictOver(nil)
-	if r := c.relist; r.verdict != 0 || r.pause < took || r.pause > took+soon || time.Since(r.ended) > soon {
+	ended := time.Now().Add(-took)
+	c := &connection{relist: relisting{pause: firstPause, ended: ended, verdict: 1}}
+	c.onVerdictDue(nil, &verdictDue{1})
+	if r := c.relist; r.verdict != 0 || r.patience != firstPatience || r.pause != firstPause || r.ended != ended {
+		t.Errorf("without a verdict: %+v", r)
+	}
+	c = &connection{relist: relisting{pause: firstPause, ended: ended, verdict: 1, patience: firstPatience}}
+	c.onJudged(nil, &messages.Judged{Verdict: 1})
+	if r := c.relist; r.verdict != 0 || r.patience != 0 || r.pause < took || r.pause > took+soon || time.Since(r.ended) > soon {
 		t.Errorf("after the verdict: %+v", r)
 	}
 }
