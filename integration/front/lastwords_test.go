@@ -164,6 +164,22 @@ func TestRoomWhileALastWordIsKept(t *testing.T) {
 	}
 }
 
+// What waited of a resource that is not subscribed to any more is not told.
+func TestLastWordOfAResourceThatIsUnsubscribed(t *testing.T) {
+	full := true
+	out := &lineSink{}
+	p := &Peer{out: out, full: func() bool { return full }}
+	for _, uri := range []string{"a://ended", "a://other"} {
+		p.Updated(uri, json.RawMessage(`{"uri":"`+uri+`"}`))
+	}
+	p.Unsubscribed("a://ended")
+	full = false
+	p.tellLast()
+	if len(out.lines) != 1 || !strings.Contains(out.lines[0], "a://other") || p.words.size != 0 {
+		t.Errorf("told: %q, %d bytes still wait", out.lines, p.words.size)
+	}
+}
+
 // A subscription that has ended is told of nothing any more, and what waited for it goes.
 func TestLastWordsOfASubscriptionThatEnded(t *testing.T) {
 	full := true
