@@ -22,7 +22,10 @@ const maxLastWords = 2 << 20
 // none is queued for a client that is full: the session and all that others answer
 // would end with them. Of progress and of servers' logs, which are about a moment,
 // such a client gets nothing. Answers and questions are written all the same, and what
-// belongs to a question: there are no more of them than were asked for.
+// belongs to a question, since somebody waits for them. Answers are no more than were
+// asked for. Questions have no bound of their own here but that of how many are open, so
+// that a server which asks much, or asks and withdraws without end, can still cost a
+// client that does not read its session.
 type lastWords struct {
 	mu    sync.Mutex
 	lines map[about][]byte
