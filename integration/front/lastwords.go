@@ -92,7 +92,7 @@ func (w *lastWords) forget(a about) {
 // Nobody changes line afterwards.
 func (p *Peer) tell(a about, line []byte) {
 	if p.tellOrKeep(a, line) && !p.Full() {
-		p.tellLast() // who made room may have looked before the line was kept
+		p.tellLast(p.Full) // who made room may have looked before the line was kept
 	}
 }
 
@@ -113,20 +113,22 @@ func (p *Peer) tellOrKeep(a about, line []byte) (full bool) {
 	return full
 }
 
-// tellLast writes what has waited, as far as it may be written now.
-func (p *Peer) tellLast() {
+// tellLast writes what has waited, as far as it may be written now, until enough says that
+// the client has enough; more says that it did.
+func (p *Peer) tellLast(enough func() bool) (more bool) {
 	w := &p.words
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for a, line := range w.lines {
-		if p.Full() {
-			return
+		if enough() {
+			return true
 		}
 		if a.l == nil || a.l.acknowledged {
 			w.forget(a)
 			p.write(a, line)
 		}
 	}
+	return false
 }
 
 func (p *Peer) write(a about, line []byte) {
@@ -145,7 +147,7 @@ func (l *listener) acknowledge(n mcp.JSONRPCNotification) {
 	l.words.mu.Lock()
 	l.acknowledged = true
 	l.words.mu.Unlock()
-	l.tellLast()
+	l.tellLast(l.Full)
 }
 
 // end has the subscription be told of nothing any more.

@@ -1,10 +1,13 @@
 package front
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -99,8 +102,8 @@ func TestLastWordsAreBounded(t *testing.T) {
 	waited := len(p.words.lines)
 	full = false
 	p.Updated("a://0", json.RawMessage(`{"uri":"a://0","n":"newest"}`))
-	p.tellLast()
-	p.tellLast()
+	p.tellLast(p.Full)
+	p.tellLast(p.Full)
 	of0 := 0
 	for _, line := range out.lines {
 		if strings.Contains(line, `"a://0"`) {
@@ -134,7 +137,7 @@ func TestLastWordsOfOthersAreKept(t *testing.T) {
 	p.ListChanged(mcp.MethodNotificationToolsListChanged)
 	l.told(mcp.MethodNotificationToolsListChanged, "", nil)
 	full = false
-	p.tellLast()
+	p.tellLast(p.Full)
 	for _, want := range []string{
 		`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
 		`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}`,
@@ -174,7 +177,7 @@ func TestLastWordOfAResourceThatIsUnsubscribed(t *testing.T) {
 	}
 	p.Unsubscribed("a://ended")
 	full = false
-	p.tellLast()
+	p.tellLast(p.Full)
 	if len(out.lines) != 1 || !strings.Contains(out.lines[0], "a://other") || p.words.size != 0 {
 		t.Errorf("told: %q, %d bytes still wait", out.lines, p.words.size)
 	}
@@ -193,8 +196,49 @@ func TestLastWordsOfASubscriptionThatEnded(t *testing.T) {
 	ended.end()
 	ended.told(methodUpdated, "a://c", json.RawMessage(`{"uri":"a://c"}`))
 	full = false
-	p.tellLast()
+	p.tellLast(p.Full)
 	if len(out.lines) != 1 || !strings.Contains(out.lines[0], `subscriptionId":2`) {
 		t.Errorf("told: %q", out.lines)
+	}
+}
+
+// What has waited to be told leaves room for answers, and all of it comes.
+func TestLastWordsLeaveRoom(t *testing.T) {
+	r, w := pipe(t)
+	var unread Unread
+	unread.total.Add(crowdedAt) // waits for others
+	p := &Peer{}
+	var o *Output
+	var times, wasFull atomic.Int64
+	o = newOutput(w, &unread, func() bool {
+		more := p.tellLast(o.littleRoom)
+		times.Add(1)
+		if o.Full() {
+			wasFull.Add(1)
+		}
+		return more
+	})
+	p.out, p.full = o, o.Full
+	if err := o.Write(bytes.Repeat([]byte("x"), 2*fullInCrowd)); err != nil {
+		t.Fatal(err)
+	}
+	if !o.Full() {
+		t.Fatal("the client is not full")
+	}
+	const size = 1 << 10
+	pad, waited := strings.Repeat("x", size), 3*maxLastWords/4/size
+	for i := range waited {
+		uri := fmt.Sprint("a://", i)
+		p.Updated(uri, json.RawMessage(`{"uri":"`+uri+`","pad":"`+pad+`"}`))
+	}
+	lines := bufio.NewReader(r)
+	for i := range 1 + waited {
+		if _, err := lines.ReadBytes('\n'); err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+	}
+	closeOutput(t, o)
+	if n, full := times.Load(), wasFull.Load(); n < 2 || full > 0 {
+		t.Errorf("there was room %d times, and %d times the client was full again at once", n, full)
 	}
 }

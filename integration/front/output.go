@@ -23,7 +23,7 @@ type Output struct {
 	restore func()
 	direct  *directWriter // nil where the file knows no write without waiting
 	unread  *Unread       // of all clients
-	onRoom  func()        // called on the goroutine when a full client has room again; may be nil
+	onRoom  onRoom        // may be nil
 	full    atomic.Bool
 	waits   atomic.Int64 // queued, for who does not hold mu
 
@@ -54,12 +54,16 @@ type Output struct {
 	parts   [][]byte // the parts of one large line, for the direct write
 }
 
+// onRoom is called on the goroutine of an Output when a full client has room again; more
+// has it called once more when the client has read on.
+type onRoom func() (more bool)
+
 // NewOutput starts the writer for file. Where file is a FIFO or a socket that
 // nothing else of this process shares, it is switched to writes that do not
 // wait, until [Output.Close], which must be called.
 func NewOutput(file *os.File) *Output { return newOutput(file, new(Unread), nil) }
 
-func newOutput(file *os.File, unread *Unread, onRoom func()) *Output {
+func newOutput(file *os.File, unread *Unread, onRoom onRoom) *Output {
 	own, restore, direct := openDirect(file)
 	o := &Output{
 		file: own, restore: restore, direct: direct, unread: unread, onRoom: onRoom, told: true, patience: stuckAfter,

@@ -73,7 +73,8 @@ type Options struct {
 	// for itself.
 	Unread *Unread
 	// Room, where not nil, is called when there is room again for answers to a client
-	// for which too much had waited; see [Peer.Full]. It must not block.
+	// for which too much had waited; see [Peer.Full]. It may be called more than once for
+	// that, and must not block.
 	Room func()
 	// Log takes what the operator should know; nil: nothing is logged.
 	Log *slog.Logger
@@ -129,11 +130,12 @@ func (o Options) withDefaults() Options {
 func Serve(ctx context.Context, in, out *os.File, opts Options) error {
 	opts = opts.withDefaults()
 	var c *connection // set before anything is written, and so before there is room again
-	output := newOutput(out, opts.Unread, func() {
-		c.peer.tellLast()
+	var output *Output
+	output = newOutput(out, opts.Unread, func() (more bool) {
 		if opts.Room != nil {
 			opts.Room()
 		}
+		return c.peer.tellLast(output.littleRoom) // the calls that go on need room as well
 	})
 	input, restoreInput := in, func() {}
 	var reader io.Reader = in

@@ -104,6 +104,8 @@ func (o *Output) count(n int) {
 		o.stuck = time.AfterFunc(o.patience, o.lookWhetherStuck)
 	case o.room != nil && n < 0 && o.queued <= o.limit()/2:
 		o.empty()
+	case n < 0 && !o.told:
+		o.signal() // more is to be told, and not only the goroutine writes
 	}
 }
 
@@ -146,6 +148,10 @@ func (o *Output) lookWhetherStuck() {
 // before it reads.
 func (o *Output) Full() bool { return o.full.Load() }
 
+// littleRoom says whether so much waits that what could wait elsewhere should, and leave
+// the rest of the room to answers.
+func (o *Output) littleRoom() bool { return o.waits.Load() > int64(o.limit())*3/4 }
+
 // Room is closed once there is room again, or the output has failed or is being
 // closed; nil: there is room, or no sense in waiting for it.
 func (o *Output) Room() <-chan struct{} {
@@ -154,15 +160,21 @@ func (o *Output) Room() <-chan struct{} {
 	return o.room
 }
 
-// tellRoom calls onRoom where there has come room since it was called last. It runs
+// tellRoom calls onRoom where there has come room since it was called last, and where
+// that had more to tell and the client has read on. It runs
 // on the goroutine of the Output, which holds no lock.
 func (o *Output) tellRoom() {
 	o.mu.Lock()
 	tell := !o.told && o.err == nil && !o.closing && o.onRoom != nil
 	o.told = true
 	o.mu.Unlock()
-	if tell {
-		o.onRoom()
+	if tell && o.onRoom() {
+		o.mu.Lock()
+		o.told = false
+		if !o.littleRoom() {
+			o.signal() // it has read on meanwhile
+		}
+		o.mu.Unlock()
 	}
 }
 

@@ -139,7 +139,10 @@ func TestWhatAllClientsLeaveUnreadIsBounded(t *testing.T) {
 func TestOutputHasRoomAgain(t *testing.T) {
 	r, w := pipe(t)
 	told := make(chan struct{}, 1)
-	o := newOutput(w, new(Unread), func() { told <- struct{}{} })
+	o := newOutput(w, new(Unread), func() bool {
+		told <- struct{}{}
+		return false
+	})
 	line := bytes.Repeat([]byte("x"), fullAt)
 	for range 2 {
 		if err := o.Write(line); err != nil {
