@@ -135,7 +135,7 @@ func TestPauseAfterAVerdict(t *testing.T) {
 	ended := time.Now().Add(-took)
 	c := &connection{relist: relisting{pause: firstPause, ended: ended, verdict: 1}}
 	c.onVerdictDue(nil, &verdictDue{1})
-	if r := c.relist; r.verdict != 0 || r.patience != firstPatience || r.pause != firstPause || r.ended != ended {
+	if r := c.relist; r.verdict != 0 || r.patience != firstPatience || r.pause != firstPause || !r.ended.Equal(ended) {
 		t.Errorf("without a verdict: %+v", r)
 	}
 	c = &connection{relist: relisting{pause: firstPause, ended: ended, verdict: 1, patience: firstPatience}}
