@@ -83,7 +83,6 @@ func (p *passed) unsubscribe(a *front.Ask) {
 	p.mu.Unlock()
 	if own != nil {
 		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: a.Peer, Session: p.session.ID()})
-		a.Peer.Unsubscribed(of.uri)
 	}
 	p.result(a, json.RawMessage(`{}`), nil)
 }

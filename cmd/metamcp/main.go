@@ -94,10 +94,12 @@ func run() int {
 	return exitFailed
 }
 
+// logPatience is how long the end of a log waits for who takes it.
+const logPatience = time.Second
+
 // endLog writes what a log still holds, and gives up where nobody takes it.
 func endLog(log *lossy.Writer) {
-	const enough = time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	ctx, cancel := context.WithTimeout(context.Background(), logPatience)
 	defer cancel()
 	_ = log.Close(ctx) // it has said itself what was dropped, where somebody reads
 }

@@ -167,22 +167,6 @@ func TestRoomWhileALastWordIsKept(t *testing.T) {
 	}
 }
 
-// What waited of a resource that is not subscribed to any more is not told.
-func TestLastWordOfAResourceThatIsUnsubscribed(t *testing.T) {
-	full := true
-	out := &lineSink{}
-	p := &Peer{out: out, full: func() bool { return full }}
-	for _, uri := range []string{"a://ended", "a://other"} {
-		p.Updated(uri, json.RawMessage(`{"uri":"`+uri+`"}`))
-	}
-	p.Unsubscribed("a://ended")
-	full = false
-	p.tellLast(p.Full)
-	if len(out.lines) != 1 || !strings.Contains(out.lines[0], "a://other") || p.words.size != 0 {
-		t.Errorf("told: %q, %d bytes still wait", out.lines, p.words.size)
-	}
-}
-
 // A subscription that has ended is told of nothing any more, and what waited for it goes.
 func TestLastWordsOfASubscriptionThatEnded(t *testing.T) {
 	full := true
@@ -219,7 +203,7 @@ func TestLastWordsLeaveRoom(t *testing.T) {
 		return more
 	})
 	p.out, p.full = o, o.Full
-	if err := o.Write(bytes.Repeat([]byte("x"), 2*fullInCrowd)); err != nil {
+	if err := o.Write(bytes.Repeat([]byte("x"), 3*fullInCrowd)); err != nil {
 		t.Fatal(err)
 	}
 	if !o.Full() {
@@ -240,5 +224,11 @@ func TestLastWordsLeaveRoom(t *testing.T) {
 	closeOutput(t, o)
 	if n, full := times.Load(), wasFull.Load(); n < 2 || full > 0 {
 		t.Errorf("there was room %d times, and %d times the client was full again at once", n, full)
+	}
+
+	// A client that is full again is told nothing more before half of its room is free.
+	o.full.Store(true)
+	if !o.littleRoom() {
+		t.Error("a full client has room for what could wait")
 	}
 }

@@ -187,14 +187,6 @@ func (p *Peer) Updated(uri string, params json.RawMessage) {
 	p.tell(about{method: methodUpdated, uri: uri}, append(line, '}'))
 }
 
-// Unsubscribed keeps the client, where it does not read, from being told later of a
-// resource that its session is not subscribed to any more.
-func (p *Peer) Unsubscribed(uri string) {
-	p.words.mu.Lock()
-	defer p.words.mu.Unlock()
-	p.words.forget(about{method: methodUpdated, uri: uri})
-}
-
 const methodUpdated = "notifications/resources/updated"
 
 // unsubscribed are params without the number of our own subscription at a modern

@@ -149,8 +149,11 @@ func (o *Output) lookWhetherStuck() {
 func (o *Output) Full() bool { return o.full.Load() }
 
 // littleRoom says whether so much waits that what could wait elsewhere should, and leave
-// the rest of the room to answers.
-func (o *Output) littleRoom() bool { return o.waits.Load() > int64(o.limit())*3/4 }
+// the rest of the room to answers. A full client has none before half of its limit is left,
+// or what could wait would keep it full.
+func (o *Output) littleRoom() bool {
+	return o.full.Load() || o.waits.Load() > int64(o.limit())*3/4
+}
 
 // Room is closed once there is room again, or the output has failed or is being
 // closed; nil: there is room, or no sense in waiting for it.
