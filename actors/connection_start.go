@@ -339,7 +339,7 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 	c.startListening(ctx)
 }
 
-// onReturnCalls gives back what waits for a start that takes long.
+// onReturnCalls gives back what waits for a start, since others can take it sooner.
 func (c *connection) onReturnCalls(ctx *kernel.Context) {
 	if c.ready {
 		return // it takes them in their turn

@@ -98,7 +98,7 @@ type instance struct {
 	fresh      bool            // nobody but that one waits for it yet
 	also       []messages.Meta // one of each client that waits for it, while it has no ticket
 	dispatched uint64
-	returned   uint64 // of those, what came back without the child
+	returned   uint64 // of those, what came back, or was for a process before this one
 	answered   uint64
 	troubled   bool // a request of it failed and was counted, and none succeeded since
 	gauge      Gauge

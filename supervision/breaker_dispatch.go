@@ -203,7 +203,7 @@ func (b *breakerActor) onTurnAway(ctx *kernel.Context, m *messages.TurnAway) {
 	case b.mates(in):
 		b.noPlace(ctx, in)
 		return
-	case !b.others(in):
+	case !b.others(in) && b.waiting() == in: // which those who want the tools wait for
 		b.turnContactsAway(m)
 	}
 	ctx.Send(in.pid, m)

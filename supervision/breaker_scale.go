@@ -99,23 +99,26 @@ func (b *breakerActor) noPlace(ctx *kernel.Context, in *instance) {
 
 // relieve takes the calls back from an instance that is not ready, for one of the same owner
 // that has become idle. One that has no place yet is given up. It is before the pool hears of
-// the idle one, which could be evicted for the very place that the other waits for.
+// the idle one, which could be evicted for the very place that the other waits for. The calls
+// have waited once, so that none of them has yet another instance started.
 func (b *breakerActor) relieve(ctx *kernel.Context, idle *instance) {
 	var first *instance
 	for _, in := range b.instances {
-		waits := in.phase == phaseWaiting || in.phase == phaseConnecting && in.given()
+		waits := in.phase == phaseWaiting || in.phase == phaseConnecting && in.gauge.Load.Load() > 0
 		if waits && in.owner == idle.owner && (first == nil || cmp.Or(cmp.Compare(in.phase, first.phase), cmp.Compare(in.n, first.n)) < 0) {
 			first = in
 		}
 	}
-	switch {
-	case first == nil:
-	case first.phase == phaseWaiting:
-		b.releaseContact(first)
-		b.close(ctx, first, "another instance is idle", nil)
-	default:
-		b.giveBack(ctx, first)
+	if first == nil {
+		return
 	}
+	b.pauseScaling(scalePause)
+	if first.phase == phaseConnecting {
+		b.giveBack(ctx, first)
+		return
+	}
+	b.releaseContact(first)
+	b.close(ctx, first, "another instance is idle", nil)
 }
 
 // additional reports whether another instance that is connected serves whom in serves.

@@ -104,20 +104,30 @@ func TestAnIdleInstanceTakesTheCallsOfOneThatStarts(t *testing.T) {
 	quickly(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		s.scaling()
-		call, _ := s.call("a")
-		s.hears("a#2 Connect", 1)
+		s.load("a#1", 5)
+		calls := make([]*messages.Call, 3)
+		for i := range calls {
+			calls[i], _ = s.call("a")
+		}
+		s.hears("a#2 Call", len(calls))
+		s.load("a#2", len(calls))
 		begun := time.Now()
 		s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1, Answered: 1})
 		s.hears("a#2 ReturnCalls", 1)
 		if took := time.Since(begun); took > time.Second {
-			t.Errorf("it waited %s", took)
+			t.Errorf("they waited %s", took)
 		}
-		s.say("a", &messages.CallReturned{Instance: 2, Call: call})
-		s.hears("a#1 Call", 2)
-		s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 2, Answered: 2})
+		s.load("a#1", 0)
+		s.load("a#2", 0)
+		for i, call := range calls {
+			s.say("a", &messages.CallReturned{Instance: 2, Call: call})
+			s.hears("a#1 Call", 2+i)
+			s.load("a#1", 1+i)
+		}
+		s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 4, Answered: 4})
 		s.say("a", &messages.ConnectionReady{Instance: 2})
-		if n := s.count("a#2 ReturnCalls"); n != 1 || s.count("a#2 Close") != 0 {
-			t.Errorf("its calls are asked for %d times, or it is ended: %v", n, s.heard)
+		if n := s.count("a#2 ReturnCalls"); n != 1 || s.count("a#2 Close")+s.count("a#3 Connect") != 0 {
+			t.Errorf("its calls are asked for %d times, it is ended, or another one is started: %v", n, s.heard)
 		}
 	})
 }
