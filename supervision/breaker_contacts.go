@@ -68,7 +68,7 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 			coming = true
 		case in.listing:
 			return
-		default:
+		case ready == nil || lessToDo(in, ready):
 			ready = in
 		}
 	}

@@ -97,6 +97,12 @@ func (b *breakerActor) better(in, other *instance) bool {
 	if soon := b.soon(in); soon != b.soon(other) {
 		return soon
 	}
+	return lessToDo(in, other)
+}
+
+// lessToDo reports whether an instance has fewer calls than another; the older one of
+// equal ones counts as having fewer.
+func lessToDo(in, other *instance) bool {
 	load, least := in.gauge.Load.Load(), other.gauge.Load.Load()
 	return load < least || load == least && in.n < other.n
 }
