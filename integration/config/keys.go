@@ -68,7 +68,7 @@ var keyTable = []Key{
 	{Path: "pool.acquireTimeoutMs", Flag: "acquire-timeout", Type: TypeMillis, Default: "30000", Min: 1, Max: day,
 		Doc: "How long a call waits for a place in the pool.", ref: func(s *Settings) any { return &s.Pool.AcquireTimeout }},
 	{Path: "pool.maxWaiters", Flag: "max-waiters", Type: TypeInt, Default: "1024", Min: 1, Max: maxWaiters,
-		Doc: "Calls that may wait for a place; more are refused at once.", ref: func(s *Settings) any { return &s.Pool.MaxWaiters }},
+		Doc: "How many may wait for a place, each client counted once for each server that it waits for; more are refused at once.", ref: func(s *Settings) any { return &s.Pool.MaxWaiters }},
 	{Path: "pool.failureThreshold", Flag: "failure-threshold", Type: TypeInt, Default: "5", Min: 1, Max: 1_000_000,
 		Doc: "Failures in a row that open a server's circuit breaker.", ref: func(s *Settings) any { return &s.Pool.FailureThreshold }},
 	{Path: "pool.cooldownMs", Flag: "cooldown", Type: TypeMillis, Default: "30000", Min: 1, Max: day,
