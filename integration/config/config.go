@@ -15,19 +15,22 @@ type Config struct {
 	// ones included, and behind them those that metamcp installed itself
 	// (package provisioned), which are shown by their Provisioned.
 	Servers []*messages.ServerSpec
-	// Settings are ours, with every default filled in.
+	// Settings are ours, with every default filled in. Those that need a restart are
+	// still the ones of the configuration before, where there was one.
 	Settings Settings
 	// Warnings are oddities that change nothing that works: unknown keys,
 	// duplicate names, trouble in a disabled entry.
 	Warnings []Problem
 	// Problems are things that do not work: each broken entry and each setting
-	// that was refused and left at its default.
+	// that was refused and left as it was.
 	Problems []Problem
 	// Files are the absolute paths that were read, in order of precedence, the
 	// strongest last. Empty when no file was found.
 	Files []string
 
 	byName map[string]*messages.ServerSpec
+	// written are the settings that a restart would bring; nil: those are in force.
+	written *Settings
 	// candidates are the files that would have been read, had they been there.
 	candidates []string
 	// fixed holds the content of files that can be read only once (pipes).
@@ -52,6 +55,14 @@ type Config struct {
 
 // Server returns the entry of that name, or nil.
 func (c *Config) Server(name string) *messages.ServerSpec { return c.byName[name] }
+
+// afterRestart returns the settings that a host would have that starts now.
+func (c *Config) afterRestart() *Settings {
+	if c.written != nil {
+		return c.written
+	}
+	return &c.Settings
+}
 
 // OlderThan says that the load that made c began before that of other, in this
 // process: c may lack what other has.

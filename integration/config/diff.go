@@ -35,10 +35,11 @@ type PoolChanged struct{ Old, New PoolSettings }
 // SettingsChanged says that other settings differ, or some below "pool" that do not
 // apply to a running one.
 type SettingsChanged struct {
-	New Settings // all of them
+	New Settings // all that are in force now
 	// Paths are the keys that differ, in the order of [Keys].
 	Paths []string
-	// Restart are those of Paths that take effect only in a new host.
+	// Restart are those of Paths that take effect only in a new host: what is written
+	// now is not in force. They are told once, when they are written.
 	Restart []string
 }
 
@@ -80,11 +81,15 @@ func Diff(old, next *Config) []Action {
 	rest := SettingsChanged{New: next.Settings}
 	for i := range keyTable {
 		k := &keyTable[i]
-		if strings.HasPrefix(k.Path, "pool.") && !k.Restart || k.sameValue(&old.Settings, &next.Settings) {
+		before, after := &old.Settings, &next.Settings
+		if k.Restart {
+			before, after = old.afterRestart(), next.afterRestart()
+		}
+		if strings.HasPrefix(k.Path, "pool.") && !k.Restart || k.sameValue(before, after) {
 			continue
 		}
 		rest.Paths = append(rest.Paths, k.Path)
-		if k.Restart {
+		if k.Restart && !k.sameValue(&old.Settings, after) {
 			rest.Restart = append(rest.Restart, k.Path)
 		}
 	}

@@ -38,7 +38,10 @@ type Key struct {
 	Enum     []string
 	// Restart says that a change takes effect only in a new host.
 	Restart bool
-	Doc     string
+	// Guards says that the default lets more happen than what somebody may have
+	// written: a value that cannot be used fails its file then, and is not ignored.
+	Guards bool
+	Doc    string
 
 	ref func(*Settings) any
 	// check says what is wrong with a text, or with a member of a list, that the
@@ -110,17 +113,17 @@ var keyTable = []Key{
 		Doc: "How often tools of servers that left the configuration are removed. What other configurations keep in the same stateDir goes when nobody has used it for 30 days.", ref: func(s *Settings) any { return &s.Catalog.Cleanup }},
 	{Path: "cache.enabled", Flag: "cache", Type: TypeBool, Default: "true", Restart: true,
 		Doc: "Keep each server's tool list on disk, so that discovery works before any child runs.", ref: func(s *Settings) any { return &s.CacheEnabled }},
-	{Path: "toolRules", Flag: "tool-rules", Type: TypeRules,
+	{Path: "toolRules", Flag: "tool-rules", Type: TypeRules, Guards: true,
 		Doc: "Ordered rules {pattern, server?, enabled?, tags?} of which tools exist; any enabled: true makes the default disabled.", ref: func(s *Settings) any { return &s.ToolRules }},
-	{Path: "registry.url", Flag: "registry-url", Type: TypeURL, Default: "https://registry.modelcontextprotocol.io",
+	{Path: "registry.url", Flag: "registry-url", Type: TypeURL, Default: "https://registry.modelcontextprotocol.io", Guards: true,
 		Doc: "Base URL of the MCP registry, without /v0.1.", ref: func(s *Settings) any { return &s.RegistryURL }},
-	{Path: "trust.file", Flag: "trust-file", Type: TypePath,
+	{Path: "trust.file", Flag: "trust-file", Type: TypePath, Guards: true,
 		Doc: "Whom to trust with being installed; empty: trusted-servers.json in stateDir.", ref: func(s *Settings) any { return &s.TrustFile }},
-	{Path: "trust.autoProvision", Flag: "auto-provision", Type: TypeBool, Default: "true",
+	{Path: "trust.autoProvision", Flag: "auto-provision", Type: TypeBool, Default: "true", Guards: true,
 		Doc: "Clients may have trusted servers installed with mcp_provision; false: servers are only recommended.", ref: func(s *Settings) any { return &s.AutoProvision }},
-	{Path: "trust.autoProvisionClients", Flag: "auto-provision-clients", Type: TypeList,
+	{Path: "trust.autoProvisionClients", Flag: "auto-provision-clients", Type: TypeList, Guards: true,
 		Doc: "Patterns of the names of clients whose sessions may do so, as clients name themselves; empty: all.", ref: func(s *Settings) any { return &s.ProvisionClients }, check: checkPattern},
-	{Path: "trust.pins", Flag: "trust-pins", Type: TypeEnum, Enum: []string{"off", "warn", "hold"}, Default: "warn",
+	{Path: "trust.pins", Flag: "trust-pins", Type: TypeEnum, Enum: []string{"off", "warn", "hold"}, Default: "warn", Guards: true,
 		Doc: "Tools that say something else than when their server was first listed: off looks at nothing, warn tells, hold closes them until metamcp approve.", ref: func(s *Settings) any { return &s.Pins }},
 
 	{Path: "execute.timeoutMs", Flag: "execute-timeout", Type: TypeMillis, Default: "120000", Min: 1, Max: day,
@@ -144,11 +147,11 @@ var keyTable = []Key{
 		Doc: "Origins of web pages that may talk to it, such as https://example.com; pages of all others are refused.", ref: func(s *Settings) any { return &s.HTTP.Origins }, check: checkOrigin},
 	{Path: "http.publicUrl", Flag: "http-public-url", Type: TypeURL, Restart: true,
 		Doc: "The https URL by which browsers on other machines reach it, without /mcp; below it are the pages that ask users for secrets.", ref: func(s *Settings) any { return &s.HTTP.PublicURL }},
-	{Path: "http.tlsCert", Flag: "http-tls-cert", Type: TypePath, Restart: true,
+	{Path: "http.tlsCert", Flag: "http-tls-cert", Type: TypePath, Restart: true, Guards: true,
 		Doc: "PEM file with its certificate and those that it needs; with http.tlsKey it speaks HTTPS.", ref: func(s *Settings) any { return &s.HTTP.TLSCert }},
-	{Path: "http.tlsKey", Flag: "http-tls-key", Type: TypePath, Restart: true,
+	{Path: "http.tlsKey", Flag: "http-tls-key", Type: TypePath, Restart: true, Guards: true,
 		Doc: "PEM file with the key of that certificate.", ref: func(s *Settings) any { return &s.HTTP.TLSKey }},
-	{Path: "http.clientCa", Flag: "http-client-ca", Type: TypePath, Restart: true,
+	{Path: "http.clientCa", Flag: "http-client-ca", Type: TypePath, Restart: true, Guards: true,
 		Doc: "PEM file with the authorities whose certificates its clients must have.", ref: func(s *Settings) any { return &s.HTTP.ClientCA }},
 	{Path: "http.maxBodyKb", Flag: "http-max-body", Type: TypeInt, Default: "16384", Min: 1, Max: 1 << 20, Restart: true,
 		Doc: "Size of one message to it in KiB at most.", ref: func(s *Settings) any { return &s.HTTP.MaxBodyKB }},
@@ -185,7 +188,7 @@ var keyTable = []Key{
 		Doc: "Remove secrets from results, errors, logs, traces and the audit log.", ref: func(s *Settings) any { return &s.Scrub }},
 	{Path: "skills", Flag: "skills", Type: TypeBool, Default: "true",
 		Doc: "Find skills (SKILL.md files) with mcp_discover.", ref: func(s *Settings) any { return &s.Skills }},
-	{Path: "stateDir", Flag: "state-dir", Type: TypePath, Default: "~/.metamcp", Restart: true,
+	{Path: "stateDir", Flag: "state-dir", Type: TypePath, Default: "~/.metamcp", Restart: true, Guards: true,
 		Doc: "Folder of catalog, caches, logs and trust.", ref: func(s *Settings) any { return &s.StateDir }},
 	{Path: "trace", Flag: "trace", Type: TypeTrace, Restart: true,
 		Doc: "Trace every message between actors, to stderr (the flag alone, true or \"stderr\") or to a JSONL file.", ref: func(s *Settings) any { return &s.Trace }},
@@ -297,6 +300,33 @@ func (k *Key) sameValue(a, b *Settings) bool {
 		return equalRules(*x, *k.ref(b).(*[]ToolRule))
 	}
 	return false
+}
+
+// keep writes what from has for this key into s. They share what a slice refers to.
+func (k *Key) keep(s, from *Settings) {
+	switch x := k.ref(s).(type) {
+	case *int:
+		*x = *k.ref(from).(*int)
+	case *bool:
+		*x = *k.ref(from).(*bool)
+	case *string:
+		*x = *k.ref(from).(*string)
+	case *time.Duration:
+		*x = *k.ref(from).(*time.Duration)
+	case *[]string:
+		*x = *k.ref(from).(*[]string)
+	case *[]ToolRule:
+		*x = *k.ref(from).(*[]ToolRule)
+	}
+}
+
+// keepRestarts writes what from has for the keys that need a restart into s.
+func (s *Settings) keepRestarts(from *Settings) {
+	for i := range keyTable {
+		if k := &keyTable[i]; k.Restart {
+			k.keep(s, from)
+		}
+	}
 }
 
 // MaxSearchLimit is how many matches or tools one answer of mcp_discover holds

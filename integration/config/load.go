@@ -48,7 +48,7 @@ type Sources struct {
 // in the state folder; a broken one is a problem, and nothing that it names is
 // there. The error is a *messages.Error with code
 // CONFIGURATION_ERROR: a file that cannot be read or is not JSON, a bad
-// variable or flag, or a bad tool rule. All else that is wrong is in the
+// variable or flag, or a bad value of a [Key] that guards something. All else that is wrong is in the
 // result's Problems and Warnings. Where no file is found the result has no
 // servers and a warning that says how to make one. Load may be called from any
 // goroutine.
@@ -68,7 +68,8 @@ func Load(sources Sources) (*Config, error) {
 
 // Reload is Load for a program that runs with current: what current read from a
 // pipe or a device is kept, since it could be read only once, and all else must
-// be a regular file, so that the call does not wait for a writer. Files are
+// be a regular file, so that the call does not wait for a writer. A setting that
+// cannot be read, or that needs a restart, stays what it is in current. Files are
 // looked for only where current has none, as a [Watcher] does it; one that is
 // gone is an error, so that nothing ends while it is replaced. So is a lock file
 // that cannot be used while servers of it are in force; of a store of secrets or a
@@ -181,6 +182,8 @@ type known struct {
 	absent  map[string]bool
 	// provisioned says that there are servers of the lock file in force.
 	provisioned bool
+	// settings are those in force; nil: none are.
+	settings *Settings
 	// contents are files of the state folder that were read for this load already.
 	contents []content
 }
@@ -188,7 +191,7 @@ type known struct {
 // known is what a load after c knows.
 func (c *Config) known() known {
 	return known{
-		secrets: c.secrets, absent: c.absentSecrets,
+		settings: &c.Settings, secrets: c.secrets, absent: c.absentSecrets,
 		provisioned: slices.ContainsFunc(c.Servers, func(s *messages.ServerSpec) bool { return s.Provisioned != nil }),
 	}
 }
@@ -203,7 +206,12 @@ func (k *known) read(path string, read func(path string) []content) []content {
 
 // build makes the configuration from what was read since a load began.
 func (r *resolvedSources) build(begun uint64, contents []content, candidates []string, before known) (*Config, error) {
-	b := r.builder(func() string { return r.stateDir(contents) }, before)
+	b := r.builder(func() string {
+		if before.settings != nil {
+			return before.settings.StateDir
+		}
+		return r.stateDir(contents)
+	}, before)
 	b.cfg.candidates, b.cfg.begun = candidates, begun
 	for _, c := range contents {
 		if err := b.file(c); err != nil {
@@ -219,7 +227,17 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 		return nil, failure("", "%s", err)
 	}
 	cfg.Warnings = append(cfg.Warnings, warnings...)
-	for _, c := range cfg.Settings.resolve(r.home, r.cwd) {
+	written := cfg.Settings
+	clashes := written.resolve(r.home, r.cwd)
+	if before.settings == nil {
+		cfg.Settings = written
+	} else {
+		cfg.written = &written
+		cfg.Settings.StateDir = before.settings.StateDir // the trust file may be in it
+		cfg.Settings.resolve(r.home, r.cwd)
+		cfg.Settings.keepRestarts(before.settings)
+	}
+	for _, c := range clashes {
 		if from := r.given(c.keys); from != "" {
 			return nil, failure("correct "+from+", or leave it out", "%s", c.Message)
 		}
@@ -350,7 +368,7 @@ func (b *builder) members(doc *document, root *hujson.Object) error {
 			b.servers(doc, name, &m.Value)
 		case "metamcp":
 			found = true
-			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings, rulesAt: b.rulesAt}
+			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings, rulesAt: b.rulesAt, inForce: b.known.settings}
 			r.read(&m.Value)
 			b.rulesAt = r.rulesAt
 			if r.fatal != nil {

@@ -189,15 +189,16 @@ func TestWatchSeesTheLockFile(t *testing.T) {
 			must(t, err)
 			n.until("no weather", func(c change) bool { return c.cfg != nil && c.cfg.Server("weather") == nil })
 
-			// The file is another one where the state folder is.
+			// The state folder needs a restart, and so does its file.
 			other := t.TempDir()
 			_, _, err = provisioned.Open(other).Keep(t.Context(), lockedServer("elsewhere"), nil)
 			must(t, err)
 			w.file("c.json", `{"mcpServers": {}, "metamcp": {"stateDir": `+strconv.Quote(other)+`}}`)
-			n.server("elsewhere")
-			_, _, err = provisioned.Open(other).Keep(t.Context(), lockedServer("later"), nil)
-			must(t, err)
-			n.server("later")
+			n.until("no b", func(c change) bool { return c.cfg != nil && c.cfg.Server("b") == nil })
+			w.lock("later")
+			if got := n.server("later"); got.Server("elsewhere") != nil {
+				t.Error("the lock file of another state folder was read")
+			}
 		})
 	}
 }

@@ -18,9 +18,11 @@ const maxReported = 1000
 // them. Its methods return false where they reported something.
 type reader struct {
 	problems []Problem
+	refused  int // how many there were, also those that problems had no room for
 }
 
 func (r *reader) bad(d *document, at *hujson.Value, hint, format string, args ...any) bool {
+	r.refused++
 	r.problems = appendBounded(r.problems, d.problem(at, fmt.Sprintf(format, args...), hint))
 	return false
 }

@@ -18,17 +18,34 @@ type settingsReader struct {
 	s        *Settings
 	// rulesAt is where the tool rules stand that count so far; "": there are none.
 	rulesAt string
+	// inForce are the settings that a reload finds; nil: it is the first load.
+	inForce *Settings
 	// fatal is set where carrying on would be less safe than stopping.
 	fatal *Problem
 }
 
 func (r *settingsReader) read(v *hujson.Value) {
-	obj, ok := v.Value.(*hujson.Object)
-	if !ok {
-		r.mismatch(r.doc, "metamcp", v, "an object")
+	if obj, ok := v.Value.(*hujson.Object); ok {
+		r.group("", obj)
 		return
 	}
-	r.group("", obj)
+	r.mismatch(r.doc, "metamcp", v, "an object")
+	if v.Value.Kind() != 'n' {
+		r.stop(v, "metamcp")
+	}
+}
+
+// stop fails the file: what was refused at v may be what somebody wrote to protect
+// themselves, and the default does not.
+func (r *settingsReader) stop(v *hujson.Value, path string) {
+	p := r.doc.problem(v, path+" cannot be used", "")
+	if n := len(r.problems); n > 0 && n <= maxReported { // else there was no room for it
+		p = r.problems[n-1]
+	}
+	if p.Hint == "" {
+		p.Hint = "correct it, or remove it to have its default, which protects less"
+	}
+	r.fatal = &p
 }
 
 func (r *settingsReader) warn(at *hujson.Value, hint, format string, args ...any) {
@@ -61,6 +78,11 @@ func (r *settingsReader) group(prefix string, obj *hujson.Object) {
 				r.group(name, inner)
 			} else {
 				r.mismatch(r.doc, "metamcp."+name, &m.Value, "an object")
+				if guarding(name) {
+					r.stop(&m.Value, "metamcp."+name)
+				} else if r.inForce != nil {
+					r.keepGroup(name)
+				}
 			}
 			continue
 		}
@@ -68,9 +90,47 @@ func (r *settingsReader) group(prefix string, obj *hujson.Object) {
 	}
 }
 
-// key reads one setting; where that fails the setting stays as it was.
+// guarding says that there is a key below a prefix that fails its file.
+func guarding(prefix string) bool {
+	return slices.ContainsFunc(keyTable, func(k Key) bool { return k.Guards && strings.HasPrefix(k.Path, prefix+".") })
+}
+
+// keepGroup leaves in force what is below a prefix.
+func (r *settingsReader) keepGroup(prefix string) {
+	for i := range keyTable {
+		if k := &keyTable[i]; strings.HasPrefix(k.Path, prefix+".") {
+			k.keep(r.s, r.inForce)
+		}
+	}
+}
+
+// key reads one setting. Where that fails the setting stays as it was, and what was
+// in force stays that at a reload; a key that guards something fails the file.
 func (r *settingsReader) key(k *Key, v *hujson.Value) {
-	path, before := "metamcp."+k.Path, len(r.problems)
+	before := r.refused
+	r.value(k, v)
+	switch {
+	case r.refused == before:
+	case k.Guards:
+		r.stop(v, "metamcp."+k.Path)
+	case r.inForce != nil:
+		k.keep(r.s, r.inForce)
+	}
+}
+
+// until says what happens with a value that was refused.
+func (r *settingsReader) until(k *Key, first string) string {
+	switch {
+	case k.Guards:
+		return ""
+	case r.inForce != nil:
+		return "what was in force stays until it is corrected"
+	}
+	return first + " until it is corrected"
+}
+
+func (r *settingsReader) value(k *Key, v *hujson.Value) {
+	path, before := "metamcp."+k.Path, r.refused
 	var err error
 	switch k.Type {
 	case TypeInt, TypeMillis:
@@ -92,10 +152,7 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 		}
 	case TypeRules:
 		rules := r.toolRules(r.doc, path, v)
-		if len(r.problems) > before {
-			// Without the rule a tool that somebody closed would be open.
-			p := r.problems[before]
-			r.fatal = &p
+		if r.refused > before {
 			return
 		}
 		if r.rulesAt != "" {
@@ -115,7 +172,7 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 		}
 	}
 	if err != nil {
-		r.bad(r.doc, v, "it is ignored until it is corrected", "%s: %s", path, err)
+		r.bad(r.doc, v, r.until(k, "it is ignored"), "%s: %s", path, err)
 	}
 }
 
@@ -125,7 +182,7 @@ func (r *settingsReader) good(k *Key, v *hujson.Value, list []string) []string {
 	return slices.DeleteFunc(list, func(item string) bool {
 		err := k.member(item)
 		if err != nil {
-			r.bad(r.doc, v, "it is left out until it is corrected", "metamcp.%s: %s", k.Path, err)
+			r.bad(r.doc, v, r.until(k, "it is left out"), "metamcp.%s: %s", k.Path, err)
 		}
 		return err != nil
 	})

@@ -13,15 +13,14 @@ import (
 
 func TestSettingsProblemsKeepTheDefault(t *testing.T) {
 	tests := []struct{ text, message string }{
-		{`17`, "metamcp: expected an object, found a number"},
+		{`null`, "metamcp: expected an object, found null"},
 		{`{"pool": 1}`, "metamcp.pool: expected an object, found a number"},
 		{`{"pool": {"poolSize": "20"}}`, "metamcp.pool.poolSize: expected a whole number, found a string"},
 		{`{"pool": {"poolSize": 0}}`, "metamcp.pool.poolSize: \"0\" is not allowed; expected a whole number from 1 to 100000"},
 		{`{"pool": {"idleTimeoutMs": "5m"}}`, "metamcp.pool.idleTimeoutMs: expected a whole number, found a string"},
 		{`{"scrub": "no"}`, "metamcp.scrub: expected a boolean, found a string"},
 		{`{"search": {"ranking": "best"}}`, "expected one of hybrid, classic"},
-		{`{"registry": {"url": "x"}}`, "metamcp.registry.url: expected an absolute http or https URL"},
-		{`{"stateDir": "${NONE}"}`, "metamcp.stateDir: the environment variable NONE is not set"},
+		{`{"audit": {"file": "${NONE}"}}`, "metamcp.audit.file: the environment variable NONE is not set"},
 		{`{"expose": [1]}`, "metamcp.expose[0]: expected a string, found a number"},
 		{`{"trace": 1}`, "metamcp.trace: expected a string, found a number"},
 	}
@@ -38,6 +37,120 @@ func TestSettingsProblemsKeepTheDefault(t *testing.T) {
 				t.Errorf("%s changed %s", tt.text, k.Path)
 			}
 		}
+	}
+}
+
+// What somebody wrote to protect themselves is never replaced by a default that does
+// not.
+func TestABadValueOfAGuardFailsTheFile(t *testing.T) {
+	bad := map[string]string{
+		"toolRules": `[{"pattern": 1}]`, "registry.url": `"x"`, "trust.file": `"${NONE}/mine.json"`, "trust.autoProvision": `"false"`,
+		"trust.autoProvisionClients": `["ok", 1]`, "trust.pins": `"Hold"`, "http.tlsCert": `"${NONE}/c.pem"`, "http.tlsKey": `1`,
+		"http.clientCa": `"${NONE}"`, "stateDir": `"${NONE}"`,
+	}
+	for _, k := range Keys() {
+		value, named := bad[k.Path]
+		if named != k.Guards {
+			t.Errorf("%s guards something: %v, and has a bad value here: %v", k.Path, k.Guards, named)
+		}
+		if !named {
+			continue
+		}
+		text := k.Path + `": ` + value
+		if group, leaf, ok := strings.Cut(text, "."); ok && keyGroups[group] != nil {
+			text = group + `": {"` + leaf + `}`
+		}
+		w := newWorld(t)
+		err := failing(t, w.sources(w.file("a.json", `{"mcpServers": {"a": {"command": "x"}}, "metamcp": {"`+text+`}}`)))
+		contains(t, err.Message, "a.json:1:", "metamcp."+k.Path)
+		if err.Hint == "" {
+			t.Errorf("%s: no hint: %v", k.Path, err)
+		}
+	}
+	for text, want := range map[string]string{`17`: "metamcp: expected an object", `{"trust": true}`: "metamcp.trust: expected an object", `{"http": []}`: "metamcp.http: expected an object"} {
+		w := newWorld(t)
+		contains(t, failing(t, w.sources(w.file("a.json", `{"metamcp": `+text+`}`))).Message, want)
+	}
+	// However much else is wrong.
+	w := newWorld(t)
+	err := failing(t, w.sources(w.file("a.json", `{"metamcp": {"expose": [`+strings.Repeat(`1, `, maxReported)+`1], "trust": {"pins": "Hold"}}}`)))
+	contains(t, err.Message, "metamcp.trust.pins cannot be used")
+}
+
+// A mistake in a file that is saved on a running host changes nothing there.
+func TestReloadKeepsSettingsThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	src := w.sources(w.file("a.json", `{"mcpServers": {}, "metamcp": {"pool": {"poolSize": 77}, "scrub": false, "search": {"limit": 7, "ranking": "classic"}}}`))
+	cfg, err := Load(src)
+	must(t, err)
+	for _, text := range []string{
+		`{"pool": {"poolSize": "77"}, "scrub": "off", "search": {"limit": 7, "ranking": "Classic"}}`,
+		`{"pool": 77, "scrub": false, "search": []}`,
+	} {
+		w.file("a.json", `{"mcpServers": {}, "metamcp": `+text+`}`)
+		next, err := Reload(src, cfg)
+		must(t, err)
+		if actions := Diff(cfg, next); len(actions) != 0 {
+			t.Errorf("%s: %+v", text, actions)
+		}
+		if len(next.Problems) < 2 {
+			t.Errorf("%s: problems are %s", text, texts(next.Problems))
+		}
+		cfg = next
+	}
+	w.file("a.json", `{"mcpServers": {}, "metamcp": {"pool": {"poolSize": 0}}}`)
+	next, err := Reload(src, cfg)
+	must(t, err)
+	contains(t, texts(next.Problems), "what was in force stays until it is corrected")
+	if s := next.Settings; s.Pool.PoolSize != 77 || !s.Scrub || s.Search.Ranking != "hybrid" {
+		t.Errorf("what is not written has not its default: %+v", s)
+	}
+}
+
+// A setting that needs a restart is told when it is written, and changes nothing
+// before: neither by itself nor where others depend on it.
+func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
+	w := newWorld(t, "KEY=1", "HOME_X=1")
+	store(t, filepath.Join(w.home, ".metamcp"), "MINE", "hush-hush")
+	w.lock("weather")
+	const servers = `"mcpServers": {"a": {"command": "x", "env": {"A": "${secret:MINE}"}}}`
+	src := w.sources(w.file("a.json", `{`+servers+`, "metamcp": {"audit": {"file": "off"}}}`))
+	first, err := Load(src)
+	must(t, err)
+	clean(t, first)
+	w.file("a.json", `{`+servers+`, "metamcp": {"stateDir": "/other", "audit": {"file": "b.jsonl"}, "pool": {"maxStarts": 9}}}`)
+	next, err := Reload(src, first)
+	must(t, err)
+	for i := range keyTable {
+		if k := &keyTable[i]; !k.sameValue(&first.Settings, &next.Settings) {
+			t.Errorf("%s changed", k.Path)
+		}
+	}
+	want := []string{"audit.file", "pool.maxStarts", "stateDir"}
+	restarts := func(old, next *Config) (paths []string) {
+		for _, a := range Diff(old, next) {
+			s, ok := a.(SettingsChanged)
+			if !ok {
+				t.Fatalf("there is to be done: %+v", a)
+			}
+			paths = append(paths, s.Restart...)
+		}
+		slices.Sort(paths)
+		return paths
+	}
+	if got := restarts(first, next); !slices.Equal(got, want) {
+		t.Errorf("a restart is needed for %v, want %v", got, want)
+	}
+	again, err := Reload(src, next)
+	must(t, err)
+	if got := restarts(next, again); len(got) != 0 {
+		t.Errorf("told again: %v", got)
+	}
+	w.file("a.json", `{`+servers+`, "metamcp": {"audit": {"file": "off"}}}`)
+	back, err := Reload(src, again)
+	must(t, err)
+	if got := restarts(again, back); len(got) != 0 {
+		t.Errorf("it is as it was, and yet a restart is needed for %v", got)
 	}
 }
 
