@@ -31,6 +31,10 @@ type stage struct {
 	pool *kernel.PID
 	dir  *supervision.Directory
 	fail atomic.Bool // SpawnConnection fails
+	// closing, where it is set before the first message, is what a connection does when
+	// it is closed; turned is what it does when it is to turn calls away.
+	closing func()
+	turned  func(*messages.TurnAway)
 
 	mu     sync.Mutex
 	conns  map[string]*kernel.PID // "server#instance"
@@ -46,11 +50,13 @@ type stageConn struct {
 // Receive implements kernel.Actor.
 func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 	var what string
-	switch msg.(type) {
+	switch m := msg.(type) {
 	case *messages.Connect:
 		what = "Connect"
 	case *messages.Close:
-		what = "Close"
+		if what = "Close"; c.s.closing != nil {
+			c.s.closing()
+		}
 	case *messages.Call:
 		what = "Call"
 	case *messages.Relist:
@@ -60,7 +66,9 @@ func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Cancel:
 		what = "Cancel"
 	case *messages.TurnAway:
-		what = "TurnAway"
+		if what = "TurnAway"; c.s.turned != nil {
+			c.s.turned(m)
+		}
 	case string:
 		ctx.Stop(ctx.Self())
 		return

@@ -39,6 +39,9 @@ func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Ca
 	in.dispatched++
 	if in.phase == phaseWaiting {
 		call.Since = time.Now()
+		if in.fresh {
+			call.Since = in.spawned // before the pool counts the time of its client
+		}
 		b.join(ctx, in, call.Meta)
 	}
 	ctx.Send(in.pid, call)

@@ -130,6 +130,28 @@ func TestEachWaitsForItsOwnTime(t *testing.T) {
 	})
 }
 
+// TestTheFirstCallIsTurnedAwayInTime, however long it took until the pool had heard of it
+// and the call was given to its instance.
+func TestTheFirstCallIsTurnedAwayInTime(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, func(p *supervision.PoolSettings) {
+			p.Pool.Size, p.Pool.Reserve, p.Pool.AcquireTimeout = 1, 0, 30*time.Second
+		})
+		turned := make(chan *messages.TurnAway, 4)
+		s.closing = func() { <-time.After(time.Millisecond) }
+		s.turned = func(m *messages.TurnAway) { turned <- m }
+		s.add("idle", "a")
+		s.idle("idle")
+		first, _ := s.call("a", of(1)) // the other server is closed meanwhile
+		s.hears("a#1 Call", 1)
+		<-time.After(time.Second)
+		s.call("a", of(2))
+		if m := <-turned; m.Client != 1 || first.Since.After(m.Before) {
+			t.Errorf("client %d is turned away with what came before %s, and the call came at %s", m.Client, m.Before, first.Since)
+		}
+	})
+}
+
 // TestAnotherInstanceWhoseCallIsTurnedAway: those that are there take the calls.
 func TestAnotherInstanceWhoseCallIsTurnedAway(t *testing.T) {
 	s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 1, 0 })
