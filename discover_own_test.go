@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/metamcp/metamcp/index/embed/httpembed/cloudtest"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/testkit"
@@ -84,6 +85,21 @@ func TestFitNote(t *testing.T) {
 	} {
 		if got := fitNote(&c.found); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%+v: %q, want %q in it", c.found, got, c.want)
+		}
+	}
+}
+
+// TestArgumentsThatAreNoObject: what is wrong is said of the arguments, and not of an
+// argument without a name.
+func TestArgumentsThatAreNoObject(t *testing.T) {
+	for _, given := range []any{"x", []any{}, 5, map[string]any{"limit": "x"}} {
+		_, err := discoverArguments(mcp.CallToolRequest{Params: mcp.CallToolParams{Arguments: given}})
+		want := "what is given as arguments has to be an object"
+		if _, object := given.(map[string]any); object {
+			want = `"limit" has to be a whole number`
+		}
+		if err == nil || !strings.Contains(err.Message, want) {
+			t.Errorf("%v: %v, want %s", given, err, want)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (n *naming) tell(kind string, clash []string) {
 	if len(clash) == 0 {
 		return
 	}
-	n.log.Warn("several servers have a "+kind+" that would be exposed under the same name; each gets another", "names", clash[:min(len(clash), enough)], "count", len(clash))
+	n.log.Warn("more than one "+kind+" would be exposed under the same name; each gets another", "names", clash[:min(len(clash), enough)], "count", len(clash))
 }
 
 // prefixed is SERVER__NAME as all clients take it.

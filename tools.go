@@ -133,7 +133,11 @@ func misfit(err error) string {
 		if want == "" {
 			want = "something else"
 		}
-		return strconv.Quote(kind.Field) + " has to be " + want + ", not of the kind " + kind.Value
+		what := strconv.Quote(kind.Field)
+		if kind.Field == "" {
+			what = "what is given as arguments"
+		}
+		return what + " has to be " + want + ", not of the kind " + kind.Value
 	}
 	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return "there is no argument " + field

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -102,6 +103,10 @@ func classOfStatus(status int) messages.Class {
 	return messages.ClassNone
 }
 
+// unusableCommand are the errors by which a system refuses a command, its arguments
+// and environment together, or its working directory.
+var unusableCommand = []syscall.Errno{syscall.EACCES, syscall.ENOTDIR, syscall.E2BIG, syscall.ELOOP, syscall.ENAMETOOLONG}
+
 // isSpawnFailure reports whether the program could not be started at all: not
 // on the PATH, no such file or directory (also of the working directory), not
 // executable, wrong format.
@@ -115,7 +120,7 @@ func isSpawnFailure(err error) bool {
 	}
 	// A socket file that does not exist is a dial that failed, not a spawn; it
 	// is offline in any case.
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EACCES)
+	return errors.Is(err, fs.ErrNotExist) || slices.ContainsFunc(unusableCommand, func(errno syscall.Errno) bool { return errors.Is(err, errno) })
 }
 
 // isExhausted reports whether the system has no process, descriptor or memory

@@ -215,6 +215,8 @@ func (f finding) spawnAdvice() string {
 		return fmt.Sprintf("Create the directory, or correct \"cwd\" of server %q.", f.server)
 	case errors.Is(f.ev.Err, messages.ErrNotBounded):
 		return fmt.Sprintf("Remove that limit from \"limits\" of server %q, or run the host where it can be kept: `metamcp host install` has systemd give the host control groups (docs/ISOLATION.md).", f.server)
+	case errors.Is(f.ev.Err, syscall.E2BIG):
+		return fmt.Sprintf("Arguments and environment of server %q, or one of them, are longer than the system takes: shorten \"args\" and \"env\", or have the server read a file.", f.server)
 	case isExhausted(f.ev.Err):
 		return "End something, raise the limit (ulimit -u for processes, ulimit -n for descriptors), or lower pool.poolSize."
 	case errors.Is(f.ev.Err, fs.ErrPermission):
@@ -241,6 +243,9 @@ func (f finding) httpAdvice() (hint string, retryable bool) {
 	return "The trouble is on the server's side: try again later.", true
 }
 
+// crashes are the signals by which a system ends a program for what it did itself.
+var crashes = append([]string{"SIGFPE", "SIGSYS"}, brokenDown...)
+
 func (f finding) exitAdvice() (hint string, retryable bool) {
 	e := f.exit()
 	if folder := f.damagedPackage(); folder != "" {
@@ -257,6 +262,12 @@ func (f finding) exitAdvice() (hint string, retryable bool) {
 		return fmt.Sprintf("The process had used the processor time that limits.cpuSeconds of server %q gives it: raise that, or look why it computes so long. It is started anew with the next call; the same call would end the same way.", f.server), false
 	case noMemory().MatchString(f.text):
 		return fmt.Sprintf("The process got no more memory: raise limits.memoryMB of server %q, which bounds each of its processes, where its entry has that; else give the machine or container more. Until then it ends the same way.", f.server), false
+	case slices.Contains(crashes, e.Signal):
+		where := "It said nothing on stderr."
+		if len(e.Stderr) > 0 {
+			where = "The end of its stderr is in details."
+		}
+		return fmt.Sprintf("The program of server %q crashed by itself. %s It is started anew with the next call; if the same call ends it again, look for another version of the server.", f.server, where), true
 	case e.Signal != "":
 		return "Something outside ended the process (the system does so when memory runs out); it is started anew with the next call.", true
 	case e.Code == 127:

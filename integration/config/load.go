@@ -180,8 +180,8 @@ type known struct {
 	// have; both stay while it cannot say more.
 	secrets map[string]string
 	absent  map[string]bool
-	// provisioned says that there are servers of the lock file in force.
-	provisioned bool
+	// servers are those in force.
+	servers []*messages.ServerSpec
 	// settings are those in force; nil: none are.
 	settings *Settings
 	// contents are files of the state folder that were read for this load already.
@@ -192,8 +192,18 @@ type known struct {
 func (c *Config) known() known {
 	return known{
 		settings: &c.Settings, secrets: c.secrets, absent: c.absentSecrets,
-		provisioned: slices.ContainsFunc(c.Servers, func(s *messages.ServerSpec) bool { return s.Provisioned != nil }),
+		servers: c.Servers,
 	}
+}
+
+// provisioned says that there are servers of the lock file in force.
+func (k *known) provisioned() bool {
+	return slices.ContainsFunc(k.servers, func(s *messages.ServerSpec) bool { return s.Provisioned != nil })
+}
+
+// servesFrom says that there are servers of a file in force.
+func (k *known) servesFrom(file string) bool {
+	return slices.ContainsFunc(k.servers, func(s *messages.ServerSpec) bool { return strings.HasPrefix(s.Source, file+":") })
 }
 
 // read returns what was read of a file already, or reads it.
@@ -365,7 +375,9 @@ func (b *builder) members(doc *document, root *hujson.Object) error {
 		switch name := memberName(m); name {
 		case "mcpServers", "servers":
 			found = true
-			b.servers(doc, name, &m.Value)
+			if err := b.servers(doc, name, &m.Value); err != nil {
+				return err
+			}
 		case "metamcp":
 			found = true
 			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings, rulesAt: b.rulesAt, inForce: b.known.settings}
@@ -404,14 +416,19 @@ func (b *builder) warnings(list []Problem) {
 	}
 }
 
-// servers reads one object of servers.
-func (b *builder) servers(doc *document, key string, v *hujson.Value) {
+// servers reads one object of servers. Anything else holds none, which is a problem,
+// and an error where it would end those of that file that are in force.
+func (b *builder) servers(doc *document, key string, v *hujson.Value) error {
 	obj, ok := v.Value.(*hujson.Object)
 	if !ok {
-		if v.Value.Kind() != 'n' {
-			b.problems([]Problem{doc.problem(v, fmt.Sprintf("%s: expected an object, found %s", key, jsonc.Kind(v)), "")})
+		p := doc.problem(v, fmt.Sprintf("%s: expected an object, found %s", key, jsonc.Kind(v)), "")
+		if b.known.servesFrom(doc.file) {
+			return failure(`write "`+key+`": {} to end them all`, "%s: %s", p.Position(), p.Message)
 		}
-		return
+		if v.Value.Kind() != 'n' {
+			b.problems([]Problem{p})
+		}
+		return nil
 	}
 	if len(b.cfg.Servers) == 0 {
 		n := len(obj.Members)
@@ -420,12 +437,17 @@ func (b *builder) servers(doc *document, key string, v *hujson.Value) {
 	for i := range obj.Members {
 		m := &obj.Members[i]
 		name := memberName(m)
+		if !named(m) {
+			b.problems([]Problem{doc.problem(&m.Name, fmt.Sprintf("the name of the server %s is not written in UTF-8; the entry is left out", quote(name)), notUTF8)})
+			continue
+		}
 		if what := checkName(name); what != "" {
 			b.problems([]Problem{doc.problem(&m.Name, what, "give it a short name; the entry is left out")})
 			continue
 		}
 		b.server(doc, name, m)
 	}
+	return nil
 }
 
 // server reads one entry and puts it in the place of an earlier one of that name.

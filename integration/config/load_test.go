@@ -234,6 +234,46 @@ func TestTopLevelWarnings(t *testing.T) {
 	}
 }
 
+// A mistake at the top of a file that is saved on a running host ends nothing there.
+func TestReloadNeedsAnObjectOfServers(t *testing.T) {
+	for _, bad := range []string{`[]`, `null`, `"x"`} {
+		w := newWorld(t)
+		src := w.sources(w.file("a.json", oneServer("a")))
+		cfg, err := Load(src)
+		must(t, err)
+		w.file("a.json", `{"mcpServers": `+bad+`}`)
+		if next, err := Reload(src, cfg); err == nil {
+			t.Errorf("%s: the servers are %v", bad, serverNames(next))
+		} else {
+			contains(t, err.Error(), "a.json:1:16: mcpServers: expected an object, found")
+		}
+		w.file("a.json", `{"mcpServers": {}}`)
+		if next, err := Reload(src, cfg); err != nil || len(next.Servers) != 0 {
+			t.Errorf("without servers: %v, %v", next, err)
+		}
+	}
+}
+
+// TestWhatIsNotUTF8 is in force nowhere with other values than those of the file.
+func TestWhatIsNotUTF8(t *testing.T) {
+	cfg := newWorld(t).load(`{"mcpServers": {
+		"good": {"command": "x"},
+		"value": {"command": "x", "env": {"KEY": "p` + "\xe4" + `ss"}},
+		"name": {"command": "x", "env": {"K` + "\xe4" + `Y": "pass"}},
+		"args": {"command": "x", "args": ["ok", "/tmp/caf` + "\xe9" + `.txt"]},
+		"ser` + "\xe9" + `": {"command": "x"}
+	}, "metamcp": {"audit": {"file": "/x/caf` + "\xe9" + `.jsonl"}}}`)
+	if len(cfg.Servers) != 4 || cfg.Server("good").Err != nil || len(cfg.Problems) != 5 {
+		t.Errorf("servers %v, problems %s", serverNames(cfg), texts(cfg.Problems))
+	}
+	for _, name := range []string{"value", "name", "args"} {
+		if s := cfg.Server(name); s == nil || s.Err == nil || !strings.Contains(s.Err.Hint, "UTF-8") {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	contains(t, texts(cfg.Problems), "test.json:3:44: server \"value\": env.KEY: it is not written in UTF-8", "args[1]: it is not", "metamcp.audit.file: it is not")
+}
+
 func TestBadNames(t *testing.T) {
 	long := strings.Repeat("n", 129)
 	cfg := newWorld(t).load(`{"mcpServers": {"": {"command": "x"}, "a\u0007b": {"command": "x"}, "` + long + `": {"command": "x"}, "` + long[1:] + `": {"command": "x"}}}`)

@@ -50,7 +50,7 @@ func (b *builder) locked(l *provisioned.Lock, c *content) error {
 			err = broken.Cause
 		}
 		const hint = "mend it, or move it away and provision the servers again"
-		if b.known.provisioned {
+		if b.known.provisioned() {
 			return failure(hint, "the lock file %s cannot be used: %s", c.path, err)
 		}
 		b.problems([]Problem{{

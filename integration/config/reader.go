@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/integration/jsonc"
 	"github.com/tailscale/hujson"
@@ -59,6 +60,9 @@ func (r *reader) str(d *document, path string, v *hujson.Value, ex *expander) (s
 	if !ok || lit.Kind() != '"' {
 		return "", r.mismatch(d, path, v, "a string")
 	}
+	if !utf8.Valid(lit) {
+		return "", r.bad(d, v, notUTF8, "%s: it is not written in UTF-8", path)
+	}
 	s, err := ex.expand(literalString(lit))
 	if err != nil {
 		hint := ""
@@ -78,7 +82,7 @@ func (r *reader) str(d *document, path string, v *hujson.Value, ex *expander) (s
 // name of an element, which a report needs, costs more than the reading.
 func text(v *hujson.Value, ex *expander) (string, bool) {
 	lit, ok := v.Value.(hujson.Literal)
-	if !ok || lit.Kind() != '"' {
+	if !ok || lit.Kind() != '"' || !utf8.Valid(lit) {
 		return "", false
 	}
 	s, err := ex.expand(literalString(lit))
@@ -150,6 +154,10 @@ func (r *reader) stringMap(d *document, path string, v *hujson.Value, ex *expand
 	for i := range obj.Members {
 		m := &obj.Members[i]
 		key := memberName(m)
+		if !named(m) {
+			r.bad(d, &m.Name, notUTF8, "%s: the name %s is not written in UTF-8", path, shorten(key))
+			continue
+		}
 		s, ok := text(&m.Value, ex)
 		if !ok {
 			r.str(d, path+"."+shorten(key), &m.Value, ex)
@@ -222,6 +230,15 @@ func (r *reader) toolRule(d *document, path string, at *hujson.Value, obj *hujso
 	}
 	return rule
 }
+
+// named says that the name of a member is what its file says: what is not UTF-8 is
+// replaced where it is read.
+func named(m *hujson.ObjectMember) bool {
+	lit, ok := m.Name.Value.(hujson.Literal)
+	return !ok || utf8.Valid(lit)
+}
+
+const notUTF8 = "save the file as UTF-8"
 
 func memberName(m *hujson.ObjectMember) string {
 	lit, ok := m.Name.Value.(hujson.Literal)
