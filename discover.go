@@ -204,7 +204,9 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	if ask.Limit > 0 && len(shown) > ask.Limit {
 		shown = shown[:ask.Limit]
 	}
-	lines := fitter{budget: e.budget()}
+	budget := e.budget()
+	away := e.awayBeside(ask.Server, budget)
+	lines := fitter{budget: budget}
 	a.Tools = lines.toolLines(shown, ask.Detail == "full")
 	a.Omitted = len(open) - len(a.Tools)
 	if a.Omitted > 0 {
@@ -215,7 +217,7 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 		a.Notes = append(a.Notes, strconv.Itoa(disabled)+" more tools are disabled by tool rules.")
 	}
 	if len(held) > 0 {
-		a.Notes = append(a.Notes, heldNote(ask.Server, held))
+		a.Notes = append(a.Notes, heldNote(ask.Server, held, budget))
 	}
 	a.Notes = append(a.Notes, markNotes(func(yield func(Marks) bool) {
 		for i := range a.Tools {
@@ -227,7 +229,7 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	if len(known.Entries) == 0 {
 		a.Notes = append(a.Notes, "The server lists no tools.")
 	}
-	a.Notes = append(a.Notes, e.awayNotes(slices.Values([]string{ask.Server}))...)
+	a.Notes = append(a.Notes, away...)
 	return a, nil
 }
 
@@ -262,7 +264,7 @@ func (e *Engine) discoverTool(ctx context.Context, ask DiscoverRequest) (*Discov
 	whole.Definition, whole.Marks = definition, marks(t.review, hidden)
 	whole.Signature, _ = signature(t.listed)
 	a.Notes = append(a.Notes, markNotes(func(yield func(Marks) bool) { yield(whole.Marks) })...)
-	a.Notes = append(a.Notes, e.awayNotes(slices.Values([]string{ask.Server}))...)
+	a.Notes = append(a.Notes, e.awayBeside(ask.Server, e.budget())...)
 	return a, nil
 }
 
@@ -289,7 +291,7 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	budget := e.budget()
 	e.findSkills(skills, &ask, a, budget)
 	lines := fitter{budget: budget}
-	if a.Matches, a.Omitted = lines.matchLines(found.Matches, schemas, ask.Detail == "full"); a.Omitted > 0 {
+	if a.Matches, a.Omitted = lines.matchLines(found.Matches, schemas, ask.Detail == "full", e.awayNote); a.Omitted > 0 {
 		a.Notes = append(a.Notes, "The list is cut; use a narrower query, a server or a smaller limit.")
 	}
 	a.Notes, a.SignaturesCut = append(a.Notes, lines.notes()...), lines.signatures
@@ -300,11 +302,14 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 			}
 		}
 	})...)
-	a.Notes = append(a.Notes, e.awayNotes(e.concerned(a.Matches, ask.Server))...)
-	a.Notes = append(a.Notes, e.heldNotes(ask.Server)...)
+	a.Notes = append(a.Notes, e.heldNotes(ask.Server, budget)...)
 	for _, name := range slices.Sorted(maps.Keys(found.Failed)) {
 		err := found.Failed[name]
-		a.Failed = append(a.Failed, FailedLine{Server: name, Class: string(err.Class), Error: err.Message})
+		l := FailedLine{Server: name, Class: string(err.Class), Error: err.Message}
+		if why, until := e.away(name); why != nil {
+			l.RetryInMs = time.Until(until).Milliseconds()
+		}
+		a.Failed = append(a.Failed, l)
 	}
 	var cut int
 	if a.Failed, cut = index.Cut(budget, a.Failed, tokens); cut > 0 {
@@ -312,6 +317,13 @@ func (e *Engine) discoverQuery(ctx context.Context, ask DiscoverRequest) (*Disco
 	}
 	if a.Pending, cut = index.Cut(budget, a.Pending, tokens); cut > 0 {
 		a.Notes = append(a.Notes, strconv.Itoa(cut)+" more servers are pending.")
+	}
+	if len(a.Matches) == 0 { // what is away may be why
+		searched := slices.Values(e.core.Directory().Names())
+		if ask.Server != "" {
+			searched = slices.Values([]string{ask.Server})
+		}
+		a.Notes = append(a.Notes, e.awayNotes(searched, found.Failed, budget)...)
 	}
 	if note := fitNote(found); note != "" {
 		a.Notes = append(a.Notes, note)

@@ -121,6 +121,85 @@ func TestDiscoverKeepsToItsBudget(t *testing.T) {
 	}
 }
 
+// What is said of servers that take no calls is paid for like all else: of those that
+// were searched and those that never told of their tools.
+func TestServersThatTakeNoCallsKeepToTheBudget(t *testing.T) {
+	t.Parallel()
+	const budget, many = 500, 30
+	settings := map[string]any{
+		"pool": map[string]any{"failureThreshold": 1, "cooldownMs": 3_600_000}, "search": map[string]any{"budgetTokens": budget},
+	}
+	ask := func(e *metamcp.Engine, query string) (a *metamcp.DiscoverAnswer, said []string) {
+		t.Helper()
+		a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Query: query})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := index.EstimateTokens(raw); n > budget {
+			t.Errorf("%q: the answer costs %d tokens of %d: %s", query, n, budget, raw)
+		}
+		for _, note := range a.Notes {
+			if rest, told := strings.CutPrefix(note, "Do not call "); told {
+				name, _, _ := strings.Cut(rest, " ")
+				said = append(said, name)
+			}
+		}
+		return a, said
+	}
+	away := func(e *metamcp.Engine) {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() error {
+			for _, s := range e.ListServers() {
+				if s.RetryAt.Before(time.Now()) {
+					return fmt.Errorf("%s takes calls", s.Name)
+				}
+			}
+			return nil
+		})
+	}
+	more := func(a *metamcp.DiscoverAnswer) bool {
+		return slices.ContainsFunc(a.Notes, func(note string) bool { return strings.Contains(note, "more servers take no calls for now") })
+	}
+
+	crashing, dead := map[string][]string{}, map[string][]string{}
+	for i := range many {
+		crashing[fmt.Sprintf("crashes-%02d", i)] = nil
+		dead[fmt.Sprintf("dead-%02d", i)] = []string{"--exit-at-start=3", "--exit-text", strings.Repeat("the reason why it cannot start, ", 10)}
+	}
+	e := open(t, crashing, settings)
+	for name := range crashing {
+		if _, err := e.Execute(t.Context(), name, "crash", nil, metamcp.ExecuteOptions{}); err == nil {
+			t.Fatal("a server that crashes has answered")
+		}
+	}
+	away(e)
+	a, said := ask(e, "zzqx")
+	if len(a.Matches) != 0 || len(said) == 0 || !more(a) {
+		t.Errorf("a query that fits nothing: %+v", a)
+	}
+	a, said = ask(e, "echo")
+	if len(a.Matches) == 0 || a.Omitted == 0 {
+		t.Errorf("a query that fits a tool of each: %+v", a)
+	}
+	for _, m := range a.Matches {
+		if !slices.Contains(said, m.Server) {
+			t.Errorf("a match is of %s, and the notes are %q", m.Server, a.Notes)
+		}
+	}
+
+	e = open(t, dead, settings)
+	ask(e, "zzqx") // contacts them
+	away(e)
+	a, said = ask(e, "zzqx")
+	if len(a.Failed) == 0 || a.Failed[0].RetryInMs <= 0 || len(said) != 0 || more(a) {
+		t.Errorf("servers that never told of their tools: %+v", a)
+	}
+}
+
 // Code can be written from what full details say: every tool comes as it is
 // called in TypeScript, in every shape of the answer that shows schemas, and in
 // no other.

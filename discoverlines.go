@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,22 +115,29 @@ type MatchLine struct {
 
 // FailedLine is one server that could not be asked.
 type FailedLine struct {
-	Server string `json:"server"`
-	Class  string `json:"class,omitempty"`
-	Error  string `json:"error"`
+	Server    string `json:"server"`
+	Class     string `json:"class,omitempty"`
+	Error     string `json:"error"`
+	RetryInMs int64  `json:"retryInMs,omitempty"` // it takes no calls before
+}
+
+// affordable is the beginning of a list of names that a note has room for.
+func affordable(budget *index.Budget, names []string) []string {
+	names, _ = index.Cut(budget, names[:min(len(names), namedTools)], func(name string) int { return index.EstimateTokens(name + ", ") })
+	return names
 }
 
 // heldNote says which tools are held back. A new one is only counted: nobody has
 // accepted even its name.
-func heldNote(server string, held []*index.Entry) string {
+func heldNote(server string, held []*index.Entry, budget *index.Budget) string {
 	var names []string
 	for _, t := range held {
-		if t.Review.Change != messages.ToolNew && len(names) < namedTools {
+		if t.Review.Change != messages.ToolNew {
 			names = append(names, t.Tool.Name)
 		}
 	}
 	text := counted(len(held), "more tool is held back", "more tools are held back")
-	if len(names) > 0 {
+	if names = affordable(budget, names); len(names) > 0 {
 		text += " (" + strings.Join(names, ", ")
 		if more := len(held) - len(names); more > 0 {
 			text += " and " + strconv.Itoa(more) + " more"
@@ -177,22 +183,23 @@ type fitter struct {
 	short  bool // a line has less than it should, which SchemasNote says
 	// signatures says that a line in the list has lost its signature.
 	signatures bool
+	away       []string // the notes on servers of lines that take no calls for now
 }
 
-// fit spends what a line costs, after as many of the cuts as that takes, in their
-// order. false: there is no room for the line whatever is cut, and nothing is spent.
-// The first line that is cut pays for the note, too.
-func fit[T any](f *fitter, line *T, cuts ...func(*T)) bool {
-	if f.budget.Spend(tokens(line)) {
+// fit spends what a line costs, with a note beside it, after as many of the cuts of the
+// line as that takes, in their order. false: there is no room for both whatever is cut,
+// and nothing is spent. The first line that is cut pays for SchemasNote, too.
+func fit[T any](f *fitter, line *T, beside string, cuts ...func(*T)) bool {
+	extra := noteTokens(beside)
+	if f.budget.Spend(tokens(line) + extra) {
 		return true
 	}
-	note := tokens(SchemasNote)
-	if f.short {
-		note = 0
+	if !f.short {
+		extra += tokens(SchemasNote)
 	}
 	for _, cut := range cuts {
 		cut(line)
-		if f.budget.Spend(tokens(line) + note) {
+		if f.budget.Spend(tokens(line) + extra) {
 			f.short = true
 			return true
 		}
@@ -200,24 +207,39 @@ func fit[T any](f *fitter, line *T, cuts ...func(*T)) bool {
 	return false
 }
 
-// notes says what the lines have not.
-func (f *fitter) notes() []string {
-	if !f.short {
-		return nil
+// notes says what the lines have not, and which servers of them take no calls.
+func (f *fitter) notes() (notes []string) {
+	if f.short {
+		notes = append(notes, SchemasNote)
 	}
-	return []string{SchemasNote}
+	return append(notes, f.away...)
 }
 
 // matchLines are as many matches as the budget has room for, the first with
-// their schemas. omitted counts the others.
-func (f *fitter) matchLines(matches []Match, schemas int, signatures bool) (lines []MatchLine, omitted int) {
+// their schemas. The first of a server that takes no calls for now pays for the note
+// on that as well. omitted counts the others.
+func (f *fitter) matchLines(matches []Match, schemas int, signatures bool, away func(server string) *awayNote) (lines []MatchLine, omitted int) {
 	lines = []MatchLine{}
+	asked := map[string]bool{}
 	for i := range matches {
 		l := matchLine(&matches[i], i < schemas, signatures)
+		var note *awayNote
+		if !asked[l.Server] {
+			asked[l.Server] = true
+			note = away(l.Server)
+		}
+		if note != nil && f.budget.Spend(tokens(l)+noteTokens(note.whole)) {
+			f.away = append(f.away, note.whole)
+			lines = append(lines, l)
+			continue
+		}
 		signature := l.Signature
 		// The signature says most of what the schema does, in fewer words.
-		if !fit(f, &l, func(l *MatchLine) { l.Schema = nil }, func(l *MatchLine) { l.Signature = "" }) {
+		if !fit(f, &l, note.inBrief(), func(l *MatchLine) { l.Schema = nil }, func(l *MatchLine) { l.Signature = "" }) {
 			return lines, len(matches) - i
+		}
+		if note != nil {
+			f.away = append(f.away, note.brief)
 		}
 		f.signatures = f.signatures || l.Signature != signature
 		lines = append(lines, l)
@@ -236,7 +258,7 @@ func (f *fitter) toolLines(tools []*index.Entry, full bool) (lines []ToolLine) {
 	for _, t := range tools {
 		l := toolLine(t, full)
 		signature := l.Signature
-		if !fit(f, &l, cuts...) {
+		if !fit(f, &l, "", cuts...) {
 			break
 		}
 		f.signatures = f.signatures || l.Signature != signature
@@ -245,44 +267,75 @@ func (f *fitter) toolLines(tools []*index.Entry, full bool) (lines []ToolLine) {
 	return lines
 }
 
-// concerned are the servers that an answer to a query is about: those of its matches,
-// and, where there are none, all that were searched, since what is away may be why.
-func (e *Engine) concerned(matches []MatchLine, only string) iter.Seq[string] {
-	switch {
-	case len(matches) == 0 && only != "":
-		return slices.Values([]string{only})
-	case len(matches) == 0:
-		return slices.Values(e.core.Directory().Names())
+// awayNote says that a server takes no calls for now: whole with the reason, brief
+// where there is no room for that.
+type awayNote struct{ whole, brief string }
+
+// inBrief is the brief note; "": there is none.
+func (n *awayNote) inBrief() string {
+	if n == nil {
+		return ""
 	}
-	return func(yield func(string) bool) {
-		for i := range matches {
-			if !yield(matches[i].Server) {
-				return
-			}
-		}
-	}
+	return n.brief
 }
 
-// awayNotes say which of the servers take no calls for now, each once.
-func (e *Engine) awayNotes(servers iter.Seq[string]) (notes []string) {
-	seen := map[string]bool{}
+// noteTokens is what a note costs in an answer; "" costs nothing.
+func noteTokens(note string) int {
+	if note == "" {
+		return 0
+	}
+	return tokens(note) + 1 // with the comma behind it
+}
+
+// awayNote is the note on a server that takes no calls for now; nil: it takes them.
+func (e *Engine) awayNote(server string) *awayNote {
+	why, until := e.away(server)
+	if why == nil {
+		return nil
+	}
+	text := "Do not call " + server + " in the next " + max(time.Until(until), time.Second).Round(time.Second).String()
+	return &awayNote{text + ": " + why.Message, text + "."}
+}
+
+// awayBeside is the note on the one server that an answer is about, paid for before
+// its lists. Nothing: it takes calls.
+func (e *Engine) awayBeside(server string, budget *index.Budget) []string {
+	note := e.awayNote(server)
+	switch {
+	case note == nil:
+		return nil
+	case budget.Spend(noteTokens(note.whole)):
+		return []string{note.whole}
+	}
+	budget.Spend(noteTokens(note.brief)) // it is said in any case
+	return []string{note.brief}
+}
+
+// awayNotes say which servers take no calls for now, as far as the budget has room,
+// and how many more there are. Of those that failed this is said elsewhere.
+func (e *Engine) awayNotes(servers iter.Seq[string], failed map[string]*Error, budget *index.Budget) (notes []string) {
+	more := 0
 	for name := range servers {
-		why, until := e.away(name)
-		if why == nil || seen[name] {
+		if failed[name] != nil {
 			continue
 		}
-		seen[name] = true
-		notes = append(notes, "Do not call "+name+" in the next "+max(time.Until(until), time.Second).Round(time.Second).String()+": "+why.Message)
-		if len(notes) == namedTools {
-			break
+		switch note := e.awayNote(name); {
+		case note == nil:
+		case more == 0 && len(notes) < namedTools && budget.Spend(noteTokens(note.whole)):
+			notes = append(notes, note.whole)
+		default:
+			more++
 		}
+	}
+	if more > 0 {
+		notes = append(notes, counted(more, "more server takes", "more servers take")+" no calls for now; mcp_discover without arguments lists them.")
 	}
 	return notes
 }
 
 // heldNotes says of which servers tools are held back, that a query would have
 // found otherwise.
-func (e *Engine) heldNotes(only string) []string {
+func (e *Engine) heldNotes(only string, budget *index.Budget) []string {
 	var names []string
 	tools := 0
 	for _, s := range e.core.Catalog().Held() {
@@ -297,12 +350,14 @@ func (e *Engine) heldNotes(only string) []string {
 	if tools == 0 {
 		return nil
 	}
-	more := ""
-	if len(names) > namedTools {
-		more = " and " + strconv.Itoa(len(names)-namedTools) + " more"
-		names = names[:namedTools]
+	of := counted(len(names), "server", "servers")
+	if named := affordable(budget, names); len(named) > 0 {
+		of = strings.Join(named, ", ")
+		if more := len(names) - len(named); more > 0 {
+			of += " and " + strconv.Itoa(more) + " more"
+		}
 	}
-	return []string{"Some tools (" + strconv.Itoa(tools) + ") of " + strings.Join(names, ", ") + more + " are held back, since their definitions are not those that the user accepted; mcp_discover with server says more."}
+	return []string{"Some tools (" + strconv.Itoa(tools) + ") of " + of + " are held back, since their definitions are not those that the user accepted; mcp_discover with server says more."}
 }
 
 func matchLine(m *Match, withSchema, withSignature bool) MatchLine {

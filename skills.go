@@ -85,12 +85,13 @@ func (e *Engine) listSkills(list []skills.Skill, problems []skills.Problem, a *D
 	e.addSkills(a, lines, budget)
 	const most = 3
 	for i, p := range problems {
-		if i == most {
-			a.Notes = append(a.Notes, fmt.Sprintf("%d more skills cannot be used; metamcp doctor names them.", len(problems)-most))
+		text, _ := index.Plain(p.String())
+		note := "A skill cannot be used: " + summary(text)
+		if i == most || !budget.Spend(noteTokens(note)) {
+			a.Notes = append(a.Notes, fmt.Sprintf("%s cannot be used; metamcp doctor names them.", counted(len(problems)-i, "more skill", "more skills")))
 			break
 		}
-		text, _ := index.Plain(p.String())
-		a.Notes = append(a.Notes, "A skill cannot be used: "+summary(text))
+		a.Notes = append(a.Notes, note)
 	}
 }
 
