@@ -349,6 +349,24 @@ func TestProvisionInAVersionThatNoRegistryTells(t *testing.T) {
 	there()
 }
 
+// A registry that wants to be left alone is, by requests that come later too, and they
+// say until when.
+func TestProvisionLeavesTheRegistryAlone(t *testing.T) {
+	t.Parallel()
+	reg := fakeregistry.Start(t)
+	reg.Instead(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	e := open(t, nil, map[string]any{"registry": map[string]any{"url": reg.URL}, "search": map[string]any{"embedder": "none"}})
+	for _, intent := range []string{"zzqx frobnicate", "frobnicate vwyz"} {
+		a := ask(t, e, metamcp.ProvisionRequest{Intent: intent})
+		if !strings.Contains(strings.Join(a.Notes, "\n"), "asked to be left alone until ") || len(reg.Requests()) != 1 {
+			t.Errorf("%s: %s after %q", intent, text(t, a), reg.Requests())
+		}
+	}
+}
+
 // NAME==VERSION is how packages of PyPI are named, whose versions need not have three
 // parts.
 func TestProvisionInAVersionOfPyPI(t *testing.T) {

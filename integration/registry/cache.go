@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sort"
@@ -25,10 +26,12 @@ const (
 // may write as well. Pages in it are never changed.
 type cache struct {
 	file string
+	now  func() time.Time
 
 	mu      sync.Mutex
 	loaded  bool
 	pages   map[string]*cachedPage
+	rests   map[string]time.Time // by base URL: until when a registry wants to be left alone
 	changed bool
 	problem string // of the file, not yet told
 }
@@ -43,6 +46,7 @@ type cachedPage struct {
 type cacheFile struct {
 	Version int                      `json:"version"`
 	Pages   map[string]cacheFilePage `json:"pages"`
+	Rests   map[string]time.Time     `json:"leftAloneUntil,omitempty"` // by base URL
 }
 
 type cacheFilePage struct {
@@ -53,7 +57,9 @@ type cacheFilePage struct {
 	Servers []json.RawMessage `json:"servers"`
 }
 
-func newCache(file string) *cache { return &cache{file: file, pages: map[string]*cachedPage{}} }
+func newCache(file string, now func() time.Time) *cache {
+	return &cache{file: file, now: now, pages: map[string]*cachedPage{}, rests: map[string]time.Time{}}
+}
 
 // load reads the file once; the caller holds the lock.
 func (c *cache) load() {
@@ -64,12 +70,13 @@ func (c *cache) load() {
 	c.merge()
 }
 
-// merge takes from the file what is younger than what is in memory.
+// merge takes from the file what is younger than what is in memory, and the later end of
+// each rest.
 func (c *cache) merge() {
 	if c.file == "" {
 		return
 	}
-	disk, err := readCache(c.file)
+	disk, rests, err := readCache(c.file)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			c.problem = "the cache of the registry cannot be read and starts anew: " + err.Error()
@@ -81,23 +88,28 @@ func (c *cache) merge() {
 			c.pages[address] = disk[address]
 		}
 	}
+	for base, until := range rests {
+		if c.resting(until) && until.After(c.rests[base]) {
+			c.rests[base] = until
+		}
+	}
 }
 
-func readCache(path string) (map[string]*cachedPage, error) {
+func readCache(path string) (pages map[string]*cachedPage, rests map[string]time.Time, err error) {
 	data, _, err := regular.Read(path, maxCacheFile)
 	switch {
 	case errors.Is(err, regular.ErrNotRegular), errors.Is(err, regular.ErrTooLarge):
-		return nil, errors.New(path + " is no file of at most 32 MiB")
+		return nil, nil, errors.New(path + " is no file of at most 32 MiB")
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	var f cacheFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, errors.New(path + " is not JSON of a known shape")
+		return nil, nil, errors.New(path + " is not JSON of a known shape")
 	}
-	pages := map[string]*cachedPage{}
+	pages = map[string]*cachedPage{}
 	if f.Version != cacheVersion {
-		return pages, nil // of another version of metamcp
+		return pages, nil, nil // of another version of metamcp
 	}
 	for address := range f.Pages {
 		kept := f.Pages[address]
@@ -110,7 +122,7 @@ func readCache(path string) (map[string]*cachedPage, error) {
 		}
 		pages[address] = &cachedPage{page: p, etag: kept.ETag, fetched: kept.Fetched}
 	}
-	return pages, nil
+	return pages, f.Rests, nil
 }
 
 // get returns a page and its age, which is negative where the clock went back.
@@ -139,6 +151,34 @@ func (c *cache) touch(address string, now time.Time) {
 	if kept := c.pages[address]; kept != nil {
 		c.pages[address], c.changed = &cachedPage{page: kept.page, etag: kept.etag, fetched: now}, true
 	}
+}
+
+// rest keeps a registry from being asked until then, by whoever has this file.
+func (c *cache) rest(base string, until time.Time) {
+	c.mu.Lock()
+	c.load()
+	maps.DeleteFunc(c.rests, func(_ string, end time.Time) bool { return !c.resting(end) })
+	c.rests[base], c.changed = until.UTC(), true
+	c.mu.Unlock()
+	c.save()
+}
+
+// restingUntil is when a registry may be asked again; zero: now.
+func (c *cache) restingUntil(base string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.load()
+	if until := c.rests[base]; c.resting(until) {
+		return until
+	}
+	return time.Time{}
+}
+
+// resting says whether a rest goes on. One that ends later than any that is believed
+// does not: somebody edited the file, or the clock went back.
+func (c *cache) resting(until time.Time) bool {
+	now := c.now()
+	return until.After(now) && !until.After(now.Add(maxRest))
 }
 
 // all returns every server of that registry that is known, the youngest pages
@@ -212,7 +252,7 @@ func (c *cache) save() {
 
 // write puts the pages on disk, the youngest first, as far as there is room.
 func (c *cache) write(order []string) error {
-	f := cacheFile{Version: cacheVersion, Pages: map[string]cacheFilePage{}}
+	f := cacheFile{Version: cacheVersion, Pages: map[string]cacheFilePage{}, Rests: c.rests}
 	size := 0
 	for _, address := range order {
 		kept := c.pages[address]

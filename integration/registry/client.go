@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,7 +17,8 @@ const DefaultURL = "https://registry.modelcontextprotocol.io"
 type Options struct {
 	// BaseURL is where the API is, without /v0.1 (DefaultURL).
 	BaseURL string
-	// CacheFile keeps answers; "" keeps none. Its folder is made where it is
+	// CacheFile keeps answers, and how long a registry wants to be left alone, for
+	// every client that has it; "" keeps nothing. Its folder is made where it is
 	// missing.
 	CacheFile string
 	// TTL is how long an answer is given again without asking (24 h).
@@ -41,9 +41,6 @@ type Client struct {
 	http      *http.Client
 	transport *http.Transport
 	cache     *cache
-
-	mu        sync.Mutex
-	notBefore time.Time // the registry wants to be left alone until then
 }
 
 // New returns a client; nothing is asked yet. The error says that the URL is no
@@ -62,7 +59,7 @@ func New(opts Options) (*Client, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	c := &Client{opts: opts, base: strings.TrimSuffix(opts.BaseURL, "/v0.1"), cache: newCache(opts.CacheFile)}
+	c := &Client{opts: opts, base: strings.TrimSuffix(opts.BaseURL, "/v0.1"), cache: newCache(opts.CacheFile, opts.Now)}
 	c.http, c.transport = newHTTP(opts.Timeout)
 	return c, nil
 }

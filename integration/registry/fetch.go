@@ -70,8 +70,9 @@ func isLoopback(host string) bool {
 // get makes one request, and once more where that may help and the registry
 // does not mind. Its error is an *Error, or that of parent.
 func (c *Client) get(parent context.Context, address, etag string) (*reply, error) {
-	if left := c.restLeft(); left > 0 {
-		return nil, &Error{Reason: Refused, Message: fmt.Sprintf("the registry asked to be left alone for another %v", left.Round(time.Second)), RetryAfter: left}
+	if until := c.cache.restingUntil(c.base); !until.IsZero() {
+		left := until.Sub(c.opts.Now())
+		return nil, &Error{Reason: Refused, Message: "the registry asked to be left alone " + untilThen(until, left), RetryAfter: left}
 	}
 	for attempt := 0; ; attempt++ {
 		r, err := c.getOnce(parent, address, etag)
@@ -81,9 +82,11 @@ func (c *Client) get(parent context.Context, address, etag string) (*reply, erro
 		e := reasonOf(err)
 		again := e.Reason == Unreachable || e.Reason == Refused && e.RetryAfter >= 0 && c.mayRepeat(e)
 		wait := max(e.RetryAfter, c.opts.Backoff)
+		until := c.opts.Now().Add(e.RetryAfter)
 		if attempt > 0 || !again || wait > c.opts.Timeout {
 			if e.RetryAfter > 0 {
-				c.rest(e.RetryAfter)
+				c.cache.rest(c.base, until)
+				e.Message += ", and asked to be left alone " + untilThen(until, e.RetryAfter)
 			}
 			return nil, e
 		}
@@ -92,9 +95,17 @@ func (c *Client) get(parent context.Context, address, etag string) (*reply, erro
 		case <-timer.C:
 		case <-parent.Done():
 			timer.Stop()
+			if e.RetryAfter > 0 {
+				c.cache.rest(c.base, until)
+			}
 			return nil, parent.Err()
 		}
 	}
+}
+
+// untilThen says when a rest ends, for people and models.
+func untilThen(until time.Time, left time.Duration) string {
+	return fmt.Sprintf("until %s (for another %v)", until.Local().Format(time.TimeOnly+" MST"), left.Round(time.Second))
 }
 
 // mayRepeat says whether a refusal is one of those that pass.
@@ -194,17 +205,4 @@ func retryAfter(res *http.Response) time.Duration {
 		d = time.Until(at)
 	}
 	return min(max(d, 0), maxRest)
-}
-
-// rest keeps the client from asking for so long.
-func (c *Client) rest(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.notBefore = c.opts.Now().Add(d)
-}
-
-func (c *Client) restLeft() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.notBefore.Sub(c.opts.Now())
 }

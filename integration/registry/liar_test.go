@@ -3,8 +3,11 @@ package registry_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -167,7 +170,7 @@ func TestRetryAfterIsKept(t *testing.T) {
 		t.Fatalf("%+v after %q", a, fake.Requests())
 	}
 	time0.advance(30 * time.Minute)
-	if a = list(t, c, registry.Query{}); !strings.Contains(strings.Join(a.Notes, ""), "left alone for another 30m") || len(fake.Requests()) != 1 {
+	if a = list(t, c, registry.Query{}); !strings.Contains(strings.Join(a.Notes, ""), "(for another 30m") || len(fake.Requests()) != 1 {
 		t.Errorf("it was asked all the same: %q, %q", a.Notes, fake.Requests())
 	}
 	time0.advance(31 * time.Minute)
@@ -185,6 +188,78 @@ func TestRetryAfterIsKept(t *testing.T) {
 		if a = list(t, fresh, registry.Query{}); a.Cause == nil || a.Cause.RetryAfter > time.Hour {
 			t.Errorf("Retry-After %q: %+v", odd, a.Cause)
 		}
+	}
+}
+
+// A registry is left alone by every client with the same cache, and what they say tells
+// until when. A rest that nobody can have asked for does not count.
+func TestRetryAfterIsKeptForOtherClients(t *testing.T) {
+	time0 := newClock()
+	fake := fakeregistry.Start(t, fakeregistry.Server("io.github.a/weather", "1.0.0", "Weather", "@a/weather"))
+	file := filepath.Join(t.TempDir(), "registry-cache.json")
+	refuse := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	opts := registry.Options{BaseURL: fake.URL, CacheFile: file, Now: time0.now}
+	end := func() string { return "left alone until " + time0.now().Add(time.Hour).Local().Format(time.TimeOnly) }
+	fake.Instead(refuse)
+	until := end()
+	if a := list(t, open(t, opts), registry.Query{}); !strings.Contains(strings.Join(a.Notes, ""), until) {
+		t.Errorf("at first: %q, want it %s", a.Notes, until)
+	}
+	time0.advance(59 * time.Minute)
+	if a := list(t, open(t, opts), registry.Query{}); !strings.Contains(strings.Join(a.Notes, ""), until) || len(fake.Requests()) != 1 {
+		t.Errorf("then: %q after %q, want it %s", a.Notes, fake.Requests(), until)
+	}
+	if _, _, err := open(t, opts).Version(t.Context(), "io.github.a/weather", "1.0.0"); err == nil || !strings.Contains(err.Error(), until) || len(fake.Requests()) != 1 {
+		t.Errorf("one version: %v after %q", err, fake.Requests())
+	}
+	other := fakeregistry.Start(t)
+	if a := list(t, open(t, registry.Options{BaseURL: other.URL, CacheFile: file, Now: time0.now}), registry.Query{}); a.Cause != nil {
+		t.Errorf("another registry: %+v", a)
+	}
+	time0.advance(2 * time.Minute)
+	until = end()
+	if _, _, err := open(t, opts).Version(t.Context(), "io.github.a/weather", "1.0.0"); err == nil || !strings.Contains(err.Error(), until) || len(fake.Requests()) != 2 {
+		t.Errorf("an hour later: %v after %q, want it %s", err, fake.Requests(), until)
+	}
+	time0.advance(-2 * time.Hour)
+	until = end()
+	for range 2 {
+		if a := list(t, open(t, opts), registry.Query{}); !strings.Contains(strings.Join(a.Notes, ""), until) || len(fake.Requests()) != 3 {
+			t.Errorf("with the clock put back: %q after %q, want it %s", a.Notes, fake.Requests(), until)
+		}
+	}
+	time0.advance(2 * time.Hour)
+	fake.Instead(nil)
+	if a := list(t, open(t, opts), registry.Query{}); len(a.Servers) != 1 || a.Cause != nil {
+		t.Errorf("afterwards: %+v", a)
+	}
+}
+
+// Who gives up while the registry wants to be left alone for a moment has others leave
+// it alone, too.
+func TestARestThatIsNotWaitedForIsKept(t *testing.T) {
+	fake := fakeregistry.Start(t)
+	fake.Instead(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "50")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time0 := newClock()
+	opts := registry.Options{BaseURL: fake.URL, CacheFile: filepath.Join(t.TempDir(), "registry-cache.json"), Now: func() time.Time {
+		if len(fake.Requests()) > 0 { // it has answered, and when to ask again is found out
+			cancel()
+		}
+		return time0.now()
+	}}
+	if _, err := open(t, opts).List(ctx, registry.Query{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the first: %v", err)
+	}
+	if a := list(t, open(t, opts), registry.Query{}); a.Cause == nil || a.Cause.RetryAfter != 50*time.Second || len(fake.Requests()) != 1 {
+		t.Errorf("the second: %+v after %q", a, fake.Requests())
 	}
 }
 
