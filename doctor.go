@@ -236,12 +236,12 @@ func checkEmbedder(ctx context.Context, cfg *config.Config, network bool) doctor
 	c := embedderSettings(cfg)
 	how := "chosen by search.embedder"
 	if c.kind == "auto" {
-		c.kind, how = c.first(), "chosen by itself"
+		c, how = c.settled(), "chosen by itself"
 	}
 	if c.kind == "none" {
 		return doctor.Result{Status: doctor.OK, Found: "none: search goes by words alone"}
 	}
-	made, err := newEmbedder(embedderSettings(cfg), slog.New(slog.DiscardHandler))
+	made, err := newEmbedder(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		r := doctor.Result{
 			Status: doctor.Fail, Found: fmt.Sprintf("%s (%s) cannot be used: %v", c.kind, how, err),
@@ -298,7 +298,7 @@ func checkEmbedder(ctx context.Context, cfg *config.Config, network bool) doctor
 
 // modelFile is the file of the local embedder's model; "": it is not known.
 func (c embedderChoice) modelFile() string {
-	if strings.HasSuffix(c.model, ".gguf") {
+	if c.isFile() {
 		return c.model
 	}
 	m, err := c.models().Find(c.model)

@@ -75,12 +75,7 @@ func (*unusable) Close() error { return nil }
 
 // newEmbedder makes an embedder. It sends nothing and starts nothing yet.
 func newEmbedder(c embedderChoice, log *slog.Logger) (embed.Embedder, error) {
-	if c.kind == "auto" {
-		if c.kind = c.first(); c.kind == "voyage" {
-			c.url = "" // that of an OpenAI-compatible embedder
-		}
-	}
-	switch c.kind {
+	switch c = c.settled(); c.kind {
 	case "none":
 		return nil, nil //nolint:nilnil // no embedder is a choice, not a failure
 	case "voyage":
@@ -97,6 +92,27 @@ func newEmbedder(c embedderChoice, log *slog.Logger) (embed.Embedder, error) {
 	return builtin.New(builtin.Threads(max(1, runtime.GOMAXPROCS(0)/2)))
 }
 
+// settled is the choice with the embedder that automatic choice takes, and nothing
+// that is meant for another: an address is that of an OpenAI-compatible embedder, and
+// no model but one of Voyage's is called like those.
+func (c embedderChoice) settled() embedderChoice {
+	if c.kind != "auto" {
+		return c
+	}
+	switch c.kind = c.first(); c.kind {
+	case "voyage":
+		c.url = ""
+		if !voyage.Has(c.model) || c.isFile() {
+			c.model = ""
+		}
+	case "local":
+		if _, err := c.models().Find(c.model); err != nil && voyage.Has(c.model) && !c.isFile() {
+			c.model = ""
+		}
+	}
+	return c
+}
+
 // first is the embedder that automatic choice takes: the first that somebody
 // has configured. A key of OpenAI in the environment is there for many
 // reasons; that tools are described to a cloud takes an address as well.
@@ -107,13 +123,16 @@ func (c embedderChoice) first() string {
 	if c.url != "" {
 		return "openai"
 	}
-	if list, err := c.models().List(); err == nil && len(list) > 0 {
+	if list, err := c.models().List(); c.isFile() || err == nil && len(list) > 0 {
 		if _, err := worker(); err == nil {
 			return "local"
 		}
 	}
 	return "builtin"
 }
+
+// isFile says that the model is a file for the local embedder, not the name of one.
+func (c embedderChoice) isFile() bool { return strings.HasSuffix(c.model, ".gguf") }
 
 func (c embedderChoice) models() *models.Folder {
 	return models.In(filepath.Join(c.stateDir, "models"))
@@ -129,7 +148,7 @@ func (c embedderChoice) local(log *slog.Logger) (embed.Embedder, error) {
 		}
 	}
 	cfg := local.Config{Worker: program, LibraryDirs: []string{filepath.Dir(program), filepath.Join(c.stateDir, "lib")}, Log: log}
-	if strings.HasSuffix(c.model, ".gguf") {
+	if c.isFile() {
 		cfg.Model, cfg.ID = c.model, fileModel(c.model)
 		return local.New(cfg), nil
 	}

@@ -57,6 +57,9 @@ func FindKey(lookup func(string) string, explicitly bool) (key, variable string)
 	return key, FallbackKeyVariable
 }
 
+// Has says whether a model may be one of Voyage's, by its name.
+func Has(model string) bool { return strings.HasPrefix(model, "voyage-") }
+
 // request is the body of POST /embeddings.
 type request struct {
 	Input      []string `json:"input"`
