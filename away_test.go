@@ -2,6 +2,7 @@ package metamcp_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -67,5 +68,65 @@ func TestQuarantineIsTold(t *testing.T) {
 	}
 	if len(first) != 2 || first["beta"] > first["alpha"] {
 		t.Errorf("of the two echo stand at %v", first)
+	}
+}
+
+// A request for a server gets one that takes calls before one that does not, in whatever
+// way both are meant, and is told of one that does not.
+func TestProvisionPrefersServersThatTakeCalls(t *testing.T) {
+	t.Parallel()
+	weather := []string{"--exit-text", "weather"} // the package that they run, as it seems
+	dead := []string{"--exit-at-start=1"}
+	e := open(t, map[string][]string{"alpha": weather, "beta": weather, "dead": dead}, map[string]any{
+		"pool": map[string]any{"failureThreshold": 1, "cooldownMs": 3_600_000}, "search": map[string]any{"embedder": "none"},
+	})
+	for _, server := range []string{"alpha", "beta"} {
+		if _, err := e.ListTools(t.Context(), server, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Execute(t.Context(), "alpha", "crash", nil, metamcp.ExecuteOptions{}); err == nil {
+		t.Fatal("a server that crashes has answered")
+	}
+	if _, err := e.ListTools(t.Context(), "dead", false); err == nil {
+		t.Fatal("it has started")
+	}
+	testkit.Eventually(t, time.Minute, func() error { // its death is told to the breaker
+		a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "alpha"})
+		if err == nil && !slices.ContainsFunc(a.Notes, func(note string) bool { return strings.HasPrefix(note, "Do not call alpha") }) {
+			err = errNotTold
+		}
+		return err
+	})
+	for _, c := range []struct{ intent, server, first, told string }{
+		{"use npm:weather", "beta", "beta", ""},
+		{"use npm:weather, the alpha server", "beta", "beta", ""},
+		{"use the alpha server", "alpha", "alpha", "alpha"},
+		{"use the dead server", "dead", "", "dead"},
+		{`call "echo"`, "", "beta", "alpha"},
+		{"returns the text that it is given", "", "beta", "alpha"},
+		{"returns the text that alpha is given", "", "beta", "alpha"},
+	} {
+		a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: c.intent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := ""
+		if len(a.Tools) > 0 {
+			first = a.Tools[0].Server
+		}
+		if a.Decision != metamcp.DecisionLocal || a.Server != c.server || first != c.first {
+			t.Errorf("%s: %s, server %q, tools %.300s", c.intent, a.Decision, a.Server, fmt.Sprint(a.Tools))
+		}
+		told := ""
+		for _, note := range a.Notes {
+			if rest, ok := strings.CutPrefix(note, "Do not call "); ok {
+				name, _, _ := strings.Cut(rest, " ")
+				told += name
+			}
+		}
+		if told != c.told {
+			t.Errorf("%s: told of %q, want %q: %q", c.intent, told, c.told, a.Notes)
+		}
 	}
 }

@@ -330,7 +330,7 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 			a.Notes = append(a.Notes, fmt.Sprintf("All tools of %q are closed by metamcp.toolRules of the configuration.", r.Server))
 		}
 	}
-	a.tell(budget, fitting)
+	a.tell(budget, fitting, e.awayNote)
 	for _, l := range a.Tools {
 		if l.Hidden {
 			a.Notes = append(a.Notes, hiddenNote)
@@ -342,25 +342,39 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 
 // tell lists as many tools as the budget has room for, each with its signature,
 // which says how to call it in fewer words than the schema; of a tool that has no
-// signature, the schema.
-func (a *ProvisionAnswer) tell(budget *index.Budget, fitting []Match) {
+// signature, the schema. The first tool of a server that takes no calls for now pays
+// for the note on that as well.
+func (a *ProvisionAnswer) tell(budget *index.Budget, fitting []Match, away func(server string) *awayNote) {
 	short := 0
+	asked := map[string]bool{}
 	a.Tools = []MatchLine{}
 	for i := range fitting {
 		l := matchLine(&fitting[i], false, true)
 		if l.Signature == "" {
 			l = matchLine(&fitting[i], true, false)
 		}
-		if tokens(l) > budget.Left() && (l.Signature != "" || l.Schema != nil) {
+		var note *awayNote
+		if !asked[l.Server] {
+			asked[l.Server] = true
+			note = away(l.Server)
+		}
+		said := note.inBrief()
+		if note != nil && tokens(l)+noteTokens(note.whole) <= budget.Left() {
+			said = note.whole
+		}
+		if tokens(l)+noteTokens(said) > budget.Left() && (l.Signature != "" || l.Schema != nil) {
 			l.Signature, l.Schema = "", nil
 			short++
 		}
-		if !budget.Spend(tokens(l)) {
+		if !budget.Spend(tokens(l) + noteTokens(said)) {
 			a.Omitted += len(fitting) - i
 			a.Notes = append(a.Notes, "The list of tools is cut. Call mcp_discover with this server for the list of its tools.")
 			break
 		}
 		a.Tools = append(a.Tools, l)
+		if said != "" {
+			a.Notes = append(a.Notes, said)
+		}
 	}
 	if short > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("There was no room for what %s; mcp_discover with server and tool shows it.", counted(short, "tool takes", "tools take")))

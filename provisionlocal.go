@@ -60,8 +60,27 @@ func (m *localMatch) pkg() string {
 // usable says that it can be called, as far as is known without a start.
 func (m *localMatch) usable() bool { return !m.spec.Disabled && m.spec.Err == nil }
 
+// rank orders servers that are meant: one that can be called comes before one that takes
+// no calls for now, and that before one that cannot be used.
+func (p provisioner) rank(m *localMatch) int {
+	if !m.usable() {
+		return 2
+	}
+	why, _ := p.e.away(m.spec.Name)
+	return one(why != nil)
+}
+
+// better is whichever of two is to be preferred, the first where they are alike; best may
+// be nil.
+func (p provisioner) better(best, m *localMatch) *localMatch {
+	if best == nil || p.rank(m) < p.rank(best) {
+		return m
+	}
+	return best
+}
+
 // named looks for a configured server, or a tool of one, that the intent names.
-// Those that can be used come first. nil: it names none, or one that is there in
+// Those that can be called come first. nil: it names none, or one that is there in
 // another version only, which the notes say. undecided are those of which only a
 // registry can tell whether they are there in the version that the intent names.
 func (p provisioner) named(ctx context.Context, ask *messages.Provision, packages []trust.NamedPackage) (r *messages.ProvisionReport, undecided []localMatch, notes []string) {
@@ -72,9 +91,7 @@ func (p provisioner) named(ctx context.Context, ask *messages.Provision, package
 		case m.name.Version != "" && m.of != nil:
 			undecided = append(undecided, m)
 		case m.name.Version != "" && !install.SameVersion(m.name.Kind, m.version, m.name.Version):
-			if other == nil || !other.usable() && m.usable() {
-				other = &m
-			}
+			other = p.better(other, &m)
 		case !m.usable():
 			if unusable == nil {
 				unusable = &m
@@ -118,6 +135,7 @@ func (p provisioner) named(ctx context.Context, ask *messages.Provision, package
 	if len(r.Local) == 0 {
 		return nil, undecided, nil
 	}
+	p.callableFirst(r.Local)
 	return r, nil, nil
 }
 
@@ -135,9 +153,7 @@ func (p provisioner) inThatVersion(ctx context.Context, ask *messages.Provision,
 		case !slices.ContainsFunc(options, func(o *option) bool { return o.candidate.Server == m.of.Server }):
 			continue // the registry did not tell
 		}
-		if *best == nil || !(*best).usable() && m.usable() {
-			*best = m
-		}
+		*best = p.better(*best, m)
 	}
 	switch {
 	case same != nil:
@@ -163,9 +179,7 @@ func (p provisioner) untold(ctx context.Context, undecided []localMatch, options
 		if told || !install.SameVersion(registry.Kind(m.of.Kind), m.version, m.name.Version) {
 			continue
 		}
-		if same == nil || !same.usable() && m.usable() {
-			same = m
-		}
+		same = p.better(same, m)
 	}
 	if same == nil {
 		return nil
@@ -323,16 +337,32 @@ func packageIn(arg string) (name, version string) {
 }
 
 // localServer reports a configured server, with its tools where they can be had;
-// works says that they could.
+// works says that they could, and that it takes calls.
 func (p provisioner) localServer(ctx context.Context, m *localMatch) (r *messages.ProvisionReport, works bool) {
 	r = &messages.ProvisionReport{Decision: messages.DecisionLocal, Source: sourceLocal, Confidence: m.confidence, Server: m.spec.Name, Reason: m.why}
 	starting, cancel := context.WithTimeout(ctx, p.e.patience(m.spec.Name, true))
 	defer cancel()
 	if _, err := p.e.known(starting, m.spec.Name); err != nil {
 		r.Notes = append(r.Notes, fmt.Sprintf("The server %q did not list its tools: %s", m.spec.Name, p.e.scrubbed(asError(err)).Message))
+		if note := p.e.awayNote(m.spec.Name); note != nil {
+			r.Notes = append(r.Notes, note.brief)
+		}
 		return r, false
 	}
-	return r, true
+	why, _ := p.e.away(m.spec.Name)
+	return r, why == nil
+}
+
+// callableFirst puts the tools of which is surest that they are meant first, and those
+// of servers that take no calls for now behind others that fit at least half as well.
+func (p provisioner) callableFirst(tools []messages.ProvisionTool) {
+	sure := func(t messages.ProvisionTool) float64 {
+		if why, _ := p.e.away(t.Server); why != nil {
+			return t.Confidence / 2
+		}
+		return t.Confidence
+	}
+	slices.SortStableFunc(tools, func(a, b messages.ProvisionTool) int { return cmp.Compare(sure(b), sure(a)) })
 }
 
 // words looks for tools of configured servers by the words of a request. nil:
@@ -377,7 +407,7 @@ func (p provisioner) words(ctx context.Context, ask *messages.Provision) (r *mes
 			}
 		}
 		if len(r.Local) > 0 {
-			slices.SortStableFunc(r.Local, func(a, b messages.ProvisionTool) int { return cmp.Compare(b.Confidence, a.Confidence) })
+			p.callableFirst(r.Local)
 			r.Confidence = r.Local[0].Confidence
 			return r, nil
 		}
