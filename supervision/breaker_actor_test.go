@@ -387,6 +387,20 @@ func TestTerminatedConnection(t *testing.T) {
 	s.hears("a#2 Connect", 1)
 }
 
+// TestTerminatedConnectionOpensTheBreaker as any other failure does, and everybody hears
+// of that and of the end of the cooldown.
+func TestTerminatedConnectionOpensTheBreaker(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold, p.Cooldown = 1, 20*time.Millisecond })
+	s.add("a")
+	s.say("a", &messages.Contact{ID: 1, Reply: make(contacts, 1)})
+	s.hears("a#1 Connect", 1)
+	s.sys.Send(s.conns["a#1"], "stop")
+	s.until("the cooldown ends", func() bool { return s.state("a") == "half-open" })
+	if e, _ := s.dir.Lookup("a"); e.Counts().Opened != 1 {
+		t.Errorf("counts are %+v", e.Counts())
+	}
+}
+
 func TestEvictionOfABusyOneIsRefused(t *testing.T) {
 	s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size = 1 })
 	s.add("a", "b")

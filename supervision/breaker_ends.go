@@ -134,7 +134,7 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 			if in.retire {
 				b.releaseProbe(in)
 			} else {
-				b.policy.OnFailure(now, messages.ClassOther, err, 0)
+				b.count(ctx, now, err, 0)
 				b.died(ctx, now, err.Class, 0)
 			}
 			b.withdraw(ctx, in)
