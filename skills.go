@@ -25,7 +25,7 @@ const (
 const (
 	SkillServerLive       = "live"       // it is connected
 	SkillServerConfigured = "configured" // it starts with its first use
-	SkillServerFailed     = "failed"     // its entry is broken, or its last start failed
+	SkillServerFailed     = "failed"     // its entry is broken, its last start failed, or its circuit is open
 	SkillServerDisabled   = "disabled"
 	SkillServerMissing    = "missing"
 )
@@ -163,10 +163,10 @@ func (e *Engine) skillServer(name string) string {
 	switch spec, status := entry.Spec(), entry.Status(); {
 	case spec.Disabled:
 		return SkillServerDisabled
+	case spec.Err != nil, status.LastError != nil: // connected or not
+		return SkillServerFailed
 	case status.Connected:
 		return SkillServerLive
-	case spec.Err != nil, status.LastError != nil:
-		return SkillServerFailed
 	}
 	return SkillServerConfigured
 }

@@ -117,7 +117,7 @@ func (e *Engine) Refresh(server string) {
 	if !ok {
 		return
 	}
-	if s := entry.Status(); !s.Connected && s.LastError != nil {
+	if entry.Status().LastError != nil {
 		return
 	}
 	if known := e.view.Load().Server(server); known != nil {

@@ -287,6 +287,19 @@ func (b *breakerActor) leftIfEmpty(ctx *kernel.Context) {
 	ctx.Send(b.pool, &drained{who: ctx.Self()})
 }
 
+// shownFailing reports whether the server is to be shown as one that failed. A connection
+// tells for it where nothing keeps calls from it.
+func (b *breakerActor) shownFailing(now time.Time, connected bool) bool {
+	state, failing := b.policy.State(now), b.policy.Failing()
+	switch {
+	case state == BreakerOpen:
+		return true
+	case connected:
+		return failing && state != BreakerClosed
+	}
+	return failing || state != BreakerClosed
+}
+
 // publish says what is known of the server, for everyone to read.
 func (b *breakerActor) publish() {
 	now := time.Now()
@@ -320,10 +333,10 @@ func (b *breakerActor) publish() {
 	if rank < 2 && b.spec.Err == nil {
 		s.State = messages.StateIdle // nothing runs; a call would start it
 	}
-	if b.policy.Failing() || b.policy.State(now) != BreakerClosed {
-		if e, ok := b.policy.LastError().(*messages.Error); ok && !s.Connected { //nolint:errorlint // the policy keeps exactly what it was given
+	if b.shownFailing(now, s.Connected) {
+		if e, ok := b.policy.LastError().(*messages.Error); ok { //nolint:errorlint // the policy keeps exactly what it was given
 			s.LastError = e
-			if rank < 3 {
+			if s.State != messages.StateConnecting {
 				s.State = messages.StateFailed
 			}
 		}

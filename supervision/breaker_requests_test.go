@@ -79,7 +79,8 @@ func TestFailedRequest(t *testing.T) {
 }
 
 // TestFailedRequestsAreCounted: those that were out together are one failure, an
-// answer between two ends the row, and the row opens the breaker.
+// answer between two ends the row, and the row opens the breaker. Who looks sees that
+// the server takes no calls, and until when, though it is connected.
 func TestFailedRequestsAreCounted(t *testing.T) {
 	s := newStage(t, nil) // which opens at 2
 	s.add("a")
@@ -125,6 +126,32 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 	_, port := s.call("a")
 	if a := take(s, port); a.Err == nil || a.Err.Code != messages.CodeCircuitOpen || a.Err.Class != messages.ClassHTTP {
 		t.Errorf("%+v", a.Err)
+	}
+	e, _ := s.dir.Lookup("a")
+	st := e.Status()
+	if st.State != messages.StateFailed || !st.Connected || st.LastError == nil || st.LastError.Class != messages.ClassHTTP || !st.RetryAt.After(time.Now()) {
+		t.Errorf("its status is %+v", st)
+	}
+}
+
+// TestHalfOpenAndConnected: once its cooldown is over a server that failed last is shown
+// as such until it answers, also while it is connected.
+func TestHalfOpenAndConnected(t *testing.T) {
+	s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold, p.Cooldown = 1, time.Millisecond })
+	s.add("a")
+	s.idle("a")
+	call, _ := s.call("a")
+	s.say("a", &messages.RequestFailed{Instance: 1, Evidence: messages.Evidence{HTTPStatus: 503, Remote: true}, Call: call, Sent: time.Now()})
+	s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1})
+	s.until("half-open", func() bool { return s.state("a") == "half-open" })
+	e, _ := s.dir.Lookup("a")
+	if st := e.Status(); st.State != messages.StateFailed || st.LastError == nil || !st.RetryAt.IsZero() {
+		t.Errorf("its status is %+v", st)
+	}
+	s.call("a")
+	s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 2, Answered: 1})
+	if st := e.Status(); st.State != messages.StateIdle || st.LastError != nil {
+		t.Errorf("its status is %+v after an answer", st)
 	}
 }
 
