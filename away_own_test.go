@@ -116,3 +116,24 @@ func TestOpenCircuitOfAConnectedServerIsTold(t *testing.T) {
 		t.Errorf("the server had %d calls", n)
 	}
 }
+
+// A server that answers the first listing of its tools with 503 has failed with that, and
+// is asked no more often than one that does not start.
+func TestServerThatDoesNotListItsToolsIsTold(t *testing.T) {
+	s := &overloaded{method: "tools/list"}
+	e := withOverloaded(t, s)
+	for range 3 {
+		a, err := e.Discover(t.Context(), DiscoverRequest{Query: "work"})
+		if err != nil || len(a.Failed) != 1 || a.Failed[0].Class != "http" || !strings.Contains(a.Failed[0].Error, "503") {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+	wantAway(t, e)
+	var refused *Error
+	if _, err := e.Execute(t.Context(), "far", "work", nil, ExecuteOptions{}); !errors.As(err, &refused) || refused.Code != messages.CodeCircuitOpen || refused.Class != messages.ClassHTTP {
+		t.Errorf("a call is answered with %v", err)
+	}
+	if n := s.asked.Load(); n != 3 {
+		t.Errorf("the server was asked for its tools %d times, want 3", n)
+	}
+}

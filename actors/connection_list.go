@@ -31,6 +31,7 @@ type listing struct {
 	changed   bool // it is read because it changed
 	due       *kernel.Timer
 	patience  time.Duration // with the present page
+	sent      time.Time     // the request for it
 }
 
 // relisting keeps a child that says at every listing that its list has changed
@@ -197,7 +198,7 @@ func (c *connection) list(ctx *kernel.Context) {
 func (c *connection) listPage(ctx *kernel.Context, params []byte) {
 	l := c.listing
 	l.due.Stop()
-	l.patience = c.spec.Timeout
+	l.patience, l.sent = c.spec.Timeout, time.Now()
 	l.id = c.request(ctx, methodToolsList, params, c.onPage)
 	l.due = ctx.After(l.patience, &listDue{c.run.n, l.id})
 }
@@ -208,16 +209,7 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	if !isObject(f.Result) {
-		if c.toolless(f.Error) {
-			l.pages = append(l.pages, []byte(`{"tools":[]}`))
-			c.endListing(ctx, "", "")
-			return
-		}
-		why := "its answer to tools/list is no result"
-		if f.Error != nil {
-			why = rpcErrorText(f.Error)
-		}
-		c.endListing(ctx, "", why)
+		c.onPageRefused(ctx, f)
 		return
 	}
 	l.pages = append(l.pages, f.Result)
@@ -226,18 +218,18 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 		Next *string `json:"nextCursor"`
 	}
 	if err := json.Unmarshal(f.Result, &page); err != nil {
-		c.endListing(ctx, "", "its tools/list answer is not understood: "+err.Error())
+		c.failListing(ctx, "its tools/list answer is not understood: "+err.Error(), messages.ListingFailed{})
 		return
 	}
 	switch {
 	case page.Next == nil:
-		c.endListing(ctx, "", "")
+		c.endListing(ctx, "")
 	case l.cursors[*page.Next]:
-		c.endListing(ctx, "the cursor "+strconv.Quote(*page.Next)+" came twice", "")
+		c.endListing(ctx, "the cursor "+strconv.Quote(*page.Next)+" came twice")
 	case len(l.pages) >= maxPages:
-		c.endListing(ctx, "more than "+strconv.Itoa(maxPages)+" pages", "")
+		c.endListing(ctx, "more than "+strconv.Itoa(maxPages)+" pages")
 	case l.bytes >= maxListBytes:
-		c.endListing(ctx, "more than "+strconv.Itoa(maxListBytes>>20)+" MiB", "")
+		c.endListing(ctx, "more than "+strconv.Itoa(maxListBytes>>20)+" MiB")
 	default:
 		l.cursors[*page.Next] = true
 		params := append([]byte(`{"cursor":`), appendString(nil, *page.Next)...)
@@ -245,14 +237,26 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 	}
 }
 
-// toolless says whether a refusal of tools/list is that of a server which never
-// said that it has tools: it has none. Those that say nothing and have tools are
-// asked as all others.
-func (c *connection) toolless(refusal json.RawMessage) bool {
+// onPageRefused takes an answer to tools/list that is no result. A server that does not
+// know the request, and never said that it has tools, has none. Those that say nothing and
+// have tools are asked as all others.
+func (c *connection) onPageRefused(ctx *kernel.Context, f *messages.Frame) {
 	var e struct {
 		Code int64 `json:"code"`
 	}
-	return !c.hs.offers.Has(messages.OffersTools) && isRPCError(refusal) && json.Unmarshal(refusal, &e) == nil && e.Code == mcp.METHOD_NOT_FOUND
+	refused := isRPCError(f.Error) && json.Unmarshal(f.Error, &e) == nil
+	unknown := refused && e.Code == mcp.METHOD_NOT_FOUND
+	silent := !c.hs.offers.Has(messages.OffersTools)
+	if unknown && silent {
+		c.listing.pages = append(c.listing.pages, []byte(`{"tools":[]}`))
+		c.endListing(ctx, "")
+		return
+	}
+	why := "its answer to tools/list is no result"
+	if f.Error != nil {
+		why = rpcErrorText(f.Error)
+	}
+	c.failListing(ctx, why, messages.ListingFailed{Toolless: unknown || refused && silent})
 }
 
 func (c *connection) onListDue(ctx *kernel.Context, m *listDue) {
@@ -261,35 +265,52 @@ func (c *connection) onListDue(ctx *kernel.Context, m *listDue) {
 	}
 	delete(c.internal, m.id)
 	c.sendInternal(ctx, cancelledLine(m.id, "timed out"))
-	c.endListing(ctx, "", "it did not answer tools/list within "+c.listing.patience.Round(time.Millisecond).String())
+	why := "it did not answer tools/list within " + c.listing.patience.Round(time.Millisecond).String()
+	c.failListing(ctx, why, messages.ListingFailed{Evidence: messages.Evidence{Timeout: true}})
 	if c.ping == nil && c.ready {
 		c.sendPing(ctx)
 	}
 }
 
-// endListing hands the pages to the index, or tells the breaker that there
-// are none.
-func (c *connection) endListing(ctx *kernel.Context, truncated, failure string) {
+// endListing hands the pages to the index.
+func (c *connection) endListing(ctx *kernel.Context, truncated string) {
+	l := c.takeListing()
+	verdict := c.judge(ctx, l)
+	c.sys.Send(c.deps.index, &messages.Listing{
+		Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
+		Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
+		ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Offers: c.hs.offers, Verdict: verdict,
+	})
+	c.awaitVerdict(ctx, verdict)
+	c.afterListing(ctx, l)
+}
+
+// failListing tells the breaker that there are no pages, and why. m has what is known of
+// that beside the words.
+func (c *connection) failListing(ctx *kernel.Context, why string, m messages.ListingFailed) {
+	l := c.takeListing()
+	ev := &m.Evidence
+	if ev.Err == nil && ev.Text == "" && ev.HTTPStatus == 0 {
+		ev.Text = why
+	}
+	ev.Remote, ev.Limits = ev.Remote || c.spec.URL != "", c.spec.Limits
+	m.Instance, m.Sent, m.Answered = c.instance, l.sent, c.answered
+	ctx.Send(c.parent, &m)
+	c.gateFailed(ctx, why)
+	c.afterListing(ctx, l)
+}
+
+// takeListing is the end of the listing that is under way.
+func (c *connection) takeListing() *listing {
 	l := c.listing
 	l.due.Stop()
 	c.listing = nil
 	c.relist.listed(l)
-	if failure != "" {
-		ctx.Send(c.parent, &messages.ListingFailed{Instance: c.instance, Err: &messages.Error{
-			Code: messages.CodeConnection, Server: c.spec.Name, Class: messages.ClassOther, Retryable: true,
-			Message: strconv.Quote(c.spec.Name) + " is connected but did not list its tools: " + failure,
-			Hint:    "This is a fault of the server; its log may say more.",
-		}})
-		c.gateFailed(ctx, failure)
-	} else {
-		verdict := c.judge(ctx, l)
-		c.sys.Send(c.deps.index, &messages.Listing{
-			Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
-			Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
-			ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Offers: c.hs.offers, Verdict: verdict,
-		})
-		c.awaitVerdict(ctx, verdict)
-	}
+	return l
+}
+
+// afterListing goes on with what waited for the end of a listing.
+func (c *connection) afterListing(ctx *kernel.Context, l *listing) {
 	if l.again {
 		c.onListChanged(ctx)
 	}

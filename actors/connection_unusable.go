@@ -64,6 +64,14 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 	}
 	if handle, ok := c.internal[id]; ok {
 		delete(c.internal, id)
+		if c.listing != nil && c.listing.id == id {
+			var failed messages.ListingFailed
+			if ev != nil {
+				failed.Evidence = *ev
+			}
+			c.failListing(ctx, err.Message, failed)
+			return true
+		}
 		const internalError = `{"code":-32603,"message":`
 		handle(ctx, &messages.Frame{ID: raw, Error: append(appendString([]byte(internalError), err.Message), '}')})
 		return true

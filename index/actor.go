@@ -198,7 +198,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	for _, page := range m.Pages {
 		tools, skipped, err := ParseTools(m.Server, page)
 		if err != nil {
-			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Err: &messages.Error{
+			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Fault: true, Err: &messages.Error{
 				Code: messages.CodeConnection, Server: m.Server, Class: messages.ClassOther, Cause: err,
 				Message: fmt.Sprintf("%q is connected but its tool listing is not understood: %v", m.Server, err),
 				Hint:    "This is a fault of the server; its log may say more.",

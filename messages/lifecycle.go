@@ -155,7 +155,12 @@ type (
 	// ListingFailed says that a ready child did not list its tools.
 	ListingFailed struct {
 		Instance uint64
-		Err      *Error
+		Evidence Evidence
+		// Toolless says that it may well have none, so that nothing is wrong with it: it
+		// refused the request and never said that it has tools, or does not know the request.
+		Toolless bool
+		Sent     time.Time // when the child got the request
+		Answered uint64    // that of ConnectionIdle
 	}
 )
 
@@ -209,6 +214,7 @@ type Cataloged struct {
 	Verdict  uint64
 	Listed   *Toolset // nil where Err is not
 	Err      *Error
+	Fault    bool // Err is the child's: nobody understands what it listed
 }
 
 // Judged tells a connection that the index has compared a listing with what was

@@ -110,6 +110,7 @@ type instance struct {
 	hash       string        // of the configuration that it was started with
 	grace      time.Duration // what its ladder may take; see [Ladder]
 	listing    bool          // its tools are on their way to the catalog
+	unlisted   bool          // its child has not listed them, though it was asked
 	squeezed   int           // how often in a row the system refused its start
 	ends       int           // how often its end was watched
 	ended      bool          // it failed and has nothing left
@@ -209,7 +210,7 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 	case *messages.Cataloged:
 		b.onCataloged(ctx, m)
 	case *messages.ListingFailed:
-		b.onCataloged(ctx, &messages.Cataloged{Server: b.spec.Name, Instance: m.Instance, Err: b.deps.Scrub(m.Err)})
+		b.onListingFailed(ctx, m)
 	case *messages.ConnectionFailed:
 		b.onFailed(ctx, m)
 	case *messages.ConnectionEnded:
@@ -264,7 +265,7 @@ func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady)
 	if in == nil || in.phase != phaseConnecting {
 		return
 	}
-	in.phase, in.ready, in.listing = phaseReady, time.Now(), true
+	in.phase, in.ready, in.listing, in.unlisted = phaseReady, time.Now(), true, false
 	in.squeezed, in.heldUntil, b.notScaled = 0, nil, 0
 	b.guess = messages.EraUnknown
 	b.entry.active.Store(true)

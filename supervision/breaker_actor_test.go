@@ -424,7 +424,7 @@ func TestContactAsksAgainWhereTheListingFailed(t *testing.T) {
 	s.say("a", &messages.Contact{ID: 1, Reply: first})
 	s.hears("a#1 Connect", 1)
 	s.say("a", &messages.ConnectionReady{Instance: 1})
-	s.say("a", &messages.ListingFailed{Instance: 1, Err: &messages.Error{Code: messages.CodeConnection}})
+	s.say("a", &messages.ListingFailed{Instance: 1, Sent: time.Now()})
 	if take(s, first) == nil {
 		t.Error("a failed listing is no answer")
 	}

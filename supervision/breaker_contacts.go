@@ -72,13 +72,11 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 			ready = in
 		}
 	}
-	if ready != nil {
-		b.busy(ctx, ready)
-		ready.listing = true
-		ctx.Send(ready.pid, &messages.Relist{})
+	if ready != nil && b.cataloged {
+		b.relist(ctx, ready)
 		return
 	}
-	if coming {
+	if ready == nil && coming {
 		return // it lists once it is connected
 	}
 	d := b.policy.Allow(now)
@@ -88,6 +86,13 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	}
 	if d.Probe {
 		b.probeMark, b.probeCall = 0, 0
+	}
+	if ready != nil {
+		if d.Probe {
+			b.probeMark = ready.n
+		}
+		b.relist(ctx, ready)
+		return
 	}
 	b.cause = b.contacts[0].Meta
 	in := b.pick(ctx, b.contacts[0].Session)
@@ -101,6 +106,13 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	for _, c := range b.contacts {
 		b.join(ctx, in, c.Meta)
 	}
+}
+
+// relist has an instance list its tools anew.
+func (b *breakerActor) relist(ctx *kernel.Context, in *instance) {
+	b.busy(ctx, in)
+	in.listing = true
+	ctx.Send(in.pid, &messages.Relist{})
 }
 
 // busy takes an instance off the idle stack for a call or for work of the host's own.
@@ -129,16 +141,44 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 		return
 	}
 	in.listing = false
-	b.cataloged = m.Err == nil
-	if b.cataloged && b.policy.Failing() {
-		b.policy.OnListed()
-		b.publish() // before anybody hears of it: who does may look at once
+	switch {
+	case m.Err == nil:
+		in.unlisted, b.cataloged = false, true
+		if b.policy.Failing() {
+			b.policy.OnListed()
+			b.publish() // before anybody hears of it: who does may look at once
+		}
+	case m.Fault:
+		b.unlisted(ctx, in, in.answered, time.Now(), b.deps.Scrub(m.Err), 0)
 	}
 	b.releaseContact(in) // who was waited for may call now, and that is the probe
 	b.answerContacts(m.Err)
 	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.given() {
 		b.close(ctx, in, "ephemeral and idle", nil)
 	}
+}
+
+// onListingFailed takes notice that a child which is connected did not list its tools.
+func (b *breakerActor) onListingFailed(ctx *kernel.Context, m *messages.ListingFailed) {
+	err := b.deps.Scrub(describeListing(b.spec.Name, m.Evidence))
+	if in := b.instances[m.Instance]; in != nil && !m.Toolless {
+		b.unlisted(ctx, in, m.Answered, m.Sent, err, m.Evidence.RetryAfter)
+	}
+	b.onCataloged(ctx, &messages.Cataloged{Server: b.spec.Name, Instance: m.Instance, Err: err})
+}
+
+// unlisted counts a listing that failed while the server has none, as a start that failed:
+// the first listing is a part of that. Otherwise its tools stay known, and calls show how
+// it does.
+func (b *breakerActor) unlisted(ctx *kernel.Context, in *instance, answered uint64, sent time.Time, err *messages.Error, retryAfter time.Duration) {
+	if b.cataloged || in.retire || in.phase != phaseReady && in.phase != phaseIdle {
+		return
+	}
+	in.unlisted = true
+	if b.countRequest(ctx, in, answered, sent, err, retryAfter) {
+		b.warn("a server did not list its tools", "error", err.Message, "hint", err.Hint)
+	}
+	b.publish() // before anybody hears of it: who does may look at once
 }
 
 // awaited reports whether somebody waits for a listing.
@@ -288,13 +328,13 @@ func (b *breakerActor) leftIfEmpty(ctx *kernel.Context) {
 }
 
 // shownFailing reports whether the server is to be shown as one that failed. A connection
-// tells for it where nothing keeps calls from it.
-func (b *breakerActor) shownFailing(now time.Time, connected bool) bool {
+// tells for it where nothing keeps calls from it and its tools are not wanting.
+func (b *breakerActor) shownFailing(now time.Time, well bool) bool {
 	state, failing := b.policy.State(now), b.policy.Failing()
 	switch {
 	case state == BreakerOpen:
 		return true
-	case connected:
+	case well:
 		return failing && state != BreakerClosed
 	}
 	return failing || state != BreakerClosed
@@ -304,7 +344,7 @@ func (b *breakerActor) shownFailing(now time.Time, connected bool) bool {
 func (b *breakerActor) publish() {
 	now := time.Now()
 	s := &messages.Status{Breaker: b.policy.State(now).String(), Failures: b.policy.Failures(), Since: b.since}
-	rank := -1
+	rank, well := -1, false
 	alive := make([]live, 0, len(b.instances))
 	for _, in := range b.instances {
 		s.Instances++
@@ -312,7 +352,7 @@ func (b *breakerActor) publish() {
 		switch in.phase {
 		case phaseReady, phaseIdle:
 			state, r = messages.StateIdle, 4
-			s.Connected = true
+			s.Connected, well = true, well || !in.unlisted
 		case phaseWaiting, phaseConnecting:
 			state, r = messages.StateConnecting, 3
 		case phaseFailed:
@@ -333,7 +373,7 @@ func (b *breakerActor) publish() {
 	if rank < 2 && b.spec.Err == nil {
 		s.State = messages.StateIdle // nothing runs; a call would start it
 	}
-	if b.shownFailing(now, s.Connected) {
+	if b.shownFailing(now, well) {
 		if e, ok := b.policy.LastError().(*messages.Error); ok { //nolint:errorlint // the policy keeps exactly what it was given
 			s.LastError = e
 			if s.State != messages.StateConnecting {

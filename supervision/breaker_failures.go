@@ -92,21 +92,27 @@ func (b *breakerActor) opened(ctx *kernel.Context, now time.Time, before Breaker
 	}
 }
 
-// onRequestFailed judges the failure of one call and decides whether it is sent
-// once more. Calls that were with the child together when one of them failed have
-// failed for one cause, and are counted as one.
-func (b *breakerActor) onRequestFailed(ctx *kernel.Context, m *messages.RequestFailed) {
-	now := time.Now()
-	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
-	in := b.instances[m.Instance]
+// countRequest counts the failure of a request that the child had since sent, unless it was
+// out together with another one that was counted: those have failed for one cause. in is
+// its instance, nil: that is gone, and answered how many calls that had answered.
+func (b *breakerActor) countRequest(ctx *kernel.Context, in *instance, answered uint64, sent time.Time, err *messages.Error, retryAfter time.Duration) bool {
 	if in != nil {
-		b.recovered(ctx, in, m.Answered)
+		b.recovered(ctx, in, answered)
 		in.troubled = true
 	}
-	if m.Sent.After(b.counted) && (in == nil || !in.retire) {
-		b.counted = now
-		b.count(ctx, now, err, m.Evidence.RetryAfter)
-	} else {
+	if !sent.After(b.counted) || in != nil && in.retire {
+		return false
+	}
+	b.counted = time.Now()
+	b.count(ctx, b.counted, err, retryAfter)
+	return true
+}
+
+// onRequestFailed judges the failure of one call and decides whether it is sent
+// once more.
+func (b *breakerActor) onRequestFailed(ctx *kernel.Context, m *messages.RequestFailed) {
+	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
+	if !b.countRequest(ctx, b.instances[m.Instance], m.Answered, m.Sent, err, m.Evidence.RetryAfter) {
 		b.probeCancelled(m.Call.ID)
 	}
 	b.publish() // before anybody hears of it: who does may look at once
