@@ -81,6 +81,32 @@ func TestHalfOpenAdmitsOneProbe(t *testing.T) {
 	}
 }
 
+// TestOneInstanceAnswersWhileOthersAreLost: what kills an instance now and then is no row
+// of failures while another one answers, however long that has been busy.
+func TestOneInstanceAnswersWhileOthersAreLost(t *testing.T) {
+	r := newRig(t, func(s *supervision.PoolSettings) { s.FailureThreshold, s.Cooldown = 3, time.Hour })
+	r.add("a", nil, func(s *messages.ServerSpec) { s.MaxInstances = 2 })
+	r.ok("a")
+	busy := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	dies := func() {
+		t.Helper()
+		if a := r.do("a", "do", doArgs{Do: "die"}); a.Err == nil || a.Err.Class != messages.ClassStdioExit {
+			t.Fatalf("%+v", a)
+		}
+	}
+	for range 2 {
+		dies() // another one, since the first is busy
+		r.f.eventually(t, "it is gone", func() bool { return r.status("a").Instances == 1 })
+	}
+	r.ok("a") // of the first one, since the next start is put off
+	dies()    // which is that one, too
+	r.wantCode(r.wait(busy), messages.CodeToolExecution)
+	if st := r.status("a"); st.Breaker != "closed" {
+		t.Errorf("status %+v", st)
+	}
+}
+
 // trip makes the server fail until its breaker is open.
 func (r *rig) trip(server string) {
 	r.t.Helper()

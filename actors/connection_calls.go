@@ -264,7 +264,7 @@ func (c *connection) conclude(ctx *kernel.Context, p *pending, a *messages.Answe
 	defer c.settle(p, a)
 	c.over(ctx, p, "the call was answered")
 	c.handled++
-	c.answered++
+	c.heard()
 	if a.RPCError != nil {
 		c.expectElicited(p.call, a.RPCError)
 	}
@@ -276,6 +276,12 @@ func (c *connection) conclude(ctx *kernel.Context, p *pending, a *messages.Answe
 	// Breaker and pool hear of it first: who has the answer and calls another
 	// server at once may have this connection evicted for it.
 	c.idleIfDone(ctx)
+}
+
+// heard counts a call that the child has answered.
+func (c *connection) heard() {
+	c.answered++
+	c.gauge.Answered.Store(c.answered)
 }
 
 // onProgress passes a child's progress on and gives the call new time.

@@ -182,7 +182,7 @@ func (c *connection) endInput(ctx *kernel.Context, p *pending, a *messages.Answe
 	defer c.settle(p, a)
 	c.over(ctx, p, "the call is over")
 	c.handled++
-	c.answered++
+	c.heard()
 	c.idleIfDone(ctx)
 }
 

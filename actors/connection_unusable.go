@@ -91,7 +91,7 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 		c.idleIfDone(ctx)
 		return true
 	}
-	c.answered++ // badly, but the child is there
+	c.heard() // badly, but the child is there
 	err.Tool = p.call.Tool
 	defer c.settle(p, &messages.Answer{Err: err})
 	c.over(ctx, p, "the call was answered")

@@ -186,6 +186,15 @@ func (b *Breaker) OnSuccess(now time.Time) {
 	b.deaths, b.notBefore = 0, time.Time{}
 }
 
+// EndRow reports that the child has answered such a request since the last failure: the
+// next one begins a row anew. It is told where OnSuccess is not, as of a connection that has
+// answered others before, and leaves the start backoff to those which die.
+func (b *Breaker) EndRow() {
+	if b.state == BreakerClosed {
+		b.failures, b.holdUntil = 0, time.Time{}
+	}
+}
+
 // OnFailure reports that a call or a start failed. retryAfter is what the
 // server asked for, 0 for nothing: an opening breaker honours it where it is
 // longer than the cooldown, up to [MaxRetryAfter]. A class that does not count

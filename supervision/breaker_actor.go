@@ -66,6 +66,7 @@ type breakerActor struct {
 	probeMark uint64        // instance that carries the half-open probe
 	probeCall uint64        // call that is the probe; 0: a contact
 	counted   time.Time     // when a failed request was last counted
+	heard     bool          // an instance that is gone has answered a call since a failure was counted
 	aside     bool          // the log was told of a quarantine, and not yet of its end
 
 	leaving  *messages.Error // set once the server is removed or the host ends
@@ -100,7 +101,8 @@ type instance struct {
 	dispatched uint64
 	returned   uint64 // of those, what came back, or was for a process before this one
 	answered   uint64
-	troubled   bool // a request of it failed and was counted, and none succeeded since
+	seen       uint64 // of those that its gauge shows, when a failure was counted last
+	troubled   bool   // a request of it failed and was counted, and none succeeded since
 	gauge      Gauge
 	spawned    time.Time
 	extra      bool // one more beside those that were busy

@@ -108,6 +108,7 @@ func (b *breakerActor) onClosed(ctx *kernel.Context, n uint64) {
 	}
 	b.unstack(in)
 	b.releaseProbe(in)
+	b.heard = in.heard() || b.heard
 	delete(b.instances, n)
 	// What was sent to it before comes back before it stops.
 	ctx.Finish(in.pid)

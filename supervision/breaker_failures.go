@@ -74,9 +74,32 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 
 // count tells the policy of a failure, and everybody where that opens it.
 func (b *breakerActor) count(ctx *kernel.Context, now time.Time, err *messages.Error, retryAfter time.Duration) {
+	if b.answered() {
+		b.policy.EndRow()
+	}
 	before := b.policy.State(now)
 	b.policy.OnFailure(now, err.Class, err, retryAfter)
 	b.opened(ctx, now, before, err.Message)
+}
+
+// answered reports whether an instance has answered a call since it was asked last. Those
+// that are busy all the time do not say so themselves.
+func (b *breakerActor) answered() bool {
+	more := b.heard
+	b.heard = false
+	for _, in := range b.instances {
+		more = in.heard() || more
+	}
+	return more
+}
+
+// heard reports whether the instance has answered a call since it was asked last. What a
+// retired one answers says nothing of others.
+func (in *instance) heard() bool {
+	n := in.gauge.Answered.Load()
+	more := n > in.seen
+	in.seen = n
+	return more && !in.retire
 }
 
 // opened tells of a breaker that was in another state before.

@@ -12,6 +12,8 @@ import (
 type Gauge struct {
 	Load atomic.Int64 // calls held, those that wait included
 	PID  atomic.Int64 // of the child process; 0: none
+	// Answered is how many requests of clients its children have answered.
+	Answered atomic.Uint64
 
 	tally *Tally // of the server; nil: nobody counts
 }
