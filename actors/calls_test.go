@@ -3,6 +3,7 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,13 +53,16 @@ func cancelledID(t *testing.T, line rpcLine) []byte {
 func TestUnansweredPingFailsTheConnection(t *testing.T) {
 	t.Parallel() // it waits for the whole of pingTimeout
 	r := newRig(t, nil)
-	r.add("a", nil, nil)
+	r.add("a", &script{stderr: []string{"the database is locked"}}, nil)
 	r.ok("a")
 	other := r.start("a", "do", doArgs{Do: "silent"})
 	r.wantCode(r.do("a", "do", doArgs{Do: "deaf"}, within(40*time.Millisecond)), messages.CodeExecutionTimeout)
 	err := r.wantCode(r.wait(other), messages.CodeToolExecution)
 	if !strings.Contains(err.Message, "unknown") {
 		t.Errorf("message %q does not say that the outcome is unknown", err.Message)
+	}
+	if !slices.Equal(err.Details, []string{"the database is locked"}) {
+		t.Errorf("details %q do not have what the child said", err.Details)
 	}
 	r.ok("a")
 	if n := r.f.started("a"); n != 2 {

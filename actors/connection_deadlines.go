@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
@@ -145,5 +146,6 @@ func (c *connection) waitedTooLong(w *messages.Call) *messages.Error {
 		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
 		Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",
 		Hint:    "Call again with a longer timeoutMs, or raise startupTimeoutMs if the server is slow to start.",
+		Details: supervision.LogEnd(c.said()),
 	}
 }

@@ -78,7 +78,7 @@ func (c *connection) lost(ctx *kernel.Context) {
 		ev.Err = r.eofErr // more telling than that the stream is over
 	}
 	if r.exit == nil && r.link != nil {
-		ev.Exit = &messages.Exit{Code: 0, Requested: false, Stderr: r.link.Stderr()}
+		ev.Exit = &messages.Exit{Code: 0, Requested: false, Stderr: c.said()}
 		ev.Text = "the server closed its output but did not exit"
 	}
 	c.fail(ctx, ev)
@@ -100,10 +100,21 @@ func (c *connection) fail(ctx *kernel.Context, ev messages.Evidence) {
 	started := c.ready
 	ev.Remote = ev.Remote || c.spec.URL != ""
 	ev.Starting, ev.Limits = !started, c.spec.Limits
+	if ev.Exit == nil {
+		ev.Log = c.said() // one that hangs has often said why
+	}
 	ctx.Send(c.parent, &messages.ConnectionFailed{
 		Instance: c.instance, Evidence: ev, Started: started, Returned: c.takeCalls(),
 	})
 	c.endRun(ctx)
+}
+
+// said is what the child wrote to stderr last.
+func (c *connection) said() []string {
+	if c.run == nil || c.run.link == nil {
+		return nil
+	}
+	return c.run.link.Stderr()
 }
 
 // takeCalls empties the tables: what was written in the order in which it was

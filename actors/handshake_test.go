@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,10 @@ func TestHandshake(t *testing.T) {
 		{name: "refuses both", script: script{refuse: []string{methodInitialize, methodDiscover}}, class: messages.ClassOther, part: "no such method"},
 		{name: "silent", script: script{silent: []string{methodInitialize, methodDiscover}}, spec: quickStart,
 			class: messages.ClassOffline, part: "150ms"},
+		{name: "silent after it said why", script: script{silent: []string{methodInitialize, methodDiscover}, stderr: []string{"401: waiting for login"}}, spec: quickStart,
+			class: messages.ClassOffline, part: "401: waiting for login"},
+		{name: "refuses both after it said why", script: script{refuse: []string{methodInitialize, methodDiscover}, stderr: []string{"401: no licence found"}},
+			class: messages.ClassOther, part: "401: no licence found"},
 		{name: "silent after it refused discover", script: script{silent: []string{methodInitialize}, refuse: []string{methodDiscover}}, spec: quickStart,
 			class: messages.ClassOffline, part: "did not complete the handshake within 150ms (startupTimeoutMs)"},
 		{name: "silent after it refused initialize", script: script{silent: []string{methodDiscover}, refuse: []string{methodInitialize}}, spec: quickStart,
@@ -51,6 +56,22 @@ func TestHandshake(t *testing.T) {
 				t.Errorf("class %q and text %q, want %q and %q", err.Class, text, tc.class, tc.part)
 			}
 		})
+	}
+}
+
+// TestACallThatDoesNotWaitForAHangingStart has what the child said in its error.
+func TestACallThatDoesNotWaitForAHangingStart(t *testing.T) {
+	b := newBench(t, &script{silent: []string{methodInitialize, methodDiscover}, stderr: []string{"waiting for login"}})
+	b.send(&messages.Connect{})
+	b.f.eventually(t, "the child is greeted", func() bool { return len(b.f.lines("a", methodInitialize)) == 1 })
+	call, p := b.call("")
+	call.Deadline = time.Now().Add(time.Millisecond)
+	b.send(call)
+	b.f.eventually(t, "the call is over", p.answered)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.answers[0].Err; err == nil || err.Code != messages.CodeExecutionTimeout || !slices.Equal(err.Details, []string{"waiting for login"}) {
+		t.Errorf("%+v", err)
 	}
 }
 

@@ -83,6 +83,9 @@ type Evidence struct {
 	Remote     bool          // the server is behind a URL: there is no process of ours
 	Starting   bool          // the handshake was not over
 	Limits     Limits        // of the server's processes
+	// Log is the end of the stderr of a process that lives, to be shown. Nothing is
+	// made of it: what a server wrote before it hung need not be why.
+	Log []string
 	// NotRun says of one request that the server did not carry it out: it refused
 	// it, or did not get it.
 	NotRun bool

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -275,6 +276,29 @@ func TestDescribeBoundsWhatAChildSays(t *testing.T) {
 	}
 	if stderr[0] != "\x1b[31mline 0\x1b[0m \x07\xff" {
 		t.Error("the evidence was changed")
+	}
+}
+
+// TestDescribeShowsWhatALivingProcessSaid, and makes nothing of it: neither the class
+// nor the cause.
+func TestDescribeShowsWhatALivingProcessSaid(t *testing.T) {
+	for _, ev := range []messages.Evidence{
+		{Timeout: true, Text: "no answer within 5s"},
+		{Text: "initialize was refused: no; server/discover was refused: no"},
+	} {
+		without := supervision.Describe("s", ev)
+		ev.Log = []string{"", "\x1b[31mError: 401 Unauthorized\x1b[0m", "out of memory"}
+		e := supervision.Describe("s", ev)
+		if want := []string{"Error: 401 Unauthorized", "out of memory"}; !slices.Equal(e.Details, want) {
+			t.Errorf("details %q, want %q", e.Details, want)
+		}
+		if e.Class != without.Class || e.Message != without.Message || e.Hint != without.Hint {
+			t.Errorf("%+v; without the log %+v", e, without)
+		}
+	}
+	e := supervision.Describe("s", messages.Evidence{Text: "first\nsecond", Log: []string{"a", "b", "c", "d"}})
+	if want := []string{"b", "c", "d", "first", "second"}; !slices.Equal(e.Details, want) {
+		t.Errorf("details %q, want %q", e.Details, want)
 	}
 }
 

@@ -348,14 +348,23 @@ func withDetail(cause, detail string) string {
 	return cause + ": " + detail
 }
 
-// details returns the end of stderr, or of a text of several lines.
+// details returns the end of stderr, and of a text of several lines where the
+// process has not exited.
 func (f finding) details() []string {
-	var lines []string
 	if f.ev.Exit != nil && len(f.ev.Exit.Stderr) > 0 {
-		lines = nonEmptyLines(strings.Join(f.ev.Exit.Stderr, "\n"))
-	} else if all := nonEmptyLines(f.ev.Text); len(all) > 1 {
-		lines = all
+		return LogEnd(f.ev.Exit.Stderr)
 	}
+	lines := f.ev.Log
+	if all := nonEmptyLines(f.ev.Text); len(all) > 1 {
+		lines = slices.Concat(lines, all)
+	}
+	return LogEnd(lines)
+}
+
+// LogEnd is what an error shows of what a child wrote to stderr: at most the last 5
+// lines of at most 300 bytes, without terminal escapes; nil where it said nothing.
+func LogEnd(log []string) []string {
+	lines := nonEmptyLines(strings.Join(log, "\n"))
 	lines = lines[max(0, len(lines)-maxDetailLines):]
 	for i, line := range lines {
 		lines[i] = oneLine(line, maxDetailBytes)
