@@ -83,8 +83,7 @@ func TryServers(ctx context.Context, cfg *config.Config, o StartOptions) (starts
 		})
 	}
 	running.Wait()
-	const enough = 15 * time.Second
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.EndTime())
 	defer cancel()
 	if err := e.Close(closing); err != nil {
 		return starts, &Error{Code: messages.CodeConnection, Message: "not all servers ended in time: " + err.Error(), Cause: err}

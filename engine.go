@@ -130,6 +130,7 @@ type Engine struct {
 	expose  *exposure
 	times   callTimes
 	procs   proctree.Sampler
+	endTime atomic.Int64 // see [Engine.EndTime]
 }
 
 // Open reads the configuration and starts the runtime. A configuration with
@@ -211,6 +212,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		return &Error{Code: messages.CodeConfiguration, Message: "the runtime did not start: " + err.Error(), Cause: err}
 	}
 	e.config.Store(cfg)
+	e.mayRun(cfg)
 	e.skills = e.newSkills()
 	if err := e.expose.learnFour(e.newMCPServer()); err != nil {
 		return err
@@ -364,6 +366,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	}
 	e.learnSecrets(cfg)
 	e.config.Store(cfg)
+	e.mayRun(cfg)
 	e.core.ConfigureSandbox(sandboxSettings(cfg.Settings.Execute))
 	e.report(cfg)
 	if embedderSettings(old) != embedderSettings(cfg) {
@@ -389,9 +392,11 @@ func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
 	return e.core.Drain(deadline)
 }
 
-// Close ends the runtime: calls in flight get the configured drain timeout,
-// then every child is ended and reaped. ctx bounds the whole; the error says
-// what did not stop in time.
+// Close ends the runtime: calls in flight get the configured drain timeout, then every
+// child is ended and reaped, for which [Engine.EndTime] is enough. ctx bounds that; what
+// is left of the children then is killed. What Close writes at the end, such as the audit
+// log, is written all the same, and has some seconds of its own. The error says what did
+// not stop in time.
 func (e *Engine) Close(ctx context.Context) error {
 	if e.watcher != nil {
 		e.watcher.Stop()
@@ -400,6 +405,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.cures.close()
 	e.expose.close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
+	defer cancel()
 	e.remote.Close()
 	e.logins.Close()
 	if e.guard != nil {

@@ -364,9 +364,13 @@ func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
 	return done
 }
 
+// stopTime is how long the actors have at least to stop, which answers whoever waits
+// still, and to kill what is left of the children.
+const stopTime = supervision.ReapWait + 3*time.Second
+
 // Close ends everything: it drains until deadline, waits for the children and
-// stops the actors. The error, if any, says what did not stop before ctx
-// ended.
+// stops the actors. Where children are left when ctx ends they are killed, which takes
+// some seconds more. The error, if any, says what did not stop in time.
 func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
 	var err error
 	drained := e.Drain(deadline)
@@ -376,6 +380,11 @@ func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
 		err = fmt.Errorf("not all children have ended: %w", ctx.Err())
 	}
 	e.closeOnce.Do(func() {
+		if until, ok := ctx.Deadline(); ctx.Err() != nil || ok && time.Until(until) < stopTime {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+			defer cancel()
+		}
 		e.closed.Store(true)
 		e.sys.Stop(e.root)
 		select {

@@ -157,8 +157,7 @@ func withEngineUntil(parent context.Context, c *common, interrupted string, do f
 		fmt.Fprintln(c.stderr, "metamcp: interrupted; "+interrupted)
 		err = statusError(exitInterrupted)
 	}
-	const enough = 10 * time.Second
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Config().Settings.DrainTimeout+e.EndTime())
 	defer cancel()
 	return errors.Join(err, e.Close(closing))
 }

@@ -16,12 +16,34 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/messages"
 )
+
+// TestStopTime: the manager of a system waits for the calls in flight, and then for the
+// server that may take longest.
+func TestStopTime(t *testing.T) {
+	for _, c := range []struct{ drain, grace, want time.Duration }{
+		{5 * time.Second, 0, 90 * time.Second},
+		{5 * time.Second, 20 * time.Second, 90 * time.Second},
+		{5 * time.Minute, 0, 385 * time.Second},
+		{5 * time.Second, 10 * time.Minute, 642 * time.Second},
+	} {
+		cfg := &config.Config{Servers: []*messages.ServerSpec{{StopGrace: c.grace}, {}}}
+		cfg.Settings.DrainTimeout = c.drain
+		if got := stopTime(cfg); got != c.want {
+			t.Errorf("drain %v, stopGraceMs %v: %v, want %v", c.drain, c.grace, got, c.want)
+		}
+		if p := hostOf(cfg); p.drain+p.end+25*time.Second != c.want {
+			t.Errorf("host stop waits for %v and %v", p.drain, p.end)
+		}
+	}
+}
 
 func TestUnits(t *testing.T) {
 	words := []string{"/opt/my tools/metamcp", "host", "--config", `/home/a/50% "x" $HOME\y&<z>.json`}
-	u, err := makeUnit("linux", "/home/a", "", words)
+	u, err := makeUnit("linux", "/home/a", "", words, 90*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +52,7 @@ func TestUnits(t *testing.T) {
 	}
 	for _, want := range []string{
 		`ExecStart="/opt/my tools/metamcp" "host" "--config" "/home/a/50%% \"x\" $$HOME\\y&<z>.json"` + "\n",
-		"Type=notify\n", "WatchdogSec=30\n", "Delegate=memory pids\nEnvironment=METAMCP_DELEGATED=1\n", "Restart=on-failure\n", "WantedBy=default.target\n",
+		"Type=notify\n", "WatchdogSec=30\n", "TimeoutStopSec=90\n", "Delegate=memory pids\nEnvironment=METAMCP_DELEGATED=1\n", "Restart=on-failure\n", "WantedBy=default.target\n",
 	} {
 		if !strings.Contains(u.text, want) {
 			t.Errorf("the unit lacks %q:\n%s", want, u.text)
@@ -48,7 +70,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 
-	u, err = makeUnit("darwin", "/Users/a", "", words)
+	u, err = makeUnit("darwin", "/Users/a", "", words, 89500*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +95,10 @@ func TestUnits(t *testing.T) {
 	if !strings.Contains(all, "ProgramArguments|"+strings.Join(words, "|")+"|RunAtLoad") {
 		t.Errorf("the agent says %s", all)
 	}
-	if _, err := makeUnit("plan9", "/", "", words); err == nil || !strings.Contains(err.Error(), "plan9") {
+	if !strings.Contains(all, "ExitTimeOut|90") {
+		t.Errorf("the agent says %s", all)
+	}
+	if _, err := makeUnit("plan9", "/", "", words, 0); err == nil || !strings.Contains(err.Error(), "plan9") {
 		t.Errorf("another system: %v", err)
 	}
 }

@@ -26,6 +26,7 @@ type hostPlace struct {
 	// named and there is none.
 	candidates []string
 	drain      time.Duration
+	end        time.Duration // after that
 }
 
 // hostPlace is where this command's host is.
@@ -66,7 +67,7 @@ func (c *common) hostConfig() (*config.Config, error) {
 }
 
 func hostOf(cfg *config.Config) *hostPlace {
-	return &hostPlace{stateDir: cfg.Settings.StateDir, files: cfg.Files, drain: cfg.Settings.DrainTimeout}
+	return &hostPlace{stateDir: cfg.Settings.StateDir, files: cfg.Files, drain: cfg.Settings.DrainTimeout, end: endTime(metamcp.EndTime(cfg))}
 }
 
 // announced are the hosts that say that they are of this place.

@@ -62,11 +62,11 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	}
 	h, err := c.openHost(parent, e, f, asked)
 	if h == nil {
-		return errors.Join(err, closeWithin(parent, e.Close))
+		return errors.Join(err, closeWithin(parent, e.Config().Settings.DrainTimeout+endTime(e.EndTime()), e.Close))
 	}
 	wait := time.Duration(0)
 	if f.replace {
-		wait = e.Config().Settings.DrainTimeout + endTimeout
+		wait = e.Config().Settings.DrainTimeout + endTime(e.EndTime())
 	}
 	pages := c.openPages(e, wait)
 	info := h.Info()
@@ -92,7 +92,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	if end.now {
 		patience = 0
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), patience+endTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), patience+endTime(e.EndTime()))
 	defer cancel()
 	drained, until := make(chan struct{}), time.Now().Add(patience)
 	go hurry(e, asked, drained)
@@ -102,8 +102,7 @@ func runHost(parent context.Context, c *common, f *hostFlags) error {
 	e.Drain(until) // what is left has no time of its own
 	err = errors.Join(err, e.Close(ctx))
 	close(drained)
-	err = errors.Join(err, h.Close(ctx))
-	err = errors.Join(err, pages.close(ctx))
+	err = errors.Join(err, closeWithin(parent, restTimeout, h.Close), closeWithin(parent, restTimeout, pages.close))
 	select {
 	case <-e.GaveUp():
 		err = errors.Join(err, errDamaged)
@@ -153,8 +152,8 @@ func hurry(e *metamcp.Engine, asked <-chan ending, drained <-chan struct{}) {
 	}
 }
 
-func closeWithin(parent context.Context, closing func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
+func closeWithin(parent context.Context, limit time.Duration, closing func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), limit)
 	defer cancel()
 	return closing(ctx)
 }
@@ -189,7 +188,7 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 		err = nil // it ends in order
 	}
 	if h == nil {
-		return nil, errors.Join(err, closeWithin(ctx, web.close))
+		return nil, errors.Join(err, closeWithin(ctx, restTimeout, web.close))
 	}
 	return h, nil
 }

@@ -35,7 +35,7 @@ func TestAskedToEndBeforeItTakesThePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := closeWithin(t.Context(), e.Close); err != nil {
+		if err := closeWithin(t.Context(), endTimeout, e.Close); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -53,7 +53,7 @@ func TestAskedToEndBeforeItTakesThePlace(t *testing.T) {
 	var said strings.Builder
 	h, err := (&common{stderr: &said}).openHost(t.Context(), e, &hostFlags{replace: true}, asked)
 	if h != nil {
-		defer func() { _ = closeWithin(t.Context(), h.Close) }()
+		defer func() { _ = closeWithin(t.Context(), endTimeout, h.Close) }()
 	}
 	if h != nil || err != nil || stopped {
 		t.Errorf("%v, %v, and the host that runs was stopped: %v", h, err, stopped)

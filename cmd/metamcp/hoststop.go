@@ -75,7 +75,7 @@ func (p *hostPlace) stop(ctx context.Context, now, force bool) (info *control.Ho
 	if err := stopHost(ctx, *info, now); err != nil {
 		return nil, "", hostError(err, *info)
 	}
-	return info, "", awaitEnd(ctx, info, p.drain+endTimeout)
+	return info, "", awaitEnd(ctx, info, p.drain+p.end)
 }
 
 // forceEnd ends a process that took connections at a host's socket a moment ago. Its

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -44,7 +48,7 @@ ExecStart={{range $i, $w := .Words}}{{if $i}} {{end}}{{systemd $w}}{{end}}
 WatchdogSec=30
 Restart=on-failure
 RestartSec=1
-TimeoutStopSec=90
+TimeoutStopSec={{.Stop}}
 KillMode=mixed
 Delegate=memory pids
 Environment=METAMCP_DELEGATED=1
@@ -73,13 +77,19 @@ const launchdText = `<?xml version="1.0" encoding="UTF-8"?>
 		<false/>
 	</dict>
 	<key>ExitTimeOut</key>
-	<integer>90</integer>
+	<integer>{{.Stop}}</integer>
 </dict>
 </plist>
 `
 
+// stopTime is what the manager of a system leaves a host to end, before it kills it.
+func stopTime(cfg *config.Config) time.Duration {
+	const beyond = 25 * time.Second // so that the host ends by itself
+	return cfg.Settings.DrainTimeout + endTime(metamcp.EndTime(cfg)) + beyond
+}
+
 // makeUnit describes the host of a configuration to the manager of a system.
-func makeUnit(goos, home, configHome string, words []string) (*unit, error) {
+func makeUnit(goos, home, configHome string, words []string, stop time.Duration) (*unit, error) {
 	u := &unit{}
 	text := launchdText
 	switch goos {
@@ -104,7 +114,7 @@ func makeUnit(goos, home, configHome string, words []string) (*unit, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := t.Execute(&b, map[string]any{"Words": words, "Label": launchdLabel}); err != nil {
+	if err := t.Execute(&b, map[string]any{"Words": words, "Label": launchdLabel, "Stop": int(math.Ceil(stop.Seconds()))}); err != nil {
 		return nil, err
 	}
 	u.text = b.String()
@@ -139,7 +149,7 @@ func (c *common) hostUnit(cmd *cobra.Command) (*unit, error) {
 	if runtime.GOOS != "linux" { // systemd keeps the log itself
 		words = append(words, "--log-file", hostLog(cfg))
 	}
-	return makeUnit(runtime.GOOS, home, os.Getenv("XDG_CONFIG_HOME"), append(words, c.hostArguments(cmd, cfg)...))
+	return makeUnit(runtime.GOOS, home, os.Getenv("XDG_CONFIG_HOME"), append(words, c.hostArguments(cmd, cfg)...), stopTime(cfg))
 }
 
 // install writes the file and says what was done. Where there is another one it is

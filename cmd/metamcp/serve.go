@@ -19,9 +19,17 @@ import (
 	"github.com/metamcp/metamcp/integration/web"
 )
 
-// endTimeout bounds the end of the host after its drain: a child's ladder
-// takes at most what its stopGraceMs says, and none is waited for longer.
-const endTimeout = 60 * time.Second
+const (
+	// endTimeout is how long the end of the host may take at least once its drain is
+	// over; see endTime.
+	endTimeout = 60 * time.Second
+	// restTimeout bounds the end of the host's own pages and sockets.
+	restTimeout = 10 * time.Second
+)
+
+// endTime bounds the end of a host after its drain, whose children may take so long: a
+// child's ladder takes what its stopGraceMs says, and none is waited for longer.
+func endTime(children time.Duration) time.Duration { return max(endTimeout, children) }
 
 func newServe(c *common) *cobra.Command {
 	cmd := &cobra.Command{
@@ -147,14 +155,14 @@ func serve(parent context.Context, c *common) error {
 		e.Drain(time.Now())
 	}, served)
 	err = c.serveClients(ctx, e, out)
-	ending, cancel := context.WithTimeout(context.WithoutCancel(parent), endTimeout)
-	defer cancel()
-	err = errors.Join(err, e.Close(ending))
+	// What was in flight for clients has ended; what is for others, such as the page, has
+	// a drain of its own.
+	err = errors.Join(err, closeWithin(parent, e.Config().Settings.DrainTimeout+endTime(e.EndTime()), e.Close))
 	if s := <-socket; s != nil {
-		err = errors.Join(err, s.Close(ending))
+		err = errors.Join(err, closeWithin(parent, restTimeout, s.Close))
 	}
 	if p := <-page; p != nil {
-		err = errors.Join(err, p.Close(ending))
+		err = errors.Join(err, closeWithin(parent, restTimeout, p.Close))
 	}
 	close(served)
 	select {

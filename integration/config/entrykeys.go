@@ -64,7 +64,7 @@ var entryTable = []EntryKey{
 	{Name: "timeout", Type: "milliseconds", Min: 1, Max: week, Doc: "Another name of timeoutMs, as Claude Code writes it."},
 	{Name: "maxTimeoutMs", Type: "milliseconds", Default: "600000", Min: 1, Max: week, Doc: "One request, whatever progress says; never less than timeoutMs."},
 	{Name: "startupTimeoutMs", Type: "milliseconds", Default: "30000", Min: 1, Max: day, Doc: "From the start of the process to the end of the handshake. 180000 where the command is npx, uvx or another that downloads the server first."},
-	{Name: "stopGraceMs", Type: "milliseconds", Default: "0", Min: 0, Max: 600_000, Doc: "Time to end by itself, from the closing of its stdin to SIGKILL; 0: the usual 1,550 ms."},
+	{Name: "stopGraceMs", Type: "milliseconds", Default: "0", Min: 0, Max: 600_000, Doc: "Time to end by itself, from the closing of its stdin to SIGKILL, also when the host ends; 0: the usual 1,550 ms."},
 	{Name: "lifecycle", Type: `"keep-alive", "ephemeral" or {"mode", "idleTimeoutMs"}`, Doc: "What happens when the server is idle; without it pool.idleTimeoutMs counts.",
 		schema: map[string]any{"oneOf": []any{schemaModes, map[string]any{
 			"type": "object", "required": []any{"mode"}, "additionalProperties": false,
