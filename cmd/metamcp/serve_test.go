@@ -1,10 +1,30 @@
 package main
 
 import (
+	"context"
 	"os"
 	"slices"
 	"testing"
+	"time"
 )
+
+// What is in flight over HTTP has all of drainTimeoutMs, however long that is, although
+// the signal has ended the context.
+func TestEndOverHTTPHasTheWholeDrain(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	const drain = 5 * time.Minute
+	began := time.Now()
+	err := endHTTP(ctx, drain, func(ctx context.Context) error {
+		if until, ok := ctx.Deadline(); !ok || until.Before(began.Add(drain)) {
+			t.Errorf("it is over at %v, after %v", until, until.Sub(began))
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
 
 // A session ends at the first signal, and also when the runtime gives up; whichever it
 // was, the next signal does not wait for calls in flight.

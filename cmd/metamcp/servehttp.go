@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/front"
@@ -37,7 +38,7 @@ func (c *common) serveClients(ctx context.Context, e *metamcp.Engine, out *os.Fi
 	case <-ctx.Done():
 	case <-l.Done():
 	}
-	return endHTTP(ctx, l)
+	return endHTTP(ctx, e.Config().Settings.DrainTimeout, l.Close)
 }
 
 // serveBoth serves clients over HTTP as long as there is one over stdio.
@@ -47,18 +48,17 @@ func serveBoth(ctx context.Context, e *metamcp.Engine, l *front.Listener, out *o
 	go watchHTTP(e, l, watched.Done())
 	closed := make(chan error, 1)
 	// A signal ends both at once, so that each has the whole time to drain.
-	unhook := context.AfterFunc(ctx, func() { closed <- endHTTP(ctx, l) })
+	unhook := context.AfterFunc(ctx, func() { closed <- endHTTP(ctx, e.Config().Settings.DrainTimeout, l.Close) })
 	err := e.ServeStdio(ctx, os.Stdin, out)
 	gone()
 	if unhook() {
-		return errors.Join(err, endHTTP(ctx, l))
+		return errors.Join(err, endHTTP(ctx, e.Config().Settings.DrainTimeout, l.Close))
 	}
 	return errors.Join(err, <-closed)
 }
 
-// endHTTP answers what is in flight over HTTP, and takes nothing more.
-func endHTTP(ctx context.Context, l *front.Listener) error {
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	return l.Close(ending)
+// endHTTP answers what is in flight over HTTP, which has all of drain for that, and takes
+// nothing more.
+func endHTTP(ctx context.Context, drain time.Duration, closing func(context.Context) error) error {
+	return closeWithin(ctx, drain+restTimeout, closing)
 }
