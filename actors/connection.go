@@ -99,6 +99,7 @@ type connectionDeps struct {
 	holding  func() bool
 	vet      func(call *messages.Call) *messages.Error
 	accepted func(server string) messages.Accepted
+	status   func(server string) messages.Status    // what is known of how a server does
 	alone    func() bool                            // the host has one session at most
 	starts   chan struct{}                          // bounds concurrent starts
 	askers   sync.Map                               // by askerKey: servers that ask, *atomic.Bool

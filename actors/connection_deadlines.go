@@ -142,6 +142,12 @@ func (c *connection) waitedTooLong(w *messages.Call) *messages.Error {
 	if c.ready {
 		return c.notJudgedInTime(w)
 	}
+	if c.state == messages.StateIdle {
+		return notStarted(c.spec.Name, w.Tool, c.deps.status(c.spec.Name))
+	}
+	if c.run != nil && c.run.startup == nil {
+		return c.noTurnToStart(w)
+	}
 	return &messages.Error{
 		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
 		Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",

@@ -98,6 +98,7 @@ func (c *connection) firstGreeting() string {
 
 func (c *connection) onConnect(ctx *kernel.Context, m *messages.Connect) {
 	c.cause = ctx.Correlation()
+	c.gauge.Placed.Store(true)
 	e := supervision.EventConnect
 	if c.state == messages.StateFailed {
 		e = supervision.EventRetry

@@ -149,7 +149,8 @@ func NewEngine(opts Options) (*Engine, error) {
 		launcher: opts.Launcher, identity: newIdentity(opts.Name, opts.Version),
 		starts:  make(chan struct{}, opts.MaxStarts),
 		holding: e.view.Holding, vet: e.vet, accepted: e.view.Accepted, scrub: opts.ScrubFrame, scrubError: opts.Scrub, scrubText: opts.ScrubText,
-		alone: func() bool { return e.Sessions() <= 1 },
+		status: e.status,
+		alone:  func() bool { return e.Sessions() <= 1 },
 	}
 	ready := make(chan error, 1)
 	root := &rootActor{
@@ -210,6 +211,14 @@ func (e *Engine) era(spec *messages.ServerSpec) messages.Era {
 		return s.Toolset.Era
 	}
 	return messages.EraUnknown
+}
+
+// status is what is known of how a server does; zero: there is none of that name.
+func (e *Engine) status(server string) messages.Status {
+	if entry, ok := e.dir.Lookup(server); ok {
+		return entry.Status()
+	}
+	return messages.Status{}
 }
 
 // Draining reports whether Drain or Close was called.

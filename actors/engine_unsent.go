@@ -22,9 +22,8 @@ type unsent struct {
 	over  chan struct{} // closed once it is claimed
 }
 
-// hold puts a call on record. late says what was not over when its deadline
-// came.
-func (e *Engine) hold(call *messages.Call, late string) *unsent {
+// hold puts a call on record. late is what it is answered with when its deadline comes.
+func (e *Engine) hold(call *messages.Call, late func() *messages.Error) *unsent {
 	u := &unsent{e: e, call: call, over: make(chan struct{})}
 	e.unsent.Store(call.ID, u)
 	if call.Cancelled != nil && call.Cancelled.Load() { // perhaps before it was on record
@@ -32,15 +31,18 @@ func (e *Engine) hold(call *messages.Call, late string) *unsent {
 		return u
 	}
 	if !call.Deadline.IsZero() {
-		u.timer.Store(time.AfterFunc(time.Until(call.Deadline), func() {
-			u.giveUp(&messages.Error{
-				Code: messages.CodeExecutionTimeout, Server: call.Server, Tool: call.Tool, Class: messages.ClassOffline, Retryable: true,
-				Message: late + " in the time that the call allowed; the call was not sent",
-				Hint:    "Call again with a longer timeoutMs.",
-			})
-		}))
+		u.timer.Store(time.AfterFunc(time.Until(call.Deadline), func() { u.giveUp(late()) }))
 	}
 	return u
+}
+
+// outOfTime is the error for a call whose deadline came before what had to be done for it.
+func outOfTime(call *messages.Call, what string) *messages.Error {
+	return &messages.Error{
+		Code: messages.CodeExecutionTimeout, Server: call.Server, Tool: call.Tool, Class: messages.ClassOffline, Retryable: true,
+		Message: what + " in the time that the call allowed; the call was not sent",
+		Hint:    "Call again with a longer timeoutMs.",
+	}
 }
 
 // claim takes the call off the record; false: somebody else has done so.
@@ -82,7 +84,7 @@ func (e *Engine) later(call *messages.Call, check func() (then func())) {
 		})
 		return
 	}
-	u := e.hold(call, "the call was not checked")
+	u := e.hold(call, func() *messages.Error { return outOfTime(call, "the call was not checked") })
 	e.sys.Go(func(ctx context.Context) {
 		select {
 		case <-began: // each is bounded in time, so the turn comes
@@ -119,7 +121,12 @@ func (e *Engine) later(call *messages.Call, check func() (then func())) {
 
 // callAfterContact gets the server's listing first.
 func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call) {
-	u := e.hold(call, strconv.Quote(call.Server)+" was not ready")
+	u := e.hold(call, func() *messages.Error {
+		if !entry.Placed() {
+			return notStarted(call.Server, call.Tool, entry.Status())
+		}
+		return outOfTime(call, strconv.Quote(call.Server)+" was not ready")
+	})
 	if !u.done.Load() {
 		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: true, Reply: &firstContact{u, entry}})
 	}

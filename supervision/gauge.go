@@ -1,6 +1,7 @@
 package supervision
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,8 @@ type Gauge struct {
 	PID  atomic.Int64 // of the child process; 0: none
 	// Answered is how many requests of clients its children have answered.
 	Answered atomic.Uint64
+	// Placed says that it has been told to start: it has a place in the pool.
+	Placed atomic.Bool
 
 	tally *Tally // of the server; nil: nobody counts
 }
@@ -25,6 +28,13 @@ type live struct {
 	owner uint64
 	since time.Time
 	gauge *Gauge
+}
+
+// Placed says whether a connection of the server has a place in the pool; others may wait
+// for one.
+func (e *Entry) Placed() bool {
+	known := e.live.Load()
+	return known != nil && slices.ContainsFunc(*known, func(l live) bool { return l.gauge.Placed.Load() })
 }
 
 // Instances are the server's living connections at this moment, oldest first.
