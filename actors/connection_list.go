@@ -294,6 +294,7 @@ func (c *connection) failListing(ctx *kernel.Context, why string, m messages.Lis
 		ev.Text = why
 	}
 	ev.Remote, ev.Limits = ev.Remote || c.spec.URL != "", c.spec.Limits
+	ev.Log = c.said()
 	m.Instance, m.Sent, m.Answered = c.instance, l.sent, c.answered
 	ctx.Send(c.parent, &m)
 	c.gateFailed(ctx, why)

@@ -131,10 +131,14 @@ func (b *breakerActor) onTerminated(ctx *kernel.Context, m kernel.Terminated) {
 				Code: messages.CodeConnection, Server: b.spec.Name, Class: messages.ClassOther, Retryable: true,
 				Message: "the connection to the server broke inside metamcp", Hint: "Please report this with the log of the host.",
 			}
-			b.tellDeath(true, err)
-			if in.retire {
+			switch {
+			case b.leaving != nil:
+				b.releaseProbe(in) // the host's time was over before that of its children
+			case in.retire:
+				b.tellDeath(true, err)
 				b.releaseProbe(in)
-			} else {
+			default:
+				b.tellDeath(true, err)
 				b.count(ctx, now, err, 0)
 				b.died(ctx, now, err.Class, 0)
 			}
