@@ -34,7 +34,7 @@ var (
 	placeOfSecret = lazyregexp.New(`(?i)[_-](file|path|dir|names?|env|url|uri)$`)
 	// assignment finds password=… and "apiKey": "…" in a longer value.
 	assignment = lazyregexp.New(`(?i)([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signature))["']?\s*[=:]\s*["']?([^;&\s"',{}]{6,})`)
-	variable   = lazyregexp.New(`^(?:--?[a-z-]+=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
+	variable   = lazyregexp.New(`(?s)^(?:--?[a-z-]+=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
 	header     = lazyregexp.New(`^([A-Za-z0-9-]+):\s*(.+)$`)
 	// queryKey finds the key of an API in an address, under names that say
 	// nothing elsewhere.
@@ -158,10 +158,14 @@ func (c collector) add(name, value string, least int, certain bool) {
 // but secrets.
 var certainWords = lazyregexp.New(`(?i)(key|token|(^|[_.-])tok|secret|passw(or)?d|passphrase|(^|[_.-])pass|pwd|credentials?|cookie|(^|[_.-])pat|(^|[_.-])auth|authorization|(^|[_.-])dsn|connection_?string|bearer|signature)$`)
 
+// chosenWords end the names of secrets that people choose, from words too. What is
+// called a key or a token may also be the name of a column or of a setting.
+var chosenWords = lazyregexp.New(`(?i)(secret|passw(or)?d|passphrase|(^|[_.-])pass|pwd|credentials?)$`)
+
 // isCertain says whether a value under a name goes from results, too: a word
 // that anybody may use does not.
 func isCertain(name, value string) bool {
-	return certainWords().MatchString(name) && isSecretValue([]byte(strings.TrimSpace(value)))
+	return certainWords().MatchString(name) && isConfiguredSecret(value, chosenWords().MatchString(name))
 }
 
 // named takes a variable.
@@ -230,19 +234,18 @@ func (c collector) header(name, value string) {
 	if publicHeader[strings.ToLower(name)] {
 		return
 	}
-	certain := isCertain(name, value)
-	c.add(name, value, minLength, certain)
+	c.add(name, value, minLength, isCertain(name, value))
 	// The scheme is no part of the secret.
 	scheme, rest, ok := strings.Cut(value, " ")
 	if !ok {
 		return
 	}
-	c.add(name, rest, minLength, certain)
+	c.add(name, rest, minLength, isCertain(name, rest))
 	if strings.EqualFold(scheme, basic) {
 		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil {
 			c.add(name, string(plain), minLength, true)
 			if _, password, ok := strings.Cut(string(plain), ":"); ok {
-				c.add(name, password, minLength, isSecretValue([]byte(password)))
+				c.add(name, password, minLength, isConfiguredSecret(password, true))
 			}
 		}
 	}
@@ -302,12 +305,12 @@ func assignments(value string) [][]int {
 // userinfo takes a password, and the pair that Basic makes of it. address is
 // what follows ://.
 func (c collector) userinfo(name, address, password string) {
-	c.add(name, password, minLength, isSecretValue([]byte(password)))
+	c.add(name, password, minLength, isConfiguredSecret(password, true))
 	plain, err := url.PathUnescape(password)
 	if err != nil {
 		return
 	}
-	c.add(name, plain, minLength, isSecretValue([]byte(plain)))
+	c.add(name, plain, minLength, isConfiguredSecret(plain, true))
 	if user, _, ok := strings.Cut(address, ":"); ok {
 		if user, err := url.PathUnescape(user); err == nil {
 			c.add(name, user+":"+plain, minUntold, true)
@@ -353,8 +356,8 @@ func isToken(value string) bool {
 // written is what was collected, by how it may stand in a text.
 func (c collector) written() map[string]found {
 	written := map[string]found{}
-	for value, f := range c {
-		for _, w := range writings(value) {
+	add := func(forms []string, f found) {
+		for _, w := range forms {
 			one := f
 			if old, ok := written[w]; ok {
 				one = old.and(f)
@@ -362,38 +365,65 @@ func (c collector) written() map[string]found {
 			written[w] = one
 		}
 	}
+	for value, f := range c {
+		add(writings(value), f)
+		for _, line := range lines(value) {
+			add(quoted(line), found{f.name, f.certain && isCertainLine(line)})
+		}
+	}
 	return written
 }
 
-// writings are the forms in which a value may stand in a text. All of them
-// have at least minLength bytes.
-func writings(value string) []string {
-	out := []string{value}
-	quoted := func(v string) []string {
-		var plain strings.Builder
-		enc := json.NewEncoder(&plain)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(v)          // a string always marshals
-		html, _ := json.Marshal(v) // as above
-		goQuoted := strconv.Quote(v)
-		line := strings.TrimSuffix(plain.String(), "\n")
-		return []string{line[1 : len(line)-1], string(html[1 : len(html)-1]), goQuoted[1 : len(goQuoted)-1]}
+// lines are what is looked for of a value with several lines.
+func lines(value string) (out []string) {
+	if !strings.ContainsAny(value, "\r\n") {
+		return nil
 	}
-	out = append(out, quoted(value)...)
+	for line := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		line = strings.TrimSpace(line)
+		if len(line) >= minUntold && !strings.HasPrefix(line, "-----") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// member matches a line that gives a name a value, as JSON and the heads of keys do.
+var member = lazyregexp.New(`^["']?[\w.-]+["']?\s*[=:]([^=].*)$`)
+
+// isCertainLine says whether a line of a secret goes from results as well. One such
+// as "enabled": true stands in many others.
+func isCertainLine(line string) bool {
+	const around = ` "',`
+	if m := member().FindStringSubmatch(line); m != nil {
+		return isConfiguredSecret(strings.Trim(m[1], around), false)
+	}
+	line = strings.Trim(line, around)
+	return line != "" && !isWhere(line)
+}
+
+// quoted are a value and how strings in JSON and Go write it.
+func quoted(value string) []string {
+	var plain strings.Builder
+	enc := json.NewEncoder(&plain)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(value)          // a string always marshals
+	html, _ := json.Marshal(value) // as above
+	goQuoted := strconv.Quote(value)
+	line := strings.TrimSuffix(plain.String(), "\n")
+	return []string{value, line[1 : len(line)-1], string(html[1 : len(html)-1]), goQuoted[1 : len(goQuoted)-1]}
+}
+
+// writings are the forms in which a value as a whole may stand in a text. All of
+// them have at least minLength bytes.
+func writings(value string) []string {
+	out := quoted(value)
 	if len(value) >= minUntold {
 		query, path := url.QueryEscape(value), url.PathEscape(value)
 		out = append(
 			out, query, path, lowerEscapes(query), lowerEscapes(path),
 			base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
 		)
-	}
-	if strings.ContainsAny(value, "\r\n") {
-		for line := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '\n' || r == '\r' }) {
-			line = strings.TrimSpace(line)
-			if len(line) >= minUntold && !strings.HasPrefix(line, "-----") {
-				out = append(append(out, line), quoted(line)...)
-			}
-		}
 	}
 	return out
 }

@@ -4,27 +4,80 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
-// isSecretValue says whether a value that stands under a strong name is a
-// secret, and no label, no example and no reference to where it is.
+// isSecretValue says whether a value that stands under a strong name in a text
+// is a secret, and no label, no example and no reference to where it is.
 func isSecretValue(v []byte) bool {
-	const (
-		least, most = 6, 8 << 10
-		sentence    = 32 // bytes from which words that are joined are none
-		word        = 20
-	)
+	const most = 8 << 10
 	if scheme, rest, ok := bytes.Cut(v, []byte(" ")); ok && onlyLetters(scheme) {
 		v = rest // Bearer, token
 	}
-	if len(v) < least || len(v) > most || isPlace(string(v)) || isPlaceholder(v) {
+	if len(v) < minLength || len(v) > most || isPlace(string(v)) || isPlaceholder(v) {
 		return false
 	}
+	return !slices.ContainsFunc(v, func(c byte) bool { return c <= ' ' || c == 0x7f }) && isNoWord(v)
+}
+
+// isConfiguredSecret is isSecretValue for a value of the configuration. Where that
+// begins and ends is known, so it may have white space within, be long, and begin
+// with any sign. words says that plain words are enough if there are several, as in
+// a password that somebody has chosen.
+func isConfiguredSecret(value string, words bool) bool {
+	v := strings.TrimSpace(value)
+	if scheme, rest, ok := strings.Cut(v, " "); ok && isScheme(scheme) {
+		v = strings.TrimSpace(rest)
+	}
+	if len(v) < minLength || isWhere(v) || isSample([]byte(v)) || standIn().MatchString(v) {
+		return false
+	}
+	joined := strings.Join(strings.Fields(v), "")
+	if len(joined) == len(v) {
+		return isNoWord([]byte(v))
+	}
+	return len(v) >= minUntold && (words || isNoWord([]byte(joined)))
+}
+
+// isScheme takes the words that stand before a secret in a header.
+func isScheme(word string) bool {
+	switch strings.ToLower(word) {
+	case bearer, basic, "digest", "token":
+		return true
+	}
+	return false
+}
+
+// isWhere is isPlace for a value whose name says that it is a secret: what has
+// several lines or is JSON is none, whatever is in it, nor is base64 that begins
+// with a slash.
+func isWhere(v string) bool {
+	switch {
+	case v[0] == '{' || v[0] == '[' || strings.ContainsAny(v, "\r\n"):
+		return false
+	case v[0] == '/':
+		return isName([]byte(v))
+	case v[0] == '~':
+		return strings.Contains(v, "/")
+	}
+	return isPlace(strings.Fields(v)[0]) // what follows may be anything
+}
+
+// standIn matches a value that only says what belongs there: $NAME, ${NAME},
+// {{name}}, $(command), <a token>, [token], %NAME%, (none).
+var standIn = lazyregexp.New(`^(\$[A-Z_][A-Z0-9_]*|\$?\{+[^{}"']*\}+|\$\([^()]*\)|<[^<>]*>|\[[A-Za-z_: -]*\]|%[A-Za-z_]+%|\([A-Za-z_ -]*\))$`)
+
+// isNoWord says whether v, which has no white space, is more than a word, or a few
+// that are joined.
+func isNoWord(v []byte) bool {
+	const (
+		sentence = 32 // bytes from which words that are joined are none
+		word     = 20
+	)
 	letters, digits, others, mixed := 0, 0, 0, false
 	for i, c := range v {
 		switch {
-		case c <= ' ' || c == 0x7f:
-			return false
 		case c >= '0' && c <= '9':
 			digits++
 		case isAlnum(c):
@@ -37,7 +90,7 @@ func isSecretValue(v []byte) bool {
 	}
 	switch {
 	case digits > 0 || others > 0:
-		return letters+digits+others >= least
+		return letters+digits+others >= minLength
 	case letters == len(v):
 		return mixed || len(v) >= word
 	}
@@ -78,7 +131,12 @@ func onlyLetters(b []byte) bool {
 // isPlaceholder takes what stands for a value: ${NAME}, <token>, ****, xxxx,
 // your-key, [REDACTED].
 func isPlaceholder(v []byte) bool {
-	if bytes.IndexByte([]byte("$<{[%*("), v[0]) >= 0 || hasPrefixFold(v, "your") || hasPrefixFold(v, "example") || hasPrefixFold(v, "process.env") || hasPrefixFold(v, "os.") {
+	return bytes.IndexByte([]byte("$<{[%*("), v[0]) >= 0 || isSample(v)
+}
+
+// isSample takes what is written for a value in examples, and one that is masked.
+func isSample(v []byte) bool {
+	if hasPrefixFold(v, "your") || hasPrefixFold(v, "example") || hasPrefixFold(v, "process.env") || hasPrefixFold(v, "os.") {
 		return true
 	}
 	for _, c := range v {
