@@ -66,7 +66,7 @@ var plainWords = map[string]bool{
 // New collects the secrets of the servers: what the names of variables, flags
 // and headers call secret, what came from a ${VARIABLE}, passwords in
 // addresses, and values that look like tokens. They are known as they are, by
-// line, and as JSON, URLs and base64 write them.
+// line, and as JSON and base64 write them, and found where a URL escapes any of that.
 func New(specs []*messages.ServerSpec) *Set {
 	s := &Set{}
 	s.known.learn(collect(specs).written())
@@ -368,7 +368,7 @@ func (c collector) written() map[string]found {
 	for value, f := range c {
 		add(writings(value), f)
 		for _, line := range lines(value) {
-			add(quoted(line), found{f.name, f.certain && isCertainLine(line)})
+			add(spellings(line), found{f.name, f.certain && isCertainLine(line)})
 		}
 	}
 	return written
@@ -402,8 +402,9 @@ func isCertainLine(line string) bool {
 	return line != "" && !isWhere(line)
 }
 
-// quoted are a value and how strings in JSON and Go write it.
-func quoted(value string) []string {
+// spellings are a value, how strings in JSON and Go write it, and how forms write its
+// blanks. What else is escaped in URLs is read where it stands.
+func spellings(value string) []string {
 	var plain strings.Builder
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
@@ -411,37 +412,19 @@ func quoted(value string) []string {
 	html, _ := json.Marshal(value) // as above
 	goQuoted := strconv.Quote(value)
 	line := strings.TrimSuffix(plain.String(), "\n")
-	return []string{value, line[1 : len(line)-1], string(html[1 : len(html)-1]), goQuoted[1 : len(goQuoted)-1]}
+	out := []string{value, line[1 : len(line)-1], string(html[1 : len(html)-1]), goQuoted[1 : len(goQuoted)-1]}
+	if len(value) >= minUntold && strings.Contains(value, " ") {
+		out = append(out, strings.ReplaceAll(value, " ", "+"))
+	}
+	return out
 }
 
 // writings are the forms in which a value as a whole may stand in a text. All of
 // them have at least minLength bytes.
 func writings(value string) []string {
-	out := quoted(value)
+	out := spellings(value)
 	if len(value) >= minUntold {
-		query, path := url.QueryEscape(value), url.PathEscape(value)
-		out = append(
-			out, query, path, lowerEscapes(query), lowerEscapes(path),
-			base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
-		)
+		out = append(out, base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)))
 	}
 	return out
-}
-
-// lowerEscapes writes %2F as %2f.
-func lowerEscapes(escaped string) string {
-	b := []byte(escaped)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			b[i+1], b[i+2] = lower(b[i+1]), lower(b[i+2])
-		}
-	}
-	return string(b)
-}
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'F' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

@@ -101,9 +101,11 @@ func (s *Set) find(b []byte) []span { return s.appendFound(nil, b, false) }
 
 // appendFound is find; certain leaves out what only may be a secret.
 func (s *Set) appendFound(spans []span, b []byte, certain bool) []span {
-	spans = s.appendWritten(spans, b, certain)
+	spans = s.appendFromURLs(s.appendWritten(spans, b, certain), b, certain)
 	if telling(b) {
-		spans = appendEscaped(spans, b, func(spans []span, b []byte) []span { return s.appendWritten(spans, b, certain) })
+		spans = appendEscaped(spans, b, func(spans []span, b []byte) []span {
+			return s.appendFromURLs(s.appendWritten(spans, b, certain), b, certain)
+		})
 	}
 	return spans
 }
@@ -187,7 +189,12 @@ func (s *Set) without(b []byte, spans []span) []byte {
 }
 
 // findKnown is find for the secrets of the configuration alone.
-func (s *Set) findKnown(b []byte, certain bool) (spans []span) {
+func (s *Set) findKnown(b []byte, certain bool) []span {
+	return s.appendFromURLs(s.appendKnownIn(nil, b, certain), b, certain)
+}
+
+// appendKnownIn appends the known secrets that stand in b as they are.
+func (s *Set) appendKnownIn(spans []span, b []byte, certain bool) []span {
 	passes := s.passes()
 	for i := passes.next(b, 0); i >= 0; i = passes.next(b, i+1) {
 		key := keyOf(b[i:])
@@ -216,7 +223,7 @@ func (s *Set) findPlain(b []byte) (spans []span) {
 			spans, shapesFrom = append(spans, found), found.end
 		}
 	}
-	return spans
+	return s.appendFromURLs(spans, b, false)
 }
 
 // merge sorts spans and makes one of those that overlap, in their place; the

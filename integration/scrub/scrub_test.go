@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -65,6 +66,11 @@ func TestKnownSecretsGo(t *testing.T) {
 		{`"a/b+c\u0026d e\"f"`, `"[REDACTED:WEB_AUTH]"`},
 		{"?k=a%2Fb%2Bc%26d+e%22f", "?k=[REDACTED:WEB_AUTH]"},
 		{"?k=a%2fb%2bc%26d+e%22f", "?k=[REDACTED:WEB_AUTH]"},
+		{"?k=a/b+c&d%20e%22f#x", "?k=[REDACTED:WEB_AUTH]#x"},
+		{"to=%2Fx%3Fk%3Da%252Fb%252Bc%2526d%2Be%2522f%26y%3D1 ok 100%", "to=%2Fx%3Fk%3D[REDACTED:WEB_AUTH]%26y%3D1 ok 100%"},
+		{`"https:\/\/h\/?k=a%2Fb%2Bc\u002526d%20e%22f"`, `"https:\/\/h\/?k=[REDACTED:WEB_AUTH]"`},
+		{"first+line+of+it%0D%0Asecond%5Cline%20of%20%22it%22", "[REDACTED:CERT_KEY]%0D%0A[REDACTED:CERT_KEY]"},
+		{"%63lient=%73k-123456789", "%63lient=[REDACTED:API_KEY]"},
 		{"argument-one argument-two argument-3", "[REDACTED:api-key] [REDACTED:token] [REDACTED:password]"},
 		{"argument-four argument-five argument-six", "[REDACTED:Authorization] [REDACTED:MY_SECRET] [REDACTED:api_key]"},
 		{"in-an-address", "[REDACTED:token]"},
@@ -159,6 +165,67 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
+// inURLs are the ways in which libraries write a value in an address or a form.
+func inURLs(value string) map[string]string {
+	escaped := func(stays, digits string, plus bool) string {
+		var out strings.Builder
+		for i := range len(value) {
+			switch c := value[i]; {
+			case isAlnum(c) || strings.IndexByte(stays, c) >= 0:
+				_ = out.WriteByte(c)
+			case c == ' ' && plus:
+				_ = out.WriteByte('+')
+			default:
+				fmt.Fprintf(&out, digits, c)
+			}
+		}
+		return out.String()
+	}
+	const upper, lower = "%%%02X", "%%%02x"
+	ways := map[string]string{
+		"encodeURIComponent": escaped("-_.!~*'()", upper, false), "encodeURI": escaped("-_.!~*'();/?:@&=+$,#", upper, false),
+		"URLSearchParams": escaped("*-._", upper, true),
+		"Python quote":    escaped("_.-~/", upper, false), "Python quote_plus": escaped("_.-~", upper, true), "RFC 3986": escaped("_.-~", upper, false),
+		"HttpUtility": escaped("!*()-_.", lower, true), "all of it": escaped("", lower, false),
+		"QueryEscape": url.QueryEscape(value), "PathEscape": url.PathEscape(value),
+	}
+	if !strings.Contains(value, "%") { // which the class URL leaves, so that nobody can read it
+		ways["URL"] = escaped("!#$&'()*+,-./:;=?@[\\]^_`{|}~", upper, false)
+	}
+	return ways
+}
+
+// TestSecretsInURLs: a secret goes however a library escapes it in an address, and
+// nothing else of it does.
+func TestSecretsInURLs(t *testing.T) {
+	for _, value := range []string{
+		"qL58Q~wE7rTzU2iOpA4sDfG6", "Zq9!P@ssw*rd(4)x7", "aB3~kL9/mN5*qR8tU", "Qw7 er+ty&ui=99Zz", "Pässwört/ä?#42", "it's [a] {key}|42^",
+	} {
+		s := New([]*messages.ServerSpec{{Env: []string{"CLIENT_SECRET=" + value}}})
+		want := `{"text":"POST https://h/a%20b?x=%C3%A4&s=[REDACTED:CLIENT_SECRET]&n=%41%zz%"}`
+		for library, form := range inURLs(value) {
+			for _, form := range []string{form, url.QueryEscape(form)} {
+				text := strings.Replace(want, marker("CLIENT_SECRET"), form, 1)
+				if got := s.Text(text); got != want {
+					t.Errorf("%s: %s became %s", library, text, got)
+				}
+				if got, counts := s.Result(json.RawMessage(text)); string(got) != want || counts["CLIENT_SECRET"] != 1 {
+					t.Errorf("%s: the result %s became %s, %v", library, text, got, counts)
+				}
+				if got := s.JSON(json.RawMessage(`{"` + form + `":1}`)); string(got) != `{"[REDACTED:CLIENT_SECRET]":1}` && json.Valid([]byte(`"`+form+`"`)) {
+					t.Errorf("%s: as a name %s became %s", library, form, got)
+				}
+			}
+		}
+	}
+	s := New([]*messages.ServerSpec{{Env: []string{"CLIENT_SECRET=a secret of 4 words"}}})
+	for _, plain := range []string{"100% of %d, %s and %2", "https://h/a%20secret%20of%204?x=%7e", "%", "%%%25%2525", "%c3%28 %00"} {
+		if got := s.Text(plain); got != plain {
+			t.Errorf("%q became %q", plain, got)
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	f.Add("hunter-22", "at ", " end")
 	f.Add("REDACTED", "x[", "]")
@@ -166,15 +233,18 @@ func FuzzText(f *testing.F) {
 	f.Add("\xff\x00\"\\<>&", "eyJ", "Bearer ")
 	f.Add(githubPAT, "https://u:", "@h")
 	f.Add(pem, "Basic ", "=")
+	f.Add("qL58Q~wE7rTzU2", "?a=%20&b=", "%41")
+	f.Add("Zq9!P@ssw*rd(4)x7 % %41", "%25", "%")
 	f.Fuzz(func(t *testing.T, value, before, after string) {
 		value = strings.TrimSpace(value)
 		s := New([]*messages.ServerSpec{{Env: []string{"SOME_KEY=" + value}, Args: []string{before}, URL: after}})
 		inJSON, _ := json.Marshal(value)
 		quoted := strconv.Quote(value)
-		for _, form := range []string{
-			value, string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value), url.PathEscape(value),
-			base64.RawStdEncoding.EncodeToString([]byte(value)), quoted[1 : len(quoted)-1],
-		} {
+		forms := []string{value, string(inJSON[1 : len(inJSON)-1]), base64.RawStdEncoding.EncodeToString([]byte(value)), quoted[1 : len(quoted)-1]}
+		if strings.LastIndexByte(before, '%') < len(before)-2 || before == "" { // else it is another text
+			forms = slices.AppendSeq(forms, maps.Values(inURLs(value)))
+		}
+		for _, form := range forms {
 			in := before + form + after
 			got := s.Text(in)
 			if len(value) >= minUntold && len(value) <= longestValue && !plainWords[strings.ToLower(value)] && strings.Contains(got, form) {
@@ -211,10 +281,26 @@ func BenchmarkBytes(b *testing.B) {
 			s.Bytes(one)
 		}
 	})
+	addresses := bytes.Repeat([]byte("GET https://api.example.org/v1/items/IMG%204711.jpeg?next=https%3A%2F%2Fwww.example.org%2Fa%3Fb%3Dc&q=two+words%20more 200 12ms\n"), 500)
+	b.Run("addresses", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(addresses)))
+		for b.Loop() {
+			s.Bytes(addresses)
+		}
+	})
+	plain := bytes.ReplaceAll(addresses, []byte("%"), []byte("-"))
+	b.Run("addresses without escapes", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(plain)))
+		for b.Loop() {
+			s.Bytes(plain)
+		}
+	})
 	hostile := bytes.Repeat([]byte("eyJ.sk-1 ://a:-----BEGIN Bearer "), 2000)
 	for name, text := range map[string][]byte{
 		"hostile": hostile, "names": bytes.Repeat([]byte("token="), 10_000), "names with digits": bytes.Repeat([]byte("token=4"), 10_000),
-		"names of passwords": bytes.Repeat([]byte("password="), 7_000),
+		"names of passwords": bytes.Repeat([]byte("password="), 7_000), "escapes of escapes": bytes.Repeat([]byte("%25252541"), 10_000),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
