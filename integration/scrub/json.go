@@ -195,9 +195,6 @@ func (w *walker) value(lo, hi int) {
 		text = w.text
 	}
 	w.spans = w.s.appendFound(w.spans[:0], text, w.result)
-	if w.result && len(w.spans) > 0 {
-		w.spans = withoutExamples(w.spans, text)
-	}
 	if kind != "" && isSecretValue(text) {
 		w.spans = append(w.spans, span{0, len(text), marker(kind)})
 	}

@@ -250,6 +250,28 @@ func TestSecretsOfAnyForm(t *testing.T) {
 	}
 }
 
+// TestConfiguredSecretsAreNoExamples: a secret of the configuration may look like what
+// documentation writes for a password, and may be called one.
+func TestConfiguredSecretsAreNoExamples(t *testing.T) {
+	s := New([]*messages.ServerSpec{{
+		Args:   []string{"--password", "$ecret9!x", "--Password=@x9!kQ2z"},
+		Filled: map[string]string{"secret:password": "mypassword"},
+	}})
+	for _, goes := range []string{"$ecret9!x", "%24ecret9%21x", "@x9!kQ2z", "%40x9!kQ2z", "mypassword", "postgres://u:mypassword@h"} {
+		raw := json.RawMessage(`["` + goes + `"]`)
+		if got, counts := s.Result(raw); !strings.Contains(string(got), "[REDACTED:") || counts["password"]+counts["Password"] != 1 {
+			t.Errorf("%s stays: %s, %v", goes, got, counts)
+		}
+		if got, counts := s.Counted(goes); !strings.Contains(got, "[REDACTED:") || len(counts) != 1 {
+			t.Errorf("of a script %s stays: %s, %v", goes, got, counts)
+		}
+	}
+	const example = `["postgres://u:password@h","https://u:$PASS@h","x://u:guest@h"]`
+	if got, counts := s.Result(json.RawMessage(example)); string(got) != example || counts != nil {
+		t.Errorf("%s became %s", example, got)
+	}
+}
+
 // TestBinaryStays: what is an image, a sound or a file is not looked into, even
 // if a secret's shape is in it.
 func TestBinaryStays(t *testing.T) {

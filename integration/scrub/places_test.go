@@ -14,6 +14,7 @@ import (
 // keyword and shape is tried at each place.
 func everyPlace(s *Set, b []byte, certain bool) (spans []span) {
 	var (
+		looks      []span
 		r          = allRules()
 		sc         *scan
 		plain      part
@@ -33,7 +34,7 @@ func everyPlace(s *Set, b []byte, certain bool) (spans []span) {
 			for j := range words {
 				w := &words[j]
 				if start := i - w.rare; start >= 0 && hasPrefixFold(b[start:], w.text) {
-					spans, sc = sc.word(spans, b, r, w, start, &plain)
+					looks, sc = sc.word(looks, b, r, w, start, &plain)
 				}
 			}
 		}
@@ -41,10 +42,14 @@ func everyPlace(s *Set, b []byte, certain bool) (spans []span) {
 			continue
 		}
 		if found, ok := shapeAt(b, i, keyOf(b[i:])); ok {
-			spans, shapesFrom = append(spans, found), found.end
+			looks, shapesFrom = append(looks, found), found.end
 		}
 	}
-	return sc.end(spans, b, r)
+	looks = sc.end(looks, b, r)
+	if certain {
+		looks = withoutExamples(looks, b)
+	}
+	return append(spans, looks...)
 }
 
 // What is passed over has no secret: the search finds the same as one that looks

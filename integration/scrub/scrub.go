@@ -68,7 +68,7 @@ func (s *Set) Counted(text string) (string, Counts) {
 		return text, nil
 	}
 	b := []byte(text)
-	spans := withoutExamples(s.appendFound(nil, b, true), b)
+	spans := s.appendFound(nil, b, true)
 	if len(spans) == 0 {
 		return text, nil
 	}
@@ -99,7 +99,7 @@ func (s *Set) Error(err *messages.Error) *messages.Error {
 // find returns the parts that have to go. They may overlap.
 func (s *Set) find(b []byte) []span { return s.appendFound(nil, b, false) }
 
-// appendFound is find; certain leaves out what only may be a secret.
+// appendFound is find; certain leaves out what only may be a secret, or is an example.
 func (s *Set) appendFound(spans []span, b []byte, certain bool) []span {
 	spans = s.appendFromURLs(s.appendWritten(spans, b, certain), b, certain)
 	if telling(b) {
@@ -118,6 +118,7 @@ func (s *Set) appendWritten(spans []span, b []byte, certain bool) []span {
 	var (
 		r          = allRules()
 		sc         *scan
+		looks      []span // of anybody, by what they look like
 		plain      part
 		shapesFrom = 0 // a token has no token within
 	)
@@ -129,16 +130,20 @@ func (s *Set) appendWritten(spans []span, b []byte, certain bool) []span {
 			spans = s.appendKnown(spans, b, i, key, certain)
 		}
 		if sorts&ofRule != 0 {
-			spans, sc = sc.at(spans, b, r, i, key, &plain)
+			looks, sc = sc.at(looks, b, r, i, key, &plain)
 		}
 		if sorts&ofShape == 0 || i < shapesFrom {
 			continue
 		}
 		if found, ok := shapeAt(b, i, key); ok {
-			spans, shapesFrom = append(spans, found), found.end
+			looks, shapesFrom = append(looks, found), found.end
 		}
 	}
-	return sc.end(spans, b, r)
+	looks = sc.end(looks, b, r)
+	if certain {
+		looks = withoutExamples(looks, b)
+	}
+	return append(spans, looks...)
 }
 
 func (s *Set) passes() *filter {
