@@ -26,8 +26,8 @@ const (
 
 var (
 	// secretName matches the names of variables, flags and headers that hold
-	// secrets.
-	secretName = lazyregexp.New(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|pwd|auth|cred|cookie|session|private|dsn|connection_?string|[_-]pat$|bearer|signature)`)
+	// secrets: SSHPASS too, but no bypass, compass or GIT_ASKPASS.
+	secretName = lazyregexp.New(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|[a-jlno-xz]pass$|pwd|auth|cred|cookie|session|private|dsn|connection_?string|[_-]pat$|bearer|signature)`)
 	// aboutSecret matches names that tell of a secret without holding it, and
 	// placeOfSecret those that hold where it is, or the secret itself.
 	aboutSecret   = lazyregexp.New(`(?i)[_-](mode|type|host|port|ttl|timeout|method|algorithm)$`)
@@ -156,11 +156,11 @@ func (c collector) add(name, value string, least int, certain bool) {
 
 // certainWords end the names of variables, flags and headers that hold nothing
 // but secrets.
-var certainWords = lazyregexp.New(`(?i)(key|token|(^|[_.-])tok|secret|passw(or)?d|passphrase|(^|[_.-])pass|pwd|credentials?|cookie|(^|[_.-])pat|(^|[_.-])auth|authorization|(^|[_.-])dsn|connection_?string|bearer|signature)$`)
+var certainWords = lazyregexp.New(`(?i)(key|token|(^|[_.-])tok|secret|passw(or)?d|passphrase|(^|[_.a-jlno-xz-])pass|pwd|credentials?|cookie|(^|[_.-])pat|(^|[_.-])auth|authorization|(^|[_.-])dsn|connection_?string|bearer|signature)$`)
 
 // chosenWords end the names of secrets that people choose, from words too. What is
 // called a key or a token may also be the name of a column or of a setting.
-var chosenWords = lazyregexp.New(`(?i)(secret|passw(or)?d|passphrase|(^|[_.-])pass|pwd|credentials?)$`)
+var chosenWords = lazyregexp.New(`(?i)(secret|passw(or)?d|passphrase|(^|[_.a-jlno-xz-])pass|pwd|credentials?)$`)
 
 // isCertain says whether a value under a name goes from results, too: a word
 // that anybody may use does not.

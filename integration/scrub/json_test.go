@@ -216,7 +216,7 @@ func TestSecretsOfAnyForm(t *testing.T) {
 		Env: []string{
 			"DOOR_PASSWORD=correct horse", "DB_PASSWORD=Tr0ub4dor & 3 horses!", "TAB_PASSWORD=pass\tw0rd9x!", "API_TOKEN=zQ9xL2vB7nM4\nkT8wR1yPaa12\r\nqqWW33ee44rr",
 			"GOOGLE_KEY={\"kid\": \"0cB3le92Mn\", \"seed\": \"Qz81mmA0-x\", \"at\": \"https://example.org\"}", "SSH_PRIVATE_KEY=-----BEGIN X-----\n" + keyLines + "\n-----END X-----\n",
-			"ACCOUNT_KEY=" + account, "DATABASE_URL=postgres://bob:S3c%20r%21t9@db/x", "SIGN_PASSWORD=$ecret9!x", "BRACE_SECRET={(4)x7Zq9", "TILDE_SECRET=~q8Q.wE7rTz",
+			"ACCOUNT_KEY=" + account, "DATABASE_URL=postgres://bob:S3c%20r%21t9@db/x", "PGPASS=aB3kL9 mN5qR8", "SSHPASS=correct horse 2", "COMPASS=north-west 12", "GIT_ASKPASS=/usr/lib/askpass.sh", "SIGN_PASSWORD=$ecret9!x", "BRACE_SECRET={(4)x7Zq9", "TILDE_SECRET=~q8Q.wE7rTz",
 			"AWS_SECRET_ACCESS_KEY=/K7MDENG+bPxRfiCYzzKQ9h3kLm0aZ2qW4eR6tY8",
 			"SORT_KEY=name desc", "WEB_AUTH=basic auth", "TLS_KEY=/etc/tls keys/server.pem", "HOST_KEY=/home/someone/.ssh/id_ed25519", "REF_TOKEN=${SOME_TOKEN}", "SHELL_TOKEN=$SOME_TOKEN_2",
 			"SAMPLE_PASSWORD=<a password of yours>", "YOUR_API_KEY=your key 12345", "DESCRIPTION=opens the door 2 times", "GREETING=hello\nto all 12 of you",
@@ -227,7 +227,7 @@ func TestSecretsOfAnyForm(t *testing.T) {
 	}})
 	for _, goes := range append(strings.Split(keyLines, "\n"),
 		"correct horse", "Tr0ub4dor & 3 horses!", "pass\tw0rd9x!", "zQ9xL2vB7nM4\nkT8wR1yPaa12\r\nqqWW33ee44rr", "zQ9xL2vB7nM4", "kT8wR1yPaa12", "qqWW33ee44rr",
-		"{\"kid\": \"0cB3le92Mn\", \"seed\": \"Qz81mmA0-x\", \"at\": \"https://example.org\"}", account, `"kid": "9fA2kd81Lm",`, "S3c r!t9", "S3c%20r%21t9", "$ecret9!x", "{(4)x7Zq9", "~q8Q.wE7rTz",
+		"{\"kid\": \"0cB3le92Mn\", \"seed\": \"Qz81mmA0-x\", \"at\": \"https://example.org\"}", account, `"kid": "9fA2kd81Lm",`, "S3c r!t9", "S3c%20r%21t9", "aB3kL9 mN5qR8", "correct horse 2", "$ecret9!x", "{(4)x7Zq9", "~q8Q.wE7rTz",
 		"/K7MDENG+bPxRfiCYzzKQ9h3kLm0aZ2qW4eR6tY8", "Pa5s phr4se w0rd", "run 1st line\nrun 2nd line", "run 1st line", "open sesame", "kept in the store", "in two lines",
 	) {
 		raw, _ := json.Marshal([]string{"x " + goes + " y"})
@@ -240,7 +240,7 @@ func TestSecretsOfAnyForm(t *testing.T) {
 	}
 	for _, stays := range []string{
 		"name desc", "basic auth", "/etc/tls keys/server.pem", "/home/someone/.ssh/id_ed25519", "${SOME_TOKEN}", "$SOME_TOKEN_2", "<a password of yours>", "your key 12345",
-		"opens the door 2 times", "hello\nto all 12 of you", "to all 12 of you", "api  key", "tenant", "horse", "sesame", "a horse of battery",
+		"north-west 12", "/usr/lib/askpass.sh", "opens the door 2 times", "hello\nto all 12 of you", "to all 12 of you", "api  key", "tenant", "horse", "sesame", "a horse of battery",
 		`"enabled": true,`, `"type": "service_account",`, `"auth_uri": "https://accounts.example.org/auth",`, `    "https://example.org/auth/all"`,
 	} {
 		raw, _ := json.Marshal([]string{"x " + stays + " y"})

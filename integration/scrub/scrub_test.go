@@ -34,7 +34,7 @@ func TestKnownSecretsGo(t *testing.T) {
 				"TOK=sk-" + "verysecret-123456", "FOO=" + githubPAT, "OPENAI=" + openaiKey, "DATABASE_URL=postgres://u:p4ssw0rd99@h/db",
 				"HTTPS_PROXY=http://me:pr%40xypass@proxy:3128", "TLS_KEY_FILE=/etc/tls/key.pem", "RANDOM=aB3dE5gH7jK9mN1pQ3sT5",
 				"SETTINGS={\"db\":{\"password\":\"inner-pw-1\"}}", "CERT_KEY=first line of it\nsecond\\line of \"it\"\n",
-				"WEB_AUTH=a/b+c&d e\"f", "AUTH_TYPE=github-oauth", "DESKTOP_SESSION=ubuntu", "PWD=/home/someone/work", "OLDPWD=/home/someone",
+				"WEB_AUTH=a/b+c&d e\"f", "AUTH_TYPE=github-oauth", "GIT_ASKPASS=git-askpass.sh", "MY_COMPASS=compass-north", "DESKTOP_SESSION=ubuntu", "PWD=/home/someone/work", "OLDPWD=/home/someone",
 			},
 			Args: []string{
 				"--api-key", "argument-one", "--token=argument-two", "--password", "argument-3", "--header", "Authorization:Bearer argument-four",
@@ -87,6 +87,7 @@ func TestKnownSecretsGo(t *testing.T) {
 	}
 	for _, plain := range []string{
 		"in /usr/local/bin and /home/someone, 1 time", "open /data/files and /etc/keys, /etc/tls/key.pem", "port 123456789", "some-runner on ubuntu in /home/someone/work with github-oauth", "application/json", "postgres://u@h/db",
+		"git-askpass.sh, compass-north",
 	} {
 		if got := s.Text(plain); got != plain {
 			t.Errorf("Text(%q) = %q", plain, got)
