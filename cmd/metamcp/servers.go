@@ -54,13 +54,14 @@ type editReport struct {
 }
 
 // edit makes the changes of a plan while no other metamcp makes any, and shows
-// them. report is the answer for scripts; nil: the changes alone.
+// them. plan nil: what --undo means, back by the last change of the command. report
+// is the answer for scripts; nil: the changes alone.
 func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan func(s *clients.Setup) ([]*clients.Change, error), report func(changes []*clients.Change) any) error {
 	s, err := c.setup()
 	if err != nil {
 		return err
 	}
-	if f.undo && plan == nil {
+	if plan == nil {
 		plan = func(s *clients.Setup) ([]*clients.Change, error) { return s.UndoLast(command) }
 	}
 	if report == nil {
@@ -339,6 +340,9 @@ Exit status: 0 done, or nothing to do; 1 a file could not be read or written;
 		Example: fmt.Sprintf("  metamcp %[1]s github\n  metamcp %[1]s github slack --dry-run\n  metamcp %[1]s --undo", word),
 		Args:    args(f.withoutNames),
 		RunE: func(cmd *cobra.Command, given []string) error {
+			if f.undo {
+				return f.edit(cmd, c, word, nil, nil)
+			}
 			return f.edit(cmd, c, word, func(s *clients.Setup) ([]*clients.Change, error) {
 				changes, err := s.PlanSwitch(c.configFiles(), given, off)
 				var unknown *clients.NotThereError

@@ -547,3 +547,44 @@ func TestDiscoverSaysWhatItsListLacks(t *testing.T) {
 		}
 	}
 }
+
+// Each command that changes servers takes back its own last change, as often as it made
+// one, and those that came later are named.
+func TestEveryEditIsUndone(t *testing.T) {
+	_, cwd := place(t)
+	file := filepath.Join(cwd, ".mcp.json")
+	put(t, file, `{"mcpServers": {"mine": {"command": "x"}}}`)
+	run := func(words ...string) (out string) {
+		t.Helper()
+		out, _, err := command(t, words...)
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", words, err, out)
+		}
+		return out
+	}
+	changes := [][]string{{"add", "new", "--", "sleep", "1"}, {"disable", "new", "mine"}, {"enable", "new"}, {"remove", "new"}}
+	var before []string
+	for _, words := range changes {
+		before = append(before, get(t, file))
+		if run(words...); get(t, file) == before[len(before)-1] {
+			t.Fatalf("%q changed nothing", words)
+		}
+	}
+	for i, words := range slices.Backward(changes) {
+		if i > 0 {
+			if out, _, err := command(t, changes[i-1][0], "--undo"); err == nil || !strings.Contains(out, "undo that first: metamcp "+words[0]+" --undo") {
+				t.Errorf("%s --undo before its turn: %v\n%s", changes[i-1][0], err, out)
+			}
+		}
+		now := get(t, file)
+		if out := run(words[0], "--undo", "--dry-run"); !strings.Contains(out, "Nothing was written") || get(t, file) != now {
+			t.Errorf("%s --undo --dry-run:\n%s", words[0], out)
+		}
+		if out := run(words[0], "--undo"); !strings.Contains(out, "restored") || get(t, file) != before[i] {
+			t.Errorf("%s --undo:\n%s\n%s\nwant\n%s", words[0], out, get(t, file), before[i])
+		}
+		if out := run(words[0], "--undo"); !strings.Contains(out, "There is nothing that metamcp "+words[0]+" has changed.") {
+			t.Errorf("%s --undo again:\n%s", words[0], out)
+		}
+	}
+}
