@@ -72,7 +72,7 @@ Exit status: 0 done, or it was there already; 1 it could not be found or written
 				if err := args(f.withoutNames)(cmd, given); err != nil {
 					return err
 				}
-				return f.edit(cmd, c, "add", nil, nil)
+				return f.undoAdd(cmd, c)
 			}
 			return f.run(cmd, c, given)
 		},
@@ -166,6 +166,21 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 		fmt.Fprintf(out, "Try it with: metamcp test %s%s\n", list[0].Name, of)
 	}
 	return nil
+}
+
+// undoAdd goes back by one change, of ./.mcp.json with --project.
+func (f *addFlags) undoAdd(cmd *cobra.Command, c *common) error {
+	if !f.project {
+		return f.edit(cmd, c, "add", nil, nil)
+	}
+	return f.edit(cmd, c, "add", func(s *clients.Setup) ([]*clients.Change, error) {
+		target, err := f.target(c, s)
+		if err != nil {
+			return nil, err
+		}
+		f.in = []string{target}
+		return s.UndoLast("add", f.in)
+	}, nil)
 }
 
 // target is the one file that gets the servers.

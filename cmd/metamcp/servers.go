@@ -22,6 +22,8 @@ import (
 // not ask.
 type editFlags struct {
 	dryRun, undo, raw bool
+	// in are the files in which --undo goes back; nil: those that are named, or else any.
+	in []string
 	// then is done after the changes were written; nil: nothing is. Not where one
 	// of them failed, nor with --dry-run.
 	then func(ctx context.Context) error
@@ -61,8 +63,11 @@ func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan fun
 	if err != nil {
 		return err
 	}
+	if f.in == nil {
+		f.in, _ = namedFiles(c.files)
+	}
 	if plan == nil {
-		plan = func(s *clients.Setup) ([]*clients.Change, error) { return s.UndoLast(command) }
+		plan = func(s *clients.Setup) ([]*clients.Change, error) { return s.UndoLast(command, f.in) }
 	}
 	if report == nil {
 		report = func(changes []*clients.Change) any {
@@ -94,7 +99,11 @@ func (f *editFlags) edit(cmd *cobra.Command, c *common, command string, plan fun
 				return errors.Join(after, failures(changes))
 			}
 			if len(changes) == 0 && f.undo && f.then == nil {
-				fmt.Fprintf(out, "There is nothing that metamcp %s has changed.\n", command)
+				where := ""
+				if len(f.in) > 0 {
+					where = " in " + printable(strings.Join(f.in, " or "))
+				}
+				fmt.Fprintf(out, "There is nothing that metamcp %s has changed%s.\n", command, where)
 			}
 			for _, ch := range changes {
 				f.print(out, ch)

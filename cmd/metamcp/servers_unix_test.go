@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
 )
@@ -587,4 +588,89 @@ func TestEveryEditIsUndone(t *testing.T) {
 			t.Errorf("%s --undo again:\n%s", words[0], out)
 		}
 	}
+}
+
+// --undo goes back in the files that are named, and lets the changes of others be.
+func TestUndoInNamedFiles(t *testing.T) {
+	_, cwd := place(t)
+	cwd, err := filepath.EvalSymlinks(cwd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := filepath.Join(cwd, "A.json"), filepath.Join(cwd, "b c.json")
+	for _, remove := range []bool{false, true} { // of what was there, or of what was not
+		for _, byVariable := range []bool{false, true} {
+			in := func(file string, words ...string) (out string, err error) {
+				t.Helper()
+				if byVariable {
+					t.Setenv(config.FilesVariable, file)
+				} else {
+					words = slices.Insert(words, 1, "--config", filepath.Base(file))
+				}
+				out, _, err = command(t, words...)
+				return out, err
+			}
+			name, verb, change := fmt.Sprintf("removes %t, by the variable %t", remove, byVariable), "add", []string{"add", "x", "--", "sleep", "1"}
+			if remove {
+				verb, change = "remove", []string{"remove", "x"}
+			}
+			was := map[string]string{}
+			for _, file := range []string{a, b} {
+				if err := os.RemoveAll(file); err != nil {
+					t.Fatal(err)
+				}
+				if remove {
+					put(t, file, `{"mcpServers": {"x": {"command": "`+filepath.Base(file)+`"}}}`)
+				}
+				was[file] = text(file)
+				if out, err := in(file, change...); err != nil {
+					t.Fatalf("%s: %v\n%s", name, err, out)
+				}
+			}
+			now := get(t, b)
+			if out, err := in(a, verb, "--undo"); err != nil || text(a) != was[a] || get(t, b) != now {
+				t.Errorf("%s: %v\n%s\n%s: %s\n%s: %s", name, err, out, a, text(a), b, text(b))
+			}
+			if out, err := in(a, verb, "--undo"); err != nil || !strings.Contains(out, "There is nothing that metamcp "+verb+" has changed in "+a+".") || get(t, b) != now {
+				t.Errorf("%s: nothing is left in %s: %v\n%s", name, a, err, out)
+			}
+			if out, err := in(b, verb, "--undo"); err != nil || text(b) != was[b] {
+				t.Errorf("%s: %v\n%s\n%s: %s", name, err, out, b, text(b))
+			}
+		}
+	}
+	t.Setenv(config.FilesVariable, "")
+
+	// What has to be undone before is named with its file.
+	put(t, b, `{}`)
+	for _, words := range [][]string{{"add", "x", "--config", b, "--", "true"}, {"disable", "x", "--config", b}} {
+		if out, _, err := command(t, words...); err != nil {
+			t.Fatalf("%q: %v\n%s", words, err, out)
+		}
+	}
+	if out, _, err := command(t, "add", "--undo"); err == nil || !strings.Contains(out, "undo that first: metamcp disable --undo --config '"+b+"'\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+
+	// The project's file is one that is named, too.
+	local := filepath.Join(cwd, ".mcp.json")
+	put(t, a, `{}`)
+	t.Setenv(config.FilesVariable, a)
+	for _, words := range [][]string{{"add", "x", "--project", "--", "true"}, {"add", "x", "--", "true"}, {"add", "--undo", "--project"}} {
+		if out, _, err := command(t, words...); err != nil {
+			t.Fatalf("%q: %v\n%s", words, err, out)
+		}
+	}
+	if text(local) != "" || !strings.Contains(text(a), `"x"`) {
+		t.Errorf("%s: %s\n%s: %s", local, text(local), a, text(a))
+	}
+	if _, _, err := command(t, "add", "--undo", "--project", "--config", a); !errors.As(err, new(usageError)) {
+		t.Errorf("%v", err)
+	}
+}
+
+// text is what is in a file; "": it is not there.
+func text(path string) string {
+	data, _ := os.ReadFile(path)
+	return string(data)
 }

@@ -27,7 +27,7 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 	}
 	back := []string{}
 	plan := func(s *clients.Setup) ([]*clients.Change, error) {
-		last, err := s.LastChange("remove")
+		last, err := s.LastChange("remove", f.in)
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 		case err != nil:
 			return nil, err
 		case len(removed) == 0 || last.After(removed[0].At):
-			return s.UndoLast("remove")
+			return s.UndoLast("remove", f.in)
 		}
 		if f.dryRun {
 			for i := range removed {
@@ -64,7 +64,7 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 		if last.Before(removed[0].Began) {
 			return nil, nil
 		}
-		return s.UndoLast("remove") // the same command took it out of a file
+		return s.UndoLast("remove", f.in) // the same command took it out of a file
 	}
 	err = f.edit(cmd, c, "remove", plan, func(changes []*clients.Change) any {
 		return undoReport{editReport{Version: buildVersion(), DryRun: f.dryRun, Changes: append([]*clients.Change{}, changes...)}, back}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // Suffixes of the two files of a backup.
@@ -136,6 +138,15 @@ func (s *Setup) Undo(command string, ids []string) ([]*Change, error) {
 	return append(clients, ours...), nil
 }
 
+// undoneBy is the command line that takes the change back.
+func (r *record) undoneBy() string {
+	line := "metamcp " + r.Command + " --undo"
+	if slices.Contains(editCommands, r.Command) { // without the file, its last change may be of another one
+		line += " --config " + messages.ShellWord(r.Path)
+	}
+	return line
+}
+
 // undoFile goes back through the changes of one file, the newest first, and
 // through so many of the command at most.
 func (s *Setup) undoFile(command, file string, all []*record, most int) *Change {
@@ -159,7 +170,7 @@ func (s *Setup) undoFile(command, file string, all []*record, most int) *Change 
 		}
 		if r.Command != command {
 			if len(c.undone) == 0 {
-				c.fail("metamcp %s changed it later; undo that first: metamcp %s --undo", r.Command, r.Command)
+				c.fail("metamcp %s changed it later; undo that first: %s", r.Command, r.undoneBy())
 				return c
 			}
 			break

@@ -273,22 +273,22 @@ func TestUndoLast(t *testing.T) {
 	one := read(t, file)
 	added(t, s, file, &NewServer{Name: "b", Command: "x"})
 	for _, want := range []string{one, text} {
-		changes, err := s.UndoLast("add")
+		changes, err := s.UndoLast("add", nil)
 		if apply(t, s, "add", changes, err); read(t, file) != want {
 			t.Errorf("%s\nwant\n%s", read(t, file), want)
 		}
 	}
-	if changes, err := s.UndoLast("add"); err != nil || changes != nil {
+	if changes, err := s.UndoLast("add", nil); err != nil || changes != nil {
 		t.Errorf("there is nothing left: %v, %v", changes, err)
 	}
 	added(t, s, file, notes)
 	changes, err := s.PlanSwitch([]string{file}, []string{"notes"}, true)
 	apply(t, s, "disable", changes, err)
-	if changes, err = s.UndoLast("add"); err != nil || !strings.Contains(only(t, changes).Problem, "metamcp disable --undo") {
+	if changes, err = s.UndoLast("add", nil); err != nil || !strings.Contains(only(t, changes).Problem, "metamcp disable --undo") {
 		t.Errorf("%+v, %v", changes, err)
 	}
 	write(t, file, "{}", 0o600)
-	if changes, err = s.UndoLast("disable"); err != nil || only(t, changes).Status != StatusFailed || read(t, file) != "{}" {
+	if changes, err = s.UndoLast("disable", nil); err != nil || only(t, changes).Status != StatusFailed || read(t, file) != "{}" {
 		t.Errorf("%+v, %v", changes, err)
 	}
 }

@@ -14,13 +14,14 @@ var editCommands = []string{"add", "remove", "enable", "disable"}
 const keptEdits = 50
 
 // UndoLast plans to put back what was there before the last change of a command
-// that changes single servers. No change means that there is none to undo.
-func (s *Setup) UndoLast(command string) ([]*Change, error) {
+// that changes single servers: in one of the files, or, where none are named, in any.
+// No change means that there is none to undo.
+func (s *Setup) UndoLast(command string, files []string) ([]*Change, error) {
 	all, err := s.records()
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(r *record) bool { return r.Command == command })
+	i := lastOf(all, command, files)
 	if i < 0 {
 		return nil, nil
 	}
@@ -28,17 +29,29 @@ func (s *Setup) UndoLast(command string) ([]*Change, error) {
 	return []*Change{s.undoFile(command, file, slices.DeleteFunc(all, func(r *record) bool { return r.File != file }), 1)}, nil
 }
 
-// LastChange is when a command last changed a file that [Setup.UndoLast] would
-// put back; zero: there is none.
-func (s *Setup) LastChange(command string) (time.Time, error) {
+// LastChange is when a command made the change that [Setup.UndoLast] would take
+// back; zero: there is none.
+func (s *Setup) LastChange(command string, files []string) (time.Time, error) {
 	all, err := s.records()
 	if err != nil {
 		return time.Time{}, err
 	}
-	if i := slices.IndexFunc(all, func(r *record) bool { return r.Command == command }); i >= 0 {
+	if i := lastOf(all, command, files); i >= 0 {
 		return all[i].Time, nil
 	}
 	return time.Time{}, nil
+}
+
+// lastOf is the newest record of a command in one of the files, or in any; -1: none.
+func lastOf(all []*record, command string, files []string) int {
+	return slices.IndexFunc(all, func(r *record) bool {
+		return r.Command == command && (len(files) == 0 || slices.ContainsFunc(files, r.of))
+	})
+}
+
+// of reports whether the record is of a file, by whichever name.
+func (r *record) of(file string) bool {
+	return SameFile(r.File, file) || r.Path == file && !exists(file)
 }
 
 // prune forgets edits that are older than those that can be undone.
