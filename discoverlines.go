@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,11 +73,15 @@ func marks(r *messages.ToolReview, hidden bool) Marks {
 	return m
 }
 
-// markNotes explains the marks.
-func markNotes(all iter.Seq[Marks]) (notes []string) {
-	var hidden, suspicious, changed bool
-	for m := range all {
-		hidden, suspicious, changed = hidden || m.Hidden, suspicious || len(m.Suspicious) > 0, changed || m.Changed != ""
+// markNotes explains the marks of tools, each with its server.
+func markNotes(budget *index.Budget, all iter.Seq2[string, Marks]) (notes []string) {
+	var hidden, suspicious bool
+	var changed []string
+	for server, m := range all {
+		hidden, suspicious = hidden || m.Hidden, suspicious || len(m.Suspicious) > 0
+		if m.Changed != "" && !slices.Contains(changed, server) {
+			changed = append(changed, server)
+		}
 	}
 	if hidden {
 		notes = append(notes, hiddenNote)
@@ -84,10 +89,21 @@ func markNotes(all iter.Seq[Marks]) (notes []string) {
 	if suspicious {
 		notes = append(notes, suspiciousNote)
 	}
-	if changed {
-		notes = append(notes, changedNote)
+	if len(changed) > 0 {
+		notes = append(notes, changedNote(changed, budget))
 	}
 	return notes
+}
+
+// matchMarks are the marks of matches.
+func matchMarks(matches []MatchLine) iter.Seq2[string, Marks] {
+	return func(yield func(string, Marks) bool) {
+		for i := range matches {
+			if !yield(matches[i].Server, matches[i].Marks) {
+				return
+			}
+		}
+	}
 }
 
 // ToolWhole is one tool with the child's own definition, but for characters
@@ -144,7 +160,13 @@ func heldNote(server string, held []*index.Entry, budget *index.Budget) string {
 		}
 		text += ")"
 	}
-	return text + ", since the definition is not the one that the user accepted. The user can look with metamcp pins diff " + messages.ShellWord(server) + " and accept it with metamcp approve " + messages.ShellWord(server) + "."
+	return text + ", since the definition is not the one that the user accepted. " + heldHint(server)
+}
+
+// heldHint says what becomes of a server's tools that are held back.
+func heldHint(server string) string {
+	server = messages.ShellWord(server)
+	return "The user can look with metamcp pins diff " + server + " and accept it with metamcp approve " + server + "."
 }
 
 func toolLine(t *index.Entry, full bool) ToolLine {
@@ -357,7 +379,11 @@ func (e *Engine) heldNotes(only string, budget *index.Budget) []string {
 			of += " and " + strconv.Itoa(more) + " more"
 		}
 	}
-	return []string{"Some tools (" + strconv.Itoa(tools) + ") of " + of + " are held back, since their definitions are not those that the user accepted; mcp_discover with server says more."}
+	text := "Some tools (" + strconv.Itoa(tools) + ") of " + of + " are held back, since their definitions are not those that the user accepted"
+	if len(names) > 1 {
+		return []string{text + "; mcp_discover with server says more."}
+	}
+	return []string{text + ". " + heldHint(names[0])}
 }
 
 func matchLine(m *Match, withSchema, withSignature bool) MatchLine {

@@ -331,12 +331,7 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 		}
 	}
 	a.tell(budget, fitting, e.awayNote)
-	for _, l := range a.Tools {
-		if l.Hidden {
-			a.Notes = append(a.Notes, hiddenNote)
-			break
-		}
-	}
+	a.Notes = append(a.Notes, markNotes(budget, matchMarks(a.Tools))...)
 	return a
 }
 

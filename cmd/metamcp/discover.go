@@ -120,7 +120,7 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 			if s.Error != "" {
 				text = s.Error
 			}
-			t.row(s.Name, stateWord(s), tools, text)
+			t.row(s.Name, stateWord(s), tools, tagged(text, serverMarks(&s)...))
 		}
 	case len(a.Matches) > 0:
 		t.row("SCORE", "SERVER", "TOOL", "SUMMARY")
@@ -129,12 +129,12 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 			if m.Connected {
 				server += "*"
 			}
-			t.row(fmt.Sprintf("%.2f", m.Score), server, m.Tool, tagged(m.Summary, m.Tags))
+			t.row(fmt.Sprintf("%.2f", m.Score), server, m.Tool, tagged(m.Summary, toolMarks(m.Tags, &m.Marks)...))
 		}
 	case len(a.Tools) > 0:
 		t.row("TOOL", "SUMMARY")
 		for _, tool := range a.Tools {
-			t.row(tool.Name, tagged(tool.Summary, tool.Tags))
+			t.row(tool.Name, tagged(tool.Summary, toolMarks(tool.Tags, &tool.Marks)...))
 		}
 	}
 	if err := t.print(out); err != nil {
@@ -147,7 +147,7 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		skills := table{width: terminalWidth(out)}
 		skills.row("SKILL", "READY", "REQUIRES", "DESCRIPTION")
 		for _, s := range a.Skills {
-			skills.row(s.Name, yesNo(s.Ready), required(s.Requires), s.Description)
+			skills.row(s.Name, yesNo(s.Ready), required(s.Requires), tagged(s.Description, toolMarks(nil, &metamcp.Marks{Hidden: s.Hidden})...))
 		}
 		if err := skills.print(out); err != nil {
 			return err
@@ -165,6 +165,9 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 	}
 	if a.Omitted > 0 {
 		below = append(below, fmt.Sprintf("%d more left out (--limit, --budget-tokens)", a.Omitted))
+	}
+	if i := slices.IndexFunc(a.Servers, func(s metamcp.ServerLine) bool { return len(serverMarks(&s)) > 0 }); i >= 0 {
+		below = append(below, "to see which tools of a server are marked: metamcp pins list "+messages.ShellWord(a.Servers[i].Name))
 	}
 	if len(a.Matches) > 0 {
 		best := a.Matches[0]
@@ -241,9 +244,41 @@ func required(list []metamcp.RequiredLine) string {
 	return strings.Join(words, ", ")
 }
 
-func tagged(summary string, tags []string) string {
-	if len(tags) == 0 {
-		return summary
+// toolMarks are what stands before a tool's text: what is to be said of its definition,
+// as the notes call it, which must not be cut off, and the user's tags.
+func toolMarks(tags []string, m *metamcp.Marks) (list []string) {
+	if len(m.Suspicious) > 0 {
+		list = append(list, "suspicious: "+strings.Join(m.Suspicious, ", "))
 	}
-	return "[" + strings.Join(tags, " ") + "] " + summary
+	if m.Changed != "" {
+		list = append(list, string(m.Changed))
+	}
+	if m.Hidden {
+		list = append(list, "hiddenText")
+	}
+	if len(tags) > 0 {
+		list = append(list, strings.Join(tags, " "))
+	}
+	return list
+}
+
+// serverMarks count the tools of a server that a person should look at.
+func serverMarks(s *metamcp.ServerLine) (list []string) {
+	for _, c := range []struct {
+		tools int
+		are   string
+	}{{s.Held, "held back"}, {s.Changed, "changed"}, {s.Suspicious, "suspicious"}} {
+		if c.tools > 0 {
+			list = append(list, strconv.Itoa(c.tools)+" "+c.are)
+		}
+	}
+	return list
+}
+
+// tagged is a text behind its marks.
+func tagged(text string, marks ...string) string {
+	for _, m := range slices.Backward(marks) {
+		text = "[" + m + "] " + text
+	}
+	return text
 }

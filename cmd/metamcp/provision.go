@@ -198,7 +198,7 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) erro
 		t := table{width: terminalWidth(out)}
 		t.row("SERVER", "TOOL", "SUMMARY")
 		for _, l := range a.Tools {
-			t.row(l.Server, l.Tool, tagged(l.Summary, l.Tags))
+			t.row(l.Server, l.Tool, tagged(l.Summary, toolMarks(l.Tags, &l.Marks)...))
 		}
 		if err := t.print(out); err != nil {
 			return err
