@@ -22,6 +22,8 @@ import (
 // fileFlags are the flags of the commands that change other programs' files.
 type fileFlags struct {
 	project, undo, yes, dryRun, raw bool
+	// aside is what a person should know before the changes are agreed to.
+	aside string
 }
 
 func (f *fileFlags) register(cmd *cobra.Command) {
@@ -121,6 +123,9 @@ func (f *fileFlags) carryOut(cmd *cobra.Command, s *clients.Setup, command strin
 		for _, c := range changes {
 			printChange(out, c)
 		}
+		if f.aside != "" {
+			fmt.Fprintln(out, printable(f.aside))
+		}
 	}
 	if !f.dryRun && clients.Pending(changes) {
 		switch {
@@ -209,6 +214,7 @@ type changesReport struct {
 	Version string            `json:"version"`
 	DryRun  bool              `json:"dryRun"`
 	Changes []*clients.Change `json:"changes"`
+	Notes   []string          `json:"notes,omitempty"`
 	Error   string            `json:"error,omitempty"`
 }
 
@@ -243,7 +249,11 @@ func (f *fileFlags) finish(cmd *cobra.Command, s *clients.Setup, command string,
 				if changes == nil {
 					changes = []*clients.Change{}
 				}
-				return changesReport{Version: buildVersion(), DryRun: f.dryRun, Changes: changes, Error: problem}
+				r := changesReport{Version: buildVersion(), DryRun: f.dryRun, Changes: changes, Error: problem}
+				if f.aside != "" {
+					r.Notes = []string{f.aside}
+				}
+				return r
 			}
 		}
 		if e := printJSON(cmd.OutOrStdout(), report(problem)); e != nil {

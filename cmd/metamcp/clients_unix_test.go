@@ -240,6 +240,46 @@ func TestInitSaysWhatIsReadHere(t *testing.T) {
 	}
 }
 
+// It is said before anything is written, and wherever an entry names no file: not only
+// once it is too late for another answer.
+func TestInitSaysBeforehandWhatIsReadHere(t *testing.T) {
+	home, _ := place(t)
+	file, elsewhere := filepath.Join(home, ".cursor", "mcp.json"), filepath.Join(home, "mine.json")
+	put(t, elsewhere, `{"mcpServers": {}}`)
+	t.Setenv(config.FilesVariable, elsewhere)
+	want := "metamcp reads " + elsewhere + " here, and clients that start elsewhere do not: metamcp init cursor --config " + elsewhere
+	fresh := func() { put(t, file, `{"mcpServers": {}}`) }
+	for _, c := range []struct {
+		before func()
+		words  []string
+		said   bool
+		fails  bool
+	}{
+		{fresh, []string{"--dry-run"}, true, false},
+		{fresh, []string{"--dry-run", "--json"}, true, false},
+		{fresh, nil, true, true}, // nobody can be asked
+		{fresh, []string{"--yes"}, true, false},
+		{nil, nil, true, false}, // the entry of before is there
+		{nil, []string{"--dry-run", "--config", elsewhere}, false, false},
+		{nil, []string{"--yes", "--config", elsewhere}, false, false},
+		{nil, nil, false, false}, // and now names the file
+		{func() { put(t, file, `{"mcpServers": {"metamcp": {"command": "other"}}}`) }, nil, false, true},
+	} {
+		if c.before != nil {
+			c.before()
+		}
+		out, _, err := command(t, append([]string{"init", "cursor"}, c.words...)...)
+		if (err != nil) != c.fails || strings.Count(out, want) != map[bool]int{true: 1}[c.said] {
+			t.Errorf("%q: %v\n%s\nit is to be said: %t", c.words, err, out, c.said)
+		}
+	}
+	fresh()
+	text, err := atTerminal(t, "n", "init", "cursor")
+	if said, asked := strings.Index(text, want), strings.Index(text, "[y/N]"); err != nil || said < 0 || asked < said {
+		t.Errorf("%v\n%s\nwant the files before the question", err, text)
+	}
+}
+
 // An entry with one of the other commands, behind a flag, is no host.
 func TestOtherCommandsAreNoHosts(t *testing.T) {
 	for _, cmd := range newRoot(io.Discard).Commands() {

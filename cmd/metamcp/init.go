@@ -51,19 +51,20 @@ were); 2 wrong usage, or --yes is missing where nobody can be asked.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "No known client is installed here. Name one to make its file: metamcp init %s\n", strings.Join(clients.IDs(), " | "))
 				return nil
 			}
+			again := "metamcp init"
+			for _, client := range list {
+				again += " " + client.ID
+			}
+			if f.project {
+				again += " --project"
+			}
+			if cmd.Flags().Changed("name") {
+				again += " --name " + entry
+			}
+			f.aside = readElsewhere(s, changes, again)
 			err = f.finish(cmd, s, "init", changes, nil)
 			if !f.raw {
-				again := "metamcp init"
-				for _, client := range list {
-					again += " " + client.ID
-				}
-				if f.project {
-					again += " --project"
-				}
-				if cmd.Flags().Changed("name") {
-					again += " --name " + entry
-				}
-				afterInit(cmd, s, changes, again)
+				afterInit(cmd, s, changes)
 			}
 			return err
 		},
@@ -73,8 +74,20 @@ were); 2 wrong usage, or --yes is missing where nobody can be asked.`,
 	return cmd
 }
 
-// afterInit says what a person does next; again is the command line without --config.
-func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change, again string) {
+// readElsewhere says that clients will read other files than metamcp does here, where
+// their entries name none; "": they read the same. again is the command line without
+// --config.
+func readElsewhere(s *clients.Setup, changes []*clients.Change, again string) string {
+	looks := func(c *clients.Change) bool { return c.Looks && c.Status != clients.StatusFailed }
+	here := onlyHere(s)
+	if len(s.Config) > 0 || here == nil || !slices.ContainsFunc(changes, looks) {
+		return ""
+	}
+	return fmt.Sprintf("metamcp reads %s here, and clients that start elsewhere do not: %s%s", strings.Join(here, " and "), again, configFlags(here...))
+}
+
+// afterInit says what a person does next.
+func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change) {
 	written := false
 	for _, c := range changes {
 		written = written || c.Written
@@ -87,9 +100,6 @@ func afterInit(cmd *cobra.Command, s *clients.Setup, changes []*clients.Change, 
 	files := s.Config
 	if len(files) == 0 {
 		files = s.OwnFiles
-		if here := onlyHere(s); here != nil {
-			fmt.Fprintf(out, "metamcp reads %s here, and clients that start elsewhere do not: %s%s\n", printable(strings.Join(here, " and ")), again, configFlags(here...))
-		}
 	}
 	for _, f := range files {
 		if _, err := os.Stat(f); err == nil {

@@ -36,6 +36,9 @@ type Change struct {
 	Problem string `json:"error,omitempty"`
 	// Backup is the file that holds what was there before.
 	Backup string `json:"backup,omitempty"`
+	// Looks says that the client's entry, as it is or is to be, names no configuration:
+	// metamcp looks for its files where the client starts it.
+	Looks bool `json:"-"`
 
 	client *Client
 	found  *content

@@ -110,7 +110,7 @@ func (s *Setup) initOne(p Place, name string) *Change {
 		ours := isMetamcp(e.Command, s.Executable) && Serves(e.Args)
 		switch {
 		case ours && s.starts(p.Client, e):
-			c.Status = StatusPresent
+			c.Status, c.Looks = StatusPresent, len(configFiles(e.Args)) == 0
 			if e.Off {
 				c.note("its entry %q is turned off", e.Name)
 			}
@@ -121,8 +121,9 @@ func (s *Setup) initOne(p Place, name string) *Change {
 		case e.Name == name:
 			update = true
 			want = s.command(p.Client, e.Args)
+			c.Looks = len(s.Config)+len(configFiles(e.Args)) == 0
 		case ours:
-			c.Status = StatusPresent
+			c.Status, c.Looks = StatusPresent, len(configFiles(e.Args)) == 0
 			c.note("its entry %q starts metamcp in another way; to change it: --name %s", e.Name, e.Name)
 			return c
 		}
@@ -130,6 +131,7 @@ func (s *Setup) initOne(p Place, name string) *Change {
 	status := StatusUpdate
 	if !update {
 		status, want = StatusAdd, s.newEntry(p.Client, len(path) > 1)
+		c.Looks = len(s.Config) == 0
 	}
 	var after []byte
 	if p.Client.format == formatTOML {
