@@ -75,7 +75,7 @@ func (c *common) setup() (*clients.Setup, error) {
 	return s, nil
 }
 
-// ownPath is the path under which clients should start this program: that in
+// ownPath is the path under which others should start this program later: that in
 // PATH, since it stays when a package manager puts a new version there.
 func ownPath() (string, error) {
 	self, err := os.Executable()

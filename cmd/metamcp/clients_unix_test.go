@@ -288,3 +288,40 @@ func TestOtherCommandsAreNoHosts(t *testing.T) {
 		}
 	}
 }
+
+// What starts this program later has the path that stays when a package manager puts
+// another version there: that in PATH.
+func TestEntriesOutliveAnUpdate(t *testing.T) {
+	home, _ := place(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(home, "bin", "metamcp")
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers": {}}`)
+	c := &common{stderr: io.Discard}
+	var doctor doctorFlags
+	patient, err := c.patient(&doctor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{"the hint at a terminal": c.entry(), "doctor": patient.Executable}
+	for _, words := range [][]string{{"host", "install", "--dry-run"}, {"init", "cursor", "--dry-run"}} {
+		out, _, err := command(t, words...)
+		if err != nil {
+			t.Errorf("%q: %v", words, err)
+		}
+		said[strings.Join(words, " ")] = out
+	}
+	for what, text := range said {
+		if !strings.Contains(text, link) || strings.Contains(text, self) {
+			t.Errorf("%s names another path than %s:\n%s", what, link, text)
+		}
+	}
+	if !strings.Contains(terminalHint, "metamcp init") {
+		t.Errorf("the hint at a terminal does not name metamcp init:\n%s", terminalHint)
+	}
+}

@@ -115,8 +115,8 @@ func (c *common) patient(f *doctorFlags) (*doctor.Patient, error) {
 		return nil, fmt.Errorf("the working folder is not known, so no path can be looked at: %w", err)
 	}
 	p.Home, _ = os.UserHomeDir() // without one, files in it are not found
-	if p.Executable, err = os.Executable(); err != nil {
-		return nil, fmt.Errorf("this program's file is not known: %w", err)
+	if p.Executable, err = ownPath(); err != nil {
+		return nil, err
 	}
 	switch named, _ := namedFiles(c.files); {
 	case named == nil:

@@ -137,7 +137,7 @@ func (c *common) hostUnit(cmd *cobra.Command) (*unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := os.Executable()
+	program, err := ownPath()
 	if err != nil {
 		return nil, err
 	}

@@ -222,7 +222,7 @@ func isNull(info os.FileInfo) bool {
 
 // entry is what a client has to be told to start this very program.
 func (c *common) entry() string {
-	program, err := os.Executable()
+	program, err := ownPath()
 	if err != nil {
 		program = "metamcp"
 	}
@@ -241,13 +241,14 @@ func (c *common) entry() string {
 }
 
 const terminalHint = `metamcp speaks MCP over standard input and output: a client starts it, not a person.
-To add it to a client, put this where the client keeps its servers
+To add it to the clients that are installed here: metamcp init.
+By hand, put this where the client keeps its servers
 (Claude Code: "claude mcp add metamcp -- metamcp"; Cursor: ~/.cursor/mcp.json):
 
   {"mcpServers": {"metamcp": %s}}
 
-The servers behind it stand in the --config file, else in .mcp.json here, else
-in ~/.metamcp/mcp.json.
+The servers behind it stand in the files of --config, else of METAMCP_CONFIG, else
+in .mcp.json here, else in ~/.metamcp/mcp.json.
 To try it from the shell: metamcp discover, metamcp call SERVER TOOL JSON.
 Reading MCP from this terminal now; Ctrl-D ends it.
 `

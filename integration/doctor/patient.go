@@ -24,7 +24,7 @@ type Patient struct {
 	Home, Cwd  string // absolute
 	GOOS       string // whose places of files are meant; that of the program
 	Getenv     func(string) string
-	Executable string // this program's file, absolute
+	Executable string // this program's file as clients should start it, absolute
 	Version    string // of this program
 
 	// Fix mends what is safe to mend.
