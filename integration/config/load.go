@@ -91,6 +91,7 @@ func FilesOf(sources Sources) (paths, candidates []string) { return sources.reso
 // resolvedSources are Sources with nothing left open.
 type resolvedSources struct {
 	files     []string // absolute
+	filesFrom string   // what names them: --config or the variable; "": nothing does
 	home, cwd string
 	env       *environment
 	overlay   *Overlay
@@ -112,14 +113,14 @@ func (s Sources) resolved() *resolvedSources {
 	if r.cwd == "" {
 		r.cwd, _ = os.Getwd()
 	}
-	files := s.Files
+	files, from := s.Files, "--config"
 	if len(files) == 0 {
 		list, _ := r.env.lookup(FilesVariable)
-		files = filepath.SplitList(list)
+		files, from = filepath.SplitList(list), "the variable "+FilesVariable
 	}
 	for _, f := range files {
 		if f != "" {
-			r.files = append(r.files, r.absolute(f))
+			r.files, r.filesFrom = append(r.files, r.absolute(f)), from
 		}
 	}
 	return r
@@ -332,7 +333,11 @@ type place struct {
 func (b *builder) file(c content) error {
 	switch {
 	case errors.Is(c.err, fs.ErrNotExist):
-		return failure("check the path, or remove it from --config", "the configuration file %s does not exist", c.path)
+		hint := "put it back"
+		if b.src.filesFrom != "" {
+			hint = "check the path, or remove it from " + b.src.filesFrom
+		}
+		return failure(hint, "the configuration file %s does not exist", c.path)
 	case c.err != nil:
 		return failure("check the file and its permissions", "the configuration file %s cannot be read: %s", c.path, reason(c.err))
 	}

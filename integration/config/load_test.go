@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -192,7 +193,12 @@ func TestFilesThatFailTheLoad(t *testing.T) {
 		})
 	}
 	w := newWorld(t)
-	contains(t, failing(t, w.sources("gone.json")).Message, filepath.Join(w.cwd, "gone.json"), "does not exist")
+	gone := failing(t, w.sources("gone.json"))
+	contains(t, gone.Message, filepath.Join(w.cwd, "gone.json"), "does not exist")
+	contains(t, gone.Hint, "remove it from --config")
+	named := newWorld(t)
+	named.env = append(named.env, FilesVariable+"=gone.json")
+	contains(t, failing(t, named.sources()).Hint, "remove it from the variable METAMCP_CONFIG")
 	contains(t, failing(t, w.sources(w.cwd)).Message, "cannot be read", "folder")
 }
 
@@ -346,10 +352,12 @@ func TestReloadStaysWithItsFile(t *testing.T) {
 	}
 	must(t, os.Remove(stranger))
 	must(t, os.Remove(path))
-	if again, err := Reload(src, cfg); err == nil {
-		t.Errorf("a file that is gone became %v", serverNames(again))
+	var gone *messages.Error
+	if again, err := Reload(src, cfg); !errors.As(err, &gone) {
+		t.Errorf("a file that is gone became %v, %v", serverNames(again), err)
 	} else {
-		contains(t, err.Error(), "mcp.json does not exist")
+		contains(t, gone.Message, "mcp.json does not exist")
+		contains(t, gone.Hint, "put it back")
 	}
 
 	// Where none was found, one that appears is.
