@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,6 +123,30 @@ func (s statusError) Error() string { return fmt.Sprintf("exit status %d", int(s
 // usageError is a command line that is not understood.
 type usageError struct{ error }
 
+// flagProblem says of a flag's value what is expected, where the parser would quote Go.
+func flagProblem(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	cause := bad.Unwrap()
+	expected := ""
+	var number *strconv.NumError
+	switch {
+	case errors.As(cause, &number) && number.Func == "ParseBool":
+		expected = "use true or false"
+	case errors.As(cause, &number) && errors.Is(number, strconv.ErrRange):
+		expected = "use a whole number of at most 18 digits"
+	case errors.As(cause, &number):
+		expected = "use a whole number"
+	case bad.GetFlag().Value.Type() == "duration" && strings.HasPrefix(cause.Error(), "time: "):
+		expected = "use a time such as 90s, 15m or 720h"
+	default:
+		return err
+	}
+	return errors.New(strings.TrimSuffix(bad.Error(), cause.Error()) + expected)
+}
+
 // args makes what is wrong with arguments a usage error.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
@@ -213,7 +238,7 @@ Without a command it speaks MCP over standard input and output.`,
 	}
 	serveFlags(root, c)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return usageError{fmt.Errorf("%w; see %s --help", flagProblem(err), cmd.CommandPath())}
 	})
 	pf := root.PersistentFlags()
 	pf.StringArrayVarP(&c.files, "config", "c", nil, "configuration `file`; may be repeated, later files win")

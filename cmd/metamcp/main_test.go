@@ -2,11 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/limits"
@@ -68,4 +73,47 @@ func (w poisoned) Write(text []byte) (int, error) {
 		}
 	}
 	return w.Writer.Write(text)
+}
+
+// A value that a flag does not take is answered with what it takes, and not in the words
+// of Go, whichever command it is.
+func TestFlagsSayWhatTheyTake(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	said := map[string]bool{}
+	visit = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+		path := strings.Fields(cmd.CommandPath())[1:]
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			for _, value := range []string{"x", "99999999999999999999", ""} {
+				root := newRoot(io.Discard)
+				target, _, err := root.Find(path)
+				if err != nil || target.DisableFlagParsing {
+					return
+				}
+				if target.ParseFlags([]string{"--" + f.Name + "=" + value}) == nil {
+					continue
+				}
+				root.SetArgs(append(slices.Clone(path), "--"+f.Name+"="+value))
+				err = root.ExecuteContext(t.Context())
+				if !errors.As(err, new(usageError)) || strings.Contains(err.Error(), "strconv.") || strings.Contains(err.Error(), "time: ") || strings.HasSuffix(err.Error(), "flag: ") {
+					t.Errorf("metamcp %s --%s=%s: %v", strings.Join(path, " "), f.Name, value, err)
+				}
+				said[f.Value.Type()] = true
+			}
+		})
+	}
+	visit(newRoot(io.Discard))
+	for _, kind := range []string{"int", "bool", "duration"} {
+		if !said[kind] {
+			t.Errorf("no flag of type %s was tried", kind)
+		}
+	}
+	root := newRoot(io.Discard)
+	root.SetArgs([]string{"logs", "demo", "--lines", "x"})
+	const want = `invalid argument "x" for "-n, --lines" flag: use a whole number; see metamcp logs --help`
+	if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }
