@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/metamcp/metamcp"
 )
 
 // What stands behind -- is the script's own.
@@ -98,6 +100,28 @@ func TestExecSaysWhatItRefuses(t *testing.T) {
 		}
 		if (err != nil) != tt.fails || !strings.Contains(said, tt.want) {
 			t.Errorf("%s %q: %v, %s, want %s", tt.file, tt.flags, err, said, tt.want)
+		}
+	}
+}
+
+// A script that is empty is told of in the words of the shell.
+func TestExecWithoutAScript(t *testing.T) {
+	emptyConfig(t)
+	t.Setenv("HOME", t.TempDir())
+	for _, asJSON := range []bool{false, true} {
+		var out, stderr bytes.Buffer
+		cmd := newRoot(&stderr)
+		cmd.SetArgs(append([]string{"exec", "-"}, map[bool][]string{true: {"--json"}}[asJSON]...))
+		cmd.SetIn(strings.NewReader(""))
+		cmd.SetOut(&out)
+		err := cmd.ExecuteContext(t.Context())
+		var failure *metamcp.Error
+		hint := out.String()
+		if errors.As(err, &failure) {
+			hint = shellHint(failure.Hint, "", "")
+		}
+		if err == nil || !strings.Contains(hint, "standard input with `metamcp exec -`") {
+			t.Errorf("--json %t: %v\n%s", asJSON, err, hint)
 		}
 	}
 }

@@ -37,6 +37,7 @@ func shellHint(text, server, tool string) string {
 		"no timeoutMs may be longer", "no --timeout may be longer",
 		"correct the code and send it again", "correct the code and run it again",
 		"send the code alone", "give the code alone",
+		"Pass the script as code", "Write it into the file, or to standard input with `metamcp exec -`",
 	).Replace(text))
 }
 

@@ -63,7 +63,7 @@ func TestForPerson(t *testing.T) {
 // TestEveryHintIsTranslated reads the hints and notes of the runtime from its
 // source: one that is worded anew must not reach the shell in words of MCP.
 func TestEveryHintIsTranslated(t *testing.T) {
-	foreign := regexp.MustCompile(`mcp_discover|mcp_call|longer timeoutMs|no timeoutMs|is in details|send (it again|the code)|` +
+	foreign := regexp.MustCompile(`mcp_discover|mcp_call|longer timeoutMs|no timeoutMs|is in details|send (it again|the code)|script as code|` +
 		`[Tt]he user (accept|can|changes|decides|has to|may|removes|runs|sees|wants)|([Aa]sk|tell|until) the user|shows the user|you accepts`)
 	found := 0
 	for _, dir := range []string{"../..", "../../actors", "../../supervision", "../../index", "../../integration/sandbox/worker"} {
