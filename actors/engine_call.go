@@ -329,7 +329,7 @@ func HeldWhy(review *messages.ToolReview) string {
 	case review.Problem != "":
 		return "it is not known what the user has accepted of it: " + review.Problem
 	case review.Change == messages.ToolNew:
-		return "the server has it only since the user accepted its tools"
+		return "the server did not have it when the user accepted its tools"
 	case len(review.Parts) > 0:
 		return "its " + strings.Join(review.Parts, ", ") + " changed after the user had accepted it"
 	}

@@ -209,9 +209,7 @@ func (f *editFlags) remove(cmd *cobra.Command, c *common, given []string) error 
 			}
 			i := slices.IndexFunc(locked, func(l provisioned.Locked) bool { return l.Name == unknown.Name })
 			if i < 0 {
-				unknown.Known = append(unknown.Known, lockedNames(locked)...)
-				slices.Sort(unknown.Known)
-				unknown.Known = slices.Compact(unknown.Known)
+				alsoLocked(unknown, locked)
 				return nil, unknown
 			}
 			gone = append(gone, goingServer(ctx, lock, &locked[i]))
@@ -236,12 +234,13 @@ func (f *editFlags) remove(cmd *cobra.Command, c *common, given []string) error 
 	return err
 }
 
-func lockedNames(locked []provisioned.Locked) []string {
-	names := make([]string, len(locked))
+// alsoLocked adds the provisioned servers to those that there are.
+func alsoLocked(unknown *clients.NotThereError, locked []provisioned.Locked) {
 	for i := range locked {
-		names[i] = locked[i].Name
+		unknown.Known = append(unknown.Known, locked[i].Name)
 	}
-	return names
+	slices.Sort(unknown.Known)
+	unknown.Known = slices.Compact(unknown.Known)
 }
 
 // goingServer is a server that is about to be removed.
@@ -360,6 +359,7 @@ Exit status: 0 done, or nothing to do; 1 a file could not be read or written;
 					if slices.ContainsFunc(locked, func(l provisioned.Locked) bool { return l.Name == unknown.Name }) {
 						return nil, usageError{fmt.Errorf("%[1]q was provisioned and has no entry that could be changed; metamcp remove %[1]s removes it", unknown.Name)}
 					}
+					alsoLocked(unknown, locked)
 				}
 				return changes, err
 			}, nil)

@@ -319,6 +319,11 @@ func TestProvisionedServers(t *testing.T) {
 	if _, _, err = command(t, "disable", "there", "--state-dir", state); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "was provisioned") {
 		t.Errorf("%v", err)
 	}
+	for _, verb := range []string{"enable", "disable", "remove"} {
+		if _, _, err = command(t, verb, "thre", "--state-dir", state); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "there are: both, mine, there; did you mean there?") {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
 	if out, _, err = command(t, "remove", "there", "--dry-run", "--state-dir", state); err != nil || !strings.Contains(out, "Would remove there") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -724,6 +729,9 @@ func TestDiscoverShowsMarks(t *testing.T) {
 	}
 
 	// What is held back is in no list, and the note says where to look.
+	if _, _, err := command(t, "call", "my demo", "fresh", "{}", "--trust-pins", "hold"); err == nil || !strings.Contains(err.Error(), `"fresh" of "my demo" is held back: the server did not have it when the user accepted its tools`) {
+		t.Error(err)
+	}
 	if out := run("discover", "--trust-pins", "hold"); !strings.Contains(out, "[3 held back] [3 changed] [1 suspicious]") {
 		t.Error(out)
 	}
