@@ -32,7 +32,7 @@ type editFlags struct {
 func (f *editFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would be written, and write nothing")
-	fl.BoolVar(&f.undo, "undo", false, "put back what was there before the last change of this command")
+	fl.BoolVar(&f.undo, "undo", false, "put back what was there before the last change of this command; with --config, in that file")
 	fl.BoolVar(&f.raw, "json", false, "print JSON")
 }
 
