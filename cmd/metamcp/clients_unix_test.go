@@ -264,6 +264,10 @@ func TestInitSaysBeforehandWhatIsReadHere(t *testing.T) {
 		{nil, []string{"--yes", "--config", elsewhere}, false, false},
 		{nil, nil, false, false}, // and now names the file
 		{func() { put(t, file, `{"mcpServers": {"metamcp": {"command": "other"}}}`) }, nil, false, true},
+		{func() {
+			put(t, file, `{"mcpServers": {"metamcp": {"command": "/x/metamcp", "env": {"METAMCP_CONFIG": "a.json"}}}}`)
+		}, []string{"--dry-run"}, false, false},
+		{func() { put(t, file, `{"mcpServers": {"metamcp": {"command": "/x/metamcp"}}}`) }, []string{"--dry-run"}, true, false},
 	} {
 		if c.before != nil {
 			c.before()

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 // Entry is one server in a client's file. What it holds of variables and
@@ -39,6 +41,18 @@ func newEntry(name, where string, members map[string]any) Entry {
 	enabled, given := members["enabled"].(bool)
 	e.Off = disabled || given && !enabled
 	return e
+}
+
+// looks reports whether an entry of metamcp names no configuration, by a flag or a
+// variable: metamcp looks for its files where the client starts it.
+func (e *Entry) looks() bool {
+	inner, _ := e.members["command"].(map[string]any) // Zed's older form
+	for _, env := range []any{e.members["env"], e.members["environment"], inner["env"]} {
+		if variables, _ := env.(map[string]any); variables[config.FilesVariable] != nil {
+			return false
+		}
+	}
+	return len(configFiles(e.Args)) == 0
 }
 
 // argList reads arguments. A text where a list belongs is one: without any argument the

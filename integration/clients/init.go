@@ -110,7 +110,7 @@ func (s *Setup) initOne(p Place, name string) *Change {
 		ours := isMetamcp(e.Command, s.Executable) && Serves(e.Args)
 		switch {
 		case ours && s.starts(p.Client, e):
-			c.Status, c.Looks = StatusPresent, len(configFiles(e.Args)) == 0
+			c.Status, c.Looks = StatusPresent, e.looks()
 			if e.Off {
 				c.note("its entry %q is turned off", e.Name)
 			}
@@ -121,9 +121,9 @@ func (s *Setup) initOne(p Place, name string) *Change {
 		case e.Name == name:
 			update = true
 			want = s.command(p.Client, e.Args)
-			c.Looks = len(s.Config)+len(configFiles(e.Args)) == 0
+			c.Looks = len(s.Config) == 0 && e.looks()
 		case ours:
-			c.Status, c.Looks = StatusPresent, len(configFiles(e.Args)) == 0
+			c.Status, c.Looks = StatusPresent, e.looks()
 			c.note("its entry %q starts metamcp in another way; to change it: --name %s", e.Name, e.Name)
 			return c
 		}
