@@ -15,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/lazyregexp"
 	"github.com/metamcp/metamcp/integration/scrub"
+	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/integration/telemetry"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -171,7 +172,7 @@ func (e *Engine) refusedRequest(req *ProvisionRequest) *messages.ProvisionReport
 	for _, name := range slices.Sorted(maps.Keys(req.Env)) {
 		if plain := filledIn().ReplaceAllString(req.Env[name], ""); scrub.Secret(name, plain) {
 			return bad("the value of "+name+" looks like a secret, and secrets are not written down",
-				fmt.Sprintf("Keep it with `metamcp secrets set %[1]s` and give '${secret:%[1]s}', or give '${%[1]s}' for the variable of the environment in which metamcp is started.", name))
+				fmt.Sprintf("Keep it with `metamcp secrets set %[1]s` and give '${secret:%[1]s}', or give %[2]s for the variable of the environment in which metamcp is started.", secrets.NameFor(name), messages.ShellWord("${"+name+"}")))
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -552,6 +553,58 @@ func TestProvisionNeedsArguments(t *testing.T) {
 	var failure *metamcp.Error
 	if !errors.As(err, &failure) || !strings.Contains(failure.Hint, "${secret:API_TOKEN}") || strings.Contains(failure.Error(), "0123456789") {
 		t.Errorf("%v", err)
+	}
+}
+
+// shellWords are the words that a shell makes of a command line; whatever else it would
+// run with it, it runs.
+func shellWords(t *testing.T, line string) []string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `printf '%s\n' `+line)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// What somebody may paste into a shell is one command, whatever a stranger calls the
+// arguments of a package that is trusted.
+func TestProvisionCommandsAreOne(t *testing.T) {
+	fakeNPM(t)
+	for _, argument := range []map[string]any{
+		{"type": "positional", "valueHint": "<folder>"},
+		{"type": "positional", "valueHint": "x;echo pwned #"},
+		{"type": "positional", "valueHint": "$(echo pwned)'`echo pwned`"},
+		{"type": "named", "name": "--dir [path]"},
+		{"type": "named", "name": "--api-key", "isSecret": true},
+	} {
+		argument["isRequired"] = true
+		s := fakeregistry.Server("io.github.stranger/weather", "1.2.3", "Tells the weather of any place", "@acme/weather")
+		s.Server["packages"].([]any)[0].(map[string]any)["packageArguments"] = []any{argument}
+		e, _ := openWithServer(t, s, `{"trusted": ["@acme/*"]}`, nil)
+		a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+		if a.Decision != metamcp.DecisionDenied || len(a.Missing) != 1 || len(a.Matches) != 1 {
+			t.Error(text(t, a))
+			continue
+		}
+		name := a.Missing[0].Name
+		said := strings.Split(a.Denied.Hint, "`")
+		if len(said) < 3 {
+			t.Error(text(t, a))
+			continue
+		}
+		if words := shellWords(t, said[1]); len(words) != 5 || words[3] != "--set" || !strings.HasPrefix(words[4], name+"=") {
+			t.Errorf("%q: the hint runs %q", name, words)
+		}
+		if a.Missing[0].Secret && said[3] != "metamcp secrets set api-key" {
+			t.Errorf("%q: %s", name, a.Denied.Hint)
+		}
+		words := shellWords(t, a.Matches[0].Install)
+		if len(words) < 4 || !slices.Equal(words[:3], []string{"npx", "-y", "@acme/weather@1.2.3"}) || !strings.HasPrefix(words[len(words)-1], "<") || strings.Contains(strings.Join(words, "\n")+"\n", "\npwned\n") {
+			t.Errorf("%q: the way to try it runs %q", name, words)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/metamcp/metamcp/integration/install"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
+	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -172,20 +173,23 @@ func needsText(missing []messages.ProvisionVariable) string {
 	return strings.Join(names, ", ")
 }
 
-// missingHint says how a server gets what it needs.
+// missingHint says how a server gets what it needs. Strangers have a say in the names, and
+// somebody may paste the command into a shell.
 func missingHint(o *option, missing []messages.ProvisionVariable) string {
-	command := "metamcp provision " + o.candidate.Package
+	wanted := o.candidate.Package
 	if o.version != "" {
-		command += "@" + o.version
+		wanted += "@" + o.version
 	}
+	command := "metamcp provision " + messages.ShellWord(wanted)
 	variables, secret := 0, ""
 	for i := range missing {
 		m := &missing[i]
 		value := "VALUE"
 		if m.Secret {
-			value, secret = "'${secret:"+m.Name+"}'", m.Name
+			secret = secrets.NameFor(m.Name)
+			value = "${secret:" + secret + "}"
 		}
-		command += " --set " + m.Name + "=" + value
+		command += " --set " + messages.ShellWord(m.Name) + "=" + messages.ShellWord(value)
 		if m.Place == "" {
 			variables++
 		}

@@ -289,7 +289,7 @@ func (p provisioner) otherVersion(ask *messages.Provision, m *localMatch) (*mess
 	said := fmt.Sprintf("%s %s, and not in version %s", means(m), has, m.name.Version)
 	how := fmt.Sprintf("To change it, the user changes the version in its entry (%s).", m.spec.Source)
 	if m.spec.Provisioned != nil {
-		how = fmt.Sprintf("To change it, the user runs `metamcp remove %s` and then `metamcp provision %s`, which installs that version; to use the one that is there, ask without a version.", m.spec.Name, wanted)
+		how = fmt.Sprintf("To change it, the user runs `metamcp remove %s` and then `metamcp provision %s`, which installs that version; to use the one that is there, ask without a version.", messages.ShellWord(m.spec.Name), messages.ShellWord(wanted))
 	}
 	if ask.Consent == messages.ConsentNone {
 		return nil, []string{"Note that " + said + ". " + how}

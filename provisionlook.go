@@ -301,14 +301,18 @@ func (o *option) tellEntry(s *messages.ProvisionOption, name string, entry *inst
 	}
 	s.Install = ""
 	if entry.Command != "" {
-		s.Install = strings.Join(append([]string{entry.Command}, entry.Args...), " ")
+		words := append([]string{entry.Command}, entry.Args...)
+		for i := range words {
+			words[i] = messages.ShellWord(words[i])
+		}
+		s.Install = strings.Join(words, " ")
 	}
 	s.Entry, _ = compact(map[string]any{name: entry}) // strings always marshal
 }
 
 // addCommand is what a person types to have it in the configuration.
 func addCommand(o *option) string {
-	pkg := o.candidate.Package
+	pkg := messages.ShellWord(o.candidate.Package)
 	switch kind := o.candidate.Kind; {
 	case o.candidate.Server != "":
 		return "metamcp add --from-registry " + o.candidate.Server

@@ -152,20 +152,7 @@ func plainValue(v *ProvisionVariable, value string) bool {
 // what it is for. A name may be taken before anything is stored under it: what is
 // stored goes to whoever asks for it.
 func freeSecret(store *secrets.Store, taken func(name string) bool, variable, pkg string) (string, error) {
-	clean := func(text string) string {
-		text = strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {
-				return r
-			}
-			return '_'
-		}, text)
-		return strings.TrimRight(strings.TrimLeft(text, "_.-0123456789"), "_.-")
-	}
-	const longest = 50
-	base := clean(variable[:min(len(variable), longest)])
-	if base == "" {
-		base = "SECRET"
-	}
+	base := secrets.NameFor(variable)
 	_, short, _ := strings.Cut(pkg, "/")
 	if short == "" {
 		short = pkg
@@ -175,7 +162,7 @@ func freeSecret(store *secrets.Store, taken func(name string) bool, variable, pk
 		name := base
 		switch {
 		case n == 1:
-			name += "." + clean(short[:min(len(short), longest)])
+			name += "." + secrets.NameFor(short)
 		case n > 1:
 			name += "." + strconv.Itoa(n)
 		}

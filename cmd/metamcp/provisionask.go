@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -107,8 +108,9 @@ func giveLine(name string, missing []metamcp.ProvisionVariable) string {
 	for _, v := range missing {
 		value := "VALUE"
 		if v.Secret {
-			value = "${secret:" + v.Name + "}"
-			before += "metamcp secrets set " + messages.ShellWord(v.Name) + " && "
+			secret := secrets.NameFor(v.Name)
+			value = "${secret:" + secret + "}"
+			before += "metamcp secrets set " + secret + " && "
 		}
 		line += " --set " + messages.ShellWord(v.Name+"="+value)
 	}

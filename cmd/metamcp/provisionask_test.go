@@ -17,6 +17,8 @@ func TestAskWhichToInstall(t *testing.T) {
 	}
 	needy := option("needy")
 	needy.Environment = []metamcp.ProvisionVariable{{Name: "folder", Place: "argument", Required: true, Missing: true}, {Name: "KEY", Secret: true, Missing: true}}
+	hidden := option("hidden")
+	hidden.Environment = []metamcp.ProvisionVariable{{Name: "--api-key", Place: "argument", Secret: true, Missing: true}}
 	broken := option("broken")
 	broken.Problem = "it runs elsewhere"
 	for _, c := range []struct {
@@ -35,6 +37,7 @@ func TestAskWhichToInstall(t *testing.T) {
 		{"an end of input", []metamcp.ProvisionOption{option("a"), option("b")}, nil, "", "", ""},
 		{"what needs something", []metamcp.ProvisionOption{needy}, nil, "y\n", "",
 			"needy needs the argument folder, the variable KEY first: metamcp secrets set KEY && metamcp provision needy --set 'folder=VALUE' --set 'KEY=${secret:KEY}'"},
+		{"a flag that is secret", []metamcp.ProvisionOption{hidden}, nil, "y\n", "", "metamcp secrets set api-key && metamcp provision hidden --set '--api-key=${secret:api-key}'"},
 		{"what cannot be installed", []metamcp.ProvisionOption{broken, option("b")}, nil, "y\n", "b", "Install b 1.0.0?"},
 		{"something else", []metamcp.ProvisionOption{option("a")}, []string{"x-mcp"}, "n\n", "", "Install a 1.0.0, which is NOT what you named?"},
 	} {

@@ -259,13 +259,39 @@ func checkArguments(list []Argument) error {
 			return errors.New("a named argument has no name")
 		case len(a.Name) > maxName || strings.ContainsFunc(a.Name, Hidden):
 			return errors.New("the name of an argument is too long, or has characters that nobody sees")
+		case strings.ContainsFunc(a.Name, unusual):
+			return fmt.Errorf("%q is no name of an argument", cleanText(a.Name, 40))
 		}
-		a.ValueHint = cleanText(a.ValueHint, maxName)
+		a.ValueHint = plainHint(a.ValueHint)
 		if err := a.check(maxInputLevels); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unusual says whether a character has no place in the name of an argument: letters,
+// digits and what command lines are described with have, as in "--mount", "<dir>" and
+// "host:port", and what means something to a shell has not. Names stand in commands that
+// somebody is to type.
+func unusual(r rune) bool {
+	return !unicode.In(r, unicode.L, unicode.M, unicode.N) && !strings.ContainsRune(" -._/:=,@+%<>[]{}", r)
+}
+
+// plainHint is a hint in the place of a name. Since it is only a hint, what has no place
+// there is left out, and the package stays; a "=" would end the name.
+func plainHint(hint string) string {
+	plain := cleanText(strings.Map(func(r rune) rune {
+		if r == '=' || unusual(r) && !Hidden(r) {
+			return ' '
+		}
+		return r
+	}, hint), maxName)
+	plain = strings.TrimRight(strings.TrimSuffix(plain, "…"), " ") // that it was cut
+	if plain == "" && hint != "" {
+		return "value" // it takes one
+	}
+	return plain
 }
 
 func checkPairs(list []KeyValue, pattern *regexp.Regexp, what string) error {

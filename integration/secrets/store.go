@@ -92,6 +92,22 @@ func CheckName(name string) error {
 	return nil
 }
 
+// NameFor is a good name for a secret that is wanted as a variable, an argument or a
+// package of that name: the same one as far as it can be.
+func NameFor(wanted string) string {
+	const longest = 50 // bytes, which leaves room for more
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {
+			return r
+		}
+		return '_'
+	}, wanted[:min(len(wanted), longest)])
+	if name = strings.TrimRight(strings.TrimLeft(name, "_.-0123456789"), "_.-"); name == "" {
+		return "SECRET"
+	}
+	return name
+}
+
 // checkValue says what is wrong with a value, without it.
 func checkValue(value string) error {
 	switch {

@@ -117,6 +117,18 @@ func TestBadInput(t *testing.T) {
 }
 
 // TestDamagedFile: what is wrong is said without a value, and nothing is lost.
+// Whatever wants a secret, there is a name for it.
+func TestNamesForSecrets(t *testing.T) {
+	for wanted, want := range map[string]string{
+		"API_KEY": "API_KEY", "--api-key": "api-key", "x-api.key": "x-api.key", "database url": "database_url", "x;id #": "x_id", "": "SECRET", "42": "SECRET", "Schlüssel": "Schl_ssel",
+		strings.Repeat("a", 200): strings.Repeat("a", 50),
+	} {
+		if got := secrets.NameFor(wanted); got != want || secrets.CheckName(got) != nil {
+			t.Errorf("%q: %q", wanted, got)
+		}
+	}
+}
+
 func TestDamagedFile(t *testing.T) {
 	noKeyring(t)
 	for what, text := range map[string]string{
