@@ -99,7 +99,7 @@ func provisionedOnPage(t *testing.T, e *metamcp.Engine, state string, values fun
 			t.Error(err)
 		}
 	}
-	c := connectClient(t, e, &asked{caps: urlCapability, reply: u.reply})
+	c := connectClient(t, e, &asked{caps: `{"elicitation":{"form":{},"url":{}}}`, reply: u.reply})
 	l := c.rounds(provisionOf("use @acme/weather"))
 	u.work.Wait()
 	var a metamcp.ProvisionAnswer
@@ -111,6 +111,23 @@ func provisionedOnPage(t *testing.T, e *metamcp.Engine, state string, values fun
 		t.Fatalf("installed are %+v, %v", list, err)
 	}
 	return list[0].Entry.Env
+}
+
+// What a name calls secret is entered on a page, also by a user whose client has forms and
+// where the publisher does not say so.
+func TestProvisionAsksForSecretsByTheirNames(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	for _, name := range []string{"GITHUB_PAT", "PAT", "DB_PWD", "SENTRY_DSN", "CONNECTION_STRING", "SESSION_ID", "X_COOKIE", "PRIVATE_PART", "BEARER", "SIGNATURE", "API_TOKEN"} {
+		e, state := openWithServer(t, weatherThatNeeds(map[string]any{"name": name, "isRequired": true}), `{"trusted": ["@acme/*"]}`, nil)
+		a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+		if a.Denied == nil || !strings.Contains(a.Denied.Hint, "--set "+name+"='${secret:"+name+"}'") {
+			t.Errorf("%s: %s", name, text(t, a))
+		}
+		if env := provisionedOnPage(t, e, state, func(string) string { return askedFor }); env[name] != "${secret:"+name+"}" {
+			t.Errorf("%s: it gets %q", name, env)
+		}
+	}
 }
 
 // A secret that is entered for a new server is not that which another one waits for

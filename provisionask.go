@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -81,7 +82,7 @@ func (p questionPort) take(a *messages.QuestionAnswer) {
 // says so, or its name does.
 func looksSecret(v ProvisionVariable) bool {
 	name := strings.ToUpper(v.Name)
-	return v.Secret || slices.ContainsFunc([]string{"TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "AUTH"}, func(word string) bool {
+	return v.Secret || scrub.NameSays(v.Name) || slices.ContainsFunc([]string{"TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "AUTH"}, func(word string) bool {
 		return strings.Contains(name, word)
 	})
 }

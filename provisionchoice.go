@@ -14,6 +14,7 @@ import (
 	"github.com/metamcp/metamcp/integration/install"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry"
+	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
@@ -185,7 +186,7 @@ func missingHint(o *option, missing []messages.ProvisionVariable) string {
 	for i := range missing {
 		m := &missing[i]
 		value := "VALUE"
-		if m.Secret {
+		if m.Secret || scrub.NameSays(m.Name) {
 			secret = secrets.NameFor(m.Name)
 			value = "${secret:" + secret + "}"
 		}

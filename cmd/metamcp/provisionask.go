@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/integration/secrets"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -107,7 +108,7 @@ func giveLine(name string, missing []metamcp.ProvisionVariable) string {
 	line, before := "metamcp provision "+messages.ShellWord(name), ""
 	for _, v := range missing {
 		value := "VALUE"
-		if v.Secret {
+		if v.Secret || scrub.NameSays(v.Name) {
 			secret := secrets.NameFor(v.Name)
 			value = "${secret:" + secret + "}"
 			before += "metamcp secrets set " + secret + " && "

@@ -27,7 +27,7 @@ const (
 var (
 	// secretName matches the names of variables, flags and headers that hold
 	// secrets: SSHPASS too, but no bypass, compass or GIT_ASKPASS.
-	secretName = lazyregexp.New(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|[a-jlno-xz]pass$|pwd|auth|cred|cookie|session|private|dsn|connection_?string|[_-]pat$|bearer|signature)`)
+	secretName = lazyregexp.New(`(?i)(key|token|(^|[_-])tok([_-]|$)|secret|passw|passphrase|(^|[_-])pass([_-]|$)|[a-jlno-xz]pass$|pwd|auth|cred|cookie|session|private|dsn|connection_?string|(^|[_-])pat$|bearer|signature)`)
 	// aboutSecret matches names that tell of a secret without holding it, and
 	// placeOfSecret those that hold where it is, or the secret itself.
 	aboutSecret   = lazyregexp.New(`(?i)[_-](mode|type|host|port|ttl|timeout|method|algorithm)$`)

@@ -35,6 +35,7 @@ func TestKnownSecretsGo(t *testing.T) {
 				"HTTPS_PROXY=http://me:pr%40xypass@proxy:3128", "TLS_KEY_FILE=/etc/tls/key.pem", "RANDOM=aB3dE5gH7jK9mN1pQ3sT5",
 				"SETTINGS={\"db\":{\"password\":\"inner-pw-1\"}}", "CERT_KEY=first line of it\nsecond\\line of \"it\"\n",
 				"WEB_AUTH=a/b+c&d e\"f", "AUTH_TYPE=github-oauth", "GIT_ASKPASS=git-askpass.sh", "MY_COMPASS=compass-north", "DESKTOP_SESSION=ubuntu", "PWD=/home/someone/work", "OLDPWD=/home/someone",
+				"PAT=pat-of-someone",
 			},
 			Args: []string{
 				"--api-key", "argument-one", "--token=argument-two", "--password", "argument-3", "--header", "Authorization:Bearer argument-four",
@@ -52,6 +53,7 @@ func TestKnownSecretsGo(t *testing.T) {
 		{"got abcdefghij", "got [REDACTED:Authorization]"},
 		{"sk-" + "verysecret-123456", "[REDACTED:TOK]"},
 		{githubPAT + "!", "[REDACTED:FOO]!"},
+		{"pat-of-someone", "[REDACTED:PAT]"},
 		{openaiKey, "[REDACTED:OPENAI]"},
 		{"some filled text", "[REDACTED:REALSEC]"},
 		{"login with p4ssw0rd99 failed at h", "login with [REDACTED:DATABASE_URL] failed at h"},
