@@ -104,7 +104,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		return there, nil
 	}
 	r.Version = plan.Source.Version
-	r.Notes = append(r.Notes, readableNotes(plan.Notes)...)
+	r.Notes = append(r.Notes, readableAll(plan.Notes)...)
 	switch {
 	case !plan.Installable:
 		return denied(r, options, "it cannot be installed: "+plan.Why, addHint(chosen)), nil
@@ -375,7 +375,7 @@ func provisionError(err error) *Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: messages.CodeExecutionTimeout, Retryable: true, Message: "the request for a server took too long", Hint: "Try again; the registry or the package manager is slow.", Cause: err}
 	case errors.As(err, &in):
-		out := &Error{Code: messages.CodeToolExecution, Message: in.Message, Hint: in.Hint, Cause: err}
+		out := &Error{Code: messages.CodeToolExecution, Message: readable(in.Message), Hint: readable(in.Hint), Cause: err}
 		switch in.Reason {
 		case install.NoTool:
 			out.Code = messages.CodeConfiguration
@@ -386,7 +386,7 @@ func provisionError(err error) *Error {
 		default: // trying again would not help
 		}
 		for line := range strings.Lines(in.Output) {
-			out.Details = append(out.Details, strings.TrimRight(line, "\n"))
+			out.Details = append(out.Details, readable(strings.TrimRight(line, "\n")))
 		}
 		return out
 	case errors.As(err, &reg):

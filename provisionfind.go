@@ -3,14 +3,12 @@ package metamcp
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/gallery"
-	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
@@ -177,7 +175,13 @@ func (f *finder) unknown() (list []trust.NamedPackage) {
 // consider judges the ways to get one server. least is a confidence that it has
 // in any case, by words alone.
 func (f *finder) consider(server *registry.Server, source registry.Source, least float64) {
-	server, signs := withoutOrders(server)
+	ways := len(server.Packages) + len(server.Remotes)
+	server, signs := withoutOrders(server, func(name string) bool {
+		return slices.ContainsFunc(f.named, func(n trust.NamedPackage) bool { return n.Name == name })
+	})
+	if len(server.Packages)+len(server.Remotes) < ways && !slices.Contains(f.notes, ordersLeftOut) {
+		f.notes = append(f.notes, ordersLeftOut)
+	}
 	for _, c := range trust.Candidates(server) {
 		o := &option{server: *server, candidate: c, source: source, suspicious: signs}
 		o.confidence = trust.Measure(f.ask.Intent, f.ask.Context, &c, server.Title+" "+server.Description)
@@ -344,58 +348,4 @@ func better(a, b *option) int {
 		return 0
 	}
 	return cmp.Compare(via(b), via(a))
-}
-
-// Orders returns the kinds of text in what a server says of itself that read like
-// orders to a model, sorted; nil: none was seen.
-func Orders(s *registry.Server) []string {
-	text, err := json.Marshal([]any{s, s.StatusMessage})
-	if err != nil { // it came as JSON
-		return nil
-	}
-	return pins.Signs(text)
-}
-
-// readableNotes are notes of a plan, in which authors of packages have a say,
-// without those that read like orders to a model.
-func readableNotes(notes []string) (list []string) {
-	for _, note := range notes {
-		if text, err := json.Marshal(note); err != nil || len(pins.Signs(text)) > 0 {
-			note = "What its authors say of it reads like orders to a model, and was left out."
-		}
-		list = append(list, note)
-	}
-	return list
-}
-
-// withoutOrders returns a server without its texts where any of them reads like
-// an order to a model: nobody knows who wrote them. signs are the kinds; nil: it
-// is returned as it is.
-func withoutOrders(s *registry.Server) (readable *registry.Server, signs []string) {
-	if signs = Orders(s); len(signs) == 0 {
-		return s, nil
-	}
-	own := *s
-	own.Title, own.Description, own.StatusMessage = "", "", ""
-	own.Packages = slices.Clone(s.Packages)
-	for i := range own.Packages {
-		pkg := &own.Packages[i]
-		pkg.Environment, pkg.PackageArgs, pkg.RuntimeArgs = slices.Clone(pkg.Environment), slices.Clone(pkg.PackageArgs), slices.Clone(pkg.RuntimeArgs)
-		for j := range pkg.Environment {
-			pkg.Environment[j].Description, pkg.Environment[j].Placeholder = "", ""
-		}
-		for _, list := range [][]registry.Argument{pkg.PackageArgs, pkg.RuntimeArgs} {
-			for j := range list {
-				list[j].Description, list[j].Placeholder = "", ""
-			}
-		}
-	}
-	own.Remotes = slices.Clone(s.Remotes)
-	for i := range own.Remotes {
-		own.Remotes[i].Headers = slices.Clone(own.Remotes[i].Headers)
-		for j := range own.Remotes[i].Headers {
-			own.Remotes[i].Headers[j].Description = ""
-		}
-	}
-	return &own, signs
 }

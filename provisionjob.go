@@ -87,7 +87,7 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	}()
 	for _, note := range installed.Notes {
 		if !slices.Contains(j.plan.Notes, note) {
-			r.Notes = append(r.Notes, readableNotes([]string{note})...)
+			r.Notes = append(r.Notes, readable(note))
 		}
 	}
 	r.Version = installed.Source.Version

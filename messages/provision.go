@@ -135,8 +135,8 @@ type ProvisionOption struct {
 	Closed []string `json:"alsoClosed,omitempty"`
 	// TrustedBy is the entry of the trust file that trusts it.
 	TrustedBy string `json:"trustedBy,omitempty"`
-	// Suspicious are the kinds of text in its description that read like orders
-	// to a model; the description is left out then.
+	// Suspicious are the kinds of text in what it says of itself that read like orders
+	// to a model; its texts are left out then.
 	Suspicious []string `json:"suspicious,omitempty"`
 	// Add is the command by which a person adds it to the configuration; "": it
 	// cannot be added so.
