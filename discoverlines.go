@@ -75,12 +75,15 @@ func marks(r *messages.ToolReview, hidden bool) Marks {
 
 // markNotes explains the marks of tools, each with its server.
 func markNotes(budget *index.Budget, all iter.Seq2[string, Marks]) (notes []string) {
-	var hidden, suspicious bool
+	var hidden, suspicious, unexamined bool
 	var changed []string
 	for server, m := range all {
-		hidden, suspicious = hidden || m.Hidden, suspicious || len(m.Suspicious) > 0
+		hidden = hidden || m.Hidden
 		if m.Changed != "" && !slices.Contains(changed, server) {
 			changed = append(changed, server)
+		}
+		for _, sign := range m.Suspicious {
+			suspicious, unexamined = suspicious || sign != pins.SignUnexamined, unexamined || sign == pins.SignUnexamined
 		}
 	}
 	if hidden {
@@ -88,6 +91,9 @@ func markNotes(budget *index.Budget, all iter.Seq2[string, Marks]) (notes []stri
 	}
 	if suspicious {
 		notes = append(notes, suspiciousNote)
+	}
+	if unexamined {
+		notes = append(notes, unexaminedNote)
 	}
 	if len(changed) > 0 {
 		notes = append(notes, changedNote(changed, budget))

@@ -26,7 +26,8 @@ type ToolReview struct {
 	// Parts are what of a changed definition differs, such as "description".
 	Parts []string
 	// Signs are the kinds of text in the definition by which somebody may want
-	// to give orders to a model, such as "override"; empty: none was seen.
+	// to give orders to a model, such as "override", or
+	// "unexamined" of one that is too long to tell; empty: none was seen.
 	Signs []string
 	// Held closes the tool until a person accepts it.
 	Held bool

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
@@ -58,10 +59,14 @@ func (s *Server) reviewTool(t *messages.Tool, mode messages.PinMode) *messages.T
 	}
 	old := s.f.Accepted[t.Name]
 	if old != nil && old.raw == hashOf(t.Raw) {
-		if len(old.Signs) == 0 {
+		signs := old.Signs
+		if len(t.Raw) > maxExamined && !slices.Contains(signs, SignUnexamined) {
+			signs = Signs(t.Raw) // recorded when less was said of long ones
+		}
+		if len(signs) == 0 {
 			return nil
 		}
-		return &messages.ToolReview{Signs: old.Signs}
+		return &messages.ToolReview{Signs: signs}
 	}
 	one := &messages.ToolReview{Signs: Signs(t.Raw)}
 	switch p := PrintOf(t.Raw); {

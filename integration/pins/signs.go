@@ -1,6 +1,7 @@
 package pins
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -23,16 +24,24 @@ const (
 	SignRedirect = "redirect" // what goes through other tools shall go elsewhere
 )
 
+// SignUnexamined is the sign of a definition that is too long to be examined whole.
+const SignUnexamined = "unexamined"
+
 // maxExamined bounds, in bytes, what of one definition is examined.
 const maxExamined = 256 << 10
 
 // Signs returns the kinds of suspicious text in a definition, sorted; nil: none
 // was seen. Names, titles, descriptions and every other string count, also those
-// in schemas. It takes some microseconds for a definition without any. What it finds
+// in schemas. Of a definition over 256 KiB, which is [SignUnexamined], name, title and
+// description are examined first. It takes some microseconds for a definition without any. What it finds
 // is a reason to look, and what it does not find may still be there.
 func Signs(definition json.RawMessage) []string {
-	text, hidden := plainText(definition)
 	var signs []string
+	if len(definition) > maxExamined {
+		signs = append(signs, SignUnexamined)
+		definition = excerpt(definition)
+	}
+	text, hidden := plainText(definition)
 	if hidden {
 		signs = append(signs, SignHidden)
 	}
@@ -121,14 +130,48 @@ var signRules = []signRule{
 		lazyregexp.New(`\bnotes? (?:for|to) the (?:ai|model|assistant|llm)\b`)},
 }
 
+// excerpt is what is examined of a long definition: name, title and description wherever
+// they stand, doubled ones too, then as much as there is room for, in its own order.
+func excerpt(definition json.RawMessage) json.RawMessage {
+	var out []byte
+	dec := json.NewDecoder(bytes.NewReader(definition))
+	if open, err := dec.Token(); err == nil && open == json.Delim('{') {
+		for dec.More() {
+			key, err := dec.Token()
+			if err != nil {
+				break
+			}
+			var value json.RawMessage
+			if dec.Decode(&value) != nil {
+				break
+			}
+			if name, ok := key.(string); ok && partOf(name) <= partOf("description") {
+				out = append(append(out, value...), '\n')
+			}
+		}
+	}
+	out = cut(out, maxExamined)
+	return append(out, cut(definition, maxExamined-len(out))...)
+}
+
+// cut takes at most so many bytes, and no character in part: that would look hidden.
+func cut(text []byte, most int) []byte {
+	if len(text) <= most {
+		return text
+	}
+	for range utf8.UTFMax - 1 {
+		if most > 0 && !utf8.RuneStart(text[most]) {
+			most--
+		}
+	}
+	return text[:most]
+}
+
 // plainText returns every string of a definition, each on a line of its own, in
 // lower case and without what could hide a word from the rules: full-width and
 // other forms of letters, letters of other scripts that look like Latin ones,
 // spaces between letters. hidden says that there are characters that nobody sees.
 func plainText(definition json.RawMessage) (text string, hidden bool) {
-	if len(definition) > maxExamined {
-		definition = definition[:maxExamined]
-	}
 	var b strings.Builder
 	b.Grow(len(definition))
 	plain := true

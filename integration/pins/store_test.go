@@ -54,6 +54,25 @@ func names(list []pins.Difference) string {
 	return strings.Join(out, "; ")
 }
 
+// A record that was made when nothing was said of long definitions does not keep them from
+// being told.
+func TestOldRecordOfALongDefinition(t *testing.T) {
+	s := pins.NewStore(t.TempDir())
+	long := toolset(t, "a", tool("x", strings.Repeat("x", 260<<10)))
+	record(t, s, long)
+	text, err := os.ReadFile(s.Path("a"))
+	old := strings.Replace(string(text), `,"signs":["unexamined"]`, "", 1)
+	if err != nil || old == string(text) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if err := os.WriteFile(s.Path("a"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Load("a").Review(long, messages.PinsWarn); r.Tools["x"] == nil || !slices.Equal(r.Tools["x"].Signs, []string{pins.SignUnexamined}) {
+		t.Errorf("%+v", r.Tools["x"])
+	}
+}
+
 func TestFirstUseThenDifferences(t *testing.T) {
 	state := t.TempDir()
 	s := pins.NewStore(state)
