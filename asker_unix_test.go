@@ -44,7 +44,7 @@ func TestProvisionAsksForSecrets(t *testing.T) {
 	fakeNPM(t)
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["@acme/*"]}`, nil)
+			e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["io.github.acme/*"]}`, nil)
 			// Somebody else's secret of that name stays as it is.
 			store := secrets.New(state)
 			if _, err := store.Set(t.Context(), "WEATHER_KEY", "of another server", false); err != nil {
@@ -113,6 +113,44 @@ func provisionedOnPage(t *testing.T, e *metamcp.Engine, state string, values fun
 	return list[0].Entry.Env
 }
 
+// A stranger who describes a trusted package chooses no value for it, also where only one
+// could be chosen; whoever is trusted himself may say which there are.
+func TestProvisionAStrangerChoosesNothing(t *testing.T) {
+	fakeNPM(t)
+	const evil, mine = "https://evil.example", "https://mine.example"
+	base := map[string]any{"name": "API_BASE", "description": "Where it is", "isRequired": true, "choices": []string{evil}}
+	level := map[string]any{"name": "LEVEL", "default": evil, "choices": []string{evil}}
+	for trusted, own := range map[string]bool{"@acme/*": false, "io.github.acme/*": true} {
+		e, state := openWithServer(t, weatherThatNeeds(base, level), `{"trusted": ["`+trusted+`"]}`, nil)
+		form := ""
+		value := map[bool]string{true: evil, false: mine}[own]
+		c := connectClient(t, e, &asked{caps: `{"elicitation":{}}`, reply: func(q rpcLine) string {
+			form = string(q.Params)
+			return `"result":{"action":"accept","content":{"API_BASE":"` + value + `"}}`
+		}})
+		l := c.rounds(provisionOf("use @acme/weather"))
+		said := textIn(t, l)
+		if strings.Contains(form, evil) != own || !strings.Contains(form, "Its description says: Where it is") || !strings.Contains(said, `"provisioned"`) {
+			t.Errorf("%s: %s after %s", trusted, said, form)
+		}
+		list, err := provisioned.Open(state).List()
+		if err != nil || len(list) != 1 || list[0].Entry.Env["API_BASE"] != value {
+			t.Errorf("%s: installed are %+v, %v", trusted, list, err)
+		}
+		if own {
+			continue
+		}
+		e, _ = openWithServer(t, weatherThatNeeds(base, level), `{"trusted": ["`+trusted+`"]}`, nil)
+		for _, auto := range []bool{false, true} {
+			for _, intent := range []string{"use @acme/weather", "tell the weather of any place"} { // the one with a plan, the other without
+				if a := ask(t, e, metamcp.ProvisionRequest{Intent: intent, AutoProvision: auto}); strings.Contains(text(t, a), "evil") {
+					t.Errorf("%s: %s", trusted, text(t, a))
+				}
+			}
+		}
+	}
+}
+
 // What a name calls secret is entered on a page, also by a user whose client has forms and
 // where the publisher does not say so.
 func TestProvisionAsksForSecretsByTheirNames(t *testing.T) {
@@ -177,7 +215,7 @@ func TestProvisionWithoutTheSecrets(t *testing.T) {
 	fakeNPM(t)
 	for what, u := range map[string]*user{"declined": {t: t, action: "decline"}, "declined there": enter(t, ""), "cannot be asked": nil} {
 		t.Run(what, func(t *testing.T) {
-			e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["@acme/*"]}`, nil)
+			e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["io.github.acme/*"]}`, nil)
 			c := &asked{caps: urlCapability}
 			if u == nil {
 				c.caps = `{"elicitation":{"form":{}}}`
@@ -238,7 +276,7 @@ func TestProvisionAsksInOneWay(t *testing.T) {
 func TestProvisionForgetsSecretsOfWhatFailed(t *testing.T) {
 	noKeyring(t)
 	fakeNPM(t)
-	e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["@acme/*"]}`, nil)
+	e, state := openWithServer(t, weatherWithKey(), `{"trusted": ["io.github.acme/*"]}`, nil)
 	u := &user{t: t}
 	u.browse = func(address string) {
 		// From here on the package manager is broken.

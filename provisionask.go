@@ -87,15 +87,15 @@ func looksSecret(v ProvisionVariable) bool {
 	})
 }
 
-// variableForm is the form for the variables. Texts of the publisher are cut, and
-// said to be its own.
+// variableForm is the form for the variables. Texts of a description are cut, and said
+// to be its own: anybody may have written it.
 func variableForm(a *ProvisionAnswer) json.RawMessage {
 	const longest = 200
 	fields, required := map[string]any{}, make([]string, 0, len(a.Missing))
 	for _, v := range a.Missing {
 		field := map[string]any{"type": "string", "title": v.Name, "maxLength": maxVariable}
 		if v.Description != "" {
-			field["description"] = "The publisher says: " + messages.Cut(v.Description, longest)
+			field["description"] = "Its description says: " + messages.Cut(v.Description, longest)
 		}
 		if len(v.Choices) > 0 {
 			field["enum"] = v.Choices

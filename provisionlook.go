@@ -249,6 +249,9 @@ func (p provisioner) show(o *option, ask *messages.Provision) {
 			if v.Value != "" {
 				continue
 			}
+			if !o.own() { // as in a plan
+				v.Default, v.Choices = "", nil
+			}
 			s.Environment = append(s.Environment, messages.ProvisionVariable{
 				Name: v.Name, Description: v.Description, Required: v.Required, Secret: v.Secret, Default: plainDefault(&v.Input), Choices: v.Choices,
 				Missing: v.Required && v.Default == "" && !given(ask, v.Name),

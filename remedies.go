@@ -127,7 +127,7 @@ func (s *asker) secretsRemedy(spec *messages.ServerSpec) *remedy {
 }
 
 // described says what is known of the secrets of a server: of one that metamcp
-// installed, what its publisher says.
+// installed, what its description says.
 func (e *Engine) described(spec *messages.ServerSpec) map[string]string {
 	list := map[string]string{}
 	if spec.Provisioned == nil {

@@ -42,7 +42,7 @@ var formPage = sync.OnceValue(func() *template.Template {
 <p>What you enter goes to metamcp on the machine where it runs, which keeps it and hands it to this server. The client and its model do not see it. If you did not expect this page, do not answer it.</p>
 {{with .Wrong}}<p class="wrong">{{.}}</p>{{end}}
 <form method="post" autocomplete="off"><input type="hidden" name="csrf" value="{{.CSRF}}">
-{{range .Fields}}<label for="{{.ID}}">{{.Name}}{{with .Description}}<small>The publisher says: {{.}}</small>{{end}}</label>
+{{range .Fields}}<label for="{{.ID}}">{{.Name}}{{with .Description}}<small>Its description says: {{.}}</small>{{end}}</label>
 {{if .Choices}}<select id="{{.ID}}" name="{{.ID}}">{{range .Choices}}<option>{{.}}</option>{{end}}</select>
 {{else}}<input id="{{.ID}}" name="{{.ID}}" type="{{.Type}}" autocomplete="off" spellcheck="false" autocapitalize="off" value="{{.Value}}">
 {{end}}{{end}}

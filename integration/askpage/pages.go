@@ -41,7 +41,8 @@ var ErrTaken = errors.New("values were given elsewhere meanwhile")
 // Field is one value to ask for.
 type Field struct {
 	Name string
-	// Description is what its publisher says of it; it is shown as text.
+	// Description is what its server's description says of it, which anybody may have
+	// written; it is shown as text.
 	Description string
 	// Secret hides what is typed.
 	Secret bool

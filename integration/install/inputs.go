@@ -64,7 +64,7 @@ func (p *Plan) readInputs(pkg *registry.Package, own bool) (inputs, error) {
 			r.skipped = append(r.skipped, e.Name)
 			continue
 		}
-		n := need(e.Name, provisioned.InEnvironment, &e.Input)
+		n := r.need(e.Name, provisioned.InEnvironment, &e.Input)
 		value, ok, err := r.value(&n, &e.Input)
 		if err != nil {
 			return in, err
@@ -105,10 +105,12 @@ func (r *inputReader) unknown() error {
 	return nil
 }
 
-func need(name string, place provisioned.Place, in *registry.Input) Need {
-	n := Need{
-		Name: name, Place: place, Description: in.Description, Required: in.Required, Secret: in.Secret,
-		Default: in.Default, Choices: in.Choices, Placeholder: in.Placeholder,
+// need is what an input asks for. A description that is not to be believed says what is
+// needed, and proposes no value: where it has one choice, that would be its own.
+func (r *inputReader) need(name string, place provisioned.Place, in *registry.Input) Need {
+	n := Need{Name: name, Place: place, Description: in.Description, Required: in.Required, Secret: in.Secret}
+	if r.own {
+		n.Default, n.Choices, n.Placeholder = in.Default, in.Choices, in.Placeholder
 	}
 	if in.Format != "string" {
 		n.Format = in.Format
@@ -164,7 +166,7 @@ func (r *inputReader) fixed(n *Need, in *registry.Input) (string, bool, error) {
 		if !known {
 			return "", false
 		}
-		inner := need(name, n.Place, &variable)
+		inner := r.need(name, n.Place, &variable)
 		value, ok, err := r.value(&inner, &variable)
 		failed = cmp.Or(failed, err)
 		complete = complete && (ok || !variable.Required)
@@ -239,7 +241,7 @@ func (r *inputReader) arguments(list []registry.Argument, runtime bool) (words, 
 			}
 			continue
 		}
-		n := need(name, provisioned.InArguments, &a.Input)
+		n := r.need(name, provisioned.InArguments, &a.Input)
 		value, ok, err := r.value(&n, &a.Input)
 		if err != nil {
 			return nil, nil, err

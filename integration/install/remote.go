@@ -39,7 +39,7 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 		if !known {
 			return "", false
 		}
-		n := need(name, provisioned.InURL, &variable)
+		n := in.need(name, provisioned.InURL, &variable)
 		value, ok, err := in.value(&n, &variable)
 		switch {
 		case err != nil:
@@ -51,7 +51,7 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 	})
 	for i := range r.Headers {
 		h := &r.Headers[i]
-		n := need(h.Name, provisioned.InHeaders, &h.Input)
+		n := in.need(h.Name, provisioned.InHeaders, &h.Input)
 		value, ok, err := in.value(&n, &h.Input)
 		switch {
 		case err != nil:
