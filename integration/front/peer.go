@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +18,10 @@ import (
 // notificationBuffer is how many notifications mcp-go can have on their way to
 // one client; it drops the ones beyond. [Peer.Notify] has no such limit.
 const notificationBuffer = 1024
+
+// maxSelf is how many bytes are kept of each thing that a client says of itself, whose
+// session may live for weeks and be one of thousands.
+const maxSelf = 256
 
 // barrierMethod marks an element of the notification channel that is no
 // notification but asks for a sign that all before it were written.
@@ -40,7 +45,6 @@ type Peer struct {
 	mu      sync.RWMutex
 	level   mcp.LoggingLevel
 	info    mcp.Implementation
-	caps    mcp.ClientCapabilities
 	version string
 	filters map[*listener]mcp.SubscriptionFilter
 }
@@ -118,7 +122,8 @@ func (p *Peer) GetLogLevel() mcp.LoggingLevel {
 	return p.level
 }
 
-// GetClientInfo returns what the client said of itself.
+// GetClientInfo returns the name, version and title of the client, as it gave them but
+// for what is long, which is cut.
 func (p *Peer) GetClientInfo() mcp.Implementation {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -131,23 +136,20 @@ func (p *Peer) SetClientInfo(info mcp.Implementation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.info.Name == "" {
-		p.info = info
+		p.info = mcp.Implementation{Name: brief(info.Name), Version: brief(info.Version), Title: brief(info.Title)}
 	}
 }
 
-// GetClientCapabilities returns what the client last declared that it can do.
-func (p *Peer) GetClientCapabilities() mcp.ClientCapabilities {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.caps
-}
+// brief is what is kept of a text that a client says of itself. It holds nothing else of
+// the message that the text came with.
+func brief(text string) string { return strings.Clone(messages.Cut(text, maxSelf)) }
 
-// SetClientCapabilities is for mcp-go.
-func (p *Peer) SetClientCapabilities(caps mcp.ClientCapabilities) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.caps = caps
-}
+// GetClientCapabilities is for mcp-go, which does not look at them: what is asked of a
+// client goes by its abilities, which take no more room the more it declares.
+func (p *Peer) GetClientCapabilities() mcp.ClientCapabilities { return mcp.ClientCapabilities{} }
+
+// SetClientCapabilities is for mcp-go, and keeps nothing.
+func (p *Peer) SetClientCapabilities(mcp.ClientCapabilities) {}
 
 // ProtocolVersion returns the revision that the handshake settled on, or "".
 func (p *Peer) ProtocolVersion() string {
