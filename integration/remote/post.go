@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 )
 
 const (
@@ -94,25 +96,32 @@ func (k *Link) whole(x *exchange, r io.Reader) {
 }
 
 // frames hands on what a body or an event holds, and says whether the answer to x
-// was there.
+// was there. An array of messages is a batch, which servers of 2025-03-26 may answer
+// with. It is taken apart as it is read: one may hold tens of millions of messages, of a
+// few bytes each.
 func (k *Link) frames(body []byte, x *exchange) (answered bool) {
-	for _, text := range batch(body) {
+	take := func(text []byte) {
 		over := k.frame(text, x)
 		if over != nil && over != x {
 			over.cancel() // it waits elsewhere for what came here
 		}
 		answered = answered || over != nil && over == x
 	}
-	return answered
-}
-
-// batch takes apart what servers of 2025-03-26 may answer with.
-func batch(body []byte) []json.RawMessage {
-	var all []json.RawMessage
-	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' && json.Unmarshal(text, &all) == nil {
-		return all
+	text := bytes.TrimLeft(body, " \t\r\n")
+	if len(text) == 0 || text[0] != '[' {
+		take(body)
+		return answered
 	}
-	return []json.RawMessage{body}
+	messages := 0
+	err := jsonrpc.Elements(text, func(element []byte) error {
+		messages++
+		take(element)
+		return nil
+	})
+	if err != nil || messages == 0 {
+		k.noise(text)
+	}
+	return answered
 }
 
 // refused takes an answer with an error status. JSON-RPC errors are answers; a
