@@ -20,6 +20,7 @@ const (
 	cacheVersion  = 1
 	maxCacheFile  = 32 << 20 // bytes
 	maxCachePages = 256      // the youngest are kept
+	maxCacheSize  = 64 << 20 // bytes in memory, about, as page.size has it
 )
 
 // cache keeps pages by their address, in memory and in a file that other hosts
@@ -68,6 +69,7 @@ func (c *cache) load() {
 	}
 	c.loaded = true
 	c.merge()
+	c.trim()
 }
 
 // merge takes from the file what is younger than what is in memory, and the later end of
@@ -117,7 +119,7 @@ func readCache(path string) (pages map[string]*cachedPage, rests map[string]time
 		for _, raw := range kept.Servers {
 			// It was checked before it was written, but files can be edited.
 			if s, err := decodeRecord(raw); err == nil {
-				p.servers = append(p.servers, *s)
+				p.add(s, raw)
 			}
 		}
 		pages[address] = &cachedPage{page: p, etag: kept.ETag, fetched: kept.Fetched}
@@ -142,6 +144,23 @@ func (c *cache) put(address string, p *page, etag string, now time.Time) {
 	defer c.mu.Unlock()
 	c.load()
 	c.pages[address], c.changed = &cachedPage{page: p, etag: etag, fetched: now}, true
+	c.trim()
+}
+
+// trim forgets the oldest pages where there are too many, or too much is in them, and
+// returns the others, the youngest first.
+func (c *cache) trim() (order []string) {
+	order = c.youngestFirst()
+	size := 0
+	for i, address := range order {
+		if size += c.pages[address].page.size; i == maxCachePages || i > 0 && size > maxCacheSize {
+			for _, old := range order[i:] {
+				delete(c.pages, old)
+			}
+			return order[:i]
+		}
+	}
+	return order
 }
 
 // touch says that a page was found unchanged.
@@ -238,14 +257,11 @@ func (c *cache) save() {
 		c.merge()
 		c.problem = before // it was told when the file was read first
 	}
-	order := c.youngestFirst()
-	for _, address := range order[min(len(order), maxCachePages):] {
-		delete(c.pages, address)
-	}
+	order := c.trim()
 	if c.file == "" {
 		return
 	}
-	if err := c.write(order[:min(len(order), maxCachePages)]); err != nil {
+	if err := c.write(order); err != nil {
 		c.problem = "the cache of the registry cannot be written: " + err.Error()
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // whole has everything that server.json can hold.
@@ -148,6 +151,50 @@ func TestTooManyOfOneServer(t *testing.T) {
 	s, err := decodeRecord([]byte(`{"server":{"name":"a.b/c","description":"` + strings.Repeat("long ", 1000) + `","version":"1","packages":[` + list + `]}}`))
 	if err != nil || len(s.Packages) != 50 || len(s.Dropped) != 1 || len([]rune(s.Description)) != 1000 {
 		t.Errorf("%v; %d packages, dropped %q", err, len(s.Packages), s.Dropped)
+	}
+}
+
+// What an answer costs once it is decoded is bounded, whatever it consists of.
+func TestWhatAnAnswerCosts(t *testing.T) {
+	const size, most = 4 << 20, 128 << 20 // bytes
+	entry := func(rest string) string {
+		return `{"server":{"name":"a.b/c","description":"x","version":"1","packages":[{"registryType":"npm","identifier":"x","transport":{"type":"stdio"}` + rest + `}]}}`
+	}
+	full := func(what string, room int) string {
+		return strings.TrimSuffix(strings.Repeat(what, room/len(what)), ",")
+	}
+	for name, body := range map[string]string{
+		"packages in one entry":   `{"servers":[` + entry("},"+full(`{},`, size)+`,{"a":1`) + `]}`,
+		"null in one entry":       `{"servers":[` + entry("},"+full(`null,`, size)+`,{"a":1`) + `]}`,
+		"arguments in each entry": `{"servers":[` + full(entry(`,"packageArguments":[`+full(`{},`, 50<<10)+`]`)+",", size) + `]}`,
+		"environments":            `{"servers":[` + full(entry(`,"environmentVariables":[`+full(`{"name":"A","variables":{"a":{}}},`, 4<<10)+`]`)+",", size) + `]}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, err := decodePage([]byte(body))
+		runtime.ReadMemStats(&after)
+		if err != nil || len(p.notes) == 0 {
+			t.Errorf("%s: %v, %+v", name, err, p)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > most {
+			t.Errorf("%s: %d MiB cost %d MiB", name, len(body)>>20, took>>20)
+		}
+	}
+}
+
+// What is kept of answers is bounded in bytes, too.
+func TestCacheOfLargePages(t *testing.T) {
+	c, now := newCache(""), time.Now()
+	const pages = 20
+	for i := range pages {
+		c.put(strconv.Itoa(i), &page{size: maxCacheSize / 10}, "", now.Add(time.Duration(i)))
+	}
+	if len(c.pages) != 10 || c.pages["19"] == nil || c.pages["10"] == nil {
+		t.Errorf("%d of %d pages are kept", len(c.pages), pages)
+	}
+	c.put("large", &page{size: 2 * maxCacheSize}, "", now.Add(time.Hour))
+	if len(c.pages) != 1 || c.pages["large"] == nil {
+		t.Errorf("%d pages are kept beside a large one", len(c.pages)-1)
 	}
 }
 

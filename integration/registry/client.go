@@ -329,7 +329,11 @@ func (c *Client) Version(ctx context.Context, name, version string) (s *Server, 
 }
 
 func decodeOne(body []byte, name, version string) (*Server, error) {
-	s, err := decodeRecord(body)
+	err := tooLarge(body)
+	var s *Server
+	if err == nil {
+		s, err = decodeRecord(body)
+	}
 	switch {
 	case err != nil && len(body) > 0 && body[0] != '{':
 		return nil, notJSON(body, err)

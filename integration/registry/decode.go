@@ -16,7 +16,28 @@ const officialMeta = "io.modelcontextprotocol.registry/official"
 const (
 	maxPageEntries = 1000 // the registry sends at most 100
 	maxCursor      = 4096
+	maxEntry       = 256 << 10 // bytes; entries have a few thousand
+	maxEntryParts  = 20_000    // see parts; entries have a few dozen
+	maxPageParts   = 200_000
 )
+
+// parts is how many values a JSON text has at most, beside itself. One of three bytes
+// is decoded to some hundred, so that it is parts that cost memory, and not bytes.
+func parts(raw []byte) int {
+	return bytes.Count(raw, []byte{','}) + bytes.Count(raw, []byte{'{'}) + bytes.Count(raw, []byte{'['})
+}
+
+// tooLarge says why an entry is not looked at; nil: it is. That comes before anything
+// else, as the bounds on what may be in it are looked at once it is decoded.
+func tooLarge(raw []byte) error {
+	switch {
+	case len(raw) > maxEntry:
+		return fmt.Errorf("it is larger than %d KiB", maxEntry>>10)
+	case parts(raw) > maxEntryParts:
+		return fmt.Errorf("it has more than %d parts", maxEntryParts)
+	}
+	return nil
+}
 
 // official is what a registry says of an entry.
 type official struct {
@@ -32,6 +53,7 @@ type page struct {
 	servers []Server
 	next    string // cursor of the page behind it; "": there is none
 	notes   []string
+	size    int // in memory, about
 }
 
 // decodePage reads a list. The error says what is wrong with all of it; what is
@@ -57,15 +79,24 @@ func decodePage(body []byte) (*page, error) {
 	}
 	var skipped int
 	var why string
-	for _, one := range raw {
-		s, err := decodeRecord(one)
+	left := maxPageParts
+	for i, one := range raw {
+		err := tooLarge(one)
+		var s *Server
+		if err == nil {
+			if left -= parts(one); left < 0 {
+				p.notes = append(p.notes, fmt.Sprintf("the entries of a page had more than %d parts; those after the first %d were left out", maxPageParts, i))
+				break
+			}
+			s, err = decodeRecord(one)
+		}
 		if err != nil {
 			if skipped++; why == "" {
 				why = err.Error()
 			}
 			continue
 		}
-		p.servers = append(p.servers, *s)
+		p.add(s, one)
 	}
 	if skipped > 0 {
 		p.notes = append(p.notes, fmt.Sprintf("%d of %d entries are not valid and were left out; the first one: %s", skipped, len(raw), why))
@@ -74,6 +105,13 @@ func decodePage(body []byte) (*page, error) {
 		p.notes = append(p.notes, note)
 	}
 	return p, nil
+}
+
+// add takes an entry, which was decoded from raw.
+func (p *page) add(s *Server, raw []byte) {
+	const ofObject, ofPart = 256, 32
+	p.servers = append(p.servers, *s)
+	p.size += len(raw) + ofObject*bytes.Count(raw, []byte{'{'}) + ofPart*parts(raw)
 }
 
 func (p *page) cursor(raw json.RawMessage) (note string) {

@@ -61,6 +61,9 @@ func TestRegistriesThatLie(t *testing.T) {
 			fmt.Fprintf(w, `{"servers":[%s],"metadata":{"nextCursor":"c%d"}}`, good, n.Add(1))
 		}, "", 1, "only the first 5 pages were read"},
 		{"100,000 entries", text(`{"servers":[` + strings.Repeat(`{},`, 99_999) + good + `]}`), "", 0, "more than 1000 servers"},
+		{"an entry of 100,000 packages", text(`{"servers":[{"server":{"name":"io.github.a/b","description":"x","version":"1.0.0","packages":[` + strings.Repeat(`{},`, 99_999) + `{}]}},` + good + `]}`), "", 1, "larger than 256 KiB"},
+		{"an entry of 50,000 packages", text(`{"servers":[{"server":{"name":"io.github.a/b","description":"x","version":"1.0.0","packages":[` + strings.Repeat(`{},`, 49_999) + `{}]}},` + good + `]}`), "", 1, "more than 20000 parts"},
+		{"entries of many arguments", text(`{"servers":[` + good + strings.Repeat(`,{"server":{"name":"io.github.a/b","description":"x","version":"1.0.0","packages":[{"packageArguments":[`+strings.Repeat(`{},`, 8_000)+`{}]}]}}`, 50) + `]}`), "", 2, "those after the first 13 were left out"},
 		{"an answer of 9 MiB", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"servers":["`)
 			chunk := strings.Repeat("x", 1<<20)
