@@ -8,6 +8,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
@@ -24,6 +25,7 @@ type listing struct {
 	id      uint64
 	pages   [][]byte
 	bytes   int
+	tools   int
 	cursors map[string]bool
 	again   bool // the list changed while it was being read
 	// announced is how many changes had been announced when it began.
@@ -221,7 +223,10 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 		c.failListing(ctx, "its tools/list answer is not understood: "+err.Error(), messages.ListingFailed{})
 		return
 	}
+	l.tools += index.CountTools(f.Result)
 	switch {
+	case l.tools > index.MaxTools:
+		c.endListing(ctx, "more than "+strconv.Itoa(index.MaxTools)+" tools")
 	case page.Next == nil:
 		c.endListing(ctx, "")
 	case l.cursors[*page.Next]:

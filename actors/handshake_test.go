@@ -1,11 +1,16 @@
 package actors
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
 )
@@ -230,6 +235,64 @@ func TestListing(t *testing.T) {
 			}
 			if got := strings.Join(names, " "); got != tc.tools {
 				t.Errorf("tools %q, want %q", got, tc.tools)
+			}
+		})
+	}
+}
+
+// logged keeps what is written to a log.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Of a server with too many tools the first ones are taken, no further page is asked
+// for, and the log says so.
+func TestListingOfTooManyTools(t *testing.T) {
+	page := func(from, n int, next string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `{"name":"t%d"},`, from+i)
+		}
+		return `{"tools":[` + strings.TrimSuffix(b.String(), ",") + `]` + next + `}`
+	}
+	const half = index.MaxTools / 2
+	for _, tc := range []struct {
+		name  string
+		pages []string
+		last  string
+		cut   bool
+	}{
+		{"one page that is full", []string{page(0, index.MaxTools, "")}, "t19999", false},
+		{"one page", []string{page(0, 5*index.MaxTools, "")}, "t19999", true},
+		{"several pages", []string{page(0, half, `,"nextCursor":"x"`), page(half, half+1, `,"nextCursor":"y"`), page(0, 1, "")}, "t19999", true},
+		{"doubles count", []string{page(0, half, `,"nextCursor":"x"`), page(0, half+1, `,"nextCursor":"y"`), page(half, half, "")}, "t9999", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var said logged
+			r := newRigWith(t, nil, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+			r.add("a", &script{pages: tc.pages}, nil)
+			p := &contactPort{done: make(chan struct{})}
+			r.e.Contact("a", false, p)
+			r.heard(p)
+			entry := r.e.Catalog().Server("a")
+			if entry.Tool(tc.last) == nil || len(entry.Toolset.Tools) > index.MaxTools {
+				t.Errorf("%d tools, the last one is %s", len(entry.Toolset.Tools), entry.Toolset.Tools[len(entry.Toolset.Tools)-1].Name)
+			}
+			if cut := strings.Contains(said.String(), "more than 20000 tools"); cut != tc.cut {
+				t.Errorf("the log says %q", said.String())
 			}
 		})
 	}

@@ -205,7 +205,8 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 			}})
 			return
 		}
-		ts.Tools = append(ts.Tools, tools...)
+		// The connection ends the listing with the page that has too many.
+		ts.Tools = append(ts.Tools, tools[:min(len(tools), MaxTools-len(ts.Tools))]...)
 		ts.Skipped += skipped
 	}
 	if ts.Skipped > 0 {

@@ -14,6 +14,10 @@ import (
 // maxToolName is the longest tool name, in bytes, that is taken from a child.
 const maxToolName = 256
 
+// MaxTools is how many tools are taken of one server. Each costs a few KB here, however
+// short its definition is.
+const MaxTools = 20_000
+
 // maxDescription bounds, in bytes, the description of a tool beside its
 // definition, which has it whole.
 const maxDescription = 64 << 10
@@ -25,7 +29,8 @@ const maxDescription = 64 << 10
 // One odd definition never fails the page: a tool with a usable name is kept
 // whatever its schema is; anything without one (no object, no name, a name
 // over 256 bytes, blank, with control characters or invalid UTF-8) and the second
-// and further tools of the same name are counted in skipped.
+// and further tools of the same name are counted in skipped. Of a page with more than
+// [MaxTools] definitions the first ones are read, and of the others nothing is said.
 //
 // err is set only where the page as a whole is no tool listing. Safe for any
 // goroutine.
@@ -33,12 +38,7 @@ func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, sk
 	if !json.Valid(page) {
 		return nil, 0, fmt.Errorf("tools/list of %q: the result is not valid JSON", server)
 	}
-	var list []byte
-	isObject := members(page, func(key, value []byte) {
-		if name, _ := text(key); name == "tools" {
-			list = value
-		}
-	})
+	list, isObject := toolsOf(page)
 	switch {
 	case !isObject:
 		return nil, 0, fmt.Errorf("tools/list of %q: the result is not an object", server)
@@ -48,7 +48,11 @@ func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, sk
 		return nil, 0, nil // some children write an empty list so
 	}
 	seen := map[string]struct{}{}
+	listed := 0
 	isArray := elements(list, func(raw []byte) {
+		if listed++; listed > MaxTools {
+			return
+		}
 		t := parseTool(server, raw)
 		if t == nil {
 			skipped++
@@ -65,6 +69,24 @@ func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, sk
 		return nil, 0, fmt.Errorf("tools/list of %q: \"tools\" is not an array", server)
 	}
 	return tools, skipped, nil
+}
+
+// CountTools returns how many definitions a page of a tools/list result has, usable or
+// not. The page is valid JSON.
+func CountTools(page json.RawMessage) (n int) {
+	list, _ := toolsOf(page)
+	elements(list, func([]byte) { n++ })
+	return n
+}
+
+// toolsOf is the list in a page; nil: it has none.
+func toolsOf(page []byte) (list []byte, isObject bool) {
+	isObject = members(page, func(key, value []byte) {
+		if name, _ := text(key); name == "tools" {
+			list = value
+		}
+	})
+	return list, isObject
 }
 
 // parseTool reads one definition, or returns nil where it has no usable name.

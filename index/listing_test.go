@@ -2,6 +2,7 @@ package index
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -77,6 +78,30 @@ func TestParseToolsOddDefinitions(t *testing.T) {
 }
 
 // FuzzParseTools checks that slicing agrees with a JSON decoder.
+// Of a page with too many definitions no more than the bound is read.
+func TestParseToolsOfAnEndlessPage(t *testing.T) {
+	const many = 1_000_000
+	page := json.RawMessage(`{"tools":[{"name":"first"}` + strings.Repeat(`,{"name":"t"}`, many-1) + `]}`)
+	if n := CountTools(page); n != many {
+		t.Errorf("%d definitions are counted", n)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tools, skipped, err := ParseTools("s", page)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(tools) != 2 || skipped != MaxTools-2 {
+		t.Errorf("%d tools, %d skipped, %v", len(tools), skipped, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > MaxTools*1024 {
+		t.Errorf("a page of %d bytes cost %d", len(page), took)
+	}
+	for page, want := range map[string]int{`{}`: 0, `[]`: 0, `{"tools":null}`: 0, `{"tools":{"a":1}}`: 0, `{"tools":[1,{}],"tools":[null]}`: 1} {
+		if n := CountTools(json.RawMessage(page)); n != want {
+			t.Errorf("%s: %d", page, n)
+		}
+	}
+}
+
 func FuzzParseTools(f *testing.F) {
 	f.Add([]byte(`{"tools":[{"name":"a\\\"","inputSchema":{"type":"object"}},{"name":"b"},3],"nextCursor":"x"}`))
 	f.Add([]byte(`{"tools":[ {"name":"\\\\"} , [[{}]] ]}`))
