@@ -94,6 +94,7 @@ type Link struct {
 	modern    bool
 	settled   bool                // the connection above goes on in one of the eras that it greeted in
 	mirrors   map[string][]mirror // by tool
+	mirrored  int                 // in all of them
 	proven    bool                // the server has answered over Streamable HTTP
 	listed    bool                // and has listed its tools: the start is over
 	hush      context.CancelFunc  // ends the stream that listen keeps; nil: none

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -19,6 +20,13 @@ const (
 	methodCall  = "tools/call"
 	annotation  = "x-mcp-header"
 	mirrorStart = "Mcp-Param-"
+)
+
+// The bounds of what servers want in headers. maxMirrors is how many arguments there may
+// be of all their tools, and maxMirrorSchema how long a schema may be with one, in bytes.
+const (
+	maxMirrors      = 10_000
+	maxMirrorSchema = 1 << 20
 )
 
 // mirror is an argument of a tool that a modern server wants in a header too, so
@@ -35,6 +43,9 @@ type mirror struct {
 func mirrors(schema json.RawMessage) ([]mirror, error) {
 	if !bytes.Contains(schema, []byte(annotation)) {
 		return nil, nil
+	}
+	if len(schema) > maxMirrorSchema {
+		return nil, fmt.Errorf("its schema is larger than %d MiB", maxMirrorSchema>>20)
 	}
 	var root any
 	if err := json.Unmarshal(schema, &root); err != nil {
@@ -196,49 +207,66 @@ func (k *Link) learnTools(x *exchange, result json.RawMessage) json.RawMessage {
 		Cursor *string `json:"cursor"`
 	}
 	if json.Unmarshal(x.params, &asked) != nil || asked.Cursor == nil {
-		k.mirrors = nil // the first page
+		k.mirrors, k.mirrored = nil, 0 // the first page
 	}
 	if !bytes.Contains(result, []byte(annotation)) {
 		return result
 	}
-	var page map[string]json.RawMessage
-	var tools []json.RawMessage
-	if json.Unmarshal(result, &page) != nil || json.Unmarshal(page["tools"], &tools) != nil {
+	start, end, ok := jsonrpc.Index(result, "tools")
+	if !ok {
 		return result
 	}
-	kept := make([]json.RawMessage, 0, len(tools))
-	for _, raw := range tools {
-		var tool struct {
-			Name   string          `json:"name"`
-			Schema json.RawMessage `json:"inputSchema"`
-		}
-		if json.Unmarshal(raw, &tool) != nil {
-			kept = append(kept, raw)
-			continue
-		}
-		list, err := mirrors(tool.Schema)
-		if err != nil {
-			k.l.o.Log.Warn("a tool is left out: its headers are wrong", "server", k.spec.Name, "tool", tool.Name, "why", err)
-			continue
-		}
-		if len(list) > 0 {
-			if k.mirrors == nil {
-				k.mirrors = map[string][]mirror{}
+	kept := append(append(make([]byte, 0, len(result)), result[:start]...), '[')
+	listed, left := 0, 0
+	var first, why string
+	if jsonrpc.Elements(result[start:end], func(tool []byte) error {
+		listed++
+		if name, err := k.learnTool(tool); err != nil {
+			if left++; left == 1 {
+				first, why = name, err.Error()
 			}
-			k.mirrors[tool.Name] = list
+			return nil
 		}
-		kept = append(kept, raw)
-	}
-	if len(kept) == len(tools) {
+		if listed-left > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, tool...)
+		return nil
+	}) != nil || left == 0 {
 		return result
 	}
-	var err error
-	if page["tools"], err = json.Marshal(kept); err != nil {
-		return result
+	const longestShown = 200
+	k.l.o.Log.Warn("tools are left out: their headers are wrong", "server", k.spec.Name, "tools", left, "first", messages.Cut(first, longestShown), "why", messages.Cut(why, longestShown))
+	return append(append(kept, ']'), result[end:]...)
+}
+
+// learnTool is learnTools for one of them. The error says why it is to be left out.
+// k.mu is held.
+func (k *Link) learnTool(raw []byte) (name string, _ error) {
+	if !bytes.Contains(raw, []byte(annotation)) {
+		return "", nil
 	}
-	shorter, err := json.Marshal(page)
-	if err != nil {
-		return result
+	var tool struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"inputSchema"`
 	}
-	return shorter
+	if json.Unmarshal(raw, &tool) != nil {
+		return "", nil
+	}
+	list, err := mirrors(tool.Schema)
+	more := len(list) - len(k.mirrors[tool.Name])
+	switch {
+	case err != nil:
+		return tool.Name, err
+	case len(list) == 0:
+	case k.mirrored+more > maxMirrors:
+		return tool.Name, fmt.Errorf("the tools have more than %d arguments that are to be in headers", maxMirrors)
+	default:
+		if k.mirrors == nil {
+			k.mirrors = map[string][]mirror{}
+		}
+		k.mirrors[tool.Name] = list
+		k.mirrored += more
+	}
+	return tool.Name, nil
 }

@@ -2,7 +2,9 @@ package remote
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +31,7 @@ func TestMirrors(t *testing.T) {
 		{"items", `{"properties":{"a":{"type":"array","items":{"type":"string","x-mcp-header":"R"}}}}`, "", "alone"},
 		{"oneOf", `{"oneOf":[{"properties":{"a":{"type":"string","x-mcp-header":"R"}}}]}`, "", "alone"},
 		{"$defs", `{"$defs":{"d":{"type":"string","x-mcp-header":"R"}}}`, "", "alone"},
+		{"large", `{"properties":{"a":{"type":"string","x-mcp-header":"R"}},"not":["` + strings.Repeat("x", 1<<20) + `"]}`, "", "larger than 1 MiB"},
 		{"deep", strings.Repeat(`{"not":`, 100) + `{"x-mcp-header":"R"}` + strings.Repeat("}", 100), "", "levels"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,6 +97,42 @@ func TestMirroredArguments(t *testing.T) {
 		if values, ok := got[http.CanonicalHeaderKey(name)]; ok {
 			t.Error(name, fmt.Sprint(values))
 		}
+	}
+}
+
+// What a server wants in headers is bounded, and so is what reading its tools costs.
+func TestMirrorsOfManyTools(t *testing.T) {
+	tool := func(i int) string {
+		return fmt.Sprintf(`{"name":"t%d","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}}`, i)
+	}
+	var tools []string
+	for i := range maxMirrors + 10 {
+		tools = append(tools, tool(i))
+	}
+	learn := func(k *Link, params, list string) string {
+		return string(k.learnTools(&exchange{params: []byte(params)}, []byte(`{"ttlMs":1,"tools": [`+list+`] ,"nextCursor":"x"}`)))
+	}
+	k := &Link{l: &Launcher{o: Options{Log: slog.New(slog.DiscardHandler)}}, spec: &messages.ServerSpec{Name: "x"}}
+	for range 2 { // a list begins anew with its first page
+		got := learn(k, `{}`, strings.Join(tools[:maxMirrors-1], ","))
+		if want := `{"ttlMs":1,"tools": [` + strings.Join(tools[:maxMirrors-1], ",") + `] ,"nextCursor":"x"}`; got != want {
+			t.Errorf("%d bytes are %d", len(want), len(got))
+		}
+		got = learn(k, `{"cursor":"x"}`, tool(1)+`, `+tool(maxMirrors)+`, 7 ,`+tool(maxMirrors+1)+`,{"name":"plain"}`)
+		if want := `{"ttlMs":1,"tools": [` + tool(1) + `,` + tool(maxMirrors) + `,7,{"name":"plain"}] ,"nextCursor":"x"}`; got != want {
+			t.Errorf("\n got %s\nwant %s", got, want)
+		}
+		if len(k.mirrors) != maxMirrors {
+			t.Errorf("%d tools with headers are known", len(k.mirrors))
+		}
+	}
+	page := []byte(`{"tools":[` + tool(1) + strings.Repeat(",{}", 1_000_000) + `]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	k.learnTools(&exchange{}, page)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 2*uint64(len(page)) {
+		t.Errorf("a page of %d bytes cost %d", len(page), took)
 	}
 }
 
