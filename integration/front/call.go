@@ -72,6 +72,7 @@ type incoming struct {
 	slots  [numSlots][]byte
 	burst  *messages.Burst // what it came with; nil: it is of none
 	number uint64          // of its parsing; see [Entry]
+	free   func()          // as that of the [Entry] which it becomes
 }
 
 func parseIncoming(line []byte) (incoming, error) {
@@ -84,6 +85,14 @@ func parseIncoming(line []byte) (incoming, error) {
 func (in *incoming) parse(line []byte) (err error) {
 	in.Message, err = jsonrpc.ParseShape(line, incomingShape, in.slots[:])
 	return err
+}
+
+// let gives back the room of a message that has become no request in flight.
+func (in *incoming) let() {
+	if in.free != nil {
+		in.free()
+		in.free = nil
+	}
 }
 
 // line is the message for a reader that parses it once more: what was read of it

@@ -233,14 +233,16 @@ func (c *connection) keyOf(e *Entry) string {
 	return "call " + strconv.FormatUint(e.Call, 10) // no id reads like that
 }
 
-// register puts a request into the table, or answers why it cannot begin.
-func (c *connection) register(e *Entry) bool {
+// register puts the request that a message is into the table, or answers why it cannot
+// begin.
+func (c *connection) register(e *Entry, in *incoming) bool {
 	c.mu.Lock()
 	refusing := c.refusing
 	var err error
 	if !refusing {
 		if err = c.table.Register(e); err == nil {
 			c.running.Add(1)
+			e.free, in.free = in.free, nil
 		}
 	}
 	c.mu.Unlock()
@@ -301,7 +303,7 @@ func (c *connection) call(in *incoming, era messages.Era, out sink) *Entry {
 		return nil
 	}
 	bad := in.request(&r, c.names)
-	if !c.register(&p.Entry) {
+	if !c.register(&p.Entry, in) {
 		return nil
 	}
 	if bad != nil {
@@ -364,7 +366,7 @@ func (c *connection) request(in *incoming, era messages.Era, out sink) *Entry {
 	if l != nil && c.opts.Passed != nil {
 		ctx = c.opts.MCP.WithContext(ctx, &resourceListener{listener: l, passed: c.opts.Passed, call: e.Call, over: ctx.Done()})
 	}
-	if !c.register(e) {
+	if !c.register(e, in) {
 		e.Stop()
 		<-c.slots
 		return nil

@@ -117,6 +117,7 @@ type HTTPOptions struct {
 
 	pieceTime            time.Duration // 0: that of the constant
 	maxHeld, maxHeldEach int64         // 0: those of the constants
+	maxOpen, maxOpenEach int64         // 0: those of the constants
 }
 
 func (o HTTPOptions) withDefaults() HTTPOptions {
@@ -130,6 +131,7 @@ func (o HTTPOptions) withDefaults() HTTPOptions {
 	o.Patience = orElse(o.Patience, 30*time.Second)
 	o.DrainTimeout = orElse(o.DrainTimeout, DefaultDrainTimeout)
 	o.pieceTime = orElse(o.pieceTime, pieceTime)
+	o.maxOpen, o.maxOpenEach = orElse(o.maxOpen, max(maxOpen, 4*o.MaxBody)), orElse(o.maxOpenEach, max(maxOpenEach, 2*o.MaxBody))
 	o.maxHeld, o.maxHeldEach = orElse(o.maxHeld, maxHeld), orElse(o.maxHeldEach, maxHeldEach)
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) (Principal, error) { return Principal{}, nil }

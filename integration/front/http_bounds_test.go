@@ -152,6 +152,144 @@ func TestHTTPSlowLargeBodies(t *testing.T) {
 	})
 }
 
+// What the messages of requests take that are not answered yet is bounded, of one
+// principal and of all; who is over the bound can still say what makes room.
+func TestHTTPOpenMessagesAreBounded(t *testing.T) {
+	const size = 100 << 10
+	f := startHTTP(t, HTTPOptions{Authorize: byName, maxOpenEach: 5 * size / 2, maxOpen: 7 * size / 2})
+	began := make(chan Request, 10)
+	f.engine.call = func(r Request) {
+		if r.Tool == "wait" {
+			began <- r
+			return
+		}
+		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: echo(r)})
+	}
+	line := func(id int, tool string, large int) string {
+		return callLine(id, `{"server":"s","tool":"`+tool+`","args":{"x":"`+strings.Repeat("y", large)+`"}}`)
+	}
+	begin := func(id int, hs headers) (Request, <-chan *reply) {
+		t.Helper()
+		answered := make(chan *reply, 1)
+		go func() {
+			r, err := f.try("POST", line(id, "wait", size-200), hs)
+			if err != nil {
+				r = &reply{body: err.Error()}
+			}
+			answered <- r
+		}()
+		select {
+		case r := <-began:
+			return r, answered
+		case r := <-answered:
+			t.Fatalf("request %d is not begun: %.200s", id, r.body)
+		}
+		return Request{}, nil
+	}
+	refused := func(whose string, hs headers) {
+		t.Helper()
+		r := f.post(line(99, "echo", size-200), hs)
+		if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" || !strings.Contains(r.body, whose) || !strings.Contains(r.body, `"id":99`) {
+			t.Errorf("%d, %.300s", r.StatusCode, r.body)
+		}
+	}
+	taken := func(what, line string, status int, hs headers) {
+		t.Helper()
+		if r := f.post(line, hs); r.StatusCode != status {
+			t.Errorf("%s: %d, %.300s", what, r.StatusCode, r.body)
+		}
+	}
+	answer := func(r Request) { r.Reply.Answer(&messages.Answer{Call: r.Call, Result: echo(Request{})}) }
+
+	a, a2, b := f.open(headers{"Authorization": "Bearer a"}), f.open(headers{"Authorization": "Bearer a"}), f.open(headers{"Authorization": "Bearer b"})
+	first, firstAnswer := begin(1, a)
+	begin(2, a2)
+	refused("this token", a)
+	refused("this token", a2)
+	taken("a small request", line(3, "echo", 100), http.StatusOK, a)
+	taken("an answer", `{"jsonrpc":"2.0","id":"q","result":{"x":"`+strings.Repeat("y", size)+`"}}`, http.StatusAccepted, a)
+
+	begin(1, b)
+	refused("all clients", b)
+	answer(first)
+	if r := <-firstAnswer; r.Response == nil || r.StatusCode != http.StatusOK {
+		t.Errorf("%+v", r)
+	}
+	taken("a request in the room of one that was answered", line(4, "echo", size-200), http.StatusOK, b)
+	taken("one of wrong form", line(5, "", size-200), http.StatusOK, b)
+	begin(6, b)
+	refused("all clients", a)
+
+	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"` + strings.Repeat("r", size) + `"}}`
+	taken("a cancellation", cancel, http.StatusAccepted, a2)
+	begin(7, a)
+	refused("all clients", a2)
+	if r := f.do("DELETE", "", b); r.StatusCode != http.StatusNoContent {
+		t.Error(r.Status)
+	}
+	last, _ := begin(8, a)
+	answer(last)
+	f.do("DELETE", "", a)
+	eventually(t, "nothing is counted any more", func() bool {
+		f.h.bodies.mu.Lock()
+		defer f.h.bodies.mu.Unlock()
+		return f.h.bodies.openTotal == 0 && len(f.h.bodies.open) == 0
+	})
+}
+
+// The message of a call that is parked stays, and counts, until the call is over.
+func TestParkedCallKeepsItsRoom(t *testing.T) {
+	for name, end := range map[string]func(c *connection, p *pending){
+		"it is given up": func(c *connection, _ *pending) { c.endParked("the test is over") },
+		"it is answered": func(c *connection, p *pending) {
+			p.Answer(&messages.Answer{Call: p.Call, Result: json.RawMessage(`{}`)})
+			in, err := parseIncoming([]byte(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"requestState":"` + parkedPrefix + p.work.handle + `"}}`))
+			if _, taken := c.takeOver(&in, messages.EraModern, newStream(2)); err != nil || !taken {
+				t.Errorf("%v, taken over: %v", err, taken)
+			}
+		},
+		"it was over before": func(*connection, *pending) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBodies()
+			free, f := b.hold("a", make([]byte, 100), 100, 100)
+			if f != nil {
+				t.Fatal(f.why)
+			}
+			if _, f := b.hold("b", make([]byte, 1), 100, 100); f == nil {
+				t.Error("there is room for more")
+			}
+			c := newConnection(t.Context(), Options{MCP: newMCP(nil), Engine: &fakeEngine{}, Parked: NewParked()}.withDefaults(), newStream(0))
+			p := &pending{c: c}
+			p.ID, p.Call, p.Era, p.out, p.params = json.RawMessage("1"), NextCall(), messages.EraModern, newStream(1), json.RawMessage(`{}`)
+			if !c.register(&p.Entry, &incoming{free: free}) {
+				t.Fatal("it is not registered")
+			}
+			list := []*messages.Question{{ID: 1, Method: "roots/list", Reply: untold{}}}
+			if name == "it was over before" {
+				c.opts.Parked.mu.Lock()
+				w, why := c.opts.Parked.add(c, &p.Entry)
+				if w == nil {
+					t.Fatal(why)
+				}
+				w.queue = list
+				c.finish(&p.Entry)
+				c.opts.Parked.show(w)()
+				c.opts.Parked.mu.Unlock()
+			} else {
+				c.park(&p.Entry, list)
+				if c.inFlight() != 0 || b.openTotal != 100 {
+					t.Errorf("%d requests are in flight, %d bytes are counted", c.inFlight(), b.openTotal)
+				}
+			}
+			end(c, p)
+			if b.openTotal != 0 || len(c.opts.Parked.each) != 0 {
+				t.Errorf("%d bytes are counted, and parked are %v", b.openTotal, c.opts.Parked.each)
+			}
+		})
+	}
+}
+
 // A body that is too long by a byte is answered, however it is sent.
 func TestHTTPBodyTooLong(t *testing.T) {
 	const most = 4 << 20
@@ -321,7 +459,7 @@ func TestParkedOfOnePrincipal(t *testing.T) {
 	add := func(owner string) (*work, string) {
 		c := newConnection(t.Context(), Options{MCP: s, Engine: &fakeEngine{}, Parked: p, Owner: owner}.withDefaults(), newStream(0))
 		e := &Entry{ID: json.RawMessage("1"), Call: NextCall(), Era: messages.EraModern, out: newStream(1), params: json.RawMessage(`{}`)}
-		if !c.register(e) {
+		if !c.register(e, &incoming{}) {
 			t.Fatal("it is not registered")
 		}
 		p.mu.Lock()
@@ -367,7 +505,7 @@ func TestLateTimerOfAParkedCall(t *testing.T) {
 	p, engine := NewParked(), &fakeEngine{}
 	c := newConnection(t.Context(), Options{MCP: newMCP(nil), Engine: engine, Parked: p}.withDefaults(), newStream(0))
 	e := &Entry{ID: json.RawMessage("1"), Call: NextCall(), Era: messages.EraModern, out: newStream(1), params: json.RawMessage(`{}`)}
-	if !c.register(e) {
+	if !c.register(e, &incoming{}) {
 		t.Fatal("it is not registered")
 	}
 	c.park(e, []*messages.Question{{ID: 1, Method: "roots/list", Reply: untold{}}})
@@ -400,7 +538,7 @@ func TestTakenOverRequestIsTheSame(t *testing.T) {
 		ID: json.RawMessage("1"), Call: NextCall(), Era: messages.EraModern, out: newStream(1), params: json.RawMessage(`{"name":"s_t"}`),
 		passed: true, exposedAs: "s_t", reads: true,
 	}
-	if !c.register(first) {
+	if !c.register(first, &incoming{}) {
 		t.Fatal("it is not registered")
 	}
 	c.park(first, []*messages.Question{{ID: 1, Method: "roots/list", Reply: untold{}}})

@@ -27,17 +27,64 @@ const (
 	discardTime = 5 * time.Second
 )
 
-// bodies counts the bodies that are being read, by principal.
+// The bounds of the messages whose requests are not answered yet, which stay until they
+// are. What a client may have to send so that there are fewer, an answer or the end of a
+// request, has none.
+const (
+	// maxOpenEach is how many bytes those of one principal have together, and maxOpen
+	// those of all. Where messages may be large there is room for two of one, and four of
+	// all.
+	maxOpenEach = 128 << 20
+	maxOpen     = 256 << 20
+	// smallBody is the size up to which a message is not counted.
+	smallBody = 4 << 10
+)
+
+// bodies counts the bodies that are being read, and the bytes of those whose requests
+// are not answered yet, by principal.
 type bodies struct {
 	mu    sync.Mutex
 	all   map[string]int
 	large map[string]int
 	total int           // large ones
 	freed chan struct{} // closed, and made anew, when a place comes free
+
+	open      map[string]int64
+	openTotal int64
 }
 
 func newBodies() *bodies {
-	return &bodies{all: map[string]int{}, large: map[string]int{}, freed: make(chan struct{})}
+	return &bodies{all: map[string]int{}, large: map[string]int{}, freed: make(chan struct{}), open: map[string]int64{}}
+}
+
+// hold counts the message of a request until free is called, once, which waits for no
+// lock but this one.
+func (b *bodies) hold(key string, body []byte, each, all int64) (free func(), _ *refusal) {
+	full := func(whose string, most int64) *refusal {
+		return &refusal{
+			status: http.StatusTooManyRequests, code: codeTooMany, retry: time.Second,
+			why: fmt.Sprintf("the requests of %s that are not answered yet would have more than %d MiB with this one, which is the most; wait for answers, or send less at once", whose, most>>20),
+		}
+	}
+	n := int64(cap(body))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch own, total := b.open[key]+n, b.openTotal+n; {
+	case own > each:
+		return nil, full("clients with this token or certificate, or without one,", each)
+	case total > all:
+		return nil, full("all clients of this host together", all)
+	default:
+		b.open[key], b.openTotal = own, total
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.open[key] -= n; b.open[key] == 0 {
+			delete(b.open, key)
+		}
+		b.openTotal -= n
+	}, nil
 }
 
 func less(of map[string]int, key string) {

@@ -44,6 +44,13 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		refuseHTTP(w, nil, &refusal{status: http.StatusBadRequest, code: codeInvalid, why: "the id of a request must not be null; use a string or a number"})
 		return
 	}
+	if in.IsRequest() && len(body) > smallBody {
+		if in.free, f = h.bodies.hold(who.Key, body, h.o.maxOpenEach, h.o.maxOpen); f != nil {
+			refuseHTTP(w, in.ID, f)
+			return
+		}
+		defer in.let()
+	}
 	x := &exchange{h: h, w: w, r: r, id: in.ID, object: object, sse: stream}
 	if in.slots[slotVersion] != nil || r.Header.Get(mcp.HeaderProtocolVersion) >= modernVersion {
 		h.modern(x, who, &in)

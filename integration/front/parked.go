@@ -73,6 +73,7 @@ type work struct {
 	done  func(e *Entry)       // writes the answer, where it came while it was parked
 	over  bool
 	timer *time.Timer
+	free  func() // that of first: its message is there for as long as the call is
 }
 
 // owner is who may take over what is parked here.
@@ -94,15 +95,18 @@ func (c *connection) park(e *Entry, list []*messages.Question) {
 	p := c.opts.Parked
 	p.mu.Lock()
 	w, why := e.work, c.untaken
+	open := len(list)
+	if w != nil {
+		open += len(w.queue)
+	}
 	switch {
 	case why != "":
+	case open > maxQuestions:
+		why = strconv.Itoa(maxQuestions) + " questions are open at this client already"
 	case w == nil:
 		w, why = p.add(c, e)
 	case w.over:
 		why = "the call is over"
-	}
-	if why == "" && len(w.queue)+len(list) > maxQuestions {
-		why = strconv.Itoa(maxQuestions) + " questions are open at this client already"
 	}
 	if why != "" {
 		p.mu.Unlock()
@@ -134,13 +138,16 @@ func (p *Parked) add(c *connection, e *Entry) (w *work, why string) {
 	case len(p.works) >= maxParked:
 		return nil, full("all clients of this host together", maxParked)
 	}
+	w = &work{c: c, first: e, owner: owner, binding: sum, now: e, nowC: c}
 	c.mu.Lock()
 	live := c.table.Live(e)
+	if live {
+		w.free, e.free = e.free, nil
+	}
 	c.mu.Unlock()
 	if !live {
 		return nil, "the call is over"
 	}
-	w = &work{c: c, first: e, owner: owner, binding: sum, now: e, nowC: c}
 	e.work = w
 	p.each[owner]++
 	p.of[principalOf(owner)]++
@@ -151,7 +158,13 @@ func (p *Parked) add(c *connection, e *Entry) (w *work, why string) {
 // returned writes that; it is called without the lock. p.mu is held.
 func (p *Parked) show(w *work) func() {
 	e, c := w.now, w.nowC
-	if e == nil || len(w.queue) == 0 || !c.finish(e) {
+	if e == nil || len(w.queue) == 0 {
+		return func() {}
+	}
+	if !c.finish(e) {
+		if e == w.first {
+			p.drop(w) // it was over before it was parked
+		}
 		return func() {}
 	}
 	w.now, w.nowC = nil, nil
@@ -247,6 +260,9 @@ func (p *Parked) drop(w *work) {
 	w.over = true
 	if w.timer != nil {
 		w.timer.Stop()
+	}
+	if w.free != nil {
+		w.free()
 	}
 	delete(p.works, w.handle)
 	if p.each[w.owner]--; p.each[w.owner] == 0 {
@@ -353,7 +369,7 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 	if e.key = c.keyOf(e); e.key != "" {
 		e.key += " " + w.handle // its number is that of the first request
 	}
-	if !c.register(e) {
+	if !c.register(e, in) {
 		p.mu.Unlock()
 		return nil, true
 	}

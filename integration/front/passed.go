@@ -69,7 +69,7 @@ func (c *connection) passOn(in *incoming, era messages.Era, out sink) (e *Entry,
 	if !good {
 		return nil, true
 	}
-	if !c.register(&p.Entry) {
+	if !c.register(&p.Entry, in) {
 		return nil, true
 	}
 	if in.Params != nil && in.Params[0] != '{' {
@@ -99,7 +99,7 @@ const methodToolsCall = "tools/call"
 // exposed begins a call of a server's tool by the name under which it is listed.
 func (c *connection) exposed(in *incoming, p *pending, server, tool string) *Entry {
 	r, good := c.passedRequest(in, p)
-	if !good || !c.register(&p.Entry) {
+	if !good || !c.register(&p.Entry, in) {
 		return nil
 	}
 	r.Server, r.Tool = server, tool

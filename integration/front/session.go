@@ -38,7 +38,7 @@ func NewSession() *Session {
 }
 
 // Entry is one request in flight. Its fields are set before it is registered
-// and not changed afterwards.
+// and not changed afterwards, where nothing else is said.
 type Entry struct {
 	ID    json.RawMessage // as the client wrote it
 	Call  uint64
@@ -58,9 +58,10 @@ type Entry struct {
 	params    json.RawMessage // of the request, where it is one of the newer protocol
 	work      *work           // what it began and others may take over; guarded by [Parked]
 	passed    bool            // no tools/call: a failure is an error of the protocol
-	exposedAs string          // the name by which it calls a tool; "": that of the tool
 	reads     bool            // it changes nothing, and may be sent again
+	exposedAs string          // the name by which it calls a tool; "": that of the tool
 	key       string          // in the table; "": that of the ID, set by Register
+	free      func()          // gives back the room of its message, once it is over; nil: it has none. Guarded like the table
 	cancelled atomic.Bool
 }
 
@@ -128,6 +129,10 @@ func (s *Session) Finish(e *Entry) bool {
 		return false
 	}
 	delete(s.entries, e.key)
+	if e.free != nil {
+		e.free()
+		e.free = nil
+	}
 	return true
 }
 
