@@ -15,6 +15,8 @@ import (
 const (
 	maxSubscriptions    = 16_384 // of all clients
 	maxSubscriptionsOne = 4096   // of one client
+	// maxSubscribedURI is the longest URI that is subscribed to, in bytes.
+	maxSubscribedURI = 8 << 10
 	// firstRenewal and lastRenewal bound how long a lost subscription waits
 	// until its server is started for it again.
 	firstRenewal = time.Second
@@ -273,6 +275,13 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 	t := a.topics[of]
 	if t != nil && t.who[who] && t.at != 0 {
 		s.answer(ctx, nil)
+		return
+	}
+	if len(s.URI) > maxSubscribedURI || len(s.As) > maxSubscribedURI {
+		s.answer(ctx, &messages.Answer{Call: s.Call, Err: &messages.Error{
+			Code: messages.CodeValidation, Server: s.Server,
+			Message: "the URI has more than " + strconv.Itoa(maxSubscribedURI) + " bytes and cannot be subscribed to; it can be read again instead",
+		}})
 		return
 	}
 	if a.total >= maxSubscriptions || a.ports[s.Port] >= maxSubscriptionsOne {

@@ -198,6 +198,38 @@ func TestSubscriptionsFollowTheScope(t *testing.T) {
 	})
 }
 
+// A subscription stays for as long as its session may, so that its URI has a bound.
+func TestSubscriptionsToEndlessURIs(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", announces(), nil)
+	r.within(func(ctx *kernel.Context) {
+		a := newNotices(r.e)
+		a.Receive(ctx, &childReady{server: "x", instance: 1, pid: ctx.Self()})
+		for length, fits := range map[int]bool{maxSubscribedURI: true, maxSubscribedURI + 1: false, 4 << 20: false} {
+			uri := "f:///" + strings.Repeat("u", length-len("f:///"))
+			for _, own := range []bool{false, true} {
+				as := uri
+				if own {
+					uri = "f:///short"
+				}
+				var failure *messages.Answer
+				a.Receive(ctx, &Subscribe{Topic: Topic{"x", uri}, As: as, Port: &part{}, Reply: func(f *messages.Answer) { failure = f }})
+				switch {
+				case fits && failure != nil:
+					t.Errorf("%d bytes: %+v", length, failure.Err)
+				case !fits && (failure == nil || failure.Err == nil || failure.Err.Code != messages.CodeValidation):
+					t.Errorf("%d bytes: %+v", length, failure)
+				case !fits && len(failure.Err.Message) > 500:
+					t.Errorf("%d bytes: the refusal has %d", length, len(failure.Err.Message))
+				}
+			}
+		}
+		if a.total != 2 {
+			t.Errorf("%d subscriptions", a.total)
+		}
+	})
+}
+
 // part hears of resources, and under which URI.
 type part struct{ heard []string }
 
