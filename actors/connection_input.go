@@ -72,11 +72,44 @@ func keepState(f *messages.Frame, state json.RawMessage) {
 
 // inputRequests is what a child asks for in a result.
 type inputRequests struct {
-	Requests map[string]struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	} `json:"inputRequests"`
-	State json.RawMessage `json:"requestState"`
+	Requests questionsByKey  `json:"inputRequests"`
+	State    json.RawMessage `json:"requestState"`
+}
+
+// questionsByKey are questions of one round: no more of them than show that they are
+// too many, since each is many times as large here as it may be in the text.
+type questionsByKey map[string]inputQuestion
+
+type inputQuestion struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (q *questionsByKey) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	switch open, err := d.Token(); {
+	case err != nil:
+		return err
+	case open == nil:
+		return nil // null is none
+	case open != json.Delim('{'):
+		return errors.New("inputRequests is no object")
+	}
+	*q = questionsByKey{}
+	for d.More() && len(*q) <= maxInputs {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var one inputQuestion
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		name, _ := key.(string) // that of a member always is one
+		(*q)[name] = one
+	}
+	return nil
 }
 
 // onInputNeeded takes a result that asks for input. A caller that takes such a

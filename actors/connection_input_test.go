@@ -2,6 +2,8 @@ package actors
 
 import (
 	"encoding/json"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -26,6 +28,39 @@ func TestStateOutlivesTheScrubber(t *testing.T) {
 		if got := requestState(&messages.Frame{Result: json.RawMessage(other)}); got != nil {
 			t.Errorf("%s has the state %s", other, got)
 		}
+	}
+}
+
+// Of the questions of a child no more are read than show that they are too many.
+func TestInputRequestsAreBounded(t *testing.T) {
+	of := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"%d":{},`, i)
+		}
+		return `{"inputRequests":{` + strings.TrimSuffix(b.String(), ",") + `},"requestState":"s"}`
+	}
+	for text, want := range map[string]int{
+		`{"inputRequests":null,"requestState":"s"}`: 0, `{"requestState":"s"}`: 0, `{"inputRequests":{"a":{"method":"m","params":{}},"b":{"method":"n"}},"requestState":"s"}`: 2,
+		`{"inputRequests":{"a":{},"a":{}},"requestState":"s"}`: 1, of(maxInputs): maxInputs, of(maxInputs + 1): maxInputs + 1, of(10 * maxInputs): maxInputs + 1,
+	} {
+		var r inputRequests
+		if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Requests) != want || string(r.State) != `"s"` {
+			t.Errorf("%.80s: %d questions, state %s, %v", text, len(r.Requests), r.State, err)
+		}
+	}
+	for _, text := range []string{`{"inputRequests":[]}`, `{"inputRequests":7}`, `{"inputRequests":{"a":[]}}`, `{"inputRequests":{"a":{"method":7}}}`} {
+		if json.Unmarshal([]byte(text), new(inputRequests)) == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+	large := []byte(of(200_000))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := json.Unmarshal(large, new(inputRequests))
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; err != nil || took > uint64(len(large)) {
+		t.Errorf("%d bytes cost %d, %v", len(large), took, err)
 	}
 }
 

@@ -213,6 +213,7 @@ func TestToolErrorsAreCounted(t *testing.T) {
 
 func TestScriptValues(t *testing.T) {
 	call := &messages.Call{Server: "s", Tool: "t"}
+	many := `{"content":[` + strings.Repeat("1,", 1_000_000) + `1]}`
 	for name, c := range map[string]struct{ result, want string }{
 		"structured":             {`{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":1}}`, `{"a":1}`},
 		"structured null":        {`{"content":[{"type":"text","text":"x"}],"structuredContent":null}`, `"x"`},
@@ -225,14 +226,17 @@ func TestScriptValues(t *testing.T) {
 		"an image":               {`{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}]}`, `{"type":"image","data":"AA==","mimeType":"image/png"}`},
 		"nothing":                {`{"content":[]}`, `null`},
 		"no content":             {`{}`, `null`},
+		"null for content":       {`{"content":null}`, `null`},
+		"too many":               {many, many},
+		"too many, structured":   {strings.TrimSuffix(many, "}") + `,"structuredContent":7}`, "7"},
 		"no tool result":         {`{"content":"x"}`, `{"content":"x"}`},
 	} {
 		got, err := scriptValue(&messages.Answer{Result: json.RawMessage(c.result)}, call, false, 0)
 		if err != nil || string(got) != c.want {
-			t.Errorf("%s: value %s, error %v, want %s", name, got, err, c.want)
+			t.Errorf("%s: value %.200s, error %v, want %.200s", name, got, err, c.want)
 		}
 		if raw, err := scriptValue(&messages.Answer{Result: json.RawMessage(c.result)}, call, true, 0); err != nil || string(raw) != c.result {
-			t.Errorf("%s, raw: %s, error %v", name, raw, err)
+			t.Errorf("%s, raw: %.200s, error %v", name, raw, err)
 		}
 	}
 	for name, c := range map[string]struct {

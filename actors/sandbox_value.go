@@ -3,6 +3,7 @@ package actors
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,11 +35,14 @@ func scriptValue(a *messages.Answer, call *messages.Call, raw bool, most int) (j
 		return a.Result, nil
 	}
 	var r struct {
-		Content    []json.RawMessage `json:"content"`
-		Structured json.RawMessage   `json:"structuredContent"`
-		IsError    bool              `json:"isError"`
+		Content    contentBlocks   `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    bool            `json:"isError"`
 	}
 	err := json.Unmarshal(a.Result, &r) // which reads the other members where one is of a wrong type
+	if err == nil && r.Content.odd {
+		err = errOddContent
+	}
 	if r.IsError {
 		said := r.Structured
 		if err != nil && len(said) == 0 {
@@ -46,7 +50,7 @@ func scriptValue(a *messages.Answer, call *messages.Call, raw bool, most int) (j
 		}
 		return nil, &messages.ScriptError{
 			Code: string(messages.CodeToolExecution), Server: call.Server, Tool: call.Tool,
-			Message: failureText(r.Content, said), Hint: "The tool itself reports this; correct the arguments or try another tool.",
+			Message: failureText(r.Content.list, said), Hint: "The tool itself reports this; correct the arguments or try another tool.",
 		}
 	}
 	if err != nil {
@@ -55,8 +59,11 @@ func scriptValue(a *messages.Answer, call *messages.Call, raw bool, most int) (j
 	if len(r.Structured) > 0 && !bytes.Equal(r.Structured, []byte("null")) {
 		return r.Structured, nil
 	}
-	values := make([]json.RawMessage, len(r.Content))
-	for i, block := range r.Content {
+	if r.Content.many {
+		return a.Result, nil // the script can take it apart itself
+	}
+	values := make([]json.RawMessage, len(r.Content.list))
+	for i, block := range r.Content.list {
 		values[i] = blockValue(block)
 	}
 	switch len(values) {
@@ -70,6 +77,47 @@ func scriptValue(a *messages.Answer, call *messages.Call, raw bool, most int) (j
 		return a.Result, nil
 	}
 	return all, nil
+}
+
+// maxBlocks is how many content blocks are taken apart for a script. Each is many times
+// as large here as it may be in the text.
+const maxBlocks = 10_000
+
+var errOddContent = errors.New("the content is no list")
+
+// contentBlocks are the first blocks of a result.
+type contentBlocks struct {
+	list []json.RawMessage
+	odd  bool // it is no list
+	many bool // there are more than maxBlocks
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It never fails: the members behind the
+// content are read, whatever that is.
+func (c *contentBlocks) UnmarshalJSON(text []byte) error {
+	*c = contentBlocks{}
+	if bytes.Count(text, []byte{','}) < maxBlocks { // as nearly always
+		c.odd = json.Unmarshal(text, &c.list) != nil
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if open, err := d.Token(); err != nil || open != json.Delim('[') {
+		c.odd = true
+		return nil
+	}
+	for d.More() {
+		if len(c.list) == maxBlocks {
+			c.many = true
+			break
+		}
+		var one json.RawMessage
+		if d.Decode(&one) != nil {
+			c.odd = true
+			break
+		}
+		c.list = append(c.list, one)
+	}
+	return nil
 }
 
 // blockValue is what one content block is to a script.
