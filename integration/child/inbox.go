@@ -69,7 +69,7 @@ func (in *inbox) line(line []byte, more bool) {
 func (in *inbox) frame(line []byte, more bool) {
 	f, err := in.parse(line)
 	if f == nil && !utf8.Valid(line) {
-		whole := replaceInvalid(line)
+		whole := jsonrpc.Repair(line)
 		if len(whole) > in.p.launcher.o.MaxLine {
 			in.outgrown(line, whole)
 			return
@@ -117,18 +117,6 @@ func (in *inbox) parse(line []byte) (*messages.Frame, error) {
 }
 
 var errNoMessage = errors.New("it has neither a method nor a result nor an error")
-
-// replaceInvalid puts U+FFFD in the place of each byte that is no UTF-8, as
-// the readers of other clients do.
-func replaceInvalid(line []byte) []byte {
-	out := make([]byte, 0, len(line)+len(line)/4)
-	for len(line) > 0 {
-		r, n := utf8.DecodeRune(line)
-		out = utf8.AppendRune(out, r)
-		line = line[n:]
-	}
-	return out
-}
 
 func (in *inbox) noteRepair() {
 	if !in.repaired {

@@ -67,7 +67,7 @@ func wordsOf(body []byte) string {
 		Description string          `json:"error_description"`
 		Message     string          `json:"message"`
 	}
-	if json.Unmarshal(body, &b) != nil {
+	if body = unmarked(body); json.Unmarshal(body, &b) != nil {
 		return oneLine(body)
 	}
 	var inner struct {

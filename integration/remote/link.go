@@ -10,7 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -81,6 +83,8 @@ type Link struct {
 	earMu  sync.Mutex // one call of ear at a time
 	work   sync.WaitGroup
 	done   chan struct{} // Exited was called
+	// repaired is done once text came that is no UTF-8.
+	repaired sync.Once
 	// renewing is taken by who makes a new session, reaching by who looks whether
 	// the server is there.
 	renewing, reaching chan struct{}
@@ -260,13 +264,71 @@ func (k *Link) forget(x *exchange) {
 func (k *Link) waits(x *exchange) bool { return x.ctx.Err() == nil }
 
 // frame hands on one message, which came in answer to from, nil: to none. It returns
-// the request that it answers, which is over then; nil: none.
+// the request that it answers, or was meant to, which is over then; nil: none.
 func (k *Link) frame(text []byte, from *exchange) *exchange {
 	f := &messages.Frame{Size: len(text)}
-	if err := k.l.o.Parse(text, f); err != nil {
-		k.noise(text)
-		return nil
+	if err := k.read(text, f); err != nil {
+		return k.unusable(text, err)
 	}
+	return k.deliver(f, from)
+}
+
+// legible is [Link.frame] for an answer of whose being unreadable there is more to say
+// than why; it says whether it could be read.
+func (k *Link) legible(text []byte, from *exchange) bool {
+	f := &messages.Frame{Size: len(text)}
+	if k.read(text, f) != nil {
+		k.noise(text)
+		return false
+	}
+	k.deliver(f, from)
+	return true
+}
+
+// read takes a message apart. What is no UTF-8 in it does not make it unreadable, but
+// is replaced, as the HTML standard has it for event streams and the Fetch standard
+// for bodies.
+func (k *Link) read(text []byte, f *messages.Frame) error {
+	err := k.l.o.Parse(text, f)
+	if err == nil || utf8.Valid(text) {
+		return err
+	}
+	whole := jsonrpc.Repair(text)
+	if len(whole) > k.l.o.MaxMessage {
+		return errTooLarge
+	}
+	if err = k.l.o.Parse(whole, f); err == nil {
+		k.repaired.Do(func() {
+			k.l.o.Log.Warn("a server sends text that is not UTF-8; each such byte becomes U+FFFD (this is said once)", "server", k.spec.Name)
+		})
+	}
+	return err
+}
+
+// unusable tells of a message that cannot be read. The request that it was meant to
+// answer has no other answer to wait for: it is over, and returned; nil: it was meant
+// for none.
+func (k *Link) unusable(text []byte, why error) *exchange {
+	id := jsonrpc.AnswerID(text, text)
+	k.mu.Lock()
+	x := k.inflight[string(id)]
+	if x != nil {
+		delete(k.inflight, string(id))
+	}
+	k.mu.Unlock()
+	switch {
+	case x == nil:
+		k.noise(text)
+	case errors.Is(why, errTooLarge):
+		k.tooLarge(id)
+	default:
+		k.broken(id, text, why)
+	}
+	return x
+}
+
+// deliver is [Link.frame] for a message that was read.
+func (k *Link) deliver(f *messages.Frame, from *exchange) *exchange {
 	var x *exchange
 	relist := false
 	if f.Method != "" && from != nil {

@@ -90,6 +90,7 @@ func (k *Link) whole(x *exchange, r io.Reader) {
 		k.lost(x, err)
 		return
 	}
+	body = unmarked(body)
 	if !k.frames(body, x) {
 		k.broken(x.id, body, errors.New("the body of the response does not answer the request"))
 	}
@@ -155,7 +156,7 @@ func (k *Link) refused(x *exchange, resp *http.Response, kind, session string, f
 		k.mu.Lock()
 		k.proven = true
 		k.mu.Unlock()
-		if !k.frames(text, x) {
+		if !k.legible(text, x) {
 			k.broken(x.id, body, k.refusal(resp, body))
 		}
 		return false
@@ -209,6 +210,7 @@ func errorFor(id json.RawMessage, body []byte) (text []byte, own bool) {
 			Message *string `json:"message"`
 		} `json:"error"`
 	}
+	body = unmarked(body)
 	if json.Unmarshal(body, &e) != nil || e.Error == nil || e.Error.Code == nil || e.Error.Message == nil {
 		return nil, false
 	}

@@ -22,7 +22,8 @@ type event struct {
 // eventReader takes a stream apart as the HTML standard says
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream),
 // except that line ends are LF or CRLF: a lone CR, which servers do not send,
-// would have a reader wait for the byte behind it. It is for one goroutine.
+// would have a reader wait for the byte behind it; and that text which is no UTF-8 is
+// handed out as it came. It is for one goroutine.
 //
 // It is our own since those of libraries hold whatever a server sends, however
 // long, or hide the retry field, which resumption needs.
@@ -34,6 +35,7 @@ type eventReader struct {
 	retry time.Duration // what the server last asked for; 0: nothing
 	over  bool          // the rest of this event belongs to one that was handed out as too large
 	more  bool          // the present line goes on
+	begun bool          // the first line was read: no byte order mark any more
 }
 
 func newEventReader(r io.Reader, limit int) *eventReader {
@@ -43,7 +45,7 @@ func newEventReader(r io.Reader, limit int) *eventReader {
 // goOn reads from the next part of the stream, which the last id asked for.
 func (e *eventReader) goOn(r io.Reader) {
 	e.r.Reset(r)
-	e.said, e.over, e.more = e.id, false, false
+	e.said, e.over, e.more, e.begun = e.id, false, false, false
 }
 
 // next returns the next event that has data. io.EOF: the stream ended, and what
@@ -122,12 +124,18 @@ func (e *eventReader) skip() error {
 // until the next call.
 func (e *eventReader) line() (field, value []byte, err error) {
 	part, err := e.rest()
+	if !e.begun {
+		e.begun, part = true, unmarked(part)
+	}
 	if err != nil || len(part) == 0 && !e.more {
 		return nil, nil, err
 	}
 	field, value, _ = bytes.Cut(part, []byte(":")) // no field: a comment
 	return field, bytes.TrimPrefix(value, []byte(" ")), nil
 }
+
+// unmarked is text without the byte order mark in front of it, which is none of it.
+func unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }
 
 // rest returns what follows of a line, without its end.
 func (e *eventReader) rest() ([]byte, error) {

@@ -30,6 +30,8 @@ func TestEventReader(t *testing.T) {
 		{"no data is no event", "event: e\nid: 9\n\ndata: x\n\n", []ev{{"", "x", "9", false}}},
 		{"comments and unknown fields", ": c\nfoo: bar\nx\ndata: x\n\n", []ev{{"", "x", "", false}}},
 		{"cut off", "data: a\n\ndata: b\n", []ev{{"", "a", "", false}}},
+		{"a byte order mark", "\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\ndata: \xef\xbb\xbfc\n\n", []ev{{"", "a", "", false}, {"", "\xef\xbb\xbfc", "", false}}},
+		{"a byte order mark alone", "\xef\xbb\xbf\ndata: a\n\n", []ev{{"", "a", "", false}}},
 		{"id with a zero", "id: a\x00\ndata: x\n\n", []ev{{"", "x", "", false}}},
 		{"long line", "data: " + strings.Repeat("y", 200) + "\n\ndata: x\n\n", []ev{{"", "", "", true}, {"", "x", "", false}}},
 		{"long line among others", "id: 1\ndata: a\ndata: " + strings.Repeat("y", 20000) + "\ndata: b\nid: 2\n\ndata: x\n\n", []ev{{"", "", "1", true}, {"", "x", "2", false}}},
@@ -83,6 +85,11 @@ func TestPlaceInAStream(t *testing.T) {
 			e.goOn(strings.NewReader("\n"))
 			if _, err := e.next(); !errors.Is(err, io.EOF) || e.id != tt.want {
 				t.Errorf("%v, then it goes on from %q, want %q", err, e.id, tt.want)
+			}
+			// Each part may begin with a byte order mark.
+			e.goOn(strings.NewReader("\xef\xbb\xbfdata: c\n\n"))
+			if ev, err := e.next(); err != nil || string(ev.data) != "c" {
+				t.Errorf("%+v %v", ev, err)
 			}
 		})
 	}

@@ -1,0 +1,165 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+)
+
+const (
+	mark     = "\xef\xbb\xbf" // of the byte order
+	latin    = `{"jsonrpc":"2.0","id":7,"result":{"text":"caf` + "\xe9" + `"}}`
+	repaired = `{"text":"caf` + "\ufffd" + `"}`
+	notJSON  = `{"jsonrpc":"2.0","id":7,"result":{"sum":NaN}}`
+)
+
+// An answer is not lost for a byte order mark in front of the text or bytes in it that
+// are no UTF-8, and one that cannot be read ends its request at once, whether or not
+// its stream goes on: the server is there, and has answered.
+func TestAnswersThatAreNotAsTheyShould(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, text, result string }{
+		{"as it should", called, `{"sum":3}`},
+		{"a mark", mark + called, `{"sum":3}`},
+		{"no UTF-8", latin, repaired},
+		{"a mark and no UTF-8", mark + latin, repaired},
+		{"a batch", mark + "[" + latin + "]", repaired},
+		{"no JSON", notJSON, ""},
+		{"neither", mark + strings.Replace(notJSON, "NaN", "\"\xff\",", 1), ""},
+		{"the id at its end", `{"jsonrpc":"2.0","result":{"text":"a\qb"},"id":7}`, ""},
+		{"no message", `{"id":7,"result":{"sum":3}}`, ""},
+		{"too large once it is repaired", `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("\xff", 3000) + `"}`, "too large"},
+	} {
+		// A mark stands in front of the stream, not of an event.
+		stream := func(text string) string {
+			rest := strings.TrimPrefix(text, mark)
+			return text[:len(text)-len(rest)] + "data: " + rest + "\n\n"
+		}
+		for way, h := range map[string]http.HandlerFunc{
+			"body": func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", jsonType)
+				_, _ = io.WriteString(w, tt.text)
+			},
+			"stream": func(w http.ResponseWriter, _ *http.Request) { events(w, stream(tt.text)) },
+			"stream that goes on": func(w http.ResponseWriter, r *http.Request) {
+				events(w, stream(tt.text))
+				<-r.Context().Done()
+			},
+			"old transport": nil,
+		} {
+			t.Run(tt.name+" "+way, func(t *testing.T) {
+				t.Parallel()
+				var k *talk
+				if h != nil {
+					s := newFake()
+					s.on["tools/call"] = h
+					k = open(t, messages.TransportHTTP, s, Options{MaxMessage: 4096, Log: slog.New(slog.DiscardHandler)})
+				} else {
+					k = open(t, messages.TransportSSE, oldServer("/post", func(out chan<- string, body string) {
+						switch {
+						case strings.Contains(body, `"initialize"`):
+							out <- "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"
+						case strings.Contains(body, "tools/call"):
+							out <- "data: " + strings.TrimPrefix(tt.text, mark) + "\n\n"
+						case strings.Contains(body, "ping"):
+							out <- "data: {\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}}\n\n"
+						}
+					}), Options{MaxMessage: 4096, Log: slog.New(slog.DiscardHandler)})
+				}
+				k.greet()
+				k.say(callLine)
+				switch tt.result {
+				case "":
+					h := k.next("broken")
+					if own := (*Error)(nil); h.id != "7" || h.err == nil || errors.As(h.err, &own) || !strings.HasPrefix(h.text, "{") {
+						t.Errorf("%+v", h)
+					}
+				case "too large":
+					if h := k.next("too large"); h.id != "7" {
+						t.Errorf("%+v", h)
+					}
+				default:
+					if h := k.next("frame"); h.id != "7" || string(h.f.Result) != tt.result {
+						t.Errorf("%+v", h)
+					}
+				}
+				k.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+				if h := k.next("frame"); h.id != "8" {
+					t.Errorf("the request is not over, or was ended twice: %+v", h)
+				}
+			})
+		}
+	}
+}
+
+// A mark in front of the stream of the older transport does not hide where requests go.
+func TestMarkBeforeTheEndpoint(t *testing.T) {
+	t.Parallel()
+	old := oldServer("/post", func(out chan<- string, _ string) {
+		out <- "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"
+	})
+	k := open(t, messages.TransportSSE, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			events(w, mark)
+		}
+		old.ServeHTTP(w, r)
+	}), Options{})
+	k.say(`{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+	if h := k.next("frame"); h.id != "1" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// The same holds for an answer with an error status. That text was repaired is said once.
+func TestErrorWithAStatusThatIsNotAsItShould(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		mark + `{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"caf` + "\xe9" + `"}}`,
+		mark + `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"caf` + "\xe9" + `"}}`,
+	} {
+		s := newFake()
+		s.on["tools/call"] = refuse(http.StatusBadRequest, jsonType, body)
+		var log bytes.Buffer
+		k := open(t, messages.TransportHTTP, s, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		k.greet()
+		for range 3 {
+			k.say(callLine)
+			if h := k.next("frame"); h.id != "7" || string(h.f.Error) != `{"code":1,"message":"caf`+"\ufffd"+`"}` {
+				t.Errorf("%+v", h)
+			}
+		}
+		k.Release()
+		if n := strings.Count(log.String(), "not UTF-8"); n != 1 {
+			t.Errorf("the log tells of it %d times: %s", n, &log)
+		}
+	}
+	if got := wordsOf([]byte(mark + `{"message":"not now"}`)); got != "not now" {
+		t.Errorf("it said %q", got)
+	}
+}
+
+// What answers nothing that waits ends nothing.
+func TestUnreadableTextThatAnswersNothing(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on["tools/call"] = func(w http.ResponseWriter, _ *http.Request) {
+		for _, text := range []string{"NaN", `{"jsonrpc":"2.0","id":99,"result":NaN}`, `{"jsonrpc":"2.0","id":7,"method":"ping","params":NaN}`, `{"jsonrpc":"2.0","result":NaN}`, called} {
+			events(w, "data: "+text+"\n\n")
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	k.say(callLine)
+	for range 4 {
+		k.next("noise")
+	}
+	if h := k.next("frame"); h.id != "7" || string(h.f.Result) != `{"sum":3}` {
+		t.Errorf("%+v", h)
+	}
+}
