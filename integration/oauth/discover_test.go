@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -145,6 +146,21 @@ func TestWhereMetadataAre(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 		})
+	}
+}
+
+// A file of metadata may begin with a byte order mark.
+func TestMetadataWithAByteOrderMark(t *testing.T) {
+	for body, want := range map[string]bool{
+		"\xef\xbb\xbf{\"resource\":\"https://x.example/mcp\"}\n": true,
+		"\xef\xbb\xbf\xef\xbb\xbf{}":                             false,
+		"\xef\xbb\xbf":                                           false,
+	} {
+		var m struct{ Resource string }
+		err := decode(&http.Response{Body: io.NopCloser(strings.NewReader(body))}, &m)
+		if (err == nil) != want || want && m.Resource != "https://x.example/mcp" {
+			t.Errorf("%q: %+v, %v", body, m, err)
+		}
 	}
 }
 

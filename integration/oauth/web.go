@@ -275,7 +275,8 @@ func (w *web) document(ctx context.Context, address string, into any) error {
 	return decode(resp, into)
 }
 
-// decode reads a JSON object of a bounded size.
+// decode reads a JSON object of a bounded size, and skips a byte order mark, which
+// editors put in front of files.
 func decode(resp *http.Response, into any) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
@@ -287,7 +288,7 @@ func decode(resp *http.Response, into any) error {
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.Contains(kind, "html") {
 		return fmt.Errorf("%w, but a page for people", errNotThere)
 	}
-	if trimmed := bytes.TrimSpace(body); len(trimmed) == 0 || trimmed[0] != '{' || json.Unmarshal(trimmed, into) != nil {
+	if trimmed := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))); len(trimmed) == 0 || trimmed[0] != '{' || json.Unmarshal(trimmed, into) != nil {
 		return fmt.Errorf("%w, but something that is not the JSON of one", errNotThere)
 	}
 	return nil
