@@ -113,7 +113,8 @@
       out.name = v.name; out.message = v.message;
       const ks = keysOf(v);
       for (let i = 0; i < ks.length; i++) out[ks[i]] = v[ks[i]];
-      if (v.cause !== undefined) out.cause = v.cause;
+      const cause = v.cause;
+      if (cause !== undefined) out.cause = cause;
       return out;
     }
     if (typedTag(v) !== undefined) {
@@ -124,31 +125,89 @@
     return v;
   };
 
-  // isFlat tells whether v is a small object of plain values, as most arguments
-  // are: the engine's writer alone writes it as asJSON would.
-  const isFlat = (v) => {
-    if (typeof v !== "object" || v === null || protoOf(v) !== ObjectProto || v.toJSON !== undefined) return false;
-    const ks = keysOf(v);
-    if (ks.length > 16) return false;
-    let left = 4096;
-    for (let i = 0; i < ks.length; i++) {
-      const x = v[ks[i]];
+  // The heads are names of members as JSON has them, with their colons, and a comma
+  // in front of all but the first: a script that calls in a loop uses the same few.
+  let firstHeads = create(null), nextHeads = create(null), heads = 0;
+  const headOf = (k, i) => {
+    const head = (i > 0 ? "," : "") + quote(k) + ":";
+    if (k.length > 64) return head;
+    if (++heads > 1000) {
+      firstHeads = create(null);
+      nextHeads = create(null);
+      heads = 1;
+    }
+    return (i > 0 ? nextHeads : firstHeads)[k] = head;
+  };
+
+  // flatText returns the JSON of a small object of plain values, as most arguments
+  // are, undefined for anything else: then read is what asJSON is to write. Each
+  // member is read once, since a getter or a proxy may do something when it is
+  // asked, or say something else another time: read is v itself where nothing of
+  // it was read, else a copy.
+  let read;
+  const flatText = (v) => {
+    if (typeof v !== "object" || v === null || protoOf(v) !== ObjectProto || v.toJSON !== undefined || isArray(v)) {
+      read = v;
+      return undefined;
+    }
+    const ks = keysOf(v), n = ks.length;
+    if (n > 16) {
+      read = v;
+      return undefined;
+    }
+    let left = 4096, out = "{";
+    for (let i = 0; i < n; i++) {
+      const k = ks[i], x = v[k], head = (i > 0 ? nextHeads : firstHeads)[k] ?? headOf(k, i);
       switch (typeof x) {
-        case "string": if ((left -= x.length) < 0) return false; break;
-        case "number": case "boolean": break;
-        case "object": if (x === null) break; // falls through
-        default: return false;
+        case "string":
+          if ((left -= x.length) < 0) return copyOn(v, ks, i, x, out);
+          out += head + quote(x);
+          break;
+        case "number": out += head + (isFinite(x) ? x : "null"); break;
+        case "boolean": out += head + x; break;
+        case "object": if (x === null) { out += head + "null"; break; } // falls through
+        default: return copyOn(v, ks, i, x, out);
       }
     }
-    return true;
+    return out + "}";
+  };
+
+  // copyOn copies what flatText has read up to member i, which is x, and the rest.
+  // What was before x is in out.
+  const copyOn = (v, ks, i, x, out) => {
+    const own = create(null), had = parse(out + "}");
+    for (let j = 0; j < i; j++) own[ks[j]] = had[ks[j]];
+    for (own[ks[i]] = x; ++i < ks.length;) own[ks[i]] = v[ks[i]];
+    read = own; // only now: a getter may have called
+    return undefined;
+  };
+  const taken = () => {
+    const own = read;
+    read = undefined; // it may be large
+    return own;
+  };
+
+  // What the engine's writer throws of its own accord.
+  const refusal = (v) => { try { return quote(v); } catch (e) { return e.message; } };
+  const CIRCULAR = refusal(((o) => o.o = o)({})), BIG = refusal(O(1n));
+  const refuses = (e) => {
+    try {
+      const m = e.message;
+      return e instanceof Err && (m === CIRCULAR || m === BIG || indexOf(m, "stack overflow") >= 0);
+    } catch { return false; }
   };
 
   // asJSON returns what a host is given of a value, undefined where that is
-  // nothing. The engine's own writer does the work; the replacer, which it calls
-  // for each value, counts and can be interrupted. What it refuses is written
-  // once more by serialise, which knows where it went wrong.
-  const asJSON = (v, budget, what, flat = isFlat(v)) => {
-    if (flat) return quote(v);
+  // nothing; own is what flatText made of it, where that was asked. The engine's own
+  // writer does the work; the replacer, which it calls for each value, counts and
+  // can be interrupted. What it refuses is written once more by serialise, which
+  // knows where it went wrong; what the script threw meanwhile is not.
+  const asJSON = (v, budget, what, own) => {
+    if (own === undefined) {
+      const t = flatText(v);
+      if (t !== undefined) return t;
+      own = taken();
+    }
     let size = 0;
     const replace = (_, x) => {
       switch (typeof x) {
@@ -163,18 +222,20 @@
       return x;
     };
     try {
-      return quote(v, replace);
+      return quote(own, replace);
     } catch (e) {
-      if (isLimit(e)) throw e;
-      return serialise(v, budget, what, false);
+      if (!refuses(e)) throw e;
+      return serialise(own, budget, what, false, v);
     }
   };
 
   // serialise writes v as JSON without recursion. With lenient it writes
   // something for everything, as a console does; else it refuses what has no end.
-  const serialise = (v, budget, what, lenient) => {
+  // copied is the value of which v is a copy, where it is one.
+  const serialise = (v, budget, what, lenient, copied) => {
     const out = { text: "" };
     const path = new S();
+    if (copied !== undefined && copied !== v) setAdd(path, copied);
     let top = null; // the innermost open array or object
     let depth = 0;
     const full = () => {
@@ -207,8 +268,9 @@
     // open begins an array or object, behind head, or returns what to write in
     // its place.
     const open = (x, key, head) => {
-      if (typeof x.toJSON === "function" && !(lenient && x instanceof Err)) {
-        const j = x.toJSON(key);
+      const to = x.toJSON;
+      if (typeof to === "function" && !(lenient && x instanceof Err)) {
+        const j = apply(to, x, [key]);
         if (typeof j !== "object" || j === null) return scalar(j);
         x = j;
       }
@@ -377,20 +439,20 @@
     return out;
   };
 
-  const objectText = (args, what, flat) => {
+  const objectText = (args, what, own) => {
     if (args === undefined || args === null) return "{}";
     if (typeof args !== "object" || isArray(args)) throw fault(TErr, "VALIDATION_ERROR", `${what()} must be an object, not ${isArray(args) ? "an array" : "a " + typeof args}`, "write {name: value}");
-    const t = asJSON(args, limits.budget, what, flat);
+    const t = asJSON(args, limits.budget, what, own);
     if (t === undefined || charCode(t, 0) !== 123) throw fault(TErr, "VALIDATION_ERROR", `${what()} must be an object`, "write {name: value}");
     return t;
   };
 
-  // flat tells whether args is; undefined: nobody has looked.
-  const invoke = (server, tool, args, opts, flat) => {
+  // own is what flatText made of args, where that was asked.
+  const invoke = (server, tool, args, opts, own) => {
     try {
       if (typeof tool !== "string" || tool === "") throw fault(TErr, "VALIDATION_ERROR", `the name of a tool of ${quote(server)} must be a string, not ${inspect(tool, 100)}`, `write servers[${quote(server)}].call("tool", {…})`);
       const o = options(opts);
-      return ask(CALL, server, wellFormed(tool), objectText(args, () => `the arguments of ${name(server)}.${name(tool)}`, flat), o);
+      return ask(CALL, server, wellFormed(tool), objectText(args, () => `the arguments of ${name(server)}.${name(tool)}`, own), o);
     } catch (e) {
       return rejected(e);
     }
@@ -443,15 +505,18 @@
       const sent = wellFormed(real);
       return made[key] = freeze((args, opts) => {
         if (opts !== undefined || sent === "") return invoke(s.name, real, args, opts);
+        let own;
         try { // the short way, which most calls can go
-          if (isFlat(args)) {
-            const p = hostAsk(CALL, s.name, sent, quote(args));
+          const t = flatText(args);
+          if (t !== undefined) {
+            const p = hostAsk(CALL, s.name, sent, t);
             return typeof p === "string" ? begun(p) : p;
           }
+          own = taken();
         } catch (e) {
           return rejected(e);
         }
-        return invoke(s.name, real, args, opts, false);
+        return invoke(s.name, real, args, opts, own);
       });
     };
     const call = made.call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts));
