@@ -1,9 +1,11 @@
 package metamcp
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -19,8 +21,8 @@ func TestMarksAreExplained(t *testing.T) {
 		{[]string{"unexamined"}, []string{unexaminedNote}},
 		{[]string{"hidden", "override", "unexamined"}, []string{hiddenNote, suspiciousNote, unexaminedNote}},
 	} {
-		all := []Marks{marks(&messages.ToolReview{Signs: c.signs}, false)}
-		if got := markNotes(slices.Values(all)); !slices.Equal(got, c.want) {
+		all := map[string]Marks{"s": marks(&messages.ToolReview{Signs: c.signs}, false)}
+		if got := markNotes(index.NewBudget(1000), maps.All(all)); !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q", c.signs, got)
 		}
 	}

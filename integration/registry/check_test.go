@@ -184,7 +184,7 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 
 // What is kept of answers is bounded in bytes, too.
 func TestCacheOfLargePages(t *testing.T) {
-	c, now := newCache(""), time.Now()
+	c, now := newCache("", time.Now), time.Now()
 	const pages = 20
 	for i := range pages {
 		c.put(strconv.Itoa(i), &page{size: maxCacheSize / 10}, "", now.Add(time.Duration(i)))
