@@ -46,7 +46,7 @@ func TestCloseThatWaitsForNoChild(t *testing.T) {
 	if err := e.Close(ctx); err == nil || !strings.HasPrefix(err.Error(), "not all children have ended") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("close: %v, want that the children have not ended and nothing else", err)
 	}
-	if err := syscall.Kill(pid, 0); err != syscall.ESRCH { //nolint:errorlint // an errno is what it returns
+	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 		t.Errorf("the child is there still: %v", err)
 	}
 	if left := journals(); len(left) != 0 {

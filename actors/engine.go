@@ -389,19 +389,20 @@ func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
 		err = fmt.Errorf("not all children have ended: %w", ctx.Err())
 	}
 	e.closeOnce.Do(func() {
+		stopping := ctx
 		if until, ok := ctx.Deadline(); ctx.Err() != nil || ok && time.Until(until) < stopTime {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+			longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 			defer cancel()
+			stopping = longer
 		}
 		e.closed.Store(true)
 		e.sys.Stop(e.root)
 		select {
 		case <-e.rootDone:
-		case <-ctx.Done():
-			err = errors.Join(err, fmt.Errorf("not all actors have stopped: %w", ctx.Err()))
+		case <-stopping.Done():
+			err = errors.Join(err, fmt.Errorf("not all actors have stopped: %w", stopping.Err()))
 		}
-		err = errors.Join(err, e.sys.Shutdown(ctx))
+		err = errors.Join(err, e.sys.Shutdown(stopping))
 	})
 	return err
 }

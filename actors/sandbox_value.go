@@ -101,8 +101,8 @@ func (c *contentBlocks) UnmarshalJSON(text []byte) error {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
-	if open, err := d.Token(); err != nil || open != json.Delim('[') {
-		c.odd = true
+	open, err := d.Token()
+	if c.odd = err != nil || open != json.Delim('['); c.odd {
 		return nil
 	}
 	for d.More() {

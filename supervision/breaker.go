@@ -294,7 +294,7 @@ func (b *Breaker) Refusal(now time.Time, server string) *messages.Error {
 			last = inner.Message
 			details = inner.Details
 		}
-		last = oneLine(last, maxCause)
+		last = oneLine(last)
 	}
 	class := b.lastClass
 	if class == messages.ClassNone {

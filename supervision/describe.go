@@ -17,9 +17,8 @@ import (
 
 // Bounds of what an error shows of a child's own words.
 const (
-	maxCause       = 300 // bytes of the cause
+	maxLine        = 300 // bytes of the cause, and of each line of the details
 	maxDetailLines = 5
-	maxDetailBytes = 300 // of each line
 )
 
 // Describe turns evidence into the error that a caller gets:
@@ -44,7 +43,7 @@ func Describe(server string, ev messages.Evidence) *messages.Error {
 	hint = f.memoryAdvice() + hint
 	return &messages.Error{
 		Code:       messages.CodeConnection,
-		Message:    fmt.Sprintf("server %q %s: %s", server, f.verdict(), oneLine(f.cause(), maxCause)),
+		Message:    fmt.Sprintf("server %q %s: %s", server, f.verdict(), oneLine(f.cause())),
 		Server:     server,
 		Class:      class,
 		Retryable:  retryable,
@@ -367,7 +366,7 @@ func LogEnd(log []string) []string {
 	lines := nonEmptyLines(strings.Join(log, "\n"))
 	lines = lines[max(0, len(lines)-maxDetailLines):]
 	for i, line := range lines {
-		lines[i] = oneLine(line, maxDetailBytes)
+		lines[i] = oneLine(line)
 	}
 	return lines
 }

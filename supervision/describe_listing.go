@@ -14,7 +14,7 @@ func describeListing(server string, ev messages.Evidence) *messages.Error {
 	if ev.Timeout && ev.Text != "" {
 		cause = ev.Text // which says for what and for how long it was waited
 	}
-	err.Message = fmt.Sprintf("server %q is connected but did not list its tools (%s): %s", server, err.Class, oneLine(cause, maxCause))
+	err.Message = fmt.Sprintf("server %q is connected but did not list its tools (%s): %s", server, err.Class, oneLine(cause))
 	// The process lives, and the url is right: it was spoken with.
 	if ev.Advice == "" && (err.Class == messages.ClassOther || err.Class == messages.ClassStdioExit) {
 		err.Hint = "This is a fault of the server; its log may say more."

@@ -15,10 +15,9 @@ var ansi = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // oneLine makes s fit to be shown within a line: valid UTF-8, no terminal
-// escapes, no control characters, runs of white space as one blank, at most n
-// bytes (n ≥ 3), cut with an ellipsis between two words: secrets are taken out of it
-// later.
-func oneLine(s string, n int) string {
+// escapes, no control characters, runs of white space as one blank, at most maxLine
+// bytes, cut with an ellipsis between two words: secrets are taken out of it later.
+func oneLine(s string) string {
 	if strings.ContainsRune(s, '\x1b') {
 		s = ansi().ReplaceAllString(s, "")
 	}
@@ -38,8 +37,8 @@ func oneLine(s string, n int) string {
 			blank = false
 		}
 		b.WriteRune(r)
-		if b.Len() > n {
-			return messages.CutAtWord(b.String(), n)
+		if b.Len() > maxLine {
+			return messages.CutAtWord(b.String(), maxLine)
 		}
 	}
 	return b.String()

@@ -130,7 +130,7 @@ func flagProblem(err error) error {
 		return err
 	}
 	cause := bad.Unwrap()
-	expected := ""
+	var expected string
 	var number *strconv.NumError
 	switch {
 	case errors.As(cause, &number) && number.Func == "ParseBool":

@@ -250,7 +250,7 @@ func (k *Link) learnTool(raw []byte) (name string, _ error) {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"inputSchema"`
 	}
-	if json.Unmarshal(raw, &tool) != nil {
+	if known := json.Unmarshal(raw, &tool) == nil; !known {
 		return "", nil
 	}
 	list, err := mirrors(tool.Schema)
