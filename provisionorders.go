@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/registry"
 )
@@ -21,13 +22,14 @@ func ordersIn(what any) []string {
 	return pins.Signs(text)
 }
 
-// readable is a text in which authors of packages have a say, or, where it reads like
-// an order to a model, what stands in its place.
+// readable is a text in which authors of packages have a say, without what nobody sees
+// of it, or, where it reads like an order to a model, what stands in its place.
 func readable(text string) string {
-	if len(ordersIn(text)) > 0 {
+	plain, _ := index.Plain(text) // the colours of a package manager are no orders
+	if len(ordersIn(plain)) > 0 {
 		return "What its authors say of it reads like orders to a model, and was left out."
 	}
-	return text
+	return plain
 }
 
 func readableAll(texts []string) (list []string) {
