@@ -195,7 +195,10 @@ func leavesUnread(status int) bool {
 // connection above. It returns the version of the protocol that is agreed upon, or
 // says why it is no welcome.
 func (k *Link) welcomed(resp *http.Response) (version string, _ error) {
-	next := func() ([]byte, error) { return readWhole(resp.Body, k.l.o.MaxMessage) }
+	next := func() ([]byte, error) {
+		body, err := readWhole(resp.Body, k.l.o.MaxMessage)
+		return unmarked(body), err
+	}
 	if isStream(resp) {
 		events := newEventReader(resp.Body, k.l.o.MaxMessage)
 		next = func() ([]byte, error) {
@@ -209,7 +212,7 @@ func (k *Link) welcomed(resp *http.Response) (version string, _ error) {
 			return "", err
 		}
 		var f messages.Frame
-		switch err := k.l.o.Parse(text, &f); {
+		switch err := k.read(text, &f); {
 		case err == nil && f.Method != "" && isStream(resp): // before the answer
 		case err == nil && len(f.Result) > 0:
 			return agreed(f.Result), nil

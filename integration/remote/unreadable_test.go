@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -161,5 +162,38 @@ func TestUnreadableTextThatAnswersNothing(t *testing.T) {
 	}
 	if h := k.next("frame"); h.id != "7" || string(h.f.Result) != `{"sum":3}` {
 		t.Errorf("%+v", h)
+	}
+}
+
+// A session is renewed by a greeting that is written like any other answer.
+func TestSessionIsRenewedDespiteBadBytes(t *testing.T) {
+	t.Parallel()
+	for what, welcome := range map[string]string{"a mark": mark + `{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"2025-06-18"}}`, "a bad byte": `{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"2025-06-18","serverInfo":{"name":"caf` + "\xe9" + `"}}}`} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			s.on[methodInitialize] = func(w http.ResponseWriter, r *http.Request) {
+				s.mu.Lock()
+				s.sessions++
+				session := fmt.Sprint("session-", s.sessions)
+				s.live[session] = true
+				s.mu.Unlock()
+				w.Header().Set(headerSession, session)
+				w.Header().Set("Content-Type", jsonType)
+				_, _ = io.WriteString(w, strings.Replace(welcome, "ID", r.Header.Get("X-Id"), 1)) //nolint:gosec // no browser reads it
+			}
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greet()
+			s.saw(t, 1, calls(methodInitialized))
+			s.forget()
+			k.say(callLine)
+			for heard := (map[string]bool{}); !heard["renewed"] || !heard["frame"]; {
+				h := k.anything()
+				if h.what != "renewed" && h.what != "frame" {
+					t.Fatalf("%+v", h)
+				}
+				heard[h.what] = true
+			}
+		})
 	}
 }
