@@ -209,6 +209,9 @@ func TestHTTPOpenMessagesAreBounded(t *testing.T) {
 	taken("a small request", line(3, "echo", 100), http.StatusOK, a)
 	taken("an answer", `{"jsonrpc":"2.0","id":"q","result":{"x":"`+strings.Repeat("y", size)+`"}}`, http.StatusAccepted, a)
 
+	goesOn := `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"mcp_call","arguments":{"server":"s","tool":"echo","args":{"x":"` + strings.Repeat("y", size) + `"}},"requestState":"x"}}`
+	taken("a request that goes on with another", goesOn, http.StatusOK, a)
+
 	begin(1, b)
 	refused("all clients", b)
 	answer(first)

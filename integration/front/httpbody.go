@@ -29,7 +29,8 @@ const (
 
 // The bounds of the messages whose requests are not answered yet, which stay until they
 // are. What a client may have to send so that there are fewer, an answer or the end of a
-// request, has none.
+// request, has none, and a request that goes on with one that is counted has as much room
+// again.
 const (
 	// maxOpenEach is how many bytes those of one principal have together, and maxOpen
 	// those of all. Where messages may be large there is room for two of one, and four of

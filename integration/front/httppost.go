@@ -45,7 +45,11 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, who Principal) {
 		return
 	}
 	if in.IsRequest() && len(body) > smallBody {
-		if in.free, f = h.bodies.hold(who.Key, body, h.o.maxOpenEach, h.o.maxOpen); f != nil {
+		each, all := h.o.maxOpenEach, h.o.maxOpen
+		if in.slots[slotState] != nil {
+			each, all = 2*each, 2*all
+		}
+		if in.free, f = h.bodies.hold(who.Key, body, each, all); f != nil {
 			refuseHTTP(w, in.ID, f)
 			return
 		}
