@@ -389,16 +389,16 @@ func lines(value string) (out []string) {
 }
 
 // member matches a line that gives a name a value, as JSON and the heads of keys do.
-var member = lazyregexp.New(`^["']?[\w.-]+["']?\s*[=:]([^=].*)$`)
+var member = lazyregexp.New(`^["']?([\w.-]+)["']?\s*[=:]([^=].*)$`)
 
 // isCertainLine says whether a line of a secret goes from results as well. One such
 // as "enabled": true stands in many others.
 func isCertainLine(line string) bool {
 	const around = ` "',`
 	if m := member().FindStringSubmatch(line); m != nil {
-		return isConfiguredSecret(strings.Trim(m[1], around), false)
+		return isConfiguredSecret(strings.Trim(m[2], around), chosenWords().MatchString(m[1]))
 	}
-	line = strings.Trim(line, around)
+	line = strings.TrimSpace(strings.Trim(line, around))
 	return line != "" && !isWhere(line)
 }
 

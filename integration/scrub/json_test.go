@@ -223,12 +223,12 @@ func TestSecretsOfAnyForm(t *testing.T) {
 		},
 		Args:    []string{"--password", "Pa5s phr4se w0rd", "-e", "RUN_SECRET=run 1st line\nrun 2nd line", "--auth", "api  key"},
 		Headers: map[string]string{"X-Door-Secret": "open sesame", "X-Api-Key": "ApiKey tenant"},
-		Filled:  map[string]string{"secret:NOTE": "kept in the store\nin two lines", "DOOR": "a horse of battery"},
+		Filled:  map[string]string{"secret:NOTE": "kept in the store\nin two lines\n\"\t\t\t\t\t\t\"", "secret:LOGIN": "user: bobby\npassword: correct horses", "DOOR": "a horse of battery"},
 	}})
 	for _, goes := range append(strings.Split(keyLines, "\n"),
 		"correct horse", "Tr0ub4dor & 3 horses!", "pass\tw0rd9x!", "zQ9xL2vB7nM4\nkT8wR1yPaa12\r\nqqWW33ee44rr", "zQ9xL2vB7nM4", "kT8wR1yPaa12", "qqWW33ee44rr",
 		"{\"kid\": \"0cB3le92Mn\", \"seed\": \"Qz81mmA0-x\", \"at\": \"https://example.org\"}", account, `"kid": "9fA2kd81Lm",`, "S3c r!t9", "S3c%20r%21t9", "aB3kL9 mN5qR8", "correct horse 2", "$ecret9!x", "{(4)x7Zq9", "~q8Q.wE7rTz",
-		"/K7MDENG+bPxRfiCYzzKQ9h3kLm0aZ2qW4eR6tY8", "Pa5s phr4se w0rd", "run 1st line\nrun 2nd line", "run 1st line", "open sesame", "kept in the store", "in two lines",
+		"/K7MDENG+bPxRfiCYzzKQ9h3kLm0aZ2qW4eR6tY8", "Pa5s phr4se w0rd", "run 1st line\nrun 2nd line", "run 1st line", "open sesame", "kept in the store", "in two lines", "password: correct horses",
 	) {
 		raw, _ := json.Marshal([]string{"x " + goes + " y"})
 		if got, counts := s.Result(raw); !strings.HasPrefix(string(got), `["x [REDACTED:`) || !strings.HasSuffix(string(got), `] y"]`) || len(counts) == 0 {
@@ -241,7 +241,7 @@ func TestSecretsOfAnyForm(t *testing.T) {
 	for _, stays := range []string{
 		"name desc", "basic auth", "/etc/tls keys/server.pem", "/home/someone/.ssh/id_ed25519", "${SOME_TOKEN}", "$SOME_TOKEN_2", "<a password of yours>", "your key 12345",
 		"north-west 12", "/usr/lib/askpass.sh", "opens the door 2 times", "hello\nto all 12 of you", "to all 12 of you", "api  key", "tenant", "horse", "sesame", "a horse of battery",
-		`"enabled": true,`, `"type": "service_account",`, `"auth_uri": "https://accounts.example.org/auth",`, `    "https://example.org/auth/all"`,
+		"user: bobby", `"enabled": true,`, `"type": "service_account",`, `"auth_uri": "https://accounts.example.org/auth",`, `    "https://example.org/auth/all"`,
 	} {
 		raw, _ := json.Marshal([]string{"x " + stays + " y"})
 		if got, counts := s.Result(raw); string(got) != string(raw) || counts != nil {
