@@ -374,14 +374,17 @@ func reason(err error) string {
 var topNames = []string{"mcpServers", "servers", "metamcp"}
 
 func (b *builder) members(doc *document, root *hujson.Object) error {
-	found := false
+	found, read := false, false
+	var refused *Problem
 	for i := range root.Members {
 		m := &root.Members[i]
 		switch name := memberName(m); name {
 		case "mcpServers", "servers":
 			found = true
-			if err := b.servers(doc, name, &m.Value); err != nil {
-				return err
+			if p := b.servers(doc, name, &m.Value); p != nil {
+				refused = p
+			} else {
+				read = true
 			}
 		case "metamcp":
 			found = true
@@ -403,6 +406,10 @@ func (b *builder) members(doc *document, root *hujson.Object) error {
 			}
 		}
 	}
+	if refused != nil && !read && b.known.servesFrom(doc.file) {
+		// They would all end.
+		return failure(refused.Hint, "%s: %s", refused.Position(), refused.Message)
+	}
 	if !found {
 		b.warnings([]Problem{doc.problem(&doc.root, "the file has neither mcpServers nor servers nor metamcp", `write {"mcpServers": {…}}`)})
 	}
@@ -421,19 +428,16 @@ func (b *builder) warnings(list []Problem) {
 	}
 }
 
-// servers reads one object of servers. Anything else holds none, which is a problem,
-// and an error where it would end those of that file that are in force.
-func (b *builder) servers(doc *document, key string, v *hujson.Value) error {
+// servers reads one object of servers. Anything else holds none, which is returned, and
+// a problem unless it is null.
+func (b *builder) servers(doc *document, key string, v *hujson.Value) *Problem {
 	obj, ok := v.Value.(*hujson.Object)
 	if !ok {
-		p := doc.problem(v, fmt.Sprintf("%s: expected an object, found %s", key, jsonc.Kind(v)), "")
-		if b.known.servesFrom(doc.file) {
-			return failure(`write "`+key+`": {} to end them all`, "%s: %s", p.Position(), p.Message)
-		}
+		p := doc.problem(v, fmt.Sprintf("%s: expected an object, found %s", key, jsonc.Kind(v)), `write "`+key+`": {} for none`)
 		if v.Value.Kind() != 'n' {
 			b.problems([]Problem{p})
 		}
-		return nil
+		return &p
 	}
 	if len(b.cfg.Servers) == 0 {
 		n := len(obj.Members)

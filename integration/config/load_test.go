@@ -253,6 +253,12 @@ func TestReloadNeedsAnObjectOfServers(t *testing.T) {
 		} else {
 			contains(t, err.Error(), "a.json:1:16: mcpServers: expected an object, found")
 		}
+		for _, text := range []string{`{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}, "servers": ` + bad + `}`, `{"servers": ` + bad + `, "mcpServers": {"b": {"command": "x"}}}`} {
+			w.file("a.json", text)
+			if next, err := Reload(src, cfg); err != nil || next.Server("b") == nil {
+				t.Errorf("%s: %v, %v", text, serverNames(next), err)
+			}
+		}
 		w.file("a.json", `{"mcpServers": {}}`)
 		if next, err := Reload(src, cfg); err != nil || len(next.Servers) != 0 {
 			t.Errorf("without servers: %v, %v", next, err)
