@@ -68,6 +68,9 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 			var failed messages.ListingFailed
 			if ev != nil {
 				failed.Evidence = *ev
+				// That it refuses the request says nothing against one that never said that it
+				// has tools.
+				failed.Toolless = !c.hs.offers.Has(messages.OffersTools) && !supervision.InTrouble(*ev) && supervision.Counts(supervision.Classify(*ev))
 			}
 			c.failListing(ctx, err.Message, failed)
 			return true

@@ -309,6 +309,10 @@ func (l *fakeLink) speaker() {
 				l.ear.Broken([]byte(id), []byte(`{"id":`+id+`,"result":"`+strings.Repeat("-", 270)+secretOfFake), errors.New("it has no end"))
 				continue
 			}
+			if id, ok := strings.CutPrefix(line, "status 405 "); ok {
+				l.ear.Broken(json.RawMessage(id), nil, &told{messages.Evidence{HTTPStatus: 405, Text: "not here", Remote: true}})
+				continue
+			}
 			if id, ok := strings.CutPrefix(line, "trouble "); ok {
 				l.ear.Broken([]byte(id), nil, &told{messages.Evidence{Err: io.ErrUnexpectedEOF, Remote: true}})
 				continue

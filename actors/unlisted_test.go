@@ -48,7 +48,11 @@ func TestUnlistedServersAreLeftAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, breaks(time.Hour))
 			tt.script.stderr = []string{"waiting for the database"}
-			r.add("a", tt.script, func(s *messages.ServerSpec) { s.Timeout = 30 * time.Millisecond })
+			r.add("a", tt.script, func(s *messages.ServerSpec) {
+				if name == "silent" {
+					s.Timeout = 30 * time.Millisecond
+				}
+			})
 			fromChild := name != "no list" // that one is the index's, which has no log
 			for range 2 {
 				err := r.wantCode(r.do("a", "do", doArgs{}), messages.CodeConnection)
@@ -76,16 +80,19 @@ func TestServersThatMayHaveNoTools(t *testing.T) {
 			l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":` + code + `,"message":"not here"}}`)
 		})
 	}
-	quiet := refuse("-32603")
-	tools := quiet.answers
-	quiet.answers = func(l *fakeLink, m rpcLine) bool {
-		if m.Method == methodInitialize {
-			l.answer(m.ID, `{"protocolVersion":"2025-06-18","capabilities":{"resources":{}},"serverInfo":{"name":"fake","version":"1"}}`)
-			return true
-		}
-		return tools(l, m)
+	quiet := func(tools *script) *script {
+		return &script{answers: func(l *fakeLink, m rpcLine) bool {
+			if m.Method == methodInitialize {
+				l.answer(m.ID, `{"protocolVersion":"2025-06-18","capabilities":{"resources":{}},"serverInfo":{"name":"fake","version":"1"}}`)
+				return true
+			}
+			return tools.answers(l, m)
+		}}
 	}
-	for name, script := range map[string]*script{"it does not know the request": refuse("-32601"), "it has something else": quiet} {
+	for name, script := range map[string]*script{
+		"it does not know the request": refuse("-32601"), "it has something else": quiet(refuse("-32603")),
+		"it has no place for the request": quiet(listsAs(sayOf("status 405"))),
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, breaks(time.Hour))
 			r.add("a", script, nil)
