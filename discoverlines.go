@@ -49,7 +49,8 @@ type ToolLine struct {
 // Marks are what is to be said of a tool's definition.
 type Marks struct {
 	Hidden bool `json:"hiddenText,omitempty"` // it held characters that nobody sees
-	// Suspicious are the kinds of text in it that read like orders to a model.
+	// Suspicious are the kinds of text in it that read like orders to a model;
+	// "unexamined": there is too much of it to tell.
 	Suspicious []string `json:"suspicious,omitempty"`
 	// Changed is "changed" or "new" where it is not as it was accepted.
 	Changed ToolChange `json:"changed,omitempty"`

@@ -93,7 +93,7 @@ func (e *Engine) pinNews(server string, news *pins.News) {
 		e.auditPins(server, "changed", differences(news.Differences))
 	}
 	if len(news.Signs) > 0 {
-		e.log.Warn("tools of a server hold texts that read like orders to a model", "server", server, "tools", suspicious(news.Signs), "hint", "metamcp pins list "+messages.ShellWord(server))
+		e.log.Warn("tools of a server hold texts that read like orders to a model, or are too long to be examined for them", "server", server, "tools", suspicious(news.Signs), "hint", "metamcp pins list "+messages.ShellWord(server))
 		e.auditPins(server, "suspicious", suspicious(news.Signs))
 	}
 }

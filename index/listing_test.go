@@ -77,7 +77,6 @@ func TestParseToolsOddDefinitions(t *testing.T) {
 	}
 }
 
-// FuzzParseTools checks that slicing agrees with a JSON decoder.
 // Of a page with too many definitions no more than the bound is read.
 func TestParseToolsOfAnEndlessPage(t *testing.T) {
 	const many = 1_000_000
@@ -102,6 +101,7 @@ func TestParseToolsOfAnEndlessPage(t *testing.T) {
 	}
 }
 
+// FuzzParseTools checks that slicing agrees with a JSON decoder.
 func FuzzParseTools(f *testing.F) {
 	f.Add([]byte(`{"tools":[{"name":"a\\\"","inputSchema":{"type":"object"}},{"name":"b"},3],"nextCursor":"x"}`))
 	f.Add([]byte(`{"tools":[ {"name":"\\\\"} , [[{}]] ]}`))

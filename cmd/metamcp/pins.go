@@ -264,7 +264,7 @@ func printDiffs(out io.Writer, server string, list []pins.Difference) error {
 			return err
 		}
 		if len(d.New.Signs) > 0 {
-			fmt.Fprintf(out, "! %s: texts that read like orders to a model: %s\n", pins.Visible(d.Tool), strings.Join(d.New.Signs, ", "))
+			fmt.Fprintf(out, "! %s: texts that read like orders to a model, or are too long to be examined: %s\n", pins.Visible(d.Tool), strings.Join(d.New.Signs, ", "))
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func suspiciousTools(server string, s *pins.Server) []Result {
 		return nil
 	}
 	r := Result{
-		Subject: server, Status: Warn, Found: fmt.Sprintf("tools with texts that read like orders to a model: %d", len(signs)),
+		Subject: server, Status: Warn, Found: fmt.Sprintf("tools with texts that read like orders to a model, or that are too long to be examined: %d", len(signs)),
 		Why: "A model may take them for yours: docs/PINS.md says what is looked for.",
 		Fix: "Read them with metamcp discover --json --server " + quote(server) + " --tool NAME; close tools with metamcp.toolRules, or remove the server.",
 	}

@@ -116,7 +116,6 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestDamagedFile: what is wrong is said without a value, and nothing is lost.
 // Whatever wants a secret, there is a name for it.
 func TestNamesForSecrets(t *testing.T) {
 	for wanted, want := range map[string]string{
@@ -129,6 +128,7 @@ func TestNamesForSecrets(t *testing.T) {
 	}
 }
 
+// TestDamagedFile: what is wrong is said without a value, and nothing is lost.
 func TestDamagedFile(t *testing.T) {
 	noKeyring(t)
 	for what, text := range map[string]string{
