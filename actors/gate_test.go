@@ -351,7 +351,7 @@ func TestHoldSaysWhatChanged(t *testing.T) {
 	r.wait(fresh) // it may have been asked for before it was listed
 	r.f.eventually(t, "the new tool is known and held back", func() bool {
 		a := r.do("a", "late", doArgs{})
-		return a.Err != nil && a.Err.Code == messages.CodeToolDisabled && strings.Contains(a.Err.Message, "only since")
+		return a.Err != nil && a.Err.Code == messages.CodeToolDisabled && strings.Contains(a.Err.Message, "did not have it")
 	})
 	r.wantResult(r.do("a", "twice", doArgs{}))
 	k.approve("a", "do", definitionOf("do", 1))

@@ -263,8 +263,16 @@ func printDiffs(out io.Writer, server string, list []pins.Difference) error {
 		if _, err := fmt.Fprint(out, d.Diff(server)); err != nil {
 			return err
 		}
-		if len(d.New.Signs) > 0 {
-			fmt.Fprintf(out, "! %s: texts that read like orders to a model, or are too long to be examined: %s\n", pins.Visible(d.Tool), strings.Join(d.New.Signs, ", "))
+		var signs []string
+		for _, sign := range d.New.Signs {
+			if sign != pins.SignUnexamined {
+				signs = append(signs, sign)
+				continue
+			}
+			fmt.Fprintf(out, "! %s: too long to be examined whole\n", pins.Visible(d.Tool))
+		}
+		if len(signs) > 0 {
+			fmt.Fprintf(out, "! %s: texts that read like orders to a model: %s\n", pins.Visible(d.Tool), strings.Join(signs, ", "))
 		}
 	}
 	return nil
