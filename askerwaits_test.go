@@ -2,9 +2,14 @@ package metamcp
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -41,10 +46,24 @@ func TestACancelReachesTheNextRound(t *testing.T) {
 	}
 }
 
-// A call may fail for what somebody mends just before the failure arrives: nothing is
-// left to ask for then, and it is made again, once.
+// A call may fail for what somebody mends just before the failure arrives, or is about
+// to have mended then: nothing is left to ask for, and it is made again, once.
 func TestWhatWasMendedMeanwhileIsTriedAgain(t *testing.T) {
-	s := &asker{e: &Engine{cures: newCures()}, waits: map[uint64]*round{}}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers": {"docs": {"url": "https://docs.example/mcp"}, "off": {"url": "https://docs.example/mcp", "disabled": true}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(t.Context(), Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := &asker{e: e, waits: map[uint64]*round{}}
 	s.ctx, s.gone = context.WithCancel(t.Context())
 	defer s.work.Wait()
 	defer s.gone()
@@ -57,30 +76,40 @@ func TestWhatWasMendedMeanwhileIsTriedAgain(t *testing.T) {
 		{"a login", loginAt("docs"), &Error{Server: "docs", Class: messages.ClassAuth}, true},
 		{"secrets", secretsOf("docs"), &Error{Server: "docs", Code: messages.CodeConfiguration}, true},
 		{"of another server", loginAt("other"), &Error{Server: "docs", Class: messages.ClassAuth}, false},
+		{"of a server that is off", loginAt("off"), &Error{Server: "off", Class: messages.ClassAuth}, false},
 		{"something else", loginAt("docs"), &Error{Server: "docs", Class: messages.ClassOffline}, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			again := make(chan messages.ReplyPort, 1)
-			w := &curable{call: 7, again: func(reply messages.ReplyPort) { again <- reply }}
-			s.watch(w)
-			f := &cure{c: s.e.cures, r: &remedy{subject: tt.subject}}
-			f.c.remove(f, true)
-			if got := w.mendedMeanwhile(&messages.Answer{Err: tt.fails}); got != tt.again {
-				t.Fatalf("mended meanwhile: %v", got)
-			}
-			if !tt.again {
-				return
-			}
-			w.Answer(&messages.Answer{Err: tt.fails})
-			select {
-			case <-again:
-			case <-time.After(time.Minute):
-				t.Fatal("the call is not made again")
-			}
-			s.work.Wait()
-			if w.mendedMeanwhile(&messages.Answer{Err: tt.fails}) {
-				t.Error("it is tried for ever")
-			}
-		})
+		for _, atWork := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, still at work: %v", tt.name, atWork), func(t *testing.T) {
+				again := make(chan messages.ReplyPort, 1)
+				w := &curable{call: 7, again: func(reply messages.ReplyPort) { again <- reply }}
+				s.watch(w)
+				e.cures.mended = map[string]time.Time{}
+				f := &cure{c: e.cures, r: &remedy{subject: tt.subject}}
+				defer f.c.remove(f, false)
+				if atWork {
+					f.c.open = append(f.c.open, f)
+				} else {
+					f.c.remove(f, true)
+				}
+				if got := w.mending(&messages.Answer{Err: tt.fails}) != nil; got != tt.again {
+					t.Fatalf("something is done about it: %v", got)
+				}
+				if !tt.again {
+					return
+				}
+				w.Answer(&messages.Answer{Err: tt.fails})
+				select {
+				case <-again:
+				case <-time.After(time.Minute):
+					t.Fatal("the call is not made again")
+				}
+				s.work.Wait()
+				f.c.remove(f, false)
+				if w.mending(&messages.Answer{Err: tt.fails}) != nil {
+					t.Error("it is tried for ever")
+				}
+			})
+		}
 	}
 }

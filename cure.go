@@ -145,13 +145,7 @@ func (s *asker) watch(w *curable) messages.ReplyPort {
 
 // Answer implements messages.ReplyPort. It does not block.
 func (w *curable) Answer(a *messages.Answer) {
-	var mend func(ctx context.Context)
-	if w.mendedMeanwhile(a) {
-		mend = func(context.Context) { w.anew() }
-	} else if r := w.remedy(a); r != nil {
-		mend = func(ctx context.Context) { w.cure(ctx, a, r) }
-	}
-	if mend == nil || !w.s.begin(w.call, mend) {
+	if mend := w.mending(a); mend == nil || !w.s.begin(w.call, mend) {
 		w.next.Answer(a)
 	}
 }

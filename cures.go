@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,12 +183,21 @@ func (f *cure) work() {
 	}
 }
 
-// mendedSince says whether a subject was mended after a time that is not long ago.
-func (c *cures) mendedSince(subject string, t time.Time) bool {
+// mendedSince says whether one of the subjects was mended after a time that is not long
+// ago. Where nothing is lacking any more, it was by a cure that is still at work, too:
+// what a user brings is in force before the cure that asked for it is over.
+func (c *cures) mendedSince(t time.Time, nothingLacks bool, subjects ...string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, ok := c.mended[subject]
-	return ok && !at.Before(t)
+	for _, subject := range subjects {
+		if at, ok := c.mended[subject]; ok && !at.Before(t) {
+			return true
+		}
+		if nothingLacks && slices.ContainsFunc(c.open, func(f *cure) bool { return f.r.subject == subject }) {
+			return true
+		}
+	}
+	return false
 }
 
 // remove takes a cure out, so that the next call begins a new one. What was mended is

@@ -26,38 +26,41 @@ func (w *curable) mayBeCured(a *messages.Answer) (server string, ok bool) {
 	return a.Server, true
 }
 
-// mendedMeanwhile says whether the call failed for something that was mended since it
-// was made: nothing is left to ask for, and it only has to be made again.
-func (w *curable) mendedMeanwhile(a *messages.Answer) bool {
-	server, ok := w.mayBeCured(a)
-	return ok && (w.s.e.cures.mendedSince(loginAt(server), w.tried) || w.s.e.cures.mendedSince(secretsOf(server), w.tried))
-}
-
 // The subjects of remedies.
 func loginAt(server string) string   { return "login " + server }
 func secretsOf(server string) string { return "secrets of " + server }
 
-// remedy is what the user of the client could do about a failed call; nil: nothing.
-func (w *curable) remedy(a *messages.Answer) *remedy {
+// mending is what is done about a failed call: it is made again where what it failed for
+// was mended since it was made, or its user is asked. nil: nothing.
+func (w *curable) mending(a *messages.Answer) func(ctx context.Context) {
 	name, ok := w.mayBeCured(a)
 	if !ok {
 		return nil
 	}
 	e := w.s.e
 	spec := e.Config().Server(name)
-	// What is mended is mended for all clients, which not every one is there to do.
-	if spec == nil || spec.Disabled || !w.s.mayMend() {
+	if spec == nil || spec.Disabled {
 		return nil
 	}
-	r := e.loginRemedy(spec, a.Err)
-	if r == nil {
-		r = w.s.secretsRemedy(spec)
-	}
-	if r == nil || r.local && !w.s.local {
+	// What is lacking is looked at first: what is mended after that is known as mended.
+	r := w.remedy(spec, a.Err)
+	switch {
+	case e.cures.mendedSince(w.tried, r == nil, loginAt(name), secretsOf(name)):
+		return func(context.Context) { w.anew() }
+	case r == nil, r.local && !w.s.local, !w.s.mayMend(): // what is mended is mended for all clients
 		return nil
 	}
 	r.patience = spec.Timeout
-	return r
+	return func(ctx context.Context) { w.cure(ctx, a, r) }
+}
+
+// remedy gives what the calls of a server lack; nil: nothing that its user could give,
+// or nothing any more.
+func (w *curable) remedy(spec *messages.ServerSpec, failure *Error) *remedy {
+	if r := w.s.e.loginRemedy(spec, failure); r != nil {
+		return r
+	}
+	return w.s.secretsRemedy(spec)
 }
 
 // loginRemedy is a login at a server that wants one.
