@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,6 +226,31 @@ func TestAnotherProcessLogsIn(t *testing.T) {
 	r.refuses("read", "wants a login")
 	if had, _, err := other.Logout(t.Context()); had || err != nil {
 		t.Errorf("a second time: %v, %v", had, err)
+	}
+}
+
+// Somebody may log in between the server's refusal and its being taken: the request is
+// sent again, and the login is not taken for one that the server refused.
+func TestLoginDuringARefusal(t *testing.T) {
+	r := newRig(t, nil, nil)
+	other := r.other()
+	var begun atomic.Bool
+	r.f.Change(func(f *fakeauth.Fake) {
+		f.MCP = func(w http.ResponseWriter, req *http.Request) bool {
+			switch {
+			case req.Method == http.MethodPost && req.Header.Get("Authorization") == "":
+				w.Header().Set("WWW-Authenticate", "Bearer") // where it has a login is to be found out
+				w.WriteHeader(http.StatusUnauthorized)
+				return true
+			case req.Method == http.MethodGet && begun.CompareAndSwap(false, true):
+				other.logIn()
+			}
+			return false
+		}
+	})
+	r.works()
+	if s, err := r.Status(); !begun.Load() || err != nil || s.State != LoggedIn || r.WantsLogin() {
+		t.Errorf("begun: %v; %+v, %v", begun.Load(), s, err)
 	}
 }
 

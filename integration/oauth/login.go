@@ -71,7 +71,6 @@ func (c *Client) Login(ctx context.Context, person Person) (*Status, error) {
 	if err := errors.Join(err, c.keepLogin(context.WithoutCancel(ctx), &clients, l)); err != nil {
 		return nil, err
 	}
-	c.shelf.dropChallenge()
 	return c.Status()
 }
 
@@ -91,10 +90,15 @@ func (c *Client) keepLogin(ctx context.Context, clients *saved, l *login) error 
 	}
 	next := *kept
 	next.Clients, next.Bound = clients.Clients, clients.Bound
-	if l != nil {
-		next.Login = l
+	if l == nil {
+		return c.keep(ctx, &next)
 	}
-	return c.keep(ctx, &next)
+	next.Login = l
+	if err := c.keep(ctx, &next); err != nil {
+		return err
+	}
+	c.shelf.dropChallenge()
+	return nil
 }
 
 // usable refuses an authorization server with which a code could be stolen.

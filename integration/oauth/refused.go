@@ -43,8 +43,8 @@ func (c *Client) Refused(ctx context.Context, token string, status int, header h
 		return true, nil // somebody else was faster
 	case !useless && (c.itself() || l != nil && l.Refresh != ""):
 		if err := c.renew(ctx, token, &ch); err != nil {
-			if needsLogin(err) {
-				c.note(ch, l)
+			if needsLogin(err) && c.note(ctx, token, ch) {
+				return true, nil
 			}
 			return false, err
 		}
@@ -66,7 +66,9 @@ func (c *Client) Refused(ctx context.Context, token string, status int, header h
 	if token == "" && l == nil && !c.offers(ctx, ch) {
 		return false, nil // it wants something else
 	}
-	c.note(ch, l)
+	if c.note(ctx, token, ch) {
+		return true, nil
+	}
 	if token == "" {
 		return false, c.loginNeeded("it wants a login (OAuth)")
 	}
@@ -109,23 +111,44 @@ func (c *Client) insufficient(ctx context.Context, token string, ch challenge) (
 		}
 		return true, nil
 	}
-	c.note(ch, l)
+	if c.note(ctx, token, ch) {
+		return true, nil
+	}
 	e := c.loginNeeded("it wants a login with further scopes for this: %q", wanted)
 	e.Forbidden = true
 	return false, e
 }
 
-// note keeps what a login has to ask for.
-func (c *Client) note(ch challenge, l *login) {
-	if l != nil {
-		ch.Scopes = union(l.Requested, ch.Scopes)
+// note keeps what a login has to ask for. It tells whether somebody has logged in since
+// token was sent: then the refusal is of no account any more, and must not be kept,
+// since the login would be taken for one that the server refused.
+func (c *Client) note(ctx context.Context, token string, ch challenge) (newer bool) {
+	failed := func(err error) bool {
+		c.m.o.Log.Warn("what a server asks of a login could not be kept", "server", c.spec.Name, "error", err)
+		return false
 	}
+	unlock, err := c.shelf.lock(ctx) // a login stores its tokens under it
+	if err != nil {
+		return failed(err)
+	}
+	defer unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	kept, err := c.now()
+	if err != nil {
+		return failed(err)
+	}
+	if l := kept.Login; l != nil {
+		if l.Access != "" && l.Access != token {
+			return true
+		}
+		ch.Scopes = union(l.Requested, ch.Scopes)
+	}
 	if old, ok := c.shelf.readChallenge(); ok && old.Metadata == ch.Metadata && slices.Equal(old.Scopes, ch.Scopes) {
-		return
+		return false
 	}
 	if err := c.shelf.writeChallenge(ch); err != nil {
-		c.m.o.Log.Warn("what a server asks of a login could not be kept", "server", c.spec.Name, "error", err)
+		return failed(err)
 	}
+	return false
 }
