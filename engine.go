@@ -116,6 +116,8 @@ type Engine struct {
 	started time.Time
 	closing sync.Once
 	closed  chan struct{}
+	ending  sync.Once      // of what Close does when the actors have stopped
+	endErr  error          // what went wrong then
 	skills  skillReader    // set before the first call; nil: none are looked for
 	viewing sync.Mutex     // held by who begins to view, and by who ends that
 	viewers sync.WaitGroup // of the trace
@@ -396,7 +398,8 @@ func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
 // child is ended and reaped, for which [Engine.EndTime] is enough. ctx bounds that; what
 // is left of the children then is killed. What Close writes at the end, such as the audit
 // log, is written all the same, and has some seconds of its own. The error says what did
-// not stop in time.
+// not stop in time, or could not be written. Close may be called again, or by two at once:
+// all of them wait for the end and say the same of what could not be written.
 func (e *Engine) Close(ctx context.Context) error {
 	if e.watcher != nil {
 		e.watcher.Stop()
@@ -405,8 +408,16 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.cures.close()
 	e.expose.close()
 	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
-	defer cancel()
+	e.ending.Do(func() {
+		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
+		defer cancel()
+		e.endErr = e.endRest(rest)
+	})
+	return errors.Join(err, e.endErr)
+}
+
+// endRest ends what is left once the actors have stopped.
+func (e *Engine) endRest(ctx context.Context) error {
 	e.remote.Close()
 	e.logins.Close()
 	if e.guard != nil {
@@ -424,7 +435,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 		limit.Stop()
 	}
-	err = errors.Join(err, e.audit.close(ctx))
+	err := e.audit.close(ctx)
 	e.endReloads()
 	if e.watcher != nil {
 		// Last, since the file system of the configuration may hang: no

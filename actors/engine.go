@@ -126,6 +126,7 @@ type Engine struct {
 	sessionCalls atomic.Int64
 
 	closeOnce sync.Once
+	closeErr  error // what did not stop then
 }
 
 // NewEngine starts the actors. No child is started before somebody needs it.
@@ -379,7 +380,8 @@ const stopTime = supervision.ReapWait + 3*time.Second
 
 // Close ends everything: it drains until deadline, waits for the children and
 // stops the actors. Where children are left when ctx ends they are killed, which takes
-// some seconds more. The error, if any, says what did not stop in time.
+// some seconds more. The error, if any, says what did not stop in time. Called again, or
+// beside another one, it waits for the same end, and says the same of the actors.
 func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
 	var err error
 	drained := e.Drain(deadline)
@@ -400,9 +402,9 @@ func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
 		select {
 		case <-e.rootDone:
 		case <-stopping.Done():
-			err = errors.Join(err, fmt.Errorf("not all actors have stopped: %w", stopping.Err()))
+			e.closeErr = fmt.Errorf("not all actors have stopped: %w", stopping.Err())
 		}
-		err = errors.Join(err, e.sys.Shutdown(stopping))
+		e.closeErr = errors.Join(e.closeErr, e.sys.Shutdown(stopping))
 	})
-	return err
+	return errors.Join(err, e.closeErr)
 }

@@ -40,6 +40,7 @@ type Watcher struct {
 
 	full chan struct{} // capacity 1: write now
 	stop chan struct{}
+	once sync.Once     // of closing stop
 	done chan struct{} // closed when the goroutine has ended
 	err  error         // read after done
 
@@ -87,9 +88,9 @@ func (w *Watcher) Done() <-chan struct{} { return w.done }
 
 // Close ends the watching, writes what is buffered and returns the error that
 // keeps the writer from its work. Where that is not over when ctx ends it says so; the goroutine
-// is left behind and ends with the write that hangs. It is called once.
+// is left behind and ends with the write that hangs. It may be called more than once.
 func (w *Watcher) Close(ctx context.Context) error {
-	close(w.stop)
+	w.once.Do(func() { close(w.stop) })
 	w.detach()
 	select {
 	case <-w.done:
