@@ -1,14 +1,18 @@
 package metamcp
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 var errNoRoom = errors.New("no room")
@@ -67,4 +71,86 @@ func TestCloseMoreThanOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// within fails the test where f, whose context has no end, does not return.
+func within(t *testing.T, what string, f func(ctx context.Context) error) error {
+	t.Helper()
+	said := make(chan error, 1)
+	go func() { said <- f(context.WithoutCancel(t.Context())) }()
+	select {
+	case err := <-said:
+		return err
+	case <-time.After(2 * time.Second):
+		t.Fatalf("%s does not return", what)
+		return nil
+	}
+}
+
+// isCode says whether an error is an *[Error], and nothing around one, with that code.
+func isCode(err error, code messages.Code) bool {
+	own, ok := err.(*Error) //nolint:errorlint // that is what is promised
+	return ok && own.Code == code
+}
+
+func TestReloadAfterClose(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{}}`)
+	if err := r.e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.write(`{"mcpServers":{"s":{"command":"none"}}}`)
+	for range 2 { // the first one holds nothing up
+		if err := within(t, "Reload", r.e.Reload); !isCode(err, messages.CodeShuttingDown) {
+			t.Errorf("it says %v", err)
+		}
+	}
+	if r.e.Config().Server("s") != nil {
+		t.Error("the configuration is taken over after the end")
+	}
+}
+
+// A runtime whose pool failed again and again stops without Close.
+func TestARuntimeThatStoppedIsDescribed(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{}}`)
+	for range 2 * (supervision.DefaultFailureLimit + 1) {
+		r.e.core.Squeeze(func(int) { panic("a bug of the test") })
+	}
+	<-r.e.GaveUp()
+	var s *messages.HostStatus
+	err := within(t, "HostStatus", func(ctx context.Context) (err error) {
+		s, err = r.e.HostStatus(ctx, true)
+		return err
+	})
+	if err != nil || s.PID == 0 || s.Pool.Size != 0 || len(s.Actors) > 0 {
+		t.Errorf("the host is %+v, %v", s, err)
+	}
+	var refuses bool
+	err = within(t, "refusing", func(ctx context.Context) (err error) {
+		refuses, err = r.e.refusing(ctx)
+		return err
+	})
+	if err != nil || !refuses {
+		t.Errorf("it refuses calls: %t, %v", refuses, err)
+	}
+	if err := within(t, "Reload", r.e.Reload); !isCode(err, messages.CodeShuttingDown) {
+		t.Errorf("Reload says %v", err)
+	}
+}
+
+// Who waits for another reload waits no longer than it wants to.
+func TestReloadBesideAnotherOne(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{}}`)
+	if err := r.e.lockReload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.e.Reload(ctx); !isCode(err, messages.CodeCancelled) || !errors.Is(err, context.Canceled) {
+		t.Errorf("it says %v", err)
+	}
+	r.e.unlockReload()
+	r.reload()
 }

@@ -84,10 +84,10 @@ type Engine struct {
 	remote *remote.Launcher
 	logs   *childlog.Folder
 
-	// config is the configuration in force. reload serialises those who
-	// replace it, from the reading of the files on; readers need no lock.
+	// config is the configuration in force. reload, of capacity 1, is held by who
+	// replaces it, from the reading of the files on; readers need no lock.
 	config atomic.Pointer[config.Config]
-	reload sync.Mutex
+	reload chan struct{}
 
 	secrets atomic.Pointer[scrub.Set]
 	tokens  loginSecrets
@@ -175,7 +175,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
-	e.hurry = make(chan struct{})
+	e.hurry, e.reload = make(chan struct{}), make(chan struct{}, 1)
 	e.cures, e.keeping = newCures(), make(chan struct{}, 1)
 	e.audit = e.newAuditor(&st)
 	e.expose = e.newExposure(&st)
@@ -294,12 +294,30 @@ func (e *Engine) GaveUp() <-chan struct{} { return e.gaveUp }
 
 // Reload reads the configuration again and takes over what differs. A broken
 // file changes nothing and is returned as error. What was read from a pipe at
-// the start stays as it was.
+// the start stays as it was. After [Engine.Close], and beside it, the error is
+// SHUTTING_DOWN.
 func (e *Engine) Reload(ctx context.Context) error {
-	e.reload.Lock()
-	defer e.reload.Unlock()
+	if err := e.lockReload(ctx); err != nil {
+		return err
+	}
+	defer e.unlockReload()
 	return e.readAgain(ctx)
 }
+
+// lockReload waits until nobody else replaces the configuration, or ctx ends.
+func (e *Engine) lockReload(ctx context.Context) error {
+	select {
+	case e.reload <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &Error{
+			Code: messages.CodeCancelled, Cause: ctx.Err(), Message: "the configuration was not read again, since another reload took too long: " + ctx.Err().Error(),
+			Hint: "Reload again.",
+		}
+	}
+}
+
+func (e *Engine) unlockReload() { <-e.reload }
 
 // readAgain is Reload; reload is held.
 func (e *Engine) readAgain(ctx context.Context) error {
@@ -318,7 +336,7 @@ func (e *Engine) changed(cfg *config.Config, err error) {
 	const enough = 30 * time.Second
 	ctx, cancel := context.WithTimeout(e.reloads, enough)
 	defer cancel()
-	if err := e.takeRead(ctx, cfg); err != nil && e.reloads.Err() == nil {
+	if err := e.takeRead(ctx, cfg); err != nil && e.reloads.Err() == nil && !e.core.Closed() {
 		e.log.Error("the changed configuration was not taken over", "error", err)
 	}
 }
@@ -327,8 +345,10 @@ func (e *Engine) changed(cfg *config.Config, err error) {
 // what is in force began to be read after that, either may have what the other
 // lacks, and the watcher will not tell again: the files say what is so.
 func (e *Engine) takeRead(ctx context.Context, cfg *config.Config) error {
-	e.reload.Lock()
-	defer e.reload.Unlock()
+	if err := e.lockReload(e.reloads); err != nil { // ctx is for what comes then
+		return err
+	}
+	defer e.unlockReload()
 	if cfg.OlderThan(e.Config()) {
 		return e.readAgain(ctx)
 	}
@@ -337,6 +357,9 @@ func (e *Engine) takeRead(ctx context.Context, cfg *config.Config) error {
 
 // take puts a configuration in force; reload is held.
 func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
+	if e.core.Closed() {
+		return actors.ShutDown()
+	}
 	old := e.config.Load()
 	rules, err := toolRules(cfg)
 	if err != nil {

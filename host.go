@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/metamcp/metamcp/integration/limits"
 	"github.com/metamcp/metamcp/integration/tracelog"
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // watchBuffer bounds the records that wait for one viewer of the trace, and watchBytes
@@ -36,11 +38,11 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 	}
 	fds := limits.ReadDescriptors()
 	s.Descriptors, s.DescriptorLimit = fds.Open, fds.Limit
-	if !e.core.Closed() {
-		pool, err := e.core.PoolStats(ctx)
-		if err != nil {
-			return nil, err
-		}
+	pool, there, err := e.askPool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if there {
 		s.Pool = messages.PoolStatus{
 			Size: pool.Config.Size, Reserve: pool.Config.Reserve, MaxWaiters: pool.Config.MaxWaiters,
 			Used: pool.Live - pool.Reserve, ReserveUsed: pool.Reserve,
@@ -75,12 +77,24 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 // refusing says whether the engine takes no new calls, once its pool has answered. It
 // still answers after Close. The error is that of ctx.
 func (e *Engine) refusing(ctx context.Context) (bool, error) {
-	if !e.core.Closed() {
-		if _, err := e.core.PoolStats(ctx); err != nil {
-			return false, err
-		}
+	_, there, err := e.askPool(ctx)
+	if err != nil {
+		return false, err
 	}
-	return e.core.Draining(), nil
+	return !there || e.core.Draining(), nil
+}
+
+// askPool asks the pool for its numbers; it is not there once the runtime has ended,
+// perhaps while it was asked. The error is that of ctx.
+func (e *Engine) askPool(ctx context.Context) (pool supervision.PoolReport, there bool, err error) {
+	if e.core.Closed() {
+		return pool, false, nil
+	}
+	pool, err = e.core.PoolStats(ctx)
+	if gone := (*Error)(nil); errors.As(err, &gone) {
+		return pool, false, nil
+	}
+	return pool, err == nil, err
 }
 
 func (e *Engine) scrubbed(err *Error) *Error {

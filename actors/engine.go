@@ -125,6 +125,7 @@ type Engine struct {
 	// sessionCalls is how many calls of one client may be in flight; 0: any number.
 	sessionCalls atomic.Int64
 
+	left      chan struct{} // closed when Close waits no longer for the actors to stop
 	closeOnce sync.Once
 	closeErr  error // what did not stop then
 }
@@ -137,7 +138,7 @@ func NewEngine(opts Options) (*Engine, error) {
 	if opts.Scrub == nil {
 		opts.Scrub = func(err *messages.Error) *messages.Error { return err }
 	}
-	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: NewTurns(maxJudges, maxLater)}
+	e := &Engine{opts: opts, sys: kernel.New(opts.Log), dir: &supervision.Directory{}, view: &index.View{}, judges: NewTurns(maxJudges, maxLater), left: make(chan struct{})}
 	e.catalogTTL.Store(int64(opts.CatalogTTL))
 	e.view.OnChange = opts.CatalogChanged
 	e.searcher = index.NewSearcher(e.view)
@@ -254,7 +255,7 @@ func (e *Engine) Catalog() *index.Catalog { return e.view.Load() }
 // changed have another configuration (their children are ended when idle),
 // updated differ only in what a running child does not feel, and removed are
 // gone; the others differ at most in where they stand. It returns once all of that is so and the catalog has read what the
-// cache knows of the new ones, or when ctx ends.
+// cache knows of the new ones, or when ctx or the runtime ends.
 func (e *Engine) Apply(ctx context.Context, change Change) error {
 	done := make(chan struct{})
 	if change.NewRules {
@@ -283,17 +284,10 @@ func (e *Engine) Apply(ctx context.Context, change Change) error {
 	if change.Lists != nil {
 		e.sys.Go(func(ctx context.Context) {
 			defer close(change.Lists)
-			select {
-			case <-done:
-			case <-ctx.Done():
-			}
+			_, _ = await(ctx, e, done) // without them, then
 		}, func(any) {})
-	} else {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	} else if _, err := await(ctx, e, done); err != nil {
+		return err
 	}
 	// The pool takes its messages in order: once it answers, the servers are in
 	// the directory.
@@ -344,17 +338,11 @@ type Change struct {
 	Lists chan struct{}
 }
 
-// PoolStats asks the pool for its numbers. It fails where ctx ends first, as it
-// does after Close.
+// PoolStats asks the pool for its numbers. It fails where ctx or the runtime ends first.
 func (e *Engine) PoolStats(ctx context.Context) (supervision.PoolReport, error) {
 	reply := make(chan supervision.PoolReport, 1)
 	e.sys.Send(e.pool, &supervision.InspectPool{Reply: reply})
-	select {
-	case s := <-reply:
-		return s, nil
-	case <-ctx.Done():
-		return supervision.PoolReport{}, ctx.Err()
-	}
+	return await(ctx, e, reply)
 }
 
 // Squeeze ends a part of the idle children, those first that were not used for
@@ -404,6 +392,7 @@ func (e *Engine) Close(ctx context.Context, deadline time.Time) error {
 		case <-stopping.Done():
 			e.closeErr = fmt.Errorf("not all actors have stopped: %w", stopping.Err())
 		}
+		close(e.left)
 		e.closeErr = errors.Join(e.closeErr, e.sys.Shutdown(stopping))
 	})
 	return errors.Join(err, e.closeErr)

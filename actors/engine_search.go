@@ -28,17 +28,13 @@ func (e *Engine) UseEmbedder(with embed.Embedder) {
 }
 
 // Settle waits until all tools that are known are embedded, or cannot be, or
-// until ctx ends.
+// until ctx or the runtime ends.
 func (e *Engine) Settle(ctx context.Context) error {
 	e.began.Store(true)
 	done := make(chan struct{})
 	e.sys.Send(e.index, &index.Settle{Done: done})
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	_, err := await(ctx, e, done)
+	return err
 }
 
 // IndexStatus says how the index does.

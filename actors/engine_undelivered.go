@@ -35,6 +35,8 @@ func (e *Engine) undelivered(msg any) {
 		refuseRun(m, supervision.ShuttingDown(""))
 	case *messages.Provision:
 		refuseProvision(m, supervision.ShuttingDown(""))
+	case *Subscribe:
+		m.Reply(&messages.Answer{Call: m.Call, Err: e.gone(m.Server)})
 	case *keepResult:
 		m.reply <- ""
 	case *supervision.Shutdown:

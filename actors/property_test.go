@@ -195,7 +195,7 @@ func (w *world) apply(c Change) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	_ = w.e.Apply(ctx, c) // after Close nobody answers, which is no fault
+	_ = w.e.Apply(ctx, c) // it is refused after Close, which is no fault
 }
 
 // client is one goroutine of a scenario, with a session of its own or without.
