@@ -33,6 +33,8 @@ type auditor struct {
 	refused bool          // it cannot be opened
 	why     error         // that it cannot
 	missed  uint64        // entries that found no room while it was being opened
+	ended   bool          // nothing more is recorded
+	late    bool          // close waits no longer for the log to be opened
 }
 
 // newAuditor returns nil where there is to be no audit log.
@@ -120,7 +122,7 @@ func (a *auditor) append(entry audit.Entry) {
 	case a.log != nil:
 		a.log.Append(entry)
 		return
-	case a.refused:
+	case a.refused, a.ended:
 		return
 	case !audit.Room(len(a.waiting), a.bytes, len(entry.Args)):
 		a.missed++
@@ -141,6 +143,15 @@ func (a *auditor) open() {
 	if err != nil {
 		a.e.log.Error("calls are not recorded in the audit log", "error", err)
 	}
+	if a.opened(log, err) {
+		ctx, cancel := context.WithTimeout(context.Background(), auditPatience)
+		defer cancel()
+		_ = log.Close(ctx) // whoever could be told has gone
+	}
+}
+
+// opened gives the log what waits for it, and says whether nobody else closes it.
+func (a *auditor) opened(log *audit.Log, err error) (alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.log, a.refused, a.why = log, err != nil, err
@@ -151,6 +162,7 @@ func (a *auditor) open() {
 		log.Missed(a.missed)
 	}
 	a.waiting, a.bytes = nil, 0
+	return a.late && err == nil
 }
 
 // problem is why nothing is recorded; "" where it is.
@@ -180,6 +192,7 @@ func (a *auditor) close(ctx context.Context) error {
 	defer cancel()
 	a.mu.Lock()
 	opening := a.opening
+	a.ended = true // or a call that comes later, and is refused, would open it for good
 	a.mu.Unlock()
 	if opening == nil {
 		return nil
@@ -187,10 +200,13 @@ func (a *auditor) close(ctx context.Context) error {
 	select {
 	case <-opening:
 	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	a.late = a.log == nil && !a.refused
+	late, log := a.late, a.log
+	a.mu.Unlock()
+	if late {
 		return fmt.Errorf("the audit log was not opened in time: %w", ctx.Err())
 	}
-	if a.log == nil {
-		return nil
-	}
-	return a.log.Close(ctx)
+	return log.Close(ctx)
 }
