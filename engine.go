@@ -157,12 +157,23 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	return e, nil
 }
 
+// start starts the runtime. Where that fails nothing is left of it.
 func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
-	st := cfg.Settings
-	rules, err := toolRules(cfg)
+	err := e.startAll(ctx, cfg)
 	if err != nil {
-		return err
+		const enough = 5 * time.Second // no child runs
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), enough)
+		defer cancel()
+		if left := e.end(ending, time.Now()); left != nil {
+			e.log.Warn("not all of an engine that did not start has ended", "error", left)
+		}
 	}
+	return err
+}
+
+// startAll leaves it to start to end what there is where it fails.
+func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
+	st := cfg.Settings
 	e.learnSecrets(cfg)
 	e.pages.Public, _ = publicURL(st.HTTP.PublicURL) // ListenHTTP says what is wrong with it
 	var cache *index.Cache
@@ -180,8 +191,11 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 	e.audit = e.newAuditor(&st)
 	e.expose = e.newExposure(&st)
 	keeper := newKeeper(e, &st)
-	var launcher actors.Launcher
-	launcher, err = e.launcher(cfg)
+	rules, err := toolRules(cfg)
+	if err != nil {
+		return err
+	}
+	launcher, err := e.launcher(cfg)
 	if err != nil {
 		return err
 	}
@@ -231,7 +245,7 @@ func (e *Engine) start(ctx context.Context, cfg *config.Config) error {
 		e.lists = make(chan struct{})
 	}
 	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules, Lists: e.lists}); err != nil {
-		return err
+		return cancelled(ctx, err, "metamcp was given up while it started")
 	}
 	e.startTelemetry(&st)
 	e.watchMemory(&st)
@@ -424,13 +438,22 @@ func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
 // not stop in time, or could not be written. Close may be called again, or by two at once:
 // all of them wait for the end and say the same of what could not be written.
 func (e *Engine) Close(ctx context.Context) error {
+	return e.end(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
+}
+
+// end is Close with a time for what is in flight. Of an engine that did not start there
+// may be a part only.
+func (e *Engine) end(ctx context.Context, deadline time.Time) error {
 	if e.watcher != nil {
 		e.watcher.Stop()
 	}
 	e.pins.Close()
 	e.cures.close()
 	e.expose.close()
-	err := e.core.Close(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
+	var err error
+	if e.core != nil {
+		err = e.core.Close(ctx, deadline)
+	}
 	e.ending.Do(func() {
 		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 		defer cancel()
@@ -441,8 +464,12 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // endRest ends what is left once the actors have stopped.
 func (e *Engine) endRest(ctx context.Context) error {
-	e.remote.Close()
-	e.logins.Close()
+	if e.remote != nil {
+		e.remote.Close()
+	}
+	if e.logins != nil {
+		e.logins.Close()
+	}
 	if e.guard != nil {
 		e.guard.Close()
 	}

@@ -10,10 +10,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // opened is an engine that is closed at the end of the test.
@@ -35,6 +39,7 @@ func opened(t testing.TB, opts Options) *Engine {
 
 // Whoever gives an engine up while it opens hears that, as any error, as an *[Error].
 func TestOpenIsGivenUp(t *testing.T) {
+	leavesNothing(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mcp.json")
 	if err := os.WriteFile(file, []byte(`{"mcpServers":{},"metamcp":{"cache":{"enabled":false}}}`), 0o600); err != nil {
@@ -52,8 +57,36 @@ func TestOpenIsGivenUp(t *testing.T) {
 		}
 	}
 	var told *Error
-	if !errors.As(err, &told) || !errors.Is(err, context.Canceled) {
+	if !errors.As(err, &told) || told.Code != messages.CodeCancelled || !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %T %v", err, err)
+	}
+}
+
+// leavesNothing holds the test to leave no goroutine behind. It is for tests that are not
+// parallel.
+func leavesNothing(t *testing.T) {
+	others := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, others) })
+}
+
+// An engine that does not open leaves nothing running.
+func TestNothingIsLeftOfAFailedOpen(t *testing.T) {
+	for name, settings := range map[string]string{
+		"toolRules": `"toolRules":[{"pattern":"/(/","enabled":false}]`,
+		"trace":     `"trace":"/","expose":["tools"]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t)
+			dir := t.TempDir()
+			file := filepath.Join(dir, "mcp.json")
+			if err := os.WriteFile(file, []byte(`{"mcpServers":{"s":{"command":"none"}},"metamcp":{`+settings+`}}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var own *Error
+			if _, err := Open(t.Context(), Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir, Environ: []string{}}, Log: slog.New(slog.DiscardHandler)}); !errors.As(err, &own) || own.Code != messages.CodeConfiguration || !strings.Contains(own.Message, name) {
+				t.Errorf("the error is %v", err)
+			}
+		})
 	}
 }
 

@@ -145,6 +145,15 @@ func misfit(err error) string {
 	return err.Error()
 }
 
+// cancelled is what a caller hears whose ctx has ended: CANCELLED in place of the error
+// of ctx, with what was given up. Any other error stays as it is.
+func cancelled(ctx context.Context, err error, what string) error {
+	if cause := ctx.Err(); cause != nil && errors.Is(err, cause) {
+		return &Error{Code: messages.CodeCancelled, Cause: cause, Message: what + ": " + cause.Error()}
+	}
+	return err
+}
+
 func asError(err error) *Error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // one that is wrapped would lose the words around it
 		return e
