@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,4 +154,39 @@ func TestReloadBesideAnotherOne(t *testing.T) {
 	}
 	r.e.unlockReload()
 	r.reload()
+}
+
+// A reload that is given up while the engine follows says that the change is in force.
+func TestReloadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{}}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cfg := *r.e.Config()
+	var err error
+	for err == nil { // it may be over before it looks
+		if err = r.e.lockReload(t.Context()); err == nil {
+			err = r.e.take(ctx, &cfg)
+			r.e.unlockReload()
+		}
+	}
+	if !isCode(err, messages.CodeCancelled) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "in force") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+func TestServeStdioAfterClose(t *testing.T) {
+	t.Parallel()
+	r := openReloading(t, `{"mcpServers":{}}`)
+	if err := r.e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(in.Close(), out.Close()) }()
+	if err := within(t, "ServeStdio", func(ctx context.Context) error { return r.e.ServeStdio(ctx, in, out) }); !isCode(err, messages.CodeShuttingDown) {
+		t.Errorf("it says %v", err)
+	}
 }

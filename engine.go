@@ -308,7 +308,9 @@ func (e *Engine) GaveUp() <-chan struct{} { return e.gaveUp }
 
 // Reload reads the configuration again and takes over what differs. A broken
 // file changes nothing and is returned as error. What was read from a pipe at
-// the start stays as it was. After [Engine.Close], and beside it, the error is
+// the start stays as it was. Where ctx ends meanwhile the error is CANCELLED, and says
+// whether the new configuration is in force all the same: then all of the engine follows
+// it soon, and was only not waited for. After [Engine.Close], and beside it, the error is
 // SHUTTING_DOWN.
 func (e *Engine) Reload(ctx context.Context) error {
 	if err := e.lockReload(ctx); err != nil {
@@ -414,7 +416,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	e.core.SetPins(pinMode(cfg))
 	e.core.ConfigureCatalog(cfg.Settings.Catalog.TTL, cfg.Settings.Catalog.Cleanup)
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
-	err = e.core.Apply(ctx, change)
+	err = cancelled(ctx, e.core.Apply(ctx, change), "the new configuration is in force, but not all of metamcp follows it yet")
 	e.times.keepOnly(e.thereIs)
 	e.logins.KeepOnly(e.thereIs)
 	return err
@@ -436,7 +438,8 @@ func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
 // is left of the children then is killed. What Close writes at the end, such as the audit
 // log, is written all the same, and has some seconds of its own. The error says what did
 // not stop in time, or could not be written. Close may be called again, or by two at once:
-// all of them wait for the end and say the same of what could not be written.
+// all of them wait for the end and say the same of what could not be written. It is no
+// *[Error].
 func (e *Engine) Close(ctx context.Context) error {
 	return e.end(ctx, time.Now().Add(e.Config().Settings.DrainTimeout))
 }

@@ -218,7 +218,8 @@ func (e *Engine) LogFiles(server string) ([]string, error) {
 
 // OpenControl opens the control socket through which "metamcp status" and
 // other programs of this user see the engine. name is what they call it; "":
-// after its pid. The caller closes the server after the engine.
+// after its pid. The caller closes the server after the engine. The error is no *[Error];
+// an engine does without the socket.
 func (e *Engine) OpenControl(name string) (*control.Server, error) {
 	return control.Serve(control.Options{
 		StateDir: e.Config().Settings.StateDir, Name: name, Version: e.opts.Version, Started: e.started,

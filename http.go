@@ -22,7 +22,8 @@ import (
 
 // ListenHTTP serves MCP over Streamable HTTP to many clients, with the settings
 // under http, until the listener is closed; that must be before the engine is.
-// addr is what [front.CheckHTTPAddr] takes. The error says what to do instead.
+// addr is what [front.CheckHTTPAddr] takes. The error says what to do instead; it is no
+// *[Error], but for CANCELLED where ctx ends.
 func (e *Engine) ListenHTTP(ctx context.Context, addr string) (*front.Listener, error) {
 	l, err := e.PrepareHTTP(ctx, addr, nil)
 	if err == nil {
@@ -43,7 +44,7 @@ func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Lis
 		select {
 		case <-e.lists:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, cancelled(ctx, ctx.Err(), "clients are not served over HTTP")
 		}
 	}
 	info, err := json.Marshal(map[string]string{"name": "metamcp", "version": e.opts.Version})

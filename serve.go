@@ -29,7 +29,8 @@ func (e *Engine) beginLater() *time.Timer {
 
 // ServeStdio speaks MCP with one client until its input ends or ctx is done,
 // and drains what is in flight. It closes neither file and leaves the engine
-// running.
+// running. After [Engine.Close] the error is an *[Error], SHUTTING_DOWN; one of the files
+// is no *[Error].
 func (e *Engine) ServeStdio(ctx context.Context, in, out *os.File) error {
 	return e.serveSession(ctx, in, out, client{pid: os.Getppid(), since: time.Now()})
 }

@@ -39,7 +39,7 @@ func (e *Engine) startTelemetry(st *config.Settings) {
 // ServeMetrics serves /metrics for Prometheus, /healthz and /readyz over HTTP
 // at the address of the setting telemetry.metricsAddr until Close, and returns
 // where it listens; nil where the setting is empty. An engine does without
-// where that fails, for instance because the port is taken.
+// where that fails, for instance because the port is taken; the error is no *[Error].
 func (e *Engine) ServeMetrics() (net.Addr, error) {
 	addr := e.Config().Settings.Telemetry.MetricsAddr
 	if addr == "" {

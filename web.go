@@ -15,7 +15,7 @@ import (
 // OpenWeb serves a page on which the user sees the engine in a browser. addr is
 // a loopback address, such as ":7777" (127.0.0.1) or ":0" (any free port); name
 // is what the page calls the host, "" for none. The error says what to use
-// instead. The caller shows [web.Server.URL] to the user alone, and closes the
+// instead, and is no *[Error]. The caller shows [web.Server.URL] to the user alone, and closes the
 // server before or after the engine.
 func (e *Engine) OpenWeb(addr, name string) (*web.Server, error) {
 	return web.Serve(web.Options{Addr: addr, Host: watched{e, name}, Log: e.log})

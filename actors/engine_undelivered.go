@@ -30,7 +30,7 @@ func (e *Engine) undelivered(msg any) {
 		defer m.call.Reply.Answer(gone) // also where telling others of it breaks
 		e.observer.ended(messages.TraceAnswer, m.call, m.started, gone, "")
 	case *openSession:
-		m.reply <- nil
+		m.reply <- sessionOpened{err: ShutDown()}
 	case *messages.Run:
 		refuseRun(m, supervision.ShuttingDown(""))
 	case *messages.Provision:

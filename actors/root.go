@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
@@ -50,11 +51,15 @@ var lasting = []string{nameIndex, nameNotices, nameSandbox, nameProvisioner, nam
 type spawned struct{ index, pool, sandbox, provisioner, notices *kernel.PID }
 
 type (
-	// openSession starts the actor of a client connection; the PID comes on
-	// Reply, nil where it could not be started.
+	// openSession starts the actor of a client connection.
 	openSession struct {
 		produce func(id uint64) kernel.Actor
-		reply   chan<- *kernel.PID
+		reply   chan<- sessionOpened
+	}
+	// sessionOpened is that actor, or why there is none.
+	sessionOpened struct {
+		pid *kernel.PID
+		err *messages.Error
 	}
 	sweepDue struct{ n uint64 }
 	// configureSweep is another distance between two sweeps of the catalog, the next
@@ -79,8 +84,13 @@ func (r *rootActor) Receive(ctx *kernel.Context, msg any) {
 		pid, err := ctx.Spawn("session/"+strconv.FormatUint(id, 10), func() kernel.Actor { return m.produce(id) }, kernel.Inline())
 		if err != nil {
 			ctx.Event("spawn-failed", err.Error(), 0)
+			m.reply <- sessionOpened{err: &messages.Error{
+				Code: messages.CodeToolExecution, Message: "the actor of the session could not be started: " + err.Error(), Cause: err,
+				Hint: "Please report this with the log of the host.",
+			}}
+			return
 		}
-		m.reply <- pid
+		m.reply <- sessionOpened{pid: pid}
 	case kernel.Stopping:
 		r.sweep.Stop() // it would keep a closed engine in memory
 	case *sweepDue:

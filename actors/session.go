@@ -2,7 +2,6 @@ package actors
 
 import (
 	"encoding/json"
-	"errors"
 	"hash/fnv"
 	"strconv"
 	"sync/atomic"
@@ -91,25 +90,25 @@ func (q *sessionQuestions) PayloadBytes() (n int) {
 
 // OpenSession starts the actor of a client connection. Where the connection's
 // ports hold back answers with More set, flush writes them; it never blocks and
-// may be nil.
+// may be nil. The error is a [*messages.Error], SHUTTING_DOWN once the runtime has ended.
 func (e *Engine) OpenSession(flush func()) (*Session, error) {
 	if flush == nil {
 		flush = func() {}
 	}
-	reply := make(chan *kernel.PID, 1)
+	reply := make(chan sessionOpened, 1)
 	var id uint64
 	s := &Session{e: e}
 	e.sys.Send(e.root, &openSession{reply: reply, produce: func(n uint64) kernel.Actor {
 		id = n
 		return &sessionActor{e: e, id: n, s: s, calls: map[uint64]sessionCall{}, flush: flush, port: sessionPort{s}}
 	}})
-	pid := <-reply
-	if pid == nil {
-		return nil, errors.New("the actor of the session could not be started; see the log")
+	opened := <-reply
+	if opened.err != nil {
+		return nil, opened.err
 	}
 	e.sessions.Add(1)
 	e.open.Store(id, nil)
-	s.pid, s.id = pid, id
+	s.pid, s.id = opened.pid, id
 	return s, nil
 }
 
