@@ -64,7 +64,8 @@ func (e *Engine) Execute(ctx context.Context, server, tool string, args json.Raw
 }
 
 // Stream is Execute with the child's progress, in order, before the result.
-// Leaving the loop early cancels the call.
+// Leaving the loop early cancels the call, whether by break, return, a panic of its
+// body or [runtime.Goexit].
 func (e *Engine) Stream(ctx context.Context, server, tool string, args json.RawMessage, opts ExecuteOptions) iter.Seq2[Update, error] {
 	return e.run(ctx, server, tool, args, opts, true)
 }
@@ -93,14 +94,20 @@ func (e *Engine) run(ctx context.Context, server, tool string, args json.RawMess
 		e.telemetry.BeginCall(ctx, call)
 		call.Reply = e.core.Observed(call)
 		e.core.Call(call)
+		open := true // nobody has answered it or given it up
+		defer func() {
+			if open { // the loop was left early, and be it by a panic or by runtime.Goexit
+				e.core.Cancel(call, "the caller stopped listening")
+			}
+		}()
 		for {
 			select {
 			case p := <-steps:
 				if !yield(Update{Progress: p}, nil) {
-					e.core.Cancel(call, "the caller stopped listening")
 					return
 				}
 			case a := <-answer:
+				open = false
 				for drained := false; !drained; {
 					select {
 					case p := <-steps:
@@ -118,6 +125,7 @@ func (e *Engine) run(ctx context.Context, server, tool string, args json.RawMess
 				yield(u, err)
 				return
 			case <-ctx.Done():
+				open = false
 				e.core.Cancel(call, "the caller gave up: "+ctx.Err().Error())
 				yield(Update{}, &Error{
 					Code: messages.CodeCancelled, Server: server, Tool: tool, Cause: ctx.Err(),

@@ -104,7 +104,8 @@ type ProvisionAnswer struct {
 // in the registry; and where that was asked for, and every gate of trust is
 // open, it installs, starts and keeps it. A server that may not be installed is
 // no error; an error is always an *[Error], and nothing is left of what failed.
-// When ctx ends, what nobody else waits for is undone.
+// When ctx ends, what nobody else waits for is undone; so it is when Progress panics or
+// calls [runtime.Goexit].
 func (e *Engine) Provision(ctx context.Context, req ProvisionRequest) (*ProvisionAnswer, error) {
 	id := front.NextCall()
 	return e.provision(ctx, req, messages.Meta{Trace: id}, theProgram, e.telemetry.BeginProvision(ctx, id))
@@ -124,13 +125,35 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 		Meta: meta, ID: meta.Trace, Intent: req.Intent, Context: req.Context, Choice: req.Choice, ChoiceVersion: req.ChoiceVersion, DryRun: req.DryRun, Env: req.Env,
 		Cancelled: new(atomic.Bool),
 	}
+	ended := func(report *messages.ProvisionReport) {
+		report.Err = e.scrubbed(report.Err)
+		outcome := outcomeOK
+		if report.Err != nil {
+			outcome = string(report.Err.Code)
+		}
+		span.End(string(report.Decision), outcome)
+		if e.audit != nil {
+			e.audit.provisioned(p, &req, report, outcome, begun)
+		}
+	}
 	report := e.refusedRequest(&req)
 	if report == nil {
 		p.Consent = e.consent(&req, who, meta.Session)
 		port := &provisionPort{wake: make(chan struct{}, 1)}
 		p.Reply = port
 		e.core.Provision(p)
-		if report = port.wait(ctx, req.Progress); report == nil {
+		heard := false
+		defer func() {
+			if !heard { // Progress panicked, or called runtime.Goexit
+				e.core.CancelProvision(p, notHeard)
+				ended(&messages.ProvisionReport{Decision: messages.DecisionFailed, Err: &Error{
+					Code: messages.CodeCancelled, Message: "the request for a server was cancelled: " + notHeard,
+				}})
+			}
+		}()
+		report = port.wait(ctx, req.Progress)
+		heard = true
+		if report == nil {
 			e.core.CancelProvision(p, "the caller gave up: "+ctx.Err().Error())
 			report = &messages.ProvisionReport{Decision: messages.DecisionFailed, Err: &Error{
 				Code: messages.CodeCancelled, Cause: ctx.Err(), Message: "the request for a server was cancelled by its caller: " + ctx.Err().Error(),
@@ -138,15 +161,7 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 			}}
 		}
 	}
-	report.Err = e.scrubbed(report.Err)
-	outcome := outcomeOK
-	if report.Err != nil {
-		outcome = string(report.Err.Code)
-	}
-	span.End(string(report.Decision), outcome)
-	if e.audit != nil {
-		e.audit.provisioned(p, &req, report, outcome, begun)
-	}
+	ended(report)
 	if report.Decision == messages.DecisionFailed {
 		return nil, report.Err
 	}

@@ -103,11 +103,15 @@ const progressEvery = 500 * time.Millisecond
 // calls are the same as those of [Engine.Execute]. A script that fails is no
 // error of Run; an error is always an *[Error] and says why the script was not
 // run, or not to its end: the sandbox is overloaded, ctx ended, the engine
-// closes. When ctx ends, the script, its process and its calls end with it.
+// closes. When ctx ends, the script, its process and its calls end with it; so they do
+// when Console or Progress panics or calls [runtime.Goexit].
 func (e *Engine) Run(ctx context.Context, req RunRequest) (*RunResult, error) {
 	id := front.NextCall()
 	return e.runScript(ctx, req, messages.Meta{Trace: id}, scriptClient{}, e.telemetry.BeginScript(ctx, id))
 }
+
+// notHeard is why something is cancelled whose caller has a function that did not return.
+const notHeard = "the function with which its caller hears of it panicked, or ended its goroutine"
 
 // scriptClient is who can be asked while a script runs.
 type scriptClient struct {
@@ -137,8 +141,24 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		Carried: e.carriedTo(meta.Session),
 	}
 	begun := time.Now()
+	ended := func(report *messages.RunReport) {
+		outcome := runOutcome(report)
+		span.End(outcome)
+		clean.outcome(report)
+		if e.audit != nil {
+			e.audit.executed(run, report, outcome, begun, clean.counts)
+		}
+	}
 	e.core.Run(run)
+	heard := false
+	defer func() {
+		if !heard { // Console or Progress panicked, or called runtime.Goexit
+			e.core.CancelRun(run, notHeard)
+			ended(&messages.RunReport{Err: &Error{Code: messages.CodeCancelled, Message: "the script was cancelled: " + notHeard}})
+		}
+	}()
 	report := port.wait(ctx, &req)
+	heard = true
 	if report == nil {
 		e.core.CancelRun(run, "the caller gave up: "+ctx.Err().Error())
 		report = &messages.RunReport{Err: &Error{
@@ -146,12 +166,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 			Hint: "What the script had called before has happened.",
 		}}
 	}
-	outcome := runOutcome(report)
-	span.End(outcome)
-	clean.outcome(report)
-	if e.audit != nil {
-		e.audit.executed(run, report, outcome, begun, clean.counts)
-	}
+	ended(report)
 	if report.Err != nil {
 		return nil, report.Err
 	}
