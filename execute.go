@@ -50,8 +50,9 @@ const maxProgress = 1024
 // result. A result with IsError is no error of Execute; an error is always an
 // *[Error]. A JSON-RPC error of the child is one with the code
 // TOOL_EXECUTION_ERROR, the child's message, and the child's error object in
-// Details. When ctx ends the call is cancelled at the child. args may be changed
-// once Execute has returned.
+// Details. When ctx ends the call is cancelled at the child, which may have carried it
+// out; where ctx had ended before, nothing is sent. args may be changed once Execute has
+// returned.
 func (e *Engine) Execute(ctx context.Context, server, tool string, args json.RawMessage, opts ExecuteOptions) (*Result, error) {
 	var res *Result
 	for u, err := range e.run(ctx, server, tool, args, opts, false) {
@@ -74,6 +75,13 @@ func (e *Engine) run(ctx context.Context, server, tool string, args json.RawMess
 	return func(yield func(Update, error) bool) {
 		if err := checkArgs(server, tool, args); err != nil {
 			yield(Update{}, err)
+			return
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Update{}, &Error{
+				Code: messages.CodeCancelled, Server: server, Tool: tool, Cause: err,
+				Message: "the call was cancelled by its caller before it was made: " + err.Error(), Hint: "Nothing was sent.",
+			})
 			return
 		}
 		args := slices.Clone(args) // the audit log and the child's pipe may be behind
@@ -129,7 +137,8 @@ func (e *Engine) run(ctx context.Context, server, tool string, args json.RawMess
 				e.core.Cancel(call, "the caller gave up: "+ctx.Err().Error())
 				yield(Update{}, &Error{
 					Code: messages.CodeCancelled, Server: server, Tool: tool, Cause: ctx.Err(),
-					Message: "the call was cancelled by its caller: " + ctx.Err().Error(),
+					Message: "the call was cancelled by its caller, whether it took effect is unknown: " + ctx.Err().Error(),
+					Hint:    "Check what the call may have done before you repeat it.",
 				})
 				return
 			}

@@ -137,6 +137,12 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 		}
 	}
 	report := e.refusedRequest(&req)
+	if cause := ctx.Err(); report == nil && cause != nil {
+		report = &messages.ProvisionReport{Decision: messages.DecisionFailed, Err: &Error{
+			Code: messages.CodeCancelled, Cause: cause, Message: "the request for a server was cancelled by its caller before it was made: " + cause.Error(),
+			Hint: "Nothing was looked for or installed.",
+		}}
+	}
 	if report == nil {
 		p.Consent = e.consent(&req, who, meta.Session)
 		port := &provisionPort{wake: make(chan struct{}, 1)}

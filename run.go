@@ -124,6 +124,12 @@ type scriptClient struct {
 
 func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Meta, client scriptClient, span *telemetry.Script) (*RunResult, error) {
 	language, err := e.checkRun(&req)
+	if cause := ctx.Err(); err == nil && cause != nil {
+		err = &Error{
+			Code: messages.CodeCancelled, Cause: cause, Message: "the script was cancelled by its caller before it began: " + cause.Error(),
+			Hint: "Nothing of it was run.",
+		}
+	}
 	if err != nil {
 		span.End(string(err.Code))
 		return nil, err
@@ -163,7 +169,7 @@ func (e *Engine) runScript(ctx context.Context, req RunRequest, meta messages.Me
 		e.core.CancelRun(run, "the caller gave up: "+ctx.Err().Error())
 		report = &messages.RunReport{Err: &Error{
 			Code: messages.CodeCancelled, Cause: ctx.Err(), Message: "the script was cancelled by its caller: " + ctx.Err().Error(),
-			Hint: "What the script had called before has happened.",
+			Hint: "What the script had called before has happened; whether a call that was under way took effect is unknown.",
 		}}
 	}
 	ended(report)

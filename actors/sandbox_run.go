@@ -257,7 +257,7 @@ func (a *runActor) cancel(ctx *kernel.Context, reason string) {
 	}
 	a.end(ctx, &messages.RunReport{Err: &messages.Error{
 		Code: messages.CodeCancelled, Message: "the script was cancelled: " + reason,
-		Hint: "What the script had called before has happened.",
+		Hint: "What the script had called before has happened; whether a call that was under way took effect is unknown.",
 	}}, false)
 }
 
