@@ -119,7 +119,7 @@ func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask script
 				return nil, why
 			}
 			if slices.Contains(found.Pending, server) {
-				return nil, notListed(server, nil)
+				return nil, e.notListed(server, nil)
 			}
 		}
 		all = append(all, found.Matches...)

@@ -3,6 +3,7 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -129,7 +130,9 @@ func one(is bool) int {
 
 // ListTools returns a server's tools in the server's order. A server whose
 // tools are not known is started and asked first; one whose listing is older than
-// catalog.ttlMs is asked in the background, for the next who wants to know.
+// catalog.ttlMs is asked in the background, for the next who wants to know. ctx bounds
+// how long that is waited for: where its time is over first the error can be retried, since
+// the server goes on.
 func (e *Engine) ListTools(ctx context.Context, server string, includeDisabled bool) ([]Tool, error) {
 	known, err := e.known(ctx, server)
 	if err != nil {
@@ -223,6 +226,9 @@ func (e *Engine) known(ctx context.Context, server string) (*index.ServerEntry, 
 
 // contact waits until the catalog has a live listing of the server.
 func (e *Engine) contact(ctx context.Context, server string, refresh bool) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return notAwaited(server, ctx.Err(), "Nothing was sent.")
+	}
 	port := make(contactPort, 1)
 	e.core.Contact(server, refresh, port)
 	select {
@@ -232,15 +238,35 @@ func (e *Engine) contact(ctx context.Context, server string, refresh bool) error
 		}
 		return nil
 	case <-ctx.Done():
-		return notListed(server, ctx.Err())
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return notAwaited(server, ctx.Err(), "What was begun for it goes on: the server is started, and lists its tools.")
+		}
+		return e.notListed(server, ctx.Err())
 	}
 }
 
-// notListed is the error of a server that goes on starting.
-func notListed(server string, cause error) *Error {
+// notAwaited is the error for a caller who waits for a server's tools no longer.
+func notAwaited(server string, cause error, hint string) *Error {
+	return &Error{
+		Code: messages.CodeCancelled, Server: server, Cause: cause,
+		Message: "the request for the server's tools was cancelled by its caller: " + cause.Error(), Hint: hint,
+	}
+}
+
+// notListed is the error of a server whose listing goes on; it says how far that is.
+func (e *Engine) notListed(server string, cause error) *Error {
+	far := "it is not connected yet"
+	if entry, ok := e.core.Directory().Lookup(server); ok {
+		switch st := entry.Status(); {
+		case st.Connected:
+			far = "it is connected, and has not answered yet"
+		case st.State == messages.StateConnecting:
+			far = "it is still being started"
+		}
+	}
 	return &Error{
 		Code: messages.CodeConnection, Server: server, Class: messages.ClassOffline, Retryable: true, Cause: cause,
-		Message: "the server did not list its tools in time; it is still being started",
+		Message: "the server did not list its tools in time; " + far,
 		Hint:    "Ask again in a few seconds.",
 	}
 }
