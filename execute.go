@@ -17,7 +17,11 @@ import (
 
 // ExecuteOptions shape one call of a tool.
 type ExecuteOptions struct {
-	// Timeout bounds the call; 0: the server's.
+	// Timeout is how long the server may take to answer or to tell of progress, the
+	// wait until it has the call included, and then from one progress notification to
+	// the next; 0: the server's timeoutMs, which begins once it has the call. All in
+	// all it has the call for its maxTimeoutMs at most, which cuts a longer Timeout
+	// too. For a bound that no progress moves use a ctx with a deadline.
 	Timeout time.Duration
 }
 

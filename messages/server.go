@@ -87,7 +87,7 @@ type ServerSpec struct {
 	TLS     *TLS   // nil: what the system has
 
 	Timeout        time.Duration // one request; progress starts it anew
-	MaxTimeout     time.Duration // one request, whatever progress says
+	MaxTimeout     time.Duration // one request, whatever progress or the call says
 	StartupTimeout time.Duration // spawn to the end of the handshake
 	StopGrace      time.Duration // whole termination ladder; 0: the default ladder
 

@@ -49,7 +49,7 @@ itself reports a failure, 130 interrupted.`,
 			})
 		},
 	}
-	cmd.Flags().Var((*patience)(&timeout), "timeout", "how long the call may take: 30s, 2m, or milliseconds (default: the server's)")
+	cmd.Flags().Var((*patience)(&timeout), "timeout", "how long the call may go without an answer or progress: 30s, 2m, or milliseconds (default: the server's timeoutMs; its maxTimeoutMs bounds the whole call)")
 	cmd.Flags().BoolVar(&raw, "json", false, "print the whole result object")
 	cmd.Flags().BoolVar(&progress, "progress", false, "print the tool's progress to stderr")
 	return cmd

@@ -62,7 +62,7 @@ var entryTable = []EntryKey{
 	{Name: "disabled", Type: "boolean", Default: "false", Doc: "The server is not used.", schema: map[string]any{"type": "boolean"}},
 	{Name: "timeoutMs", Type: "milliseconds", Default: "60000", Min: 1, Max: week, Doc: "One request; a progress notification starts it anew. Before it, a request waits for a busy child as long at most."},
 	{Name: "timeout", Type: "milliseconds", Min: 1, Max: week, Doc: "Another name of timeoutMs, as Claude Code writes it."},
-	{Name: "maxTimeoutMs", Type: "milliseconds", Default: "600000", Min: 1, Max: week, Doc: "One request, whatever progress says; never less than timeoutMs."},
+	{Name: "maxTimeoutMs", Type: "milliseconds", Default: "600000", Min: 1, Max: week, Doc: "One request that the server has, whatever progress or the call's own timeoutMs says; never less than timeoutMs."},
 	{Name: "startupTimeoutMs", Type: "milliseconds", Default: "30000", Min: 1, Max: day, Doc: "From the start of the process to the end of the handshake. 180000 where the command is npx, uvx or another that downloads the server first."},
 	{Name: "stopGraceMs", Type: "milliseconds", Default: "0", Min: 0, Max: 600_000, Doc: "Time to end by itself, from the closing of its stdin to SIGKILL, also when the host ends; 0: the usual 1,550 ms."},
 	{Name: "lifecycle", Type: `"keep-alive", "ephemeral" or {"mode", "idleTimeoutMs"}`, Doc: "What happens when the server is idle; without it pool.idleTimeoutMs counts.",
