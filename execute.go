@@ -68,9 +68,10 @@ func (e *Engine) Execute(ctx context.Context, server, tool string, args json.Raw
 	return res, nil
 }
 
-// Stream is Execute with the child's progress, in order, before the result.
-// Leaving the loop early cancels the call, whether by break, return, a panic of its
-// body or [runtime.Goexit].
+// Stream is Execute with the child's progress, in order, before the result. A loop
+// that is slower than the child gets the newest 1,024 of what it has not seen: the
+// oldest beyond them are lost, and the result never is. Leaving the loop early cancels
+// the call, whether by break, return, a panic of its body or [runtime.Goexit].
 func (e *Engine) Stream(ctx context.Context, server, tool string, args json.RawMessage, opts ExecuteOptions) iter.Seq2[Update, error] {
 	return e.run(ctx, server, tool, args, opts, true)
 }

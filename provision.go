@@ -69,7 +69,8 @@ type ProvisionRequest struct {
 	// ${NAME}: what is here is written to disk.
 	Env map[string]string `json:"-"`
 	// Progress, where not nil, is called with each step as it begins, in order,
-	// on the goroutine of Provision.
+	// on the goroutine of Provision. One that is slow gets the newest 64 of what it
+	// has not seen, and the oldest beyond them are lost.
 	Progress func(s ProvisionStep) `json:"-"`
 }
 

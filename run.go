@@ -44,7 +44,8 @@ type RunRequest struct {
 	// no such name in it.
 	Args []string
 	// Console, where not nil, is called with each line of the console as it
-	// comes, in order, on the goroutine of Run.
+	// comes, in order, on the goroutine of Run: the first 1,000 and as many bytes as
+	// the setting execute.outputMb allows. One that is slow loses none of them.
 	Console func(l ConsoleLine)
 	// Progress, where not nil, is called at most twice a second while the
 	// script runs and something has happened, on the goroutine of Run.
