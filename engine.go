@@ -435,7 +435,8 @@ func (e *Engine) Drain(deadline time.Time) <-chan struct{} {
 
 // Close ends the runtime: calls in flight get the configured drain timeout, then every
 // child is ended and reaped, for which [Engine.EndTime] is enough. ctx bounds that; what
-// is left of the children then is killed. What Close writes at the end, such as the audit
+// is left of the children then is killed, so give it the sum of both, and none that may
+// have ended, such as that of signal.NotifyContext. What Close writes at the end, such as the audit
 // log, is written all the same, and has some seconds of its own. The error says what did
 // not stop in time, or could not be written. Close may be called again, or by two at once:
 // all of them wait for the end and say the same of what could not be written. It is no
