@@ -63,7 +63,7 @@ func TestWhatItsCallerBreaksOffIsCancelled(t *testing.T) {
 				}))
 				left, value := make(chan error, 1), any(nil)
 				go func() {
-					err := error(nil)
+					var err error
 					defer func() {
 						value = recover()
 						left <- err
