@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -74,7 +73,7 @@ func (c *Cache) Save(ts *messages.Toolset) (wrote bool, err error) {
 	if len(data) > maxCacheFile {
 		return false, fmt.Errorf("schema cache of %q: the listing is over 64 MiB and is not kept", ts.Server)
 	}
-	if old, err := readBounded(path); err == nil && sameBody(old, data) {
+	if old, _, err := regular.Read(path, maxCacheFile); err == nil && sameBody(old, data) {
 		return false, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -94,7 +93,7 @@ func (c *Cache) Load(server string) (*messages.Toolset, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readBounded(path)
+	data, _, err := regular.Read(path, maxCacheFile)
 	if err != nil {
 		return nil, fmt.Errorf("schema cache of %q: %w", server, err)
 	}
@@ -216,42 +215,4 @@ func removeCached(path string) error {
 	// Other files may live there; a folder that is not empty stays.
 	_ = os.Remove(filepath.Dir(path))
 	return nil
-}
-
-// readBounded reads a regular file of bounded size; anything else, a pipe that
-// would block for ever say, is refused unopened.
-func readBounded(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("schema.json is not a regular file")
-	}
-	if info.Size() > maxCacheFile {
-		return nil, errors.New("schema.json is over 64 MiB")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	// The tools live in what is returned, so it has no room to spare: that of
-	// thousands of servers would be megabytes.
-	data := make([]byte, info.Size()+1)
-	n, err := io.ReadFull(f, data)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return data[:n], nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	rest, err := io.ReadAll(io.LimitReader(f, maxCacheFile)) // it was replaced by a longer one
-	if err != nil {
-		return nil, err
-	}
-	if data = slices.Concat(data, rest); len(data) > maxCacheFile {
-		return nil, errors.New("schema.json is over 64 MiB")
-	}
-	return data, nil
 }

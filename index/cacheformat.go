@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/metamcp/metamcp/index/plainfile"
+	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -116,7 +116,7 @@ func parseHead(line []byte) (cacheHead, error) {
 
 // namedIn reads from its first line whose file this is.
 func namedIn(path string) (server string, ok bool) {
-	f, err := plainfile.Open(path, os.O_RDONLY)
+	f, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
 		return "", false
 	}

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/metamcp/metamcp/index/plainfile"
 	"github.com/metamcp/metamcp/index/store"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // StoreFigures are what the store holds, at one moment.
@@ -74,7 +74,7 @@ const maxFigures = 1 << 20
 // ReadFigures returns what a host wrote down of the store that it holds; nil
 // where it did not yet.
 func ReadFigures(storePath string) (*StoreFigures, error) {
-	raw, err := plainfile.Read(figuresFile(storePath), maxFigures)
+	raw, _, err := regular.Read(figuresFile(storePath), maxFigures)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none
 	}

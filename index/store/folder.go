@@ -13,7 +13,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/metamcp/metamcp/index/plainfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // The names in a store's folder.
@@ -147,6 +147,9 @@ func (f *folder) inspect(version int) error {
 // unmarked is the version of a folder whose FORMAT is missing or unreadable.
 const unmarked = -1
 
+// maxFormat is the most that FORMAT holds, in bytes.
+const maxFormat = 256
+
 // format returns the version in FORMAT, or unmarked.
 func (f *folder) format() (int, error) {
 	name := filepath.Join(f.path, formatFile)
@@ -157,10 +160,10 @@ func (f *folder) format() (int, error) {
 	if err != nil {
 		return unmarked, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > 256 {
+	if !info.Mode().IsRegular() || info.Size() > maxFormat {
 		return unmarked, fmt.Errorf("%w: its %s is not that of a store", ErrForeign, formatFile)
 	}
-	data, err := os.ReadFile(name)
+	data, _, err := regular.Read(name, maxFormat)
 	if err != nil {
 		return unmarked, err
 	}
@@ -179,7 +182,7 @@ func (f *folder) mark(version int) error {
 		return err
 	}
 	name := filepath.Join(f.path, formatFile)
-	if err := plainfile.Write(name+".new", fmt.Appendf(nil, "%s %d\n", formatWord, version)); err != nil {
+	if err := regular.Write(name+".new", fmt.Appendf(nil, "%s %d\n", formatWord, version)); err != nil {
 		return err
 	}
 	return os.Rename(name+".new", name)
@@ -189,11 +192,11 @@ func (f *folder) mark(version int) error {
 // not come to an end.
 func (f *folder) opening() (deaths int, err error) {
 	name := filepath.Join(f.path, openingFile)
-	if data, err := plainfile.Read(name, 16); err == nil {
+	if data, _, err := regular.Read(name, 16); err == nil {
 		deaths, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 	}
 	deaths = min(max(deaths, 0), maxDeaths)
-	return deaths, plainfile.Write(name, strconv.AppendInt(nil, int64(deaths+1), 10))
+	return deaths, regular.Write(name, strconv.AppendInt(nil, int64(deaths+1), 10))
 }
 
 // opened ends what opening began.
@@ -237,7 +240,7 @@ const ourMagic = 0x6d6d
 
 // ourManifest says whether the database in path is one of this package's.
 func ourManifest(path string) bool {
-	f, err := plainfile.Open(filepath.Join(path, badger.ManifestFilename), os.O_RDONLY)
+	f, err := regular.Open(filepath.Join(path, badger.ManifestFilename), os.O_RDONLY)
 	if err != nil {
 		return false
 	}

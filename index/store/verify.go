@@ -13,7 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/table"
 
-	"github.com/metamcp/metamcp/index/plainfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // errDamaged is wrapped by what verify finds wrong.
@@ -85,7 +85,7 @@ func tableID(name string) (uint64, bool) {
 
 // verifyManifest returns the numbers of the tables that make up the database.
 func verifyManifest(path string) ([]uint64, error) {
-	f, err := plainfile.Open(filepath.Join(path, badger.ManifestFilename), os.O_RDONLY)
+	f, err := regular.Open(filepath.Join(path, badger.ManifestFilename), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, damaged("its manifest is missing")
 	}
@@ -137,5 +137,6 @@ func readFile(name string, limit int) ([]byte, error) {
 	if info.Size() > int64(limit) {
 		return nil, damaged("%s is larger than any that badger writes here", filepath.Base(name))
 	}
-	return os.ReadFile(name)
+	data, _, err := regular.Read(name, int64(limit))
+	return data, err
 }

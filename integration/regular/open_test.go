@@ -72,6 +72,9 @@ func TestReadIsBounded(t *testing.T) {
 	if err != nil || string(text) != "text" {
 		t.Fatalf("%q, %v", text, err)
 	}
+	if cap(text) > len(text)+8 { // the least that is allocated
+		t.Errorf("room for %d bytes is kept with %d", cap(text), len(text))
+	}
 	if open := regular.Others(info); open != 0o040 {
 		t.Errorf("others may %o, want 40", open)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 )
 
 // ErrTooLarge is what a file is refused with that has more than the caller takes.
@@ -25,8 +26,17 @@ func Read(path string, most int64) (text []byte, info fs.FileInfo, err error) {
 	if info.Size() > most {
 		return nil, nil, tooLarge
 	}
-	text, err = io.ReadAll(io.LimitReader(f, most+1)) // it may have grown
-	if err == nil && int64(len(text)) > most {
+	// Some keep what they read for as long as they live, so it has no room to spare.
+	text = make([]byte, info.Size()+1)
+	n, err := io.ReadFull(f, text)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return text[:n], info, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, most+1-int64(n))) // it has grown, or does not tell its size
+	if text = slices.Concat(text, rest); err == nil && int64(len(text)) > most {
 		err = tooLarge
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/metamcp/metamcp/index/plainfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 const (
@@ -54,7 +54,7 @@ func (f *Folder) download(ctx context.Context, p *plan) error {
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: followSafely}
-	out, err := plainfile.Open(f.part(p.Name), os.O_RDWR|os.O_CREATE)
+	out, err := regular.Open(f.part(p.Name), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func tooLarge(p *plan, size int64) error {
 // condition returns what tells the server which version the part belongs to.
 func (f *Folder) condition(p *plan) string {
 	var v validator
-	text, err := plainfile.Read(f.part(p.Name)+".json", 1<<20)
+	text, _, err := regular.Read(f.part(p.Name)+".json", 1<<20)
 	if err != nil || json.Unmarshal(text, &v) != nil || v.URL != p.URL {
 		return ""
 	}

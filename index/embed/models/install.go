@@ -18,6 +18,7 @@ import (
 
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/index/embed/models/gguf"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // DefaultMaxBytes is how large a model may be. Those that the local embedder
@@ -290,7 +291,7 @@ func (p *plan) describe(file string) error {
 
 // opening shows how a file begins that is not what it should be.
 func opening(file string) string {
-	in, err := os.Open(file)
+	in, err := regular.Open(file, os.O_RDONLY)
 	if err != nil {
 		return "unreadable"
 	}
@@ -305,7 +306,7 @@ func opening(file string) string {
 
 // sumOf returns the SHA-256 of a file in hexadecimal digits.
 func sumOf(file string) (string, error) {
-	in, err := os.Open(file)
+	in, err := regular.Open(file, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}

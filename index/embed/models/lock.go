@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/metamcp/metamcp/index/plainfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // lockEvery is how often a lock is tried that another process holds.
@@ -20,7 +20,7 @@ func (f *Folder) lock(ctx context.Context, name string, waiting func()) (unlock 
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, err
 	}
-	file, err := plainfile.Open(filepath.Join(f.dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE)
+	file, err := regular.Open(filepath.Join(f.dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
-	"github.com/metamcp/metamcp/index/plainfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // An Error says why something could not be done, and what to do next.
@@ -113,7 +113,7 @@ func (f *Folder) manifestPath() string { return filepath.Join(f.dir, "models.jso
 
 func (f *Folder) read() (*manifest, error) {
 	m := &manifest{Version: manifestVersion, Models: map[string]Installed{}, Pins: map[string]string{}}
-	text, err := plainfile.Read(f.manifestPath(), maxManifest)
+	text, _, err := regular.Read(f.manifestPath(), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}

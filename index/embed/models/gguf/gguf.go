@@ -11,7 +11,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/metamcp/metamcp/index/plainfile"
+	"github.com/metamcp/metamcp/integration/regular"
 )
 
 // Bounds that no real model comes near, so that a broken or hostile file costs
@@ -45,7 +45,7 @@ var ErrFormat = errors.New("not a valid GGUF file")
 // ReadFile reads the file's header. Its errors are those of the file system,
 // or wrap [ErrFormat].
 func ReadFile(path string) (info Info, err error) {
-	f, err := plainfile.Open(path, os.O_RDONLY)
+	f, err := regular.Open(path, os.O_RDONLY)
 	if err != nil {
 		return Info{}, err
 	}
