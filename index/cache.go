@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -79,7 +80,7 @@ func (c *Cache) Save(ts *messages.Toolset) (wrote bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, fmt.Errorf("schema cache of %q: %w", ts.Server, err)
 	}
-	if err := writeFileAtomic(path, data, 0o600); err != nil {
+	if err := atomicfile.Write(path, data, 0o600); err != nil {
 		return false, fmt.Errorf("schema cache of %q: %w", ts.Server, err)
 	}
 	return true, nil

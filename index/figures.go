@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index/store"
+	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -65,7 +66,7 @@ func writeFigures(storePath string, st *store.Store) error {
 	if err != nil {
 		return err
 	}
-	return writeFileAtomic(figuresFile(storePath), raw, 0o600)
+	return atomicfile.Write(figuresFile(storePath), raw, 0o600)
 }
 
 // maxFigures is the most that is read of them, in bytes.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -277,7 +278,7 @@ func (f *Folder) remember(p *plan, res *http.Response) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(f.part(p.Name)+".json", text)
+	return atomicfile.Write(f.part(p.Name)+".json", text, 0o600)
 }
 
 // progressWriter counts, and refuses more than is allowed.

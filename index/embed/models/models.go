@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -157,29 +158,7 @@ func (f *Folder) update(ctx context.Context, change func(*manifest)) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(f.manifestPath(), append(text, '\n'))
-}
-
-// writeFile replaces a file so that a crash leaves the old or the new one.
-func writeFile(path string, text []byte) (err error) {
-	out, err := os.CreateTemp(filepath.Dir(path), ".models-*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(out.Name())
-		}
-	}()
-	_, err = out.Write(text)
-	if err == nil {
-		err = out.Sync()
-	}
-	err = errors.Join(err, out.Close())
-	if err == nil {
-		err = os.Rename(out.Name(), path)
-	}
-	return err
+	return atomicfile.Write(f.manifestPath(), append(text, '\n'), 0o600)
 }
 
 // List returns the installed models by name.
