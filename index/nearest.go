@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/metamcp/metamcp/index/rank"
+	"github.com/metamcp/metamcp/integration/spelling"
 )
 
 // minSimilarity is how alike a name must be to be suggested, from 0 to 1.
@@ -26,13 +26,13 @@ func Nearest(name string, candidates iter.Seq[string], n int) []string {
 	order := func(a, b suggestion) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.name, b.name))
 	}
-	target := newSpelling(name)
+	target := newSpelledName(name)
 	var best []suggestion
 	if len(target.runes) == 0 || n <= 0 {
 		return nil
 	}
 	for c := range candidates {
-		s := suggestion{c, target.similarity(newSpelling(c))}
+		s := suggestion{c, target.similarity(newSpelledName(c))}
 		if s.score < minSimilarity || (len(best) == n && order(best[n-1], s) <= 0) {
 			continue
 		}
@@ -52,21 +52,21 @@ func Nearest(name string, candidates iter.Seq[string], n int) []string {
 	return names
 }
 
-// A spelling is a name prepared for comparison.
-type spelling struct {
+// A spelledName is a name prepared for comparison.
+type spelledName struct {
 	lower string
 	runes []rune
 	words []string
 }
 
-func newSpelling(name string) spelling {
+func newSpelledName(name string) spelledName {
 	name = cut(name, maxToolName)
 	lower := strings.ToLower(name)
-	return spelling{lower, []rune(lower), nameWords(name)}
+	return spelledName{lower, []rune(lower), nameWords(name)}
 }
 
 // similarity is 1 for names that differ in case alone.
-func (s spelling) similarity(o spelling) float64 {
+func (s spelledName) similarity(o spelledName) float64 {
 	if len(o.runes) == 0 {
 		return 0
 	}
@@ -90,7 +90,7 @@ func (s spelling) similarity(o spelling) float64 {
 	}
 	// The difference in length is the least that the distance can be.
 	if bound := 1 - float64(long-short)/float64(long); bound > best {
-		best = max(best, 1-float64(rank.Distance(s.runes, o.runes))/float64(long))
+		best = max(best, 1-float64(spelling.DistanceOfRunes(s.runes, o.runes))/float64(long))
 	}
 	return best
 }

@@ -49,7 +49,7 @@ func FuzzNearest(f *testing.F) {
 	f.Add("create_issue", "issueCreate")
 	f.Add("\xff", "É")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		x, y := newSpelling(a), newSpelling(b)
+		x, y := newSpelledName(a), newSpelledName(b)
 		if len(x.runes) == 0 || len(y.runes) == 0 {
 			return
 		}

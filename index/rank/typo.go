@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/metamcp/metamcp/integration/spelling"
 )
 
 // Limits of the search for what a misspelt word was meant to be.
@@ -68,9 +70,9 @@ func (ix *Index) nearby(word, stem string) []nearTerm {
 	var near []nearTerm
 	for _, c := range candidates {
 		text := ix.words[c.id]
-		d := Distance([]rune(word), []rune(text))
+		d := spelling.DistanceOfRunes([]rune(word), []rune(text))
 		if len(stem) >= minTypo {
-			d = min(d, Distance([]rune(stem), []rune(text)))
+			d = min(d, spelling.DistanceOfRunes([]rune(stem), []rune(text)))
 		}
 		switch {
 		case d > allowed:
@@ -133,35 +135,4 @@ func trigrams(word string) func(yield func(uint32) bool) {
 			}
 		}
 	}
-}
-
-// Distance is the least number of letters wrong, missing, too many or swapped
-// with their neighbour that make b of a (optimal string alignment). Its time
-// grows with the product of the lengths.
-func Distance(a, b []rune) int {
-	width := len(b) + 1
-	var words [3 * (2*maxTypo + 1)]int // enough for what the index compares
-	rows := words[:]
-	if 3*width > len(rows) {
-		rows = make([]int, 3*width)
-	}
-	before, last, row := rows[:width], rows[width:2*width], rows[2*width:3*width]
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }
