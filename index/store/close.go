@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/metamcp/metamcp/integration/diskspace"
 )
 
 // Close waits for those who use the store, and ends it within about ten
@@ -52,7 +54,7 @@ func (s *Store) mayClose() error {
 	if err := s.intact(); err != nil {
 		return err
 	}
-	free, err := freeSpace(s.path)
+	free, err := diskspace.Free(s.path)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/metamcp/metamcp/integration/diskspace"
 )
 
 func init() {
@@ -61,7 +63,7 @@ func TestDisk(t *testing.T) {
 
 // ballast takes all room but leave bytes, and returns what gives it back.
 func ballast(at string, leave int64) (release func() error, err error) {
-	free, err := freeSpace(at)
+	free, err := diskspace.Free(at)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/metamcp/metamcp/integration/diskspace"
 )
 
 const (
@@ -230,7 +232,7 @@ func (s *Store) Rebuilt() string { return s.rebuilt }
 
 // room says ErrDiskFull unless size bytes can be written safely.
 func (s *Store) room(size int64) error {
-	free, err := freeSpace(s.path)
+	free, err := diskspace.Free(s.path)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/audit"
+	"github.com/metamcp/metamcp/integration/diskspace"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -192,11 +193,11 @@ func readableByOthers(ctx context.Context, dir string) (some []string, more int)
 
 // space looks at what is free where the state folder is, or will be.
 func space(dir string) Result {
-	var free uint64
+	var free int64
 	err := errors.New("no folder above it exists")
 	for d := dir; ; d = filepath.Dir(d) {
 		if _, statErr := os.Stat(d); statErr == nil {
-			free, err = freeSpace(d)
+			free, err = diskspace.Free(d)
 			break
 		}
 		if filepath.Dir(d) == d {
@@ -206,7 +207,7 @@ func space(dir string) Result {
 	if err != nil {
 		return Result{Status: Skipped, Found: "the free space is not known: " + err.Error()}
 	}
-	r := Result{Status: OK, Found: bytesText(free) + " are free"}
+	r := Result{Status: OK, Found: bytesText(uint64(free)) + " are free"}
 	const why = "Where the disk is full, the audit log has gaps and the catalog forgets."
 	switch {
 	case free < noSpace:

@@ -32,15 +32,6 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// freeSpace is what this user may still write into a folder, in bytes.
-func freeSpace(dir string) (uint64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return st.Bavail * uint64(st.Bsize), nil
-}
-
 // foreign reports whether a file belongs to another user.
 func foreign(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -37,16 +37,6 @@ func mayExecute(string, fs.FileInfo) bool { return true }
 // ownGroup does nothing: only the program itself is ended.
 func ownGroup(*exec.Cmd) {}
 
-// freeSpace is what this user may still write into a folder, in bytes.
-func freeSpace(dir string) (uint64, error) {
-	name, err := windows.UTF16PtrFromString(dir)
-	if err != nil {
-		return 0, err
-	}
-	var free uint64
-	return free, windows.GetDiskFreeSpaceEx(name, &free, nil, nil)
-}
-
 // foreign is not told by what is known here.
 func foreign(fs.FileInfo) bool { return false }
 

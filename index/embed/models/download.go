@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
+	"github.com/metamcp/metamcp/integration/diskspace"
 	"github.com/metamcp/metamcp/integration/regular"
 )
 
@@ -246,7 +247,7 @@ func (f *Folder) room(p *plan, have, total int64) error {
 			Hint:    "It is not the file that was meant.", Cause: ErrChecksum,
 		}}
 	}
-	free, err := freeSpace(f.dir)
+	free, err := diskspace.Free(f.dir)
 	if err == nil && total > 0 && total-have+spareDisk > free { // where it cannot be asked, writing will tell
 		return permanentError{&Error{
 			Message: fmt.Sprintf("the disk has %d MB left, and the model needs %d MB", free>>20, (total-have+spareDisk)>>20),

@@ -30,15 +30,6 @@ func unlockFile(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
-// freeSpace returns how many bytes this user may still write at path.
-func freeSpace(path string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // the types differ between systems
-}
-
 func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // syncFolder makes a rename survive a crash of the machine.

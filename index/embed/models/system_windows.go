@@ -20,17 +20,6 @@ func tryLockFile(file *os.File) error {
 // unlockFile ends a lock and closes its file.
 func unlockFile(f *os.File) error { return f.Close() }
 
-// freeSpace returns how many bytes this user may still write at path.
-func freeSpace(path string) (int64, error) {
-	name, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return 0, err
-	}
-	var free uint64
-	err = windows.GetDiskFreeSpaceEx(name, &free, nil, nil)
-	return int64(free), err
-}
-
 func isDiskFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }
