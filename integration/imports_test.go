@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -49,10 +50,26 @@ var mayImport = map[zone][]zone{
 // other: index and actors may import them too, so that nobody writes them a second time.
 var leaves = []string{"integration/atomicfile", "integration/diskspace", "integration/regular", "integration/spelling"}
 
-// confined are libraries that one zone alone may know.
-var confined = map[string]zone{
-	"github.com/asynkron/protoactor-go": zoneKernel,
-	"github.com/dgraph-io/badger":       zoneIndex,
+// narrower are folders whose packages may import less of ours than their zone: each
+// other, and what is at or below these paths. Their tests may import what the zone may.
+var narrower = map[string][]string{
+	"index/rank":        slices.Concat([]string{"index/vector"}, leaves),
+	"index/vector":      nil,
+	"index/embed":       slices.Concat([]string{"index"}, leaves),
+	"index/store":       leaves,
+	"cmd/metamcp-embed": {"index/embed/local"},
+}
+
+// confined are libraries that one folder's packages alone may know.
+var confined = map[string]string{
+	"code.dny.dev/ssrf":                 "integration/netguard",
+	"github.com/asynkron/protoactor-go": "supervision/kernel",
+	"github.com/dgraph-io/badger":       "index/store",
+	"github.com/google/renameio":        "integration/atomicfile",
+	"github.com/kelindar/search":        "cmd/metamcp-embed",
+	"modernc.org/libc":                  "integration/sandbox/worker",
+	"modernc.org/libquickjs":            "integration/sandbox/worker",
+	"modernc.org/quickjs":               "integration/sandbox/worker",
 }
 
 // pkg is what `go list -json` says of a package.
@@ -104,33 +121,46 @@ func check(pkgs []pkg) []string {
 			continue
 		}
 		for _, imported := range p.Imports {
-			found = append(found, judge(p.ImportPath, from, imported, false)...)
+			if what := judge(p.ImportPath, from, imported, false); what != "" {
+				found = append(found, fmt.Sprintf("%s imports %s: %s", p.ImportPath, imported, what))
+			}
 		}
 		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
-			found = append(found, judge(p.ImportPath+" (test)", from, imported, true)...)
+			if what := judge(p.ImportPath, from, imported, true); what != "" {
+				found = append(found, fmt.Sprintf("a test of %s imports %s: %s", p.ImportPath, imported, what))
+			}
 		}
 	}
 	return found
 }
 
 // judge returns what is wrong with one import, or nothing.
-func judge(importer string, from zone, imported string, inTest bool) []string {
+func judge(importer string, from zone, imported string, inTest bool) string {
+	rel := strings.TrimPrefix(importer, module+"/")
 	for library, owner := range confined {
 		// Later major versions have a suffix: /v4.
-		if within(imported, library) && from != owner {
-			return []string{fmt.Sprintf("%s imports %s, which only %s may", importer, imported, owner)}
+		if within(imported, library) && !within(rel, owner) {
+			return fmt.Sprintf("only %s may", owner)
 		}
 	}
 	to, err := zoneOf(imported)
 	switch {
 	case err != nil:
-		return []string{fmt.Sprintf("%s imports %s: %v", importer, imported, err)}
-	case to == "" || to == from && from != zoneLeaves || slices.Contains(mayImport[from], to):
-		return nil
-	case inTest && (from == zoneIntegration || from == zoneLeaves || to == zoneIntegration || to == zoneLeaves):
-		return nil
+		return err.Error()
+	case to == "":
+		return ""
+	case inTest && slices.ContainsFunc([]zone{from, to}, func(z zone) bool { return z == zoneIntegration || z == zoneLeaves }):
+		return ""
+	case from == zoneLeaves || to != from && !slices.Contains(mayImport[from], to):
+		return fmt.Sprintf("%s may not import %s", from, to)
 	}
-	return []string{fmt.Sprintf("%s imports %s: %s may not import %s", importer, imported, from, to)}
+	for folder, allowed := range narrower {
+		may := slices.Concat([]string{folder}, allowed)
+		if !inTest && within(rel, folder) && !slices.ContainsFunc(may, func(path string) bool { return within(imported, module+"/"+path) }) {
+			return fmt.Sprintf("%s may import %q of ours only", folder, may)
+		}
+	}
+	return ""
 }
 
 // Files for other systems count as well, so each system's list is looked at.
@@ -177,6 +207,10 @@ func TestImportCheckFindsViolations(t *testing.T) {
 	const (
 		protoactor = "github.com/asynkron/protoactor-go/actor"
 		badger     = "github.com/dgraph-io/badger/v4"
+		quickjs    = "modernc.org/quickjs"
+		search     = "github.com/kelindar/search"
+		ssrf       = "code.dny.dev/ssrf"
+		renameio   = "github.com/google/renameio/v2"
 	)
 	tests := []struct {
 		name, from, imports string
@@ -192,7 +226,19 @@ func TestImportCheckFindsViolations(t *testing.T) {
 		{"supervision imports actors", "supervision", module + "/actors", false, true},
 		{"index imports kernel", "index", module + "/supervision/kernel", false, false},
 		{"index imports supervision", "index", module + "/supervision", false, true},
-		{"below index, index", "index/rank", module + "/index", false, false},
+		{"below index, index", "index/embed/builtin", module + "/index", false, false},
+		{"rank imports vector", "index/rank", module + "/index/vector", false, false},
+		{"rank imports a leaf", "index/rank", module + "/integration/spelling", false, false},
+		{"rank imports index", "index/rank", module + "/index", false, true},
+		{"a test of rank imports index", "index/rank", module + "/index", true, false},
+		{"vector imports a leaf", "index/vector", module + "/integration/spelling", false, true},
+		{"the store imports index", "index/store", module + "/index", false, true},
+		{"the store imports kernel", "index/store", module + "/supervision/kernel", false, true},
+		{"an embedder imports kernel", "index/embed/builtin", module + "/supervision/kernel", false, true},
+		{"the embedding worker imports its own", "cmd/metamcp-embed", module + "/cmd/metamcp-embed/stdio", false, false},
+		{"the embedding worker imports the local embedder's", "cmd/metamcp-embed", module + "/index/embed/local/worker", false, false},
+		{"the embedding worker imports the facade", "cmd/metamcp-embed", module, false, true},
+		{"below the embedding worker, the facade", "cmd/metamcp-embed/stdio", module, false, true},
 		{"actors import supervision", "actors", module + "/supervision", false, false},
 		{"actors import the facade", "actors", module, false, true},
 		{"actors import integration", "actors", module + "/integration/child", false, true},
@@ -220,7 +266,17 @@ func TestImportCheckFindsViolations(t *testing.T) {
 		{"kernel imports protoactor", "supervision/kernel", protoactor, false, false},
 		{"supervision imports protoactor", "supervision", protoactor, false, true},
 		{"cmd imports protoactor", "cmd/metamcp", protoactor, false, true},
-		{"index imports badger", "index", badger, false, false},
+		{"the store imports badger", "index/store", badger, false, false},
+		{"the store imports a part of badger", "index/store", badger + "/table", false, false},
+		{"index imports badger", "index", badger, false, true},
+		{"the sandbox's worker imports its engine", "integration/sandbox/worker", quickjs, false, false},
+		{"the sandbox imports the engine", "integration/sandbox", quickjs, false, true},
+		{"the embedding worker imports llama.cpp", "cmd/metamcp-embed", search, false, false},
+		{"the program imports llama.cpp", "cmd/metamcp", search, false, true},
+		{"netguard imports ssrf", "integration/netguard", ssrf, false, false},
+		{"remote imports ssrf", "integration/remote", ssrf, false, true},
+		{"atomicfile imports renameio", "integration/atomicfile", renameio, false, false},
+		{"index imports renameio", "index", renameio, false, true},
 		{"actors import badger", "actors", badger, false, true},
 		{"a test of actors imports badger", "actors", badger, true, true},
 		{"a test of actors imports integration", "actors", module + "/integration/child", true, false},
@@ -241,6 +297,34 @@ func TestImportCheckFindsViolations(t *testing.T) {
 				t.Errorf("violations %q, want some: %t", got, tt.want)
 			}
 		})
+	}
+}
+
+// What ARCHITECTURE.md says of a library that only one folder knows is checked.
+func TestConfinedLibrariesAreThoseOfTheTable(t *testing.T) {
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Dependencies\n")
+	said := map[string]string{}
+	for row := range strings.Lines(table) {
+		_, owner, ok := strings.Cut(row, "only `")
+		if !ok {
+			continue
+		}
+		owner, _, _ = strings.Cut(owner, "`")
+		libraries, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
+		for library := range strings.SplitSeq(libraries, ", ") {
+			said[strings.TrimPrefix(library, "github.com/")] = owner
+		}
+	}
+	checked := map[string]string{}
+	for library, owner := range confined {
+		checked[strings.TrimPrefix(library, "github.com/")] = owner
+	}
+	if !maps.Equal(said, checked) {
+		t.Errorf("the table says\n%v\nand this test checks\n%v", said, checked)
 	}
 }
 
