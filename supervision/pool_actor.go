@@ -76,7 +76,6 @@ type poolActor struct {
 	deps     *PoolDeps
 	settings PoolSettings
 	pool     *Pool
-	strategy Strategy
 
 	tickets atomic.Uint64
 	last    uint64 // breakers ever made
@@ -105,7 +104,7 @@ type poolActor struct {
 func NewPoolActor(deps *PoolDeps, settings PoolSettings) func() kernel.Actor {
 	return func() kernel.Actor {
 		return &poolActor{
-			deps: deps, settings: settings, pool: NewPool(settings.Pool), strategy: ResumeAlways{},
+			deps: deps, settings: settings, pool: NewPool(settings.Pool),
 			askers: map[uint64]asker{}, holders: map[uint64]*kernel.PID{}, squeezed: map[uint64]*makeRoom{}, leaving: map[string]*kernel.PID{},
 			removed: map[string]*atomic.Uint64{},
 		}

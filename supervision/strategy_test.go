@@ -11,14 +11,6 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 12, 2, 37, 0, time.UTC)
 
-func TestResumeAlways(t *testing.T) {
-	for range 100 {
-		if got := (supervision.ResumeAlways{}).Decide("c", "panic", epoch); got != supervision.Resume {
-			t.Fatalf("got %s", got)
-		}
-	}
-}
-
 func TestOneForOneEscalates(t *testing.T) {
 	for _, c := range []struct {
 		name  string
