@@ -24,9 +24,9 @@ type rootActor struct {
 	produceProvisioner func() kernel.Actor
 	produceNotices     func() kernel.Actor
 	spawned            func(s spawned, err error)
-	strategy           supervision.Strategy // of the root's own mailbox
-	ofPool             supervision.Strategy // of the pool's
-	gaveUp             func(reason any)     // called once; nil: nobody hears it
+	strategy           *supervision.OneForOne // of the root's own mailbox
+	ofPool             *supervision.OneForOne // of the pool's
+	gaveUp             func(reason any)       // called once; nil: nobody hears it
 	damaged            bool
 	sessions           uint64
 	sweepEvery         time.Duration
@@ -114,8 +114,8 @@ func (r *rootActor) nextSweep(ctx *kernel.Context) {
 
 // resumes is a strategy that resumes what fails until it fails too often. It keeps a
 // record, so each actor that supervises has its own.
-func resumes() supervision.Strategy {
-	return supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) supervision.Directive { return supervision.Resume })
+func resumes() *supervision.OneForOne {
+	return supervision.NewOneForOne(supervision.DefaultFailureLimit, supervision.DefaultFailureWindow, func(any) kernel.Directive { return kernel.Resume })
 }
 
 // decide is what becomes of a child that panicked.
@@ -124,10 +124,10 @@ func (r *rootActor) decide(child string, reason any) kernel.Directive {
 		return kernel.Resume
 	}
 	d := r.strategy.Decide(child, reason, time.Now())
-	if d == supervision.Escalate && r.giveUp(reason) {
-		d = supervision.Resume
+	if d == kernel.Escalate && r.giveUp(reason) {
+		d = kernel.Resume
 	}
-	return kernel.Directive(d)
+	return d
 }
 
 // giveUp tells once that the host is damaged, and whether this was the time.
@@ -158,7 +158,7 @@ func (r *rootActor) spawn(ctx *kernel.Context) (s spawned, err error) {
 		return s, err
 	}
 	s.pool, err = ctx.Spawn(namePool, r.producePool, kernel.Inline(), kernel.Supervise(func(child string, reason any) kernel.Directive {
-		return kernel.Directive(r.ofPool.Decide(child, reason, time.Now()))
+		return r.ofPool.Decide(child, reason, time.Now())
 	}))
 	return s, err
 }

@@ -272,13 +272,13 @@ const connectionPanics = 50
 // superviseConnections resumes a connection that panicked, since it alone can
 // give its calls back and end its child; one that goes on panicking is stopped.
 func superviseConnections() kernel.Decide {
-	strategy := NewOneForOne(connectionPanics, DefaultFailureWindow, func(any) Directive { return Resume })
+	strategy := NewOneForOne(connectionPanics, DefaultFailureWindow, func(any) kernel.Directive { return kernel.Resume })
 	return func(child string, reason any) kernel.Directive {
 		d := strategy.Decide(child, reason, time.Now())
-		if d == Escalate {
-			d = Stop
+		if d == kernel.Escalate {
+			d = kernel.Stop
 		}
-		return kernel.Directive(d)
+		return d
 	}
 }
 

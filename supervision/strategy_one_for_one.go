@@ -3,6 +3,8 @@ package supervision
 import (
 	"math"
 	"time"
+
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // Defaults of [OneForOne].
@@ -11,8 +13,10 @@ const (
 	DefaultFailureWindow = 30 * time.Second
 )
 
-// OneForOne treats each child on its own: a decider chooses between resuming
-// and restarting it, until it fails too often, which is escalated.
+// OneForOne decides what becomes of a child that panicked. Expected failures
+// (a lost process, a refused connection) are messages and never come here. It
+// treats each child on its own: a decider chooses between resuming and
+// restarting it, until it fails too often, which is escalated.
 //
 // "Too often" is a decaying count per child, as in suture
 // (thejerf/suture, supervisor.go), whose half-life is the window:
@@ -27,7 +31,7 @@ const (
 type OneForOne struct {
 	limit  float64
 	window time.Duration
-	decide func(reason any) Directive
+	decide func(reason any) kernel.Directive
 	record map[string]failureRecord
 	// sweepAt is the size of record at which the forgotten ones are dropped;
 	// it grows with what is left, so that sweeping stays cheap on average.
@@ -47,7 +51,7 @@ const forgotten = 0.01
 
 // NewOneForOne returns the strategy. A limit or window of zero or less means
 // the default (5 failures, 30 s); a nil decider restarts always.
-func NewOneForOne(limit int, window time.Duration, decide func(reason any) Directive) *OneForOne {
+func NewOneForOne(limit int, window time.Duration, decide func(reason any) kernel.Directive) *OneForOne {
 	if limit <= 0 {
 		limit = DefaultFailureLimit
 	}
@@ -55,17 +59,18 @@ func NewOneForOne(limit int, window time.Duration, decide func(reason any) Direc
 		window = DefaultFailureWindow
 	}
 	if decide == nil {
-		decide = func(any) Directive { return Restart }
+		decide = func(any) kernel.Directive { return kernel.Restart }
 	}
 	return &OneForOne{limit: float64(limit), window: window, decide: decide, record: map[string]failureRecord{}, sweepAt: minSweep}
 }
 
-// Decide returns the decider's directive, or [Escalate] where the child would
+// Decide returns the decider's directive, or [kernel.Escalate] where the child would
 // go on living (resumed or restarted) and has failed more than limit times.
-// A child that is stopped or escalated starts with a clean slate.
-func (s *OneForOne) Decide(child string, reason any, now time.Time) Directive {
+// A child that is stopped or escalated starts with a clean slate. The child is
+// the name under which its failures are counted, reason the panic's value.
+func (s *OneForOne) Decide(child string, reason any, now time.Time) kernel.Directive {
 	d := s.decide(reason)
-	if d != Resume && d != Restart {
+	if d != kernel.Resume && d != kernel.Restart {
 		delete(s.record, child)
 		return d
 	}
@@ -74,7 +79,7 @@ func (s *OneForOne) Decide(child string, reason any, now time.Time) Directive {
 	r.last = now
 	if r.failures > s.limit {
 		delete(s.record, child)
-		return Escalate
+		return kernel.Escalate
 	}
 	if len(s.record) >= s.sweepAt {
 		s.sweep(now)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/supervision"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 var epoch = time.Date(2026, 1, 2, 12, 2, 37, 0, time.UTC)
@@ -30,11 +31,11 @@ func TestOneForOneEscalates(t *testing.T) {
 			}
 			at := 0
 			for i := range c.calls {
-				if d := s.Decide("c", "x", epoch.Add(time.Duration(i)*c.every)); d == supervision.Escalate {
+				if d := s.Decide("c", "x", epoch.Add(time.Duration(i)*c.every)); d == kernel.Escalate {
 					at = i + 1
 					break
-				} else if d != supervision.Restart {
-					t.Fatalf("got %s", d)
+				} else if d != kernel.Restart {
+					t.Fatalf("got %d", d)
 				}
 			}
 			if at != c.at {
@@ -47,44 +48,44 @@ func TestOneForOneEscalates(t *testing.T) {
 func TestOneForOneCountsEachChildAlone(t *testing.T) {
 	s := supervision.NewOneForOne(1, time.Minute, nil)
 	for i := range 1000 {
-		if d := s.Decide(fmt.Sprint("child", i), "x", epoch); d != supervision.Restart {
-			t.Fatalf("child %d: %s", i, d)
+		if d := s.Decide(fmt.Sprint("child", i), "x", epoch); d != kernel.Restart {
+			t.Fatalf("child %d: %d", i, d)
 		}
 	}
-	if d := s.Decide("child7", "x", epoch); d != supervision.Escalate {
-		t.Errorf("the second failure of one child: %s", d)
+	if d := s.Decide("child7", "x", epoch); d != kernel.Escalate {
+		t.Errorf("the second failure of one child: %d", d)
 	}
-	if d := s.Decide("child7", "x", epoch); d != supervision.Restart {
-		t.Errorf("after the escalation the slate is clean: %s", d)
+	if d := s.Decide("child7", "x", epoch); d != kernel.Restart {
+		t.Errorf("after the escalation the slate is clean: %d", d)
 	}
 }
 
 func TestOneForOneAsksTheDecider(t *testing.T) {
 	fatal := errors.New("fatal")
-	s := supervision.NewOneForOne(2, time.Minute, func(reason any) supervision.Directive {
+	s := supervision.NewOneForOne(2, time.Minute, func(reason any) kernel.Directive {
 		switch reason {
 		case fatal:
-			return supervision.Stop
+			return kernel.Stop
 		case "mine":
-			return supervision.Escalate
+			return kernel.Escalate
 		}
-		return supervision.Resume
+		return kernel.Resume
 	})
 	for i, c := range []struct {
 		reason any
-		want   supervision.Directive
+		want   kernel.Directive
 	}{
-		{"a", supervision.Resume},
-		{"a", supervision.Resume},
-		{fatal, supervision.Stop}, // forgets the two
-		{"a", supervision.Resume},
-		{"a", supervision.Resume},
-		{"a", supervision.Escalate},
-		{"mine", supervision.Escalate},
-		{nil, supervision.Resume},
+		{"a", kernel.Resume},
+		{"a", kernel.Resume},
+		{fatal, kernel.Stop}, // forgets the two
+		{"a", kernel.Resume},
+		{"a", kernel.Resume},
+		{"a", kernel.Escalate},
+		{"mine", kernel.Escalate},
+		{nil, kernel.Resume},
 	} {
 		if got := s.Decide("c", c.reason, epoch); got != c.want {
-			t.Errorf("%d: got %s, want %s", i, got, c.want)
+			t.Errorf("%d: got %d, want %d", i, got, c.want)
 		}
 	}
 }
@@ -92,19 +93,17 @@ func TestOneForOneAsksTheDecider(t *testing.T) {
 func TestOneForOneDefaults(t *testing.T) {
 	s := supervision.NewOneForOne(0, 0, nil)
 	for i := range supervision.DefaultFailureLimit {
-		if d := s.Decide("c", "x", epoch); d != supervision.Restart {
-			t.Fatalf("failure %d: %s", i+1, d)
+		if d := s.Decide("c", "x", epoch); d != kernel.Restart {
+			t.Fatalf("failure %d: %d", i+1, d)
 		}
 	}
-	if d := s.Decide("c", "x", epoch); d != supervision.Escalate {
-		t.Errorf("got %s", d)
+	if d := s.Decide("c", "x", epoch); d != kernel.Escalate {
+		t.Errorf("got %d", d)
 	}
 }
 
 func TestNames(t *testing.T) {
 	for want, got := range map[string]fmt.Stringer{
-		"resume": supervision.Resume, "restart": supervision.Restart, "stop": supervision.Stop,
-		"escalate": supervision.Escalate, "directive(9)": supervision.Directive(9),
 		"closed": supervision.BreakerClosed, "open": supervision.BreakerOpen,
 		"half-open": supervision.BreakerHalfOpen, "breaker(9)": supervision.BreakerState(9),
 		"close-input": supervision.MoveCloseInput, "terminate": supervision.MoveTerminate,
@@ -123,7 +122,7 @@ func TestNames(t *testing.T) {
 func TestOneForOneTimeGoingBackwards(t *testing.T) {
 	s := supervision.NewOneForOne(1, time.Second, nil)
 	s.Decide("c", "x", epoch)
-	if d := s.Decide("c", "x", epoch.Add(-time.Hour)); d != supervision.Escalate {
-		t.Errorf("got %s", d)
+	if d := s.Decide("c", "x", epoch.Add(-time.Hour)); d != kernel.Escalate {
+		t.Errorf("got %d", d)
 	}
 }
