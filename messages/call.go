@@ -80,10 +80,11 @@ type Call struct {
 	// Since is the breaker's: when the call was given to an instance that waits for its
 	// place.
 	Since time.Time
-	// Until is the connection's, too: when the call, which waits at a child that is
+	// Until is the connection's: when the call, which waits at a child that is
 	// ready, has waited for long enough. nil: it does not wait there.
 	Until *time.Time
-	// Probe is the breaker's: it is half-open and waits for what becomes of the call.
+	// Probe is the breaker's: it is half-open and waits for what becomes of the call. The
+	// connection that has the call clears it when it tells the breaker of that.
 	Probe     bool
 	Cancelled *atomic.Bool // set once the caller has given up; nothing is sent or repeated afterwards
 	// Taker is the engine's: it holds who got the call, since there may be another
