@@ -12,11 +12,12 @@ import (
 // ActorDeps is what the index actor needs from the rest of the host.
 type ActorDeps struct {
 	View *View
-	// Cache may be nil: nothing is kept on disk. It is used by one worker at
-	// a time.
+	// Cache may be nil: nothing is kept on disk. One worker at a time writes to
+	// it; several goroutines read it, meanwhile too.
 	Cache *Cache
-	// Keeper remembers what was accepted of servers; nil: nobody does. It is
-	// used by one worker at a time.
+	// Keeper remembers what was accepted of servers; nil: nobody does. Its Keep
+	// is called by one worker at a time, its Load by several goroutines, meanwhile
+	// too.
 	Keeper Keeper
 	// StorePath is the folder of the badger store; "": nothing is kept there.
 	StorePath string
@@ -62,17 +63,19 @@ const vectorSweep = time.Hour
 // more go is swept when nobody has used it for long.
 const maxGone = 1 << 14
 
-// loadParallel bounds the files of the cache that are read at once.
+// loadParallel bounds the files that are read at once: of the cache, and of what
+// was accepted.
 const loadParallel = 4
 
 // indexActor owns the catalog. It runs on a goroutine of its own, so that
-// reading a listing of thousands of tools holds nobody up; disk work happens
-// in one worker at a time.
+// reading a listing of thousands of tools holds nobody up. What is done at the disk is
+// done in workers: one at a time saves listings, one records what was accepted, and one
+// looks for vectors or makes them; others read beside them.
 type indexActor struct {
 	deps  *ActorDeps
 	specs map[string]*messages.ServerSpec
 
-	working bool            // a worker is at the disk
+	working bool            // a worker saves, prunes or sweeps
 	atDisk  <-chan struct{} // closed when the last of those has ended; nil: there was none
 	saves   map[string]*messages.Toolset
 	saved   map[string]time.Time // when the listing was made that was last handed to be saved

@@ -58,12 +58,12 @@ type (
 // others are: one that changes its tools for ever must not keep the disk busy.
 const keepPause = 10 * time.Second
 
-// pinning is what the index actor knows of accepted definitions. They are read
-// and written by one worker at a time.
+// pinning is what the index actor knows of accepted definitions. One worker at a
+// time records them; others read them, meanwhile too.
 type pinning struct {
 	mode     messages.PinMode
 	accepted map[string]messages.Accepted // of servers that were looked up
-	working  bool
+	working  bool                         // a worker records
 	atDisk   <-chan struct{}              // closed when the last worker has ended; nil: there was none
 	keeps    map[string]*messages.Toolset // to be recorded
 	late     map[string]*messages.Toolset // to be recorded after a pause
