@@ -140,9 +140,8 @@ func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) (*Discove
 	}
 	defer done()
 	servers := e.ListServers()
-	// What needs attention comes first, so that a cut list does not hide it.
 	slices.SortStableFunc(servers, func(a, b Server) int {
-		return rank(a) - rank(b)
+		return listOrder(a) - listOrder(b)
 	})
 	lines := make([]ServerLine, 0, len(servers))
 	for _, s := range servers {
@@ -181,14 +180,17 @@ func (e *Engine) discoverAll(ctx context.Context, ask DiscoverRequest) (*Discove
 	return a, nil
 }
 
-func rank(s Server) int {
+// listOrder is where a server stands in the list of all. What needs attention comes
+// first, so that a cut list does not hide it: the tools of the others are found with a
+// query. Then come those that a call need not start.
+func listOrder(s Server) int {
 	switch {
-	case s.Connected:
-		return 0
-	case s.Error != nil:
-		return 1
 	case s.Disabled:
 		return 3
+	case s.Error != nil:
+		return 0
+	case s.Connected:
+		return 1
 	}
 	return 2
 }

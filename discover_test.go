@@ -54,6 +54,14 @@ func TestDiscoverShapes(t *testing.T) {
 		}
 	}
 
+	// A list that is cut keeps what is wrong, though others are connected.
+	switch cut, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Limit: 1}); {
+	case err != nil:
+		t.Fatal(err)
+	case len(cut.Servers) != 1 || cut.Servers[0].Name != "dead" || cut.Omitted != 2:
+		t.Errorf("a list of one is %+v, with %d left out; want the dead server", cut.Servers, cut.Omitted)
+	}
+
 	// It is put off for longer with each failure, until its circuit opens.
 	retry := int64(0)
 	for try := 0; retry == 0 && try < 20; try++ {
