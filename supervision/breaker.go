@@ -52,9 +52,6 @@ type Decision struct {
 	// the breaker, as OnSuccess, OnFailure or OnNeutral, or no other call will
 	// ever pass.
 	Probe bool
-	// RetryIn is, where the call is refused, how long until another may pass.
-	RetryIn time.Duration
-	State   BreakerState
 }
 
 // Breaker is the circuit breaker of one server. It outlives the server's
@@ -117,17 +114,17 @@ func (b *Breaker) Reset() {
 func (b *Breaker) Allow(now time.Time) Decision {
 	switch b.State(now) {
 	case BreakerClosed:
-		return Decision{Allowed: true, State: BreakerClosed}
+		return Decision{Allowed: true}
 	case BreakerOpen:
-		return Decision{RetryIn: b.openUntil.Sub(now), State: BreakerOpen}
+		return Decision{}
 	case BreakerHalfOpen:
 	}
 	b.state = BreakerHalfOpen
 	if b.probing {
-		return Decision{RetryIn: probeRecheck, State: BreakerHalfOpen}
+		return Decision{}
 	}
 	b.probing = true
-	return Decision{Allowed: true, Probe: true, State: BreakerHalfOpen}
+	return Decision{Allowed: true, Probe: true}
 }
 
 // State returns the state at now without changing anything: an open breaker

@@ -40,6 +40,15 @@ func wantDecision(t *testing.T, got, want supervision.Decision) {
 	}
 }
 
+// wantRefused wants a call to be refused, and to be told when another may pass.
+func wantRefused(t *testing.T, b *supervision.Breaker, now time.Time, retryIn time.Duration) {
+	t.Helper()
+	wantDecision(t, b.Allow(now), supervision.Decision{})
+	if got := b.Refusal(now, "s").RetryAfter; got != retryIn {
+		t.Errorf("retry in %v, want %v", got, retryIn)
+	}
+}
+
 func TestBreakerOpensAtTheThreshold(t *testing.T) {
 	b := supervision.NewBreaker(3, time.Second, nil)
 	for range 2 {
@@ -52,7 +61,8 @@ func TestBreakerOpensAtTheThreshold(t *testing.T) {
 	}
 	wantState(t, b, epoch, supervision.BreakerClosed)
 	b.OnFailure(epoch, messages.ClassOther, errDown, 0)
-	wantDecision(t, b.Allow(at(400*ms)), supervision.Decision{State: supervision.BreakerOpen, RetryIn: 600 * ms})
+	wantState(t, b, at(400*ms), supervision.BreakerOpen)
+	wantRefused(t, b, at(400*ms), 600*ms)
 	if until, ok := b.OpenUntil(epoch); !ok || !until.Equal(at(time.Second)) {
 		t.Errorf("open until %v, %v", until, ok)
 	}
@@ -86,11 +96,10 @@ func TestBreakerAuthNeverCounts(t *testing.T) {
 func TestBreakerHalfOpenAdmitsOneProbe(t *testing.T) {
 	b := opened(t)
 	now := at(30 * time.Second)
-	wantDecision(t, b.Allow(now), supervision.Decision{Allowed: true, Probe: true, State: supervision.BreakerHalfOpen})
+	wantDecision(t, b.Allow(now), supervision.Decision{Allowed: true, Probe: true})
 	for range 3 {
-		if d := b.Allow(now); d.Allowed || d.RetryIn <= 0 || d.State != supervision.BreakerHalfOpen {
-			t.Fatalf("a second probe: %+v", d)
-		}
+		wantRefused(t, b, now, 5*time.Second)
+		wantState(t, b, now, supervision.BreakerHalfOpen)
 	}
 }
 
@@ -105,11 +114,11 @@ func TestBreakerProbeOutcomes(t *testing.T) {
 		{"success", func(b *supervision.Breaker) { b.OnSuccess(probeAt) },
 			supervision.BreakerClosed, supervision.Decision{Allowed: true}},
 		{"failure", func(b *supervision.Breaker) { b.OnFailure(probeAt, messages.ClassOffline, errDown, 0) },
-			supervision.BreakerOpen, supervision.Decision{State: supervision.BreakerOpen, RetryIn: 30 * time.Second}},
+			supervision.BreakerOpen, supervision.Decision{}},
 		{"cancelled", func(b *supervision.Breaker) { b.OnNeutral() },
-			supervision.BreakerHalfOpen, supervision.Decision{Allowed: true, Probe: true, State: supervision.BreakerHalfOpen}},
+			supervision.BreakerHalfOpen, supervision.Decision{Allowed: true, Probe: true}},
 		{"auth", func(b *supervision.Breaker) { b.OnFailure(probeAt, messages.ClassAuth, errDown, 0) },
-			supervision.BreakerHalfOpen, supervision.Decision{Allowed: true, Probe: true, State: supervision.BreakerHalfOpen}},
+			supervision.BreakerHalfOpen, supervision.Decision{Allowed: true, Probe: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := opened(t)
@@ -121,6 +130,10 @@ func TestBreakerProbeOutcomes(t *testing.T) {
 				t.Error("the probe is still out")
 			}
 			wantState(t, b, probeAt, c.want)
+			if !c.next.Allowed {
+				wantRefused(t, b, probeAt, 30*time.Second)
+				return
+			}
 			wantDecision(t, b.Allow(probeAt), c.next)
 		})
 	}
@@ -153,9 +166,7 @@ func TestBreakerRetryAfter(t *testing.T) {
 			for _, after := range c.after {
 				b.OnFailure(epoch, messages.ClassHTTP, errDown, after)
 			}
-			if d := b.Allow(epoch); d.RetryIn != c.want {
-				t.Errorf("retry in %v, want %v", d.RetryIn, c.want)
-			}
+			wantRefused(t, b, epoch, c.want)
 		})
 	}
 }
@@ -236,9 +247,7 @@ func TestBreakerReconfigureAndReset(t *testing.T) {
 		t.Error("something was kept")
 	}
 	b.OnFailure(epoch, messages.ClassOther, nil, 0)
-	if d := b.Allow(epoch); d.RetryIn != time.Second {
-		t.Errorf("the settings were lost: %+v", d)
-	}
+	wantRefused(t, b, epoch, time.Second) // the settings were kept
 }
 
 // TestBreakerProperties: under any sequence of events there is never more than
@@ -256,8 +265,11 @@ func TestBreakerProperties(t *testing.T) {
 			switch rapid.SampledFrom([]string{"allow", "success", "failure", "auth", "cancel"}).Draw(t, "event") {
 			case "allow":
 				d := b.Allow(now)
-				if d.State != state || d.Allowed == (d.RetryIn > 0) {
-					t.Fatalf("odd decision %+v in state %s", d, state)
+				if !d.Allowed && b.Refusal(now, "s").RetryAfter <= 0 {
+					t.Fatalf("refused without an end in state %s", state)
+				}
+				if d.Allowed && state == supervision.BreakerOpen {
+					t.Fatal("a call passed an open breaker")
 				}
 				if d.Probe && probe {
 					t.Fatal("two probes")
