@@ -59,8 +59,6 @@ type Program struct {
 // Outcome is how a program ended.
 type Outcome struct {
 	Stdout, Stderr []byte
-	// Cut says that there was more of Stdout than was kept.
-	Cut bool
 	// Code is the exit status, Signal the name of the signal that ended it; ""
 	// where none did.
 	Code   int
@@ -154,7 +152,7 @@ func (r *Runner) follow(ctx context.Context, p *Program, proc *os.Process, t *tr
 	}
 	readers.Wait()
 	exit := exitOf(state)
-	o := &Outcome{Stdout: stdout.kept, Stderr: stderr.kept, Cut: stdout.cut, Code: exit.Code, Signal: exit.Signal}
+	o := &Outcome{Stdout: stdout.kept, Stderr: stderr.kept, Code: exit.Code, Signal: exit.Signal}
 	if ctx.Err() != nil && exit.Code != 0 {
 		return o, fmt.Errorf("ended while it ran: %w", context.Cause(ctx))
 	}
@@ -165,15 +163,11 @@ func (r *Runner) follow(ctx context.Context, p *Program, proc *os.Process, t *tr
 type bounded struct {
 	kept []byte
 	most int
-	cut  bool
 }
 
 // Write implements io.Writer; it never fails.
 func (b *bounded) Write(text []byte) (int, error) {
 	room := b.most - len(b.kept)
-	if len(text) > room {
-		b.cut = true
-	}
 	b.kept = append(b.kept, text[:min(len(text), room)]...)
 	return len(text), nil
 }

@@ -31,7 +31,7 @@ func TestRunner(t *testing.T) {
 	}
 	lines := strings.Split(string(o.Stdout), "\n")
 	if len(lines) != 5 || lines[0] != "out" || filepath.Base(lines[1]) != filepath.Base(dir) || !strings.HasPrefix(lines[2], "host.") || lines[3] != "no input" ||
-		string(o.Stderr) != "err\n" || o.Code != 3 || o.Signal != "" || o.Cut {
+		string(o.Stderr) != "err\n" || o.Code != 3 || o.Signal != "" {
 		t.Errorf("the outcome is %+v: %q", o, lines)
 	}
 	if len(g.lines) != 3 || g.lines[0] != "ready" || !strings.HasSuffix(g.lines[1], " "+lines[2]) || !strings.HasPrefix(g.lines[2], "remove ") {
@@ -49,8 +49,8 @@ func TestRunnerBoundsOutput(t *testing.T) {
 	p := shell("dd if=/dev/zero bs=65536 count=64 2>/dev/null; echo done >&2")
 	p.MaxOutput = 1000
 	o, err := NewRunner(nil).Run(t.Context(), p)
-	if err != nil || len(o.Stdout) != 1000 || !o.Cut || string(o.Stderr) != "done\n" {
-		t.Errorf("%d bytes, %+v, %v", len(o.Stdout), o.Cut, err)
+	if err != nil || len(o.Stdout) != 1000 || string(o.Stderr) != "done\n" {
+		t.Errorf("%d bytes, %q, %v", len(o.Stdout), o.Stderr, err)
 	}
 }
 

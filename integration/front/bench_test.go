@@ -46,7 +46,7 @@ func BenchmarkBurst(b *testing.B) {
 	for _, held := range []bool{false, true} {
 		b.Run(fmt.Sprintf("held=%v", held), func(b *testing.B) {
 			r, w := pipe(b)
-			o := NewOutput(w)
+			o := newOutput(w, new(Unread), nil)
 			line := bytes.Repeat([]byte("x"), 100)
 			const burst = 32
 			in := make([]byte, burst*(len(line)+1))

@@ -61,7 +61,7 @@ func FuzzServe(f *testing.F) {
 			if err != nil {
 				t.Fatalf("the server sent %q: %v", scanner.Text(), err)
 			}
-			if m.IsResponse() {
+			if m.Result != nil || m.Error != nil {
 				answers++
 			}
 		}

@@ -58,11 +58,9 @@ type Output struct {
 // has it called once more when the client has read on.
 type onRoom func() (more bool)
 
-// NewOutput starts the writer for file. Where file is a FIFO or a socket that
+// newOutput starts the writer for file. Where file is a FIFO or a socket that
 // nothing else of this process shares, it is switched to writes that do not
 // wait, until [Output.Close], which must be called.
-func NewOutput(file *os.File) *Output { return newOutput(file, new(Unread), nil) }
-
 func newOutput(file *os.File, unread *Unread, onRoom onRoom) *Output {
 	own, restore, direct := openDirect(file)
 	o := &Output{

@@ -59,7 +59,7 @@ func TestOutputOrder(t *testing.T) {
 				defer func() { _ = w.Close() }()
 			}
 			const writers, lines = 8, 200
-			o := NewOutput(w)
+			o := newOutput(w, new(Unread), nil)
 			var wg sync.WaitGroup
 			for g := range writers {
 				wg.Go(func() {
@@ -139,7 +139,7 @@ func TestOutputOrder(t *testing.T) {
 // Small parts may be changed after Write, even where they wait in the queue.
 func TestOutputCopiesSmallParts(t *testing.T) {
 	r, w := pipe(t)
-	o := NewOutput(w)
+	o := newOutput(w, new(Unread), nil)
 	const lines = 5000 // more than a pipe holds
 	buf := make([]byte, 100)
 	for i := range lines {
@@ -160,7 +160,7 @@ func TestOutputCopiesSmallParts(t *testing.T) {
 
 func TestOutputClientNotReading(t *testing.T) {
 	_, w := pipe(t)
-	o := NewOutput(w)
+	o := newOutput(w, new(Unread), nil)
 	line := make([]byte, 4<<20)
 	var err error
 	count := 0
@@ -185,7 +185,7 @@ func TestOutputClientNotReading(t *testing.T) {
 
 func TestOutputReaderGone(t *testing.T) {
 	r, w := pipe(t)
-	o := NewOutput(w)
+	o := newOutput(w, new(Unread), nil)
 	_ = r.Close()
 	var err error
 	deadline := time.After(10 * time.Second)
@@ -204,7 +204,7 @@ func TestOutputReaderGone(t *testing.T) {
 
 func TestOutputCloseGivesUp(t *testing.T) {
 	_, w := pipe(t)
-	o := NewOutput(w)
+	o := newOutput(w, new(Unread), nil)
 	if err := o.Write(make([]byte, 8<<20)); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestOutputHoldsABurstBack(t *testing.T) {
 
 func testHold(t *testing.T, end func(o *Output)) {
 	r, w := pipe(t)
-	o := NewOutput(w)
+	o := newOutput(w, new(Unread), nil)
 	for i := range 99 {
 		o.Hold(fmt.Appendf(nil, "line %d", i))
 	}

@@ -38,7 +38,7 @@ func isNonblocking(t *testing.T, f *os.File) bool {
 
 func TestOutputRestoresMode(t *testing.T) {
 	r, w := blockingPipe(t)
-	o := NewOutput(w)
+	o := newOutput(w, new(Unread), nil)
 	if o.direct == nil || !isNonblocking(t, w) {
 		t.Error("a pipe is not written to directly")
 	}
@@ -63,7 +63,7 @@ func TestOutputLeavesStderrAlone(t *testing.T) {
 	old := os.Stderr
 	os.Stderr = w
 	defer func() { os.Stderr = old }()
-	o := NewOutput(w)
+	o := newOutput(w, new(Unread), nil)
 	if o.direct != nil || isNonblocking(t, w) {
 		t.Error("a pipe that standard error shares was switched to non-blocking mode")
 	}

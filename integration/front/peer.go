@@ -1,7 +1,6 @@
 package front
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"strconv"
@@ -63,18 +62,6 @@ func newPeer(opts Options, out sink) *Peer {
 		level:         mcp.LoggingLevelError,
 		filters:       make(map[*listener]mcp.SubscriptionFilter),
 	}
-}
-
-// PeerFromContext returns the client whose request ctx belongs to, or nil
-// where that request did not come through this package.
-func PeerFromContext(ctx context.Context) *Peer {
-	switch s := server.ClientSessionFromContext(ctx).(type) {
-	case *Peer:
-		return s
-	case *listener:
-		return s.Peer
-	}
-	return nil
 }
 
 // Notify writes one notification to the client before it returns, so that

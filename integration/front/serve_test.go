@@ -226,7 +226,7 @@ func TestProgressBeforeAnswer(t *testing.T) {
 				}
 				continue
 			}
-			if err := PeerFromContext(ctx).Notify("notifications/message", fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
+			if err := server.ClientSessionFromContext(ctx).(*Peer).Notify("notifications/message", fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
 				return nil, err
 			}
 		}

@@ -20,9 +20,6 @@ func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 // IsNotification says whether m has a method and no id.
 func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 
-// IsResponse says whether m has no method and either a result or an error.
-func (m *Message) IsResponse() bool { return m.Method == "" && (m.Result != nil || m.Error != nil) }
-
 // The slots of messageFields, which every message shape begins with except
 // that params may have fields inside.
 const (
@@ -80,15 +77,9 @@ func ParseNaming(line []byte, names *Names) (m Message, seen uint8, err error) {
 }
 
 // ParamsShape is the list of members that are wanted of a message's params, for
-// [ParseShape].
+// [ParseShape]. With more than 26 fields, nested ones and names of others included,
+// each ParseShape allocates.
 type ParamsShape struct{ sh *shape }
-
-// NewParamsShape makes a shape of the fields that are wanted of params. With
-// more than 26 fields, nested ones and names of others included, each ParseShape
-// allocates.
-func NewParamsShape(fields ...Field) ParamsShape {
-	return ParamsShape{newShape(messageFields(fields...), 0)}
-}
 
 // ParseShape is [Parse], and in the same pass it stores the raw values of the
 // shape's fields in out, in the order of the shape; nil for those that are

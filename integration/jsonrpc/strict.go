@@ -2,8 +2,8 @@ package jsonrpc
 
 import "strings"
 
-// NewStrictShape is [NewParamsShape] for messages that another reader reads as
-// well. The message itself, its params and each [Field] that is strict must have no
+// NewStrictShape makes a shape of the fields that are wanted of params, for messages
+// that another reader reads as well. The message itself, its params and each [Field] that is strict must have no
 // name twice, and none that differs from one that is known there in nothing but
 // case (as Unicode folds it: ſ is an s, and the Kelvin sign a k): whoever ignores
 // case would see another message. known are the names that any reader knows in

@@ -52,12 +52,6 @@ type Options struct {
 	Environ []string
 }
 
-// CheckFilter says what of a filter is not understood.
-func CheckFilter(text string) error {
-	_, err := parseQuery(text)
-	return err
-}
-
 // Run shows a host until the user quits or ctx ends, both of which is no error,
 // and leaves the terminal as it was. It returns when all its goroutines have
 // ended.

@@ -64,23 +64,18 @@ func PrintOf(definition json.RawMessage) Print {
 	return p
 }
 
-// Canonical writes a definition so that those which say the same are the same
-// bytes: members by name, numbers and strings in one spelling, no white space.
-// Within schemas the order of required, type and enum counts for nothing, and
-// neither does which published draft of JSON Schema $schema names. Absent and null members
-// of the definition are the same. What is no JSON object, larger than 1 MiB or
-// nested deeper than 100 comes back as it is.
-func Canonical(definition json.RawMessage) json.RawMessage {
-	text, _ := canonical(definition)
-	return text
-}
-
 // Bounds of what is taken apart: the time that it takes grows with both.
 const (
 	maxCanonical = 1 << 20 // bytes
 	maxDepth     = 100
 )
 
+// canonical writes a definition so that those which say the same are the same
+// bytes: members by name, numbers and strings in one spelling, no white space.
+// Within schemas the order of required, type and enum counts for nothing, and
+// neither does which published draft of JSON Schema $schema names. Absent and null members
+// of the definition are the same. What is no JSON object, larger than 1 MiB or
+// nested deeper than 100 comes back as it is. It takes the print of that, too.
 func canonical(definition json.RawMessage) (json.RawMessage, Print) {
 	var p Print
 	whole := sha256.New()

@@ -25,9 +25,8 @@ func newLineReader(r io.Reader) *lineReader {
 // piece is a line with its line feed, or a part of one that is too long. Its
 // bytes are the reader's, until the next piece.
 type piece struct {
-	text  []byte
-	first bool
-	last  bool
+	text []byte
+	last bool
 }
 
 // next returns the next piece. What stands behind the last line feed is a line
@@ -60,7 +59,6 @@ func (l *lineReader) next() (piece, error) {
 }
 
 func (l *lineReader) cut(text []byte, last bool) piece {
-	p := piece{text: text, first: !l.inside, last: last}
 	l.inside = !last
-	return p
+	return piece{text: text, last: last}
 }

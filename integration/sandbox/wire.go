@@ -54,17 +54,7 @@ const headBytes = 4 // the length in front of a frame
 // much of it: a length alone must not take memory.
 const frameStart = 64 << 10
 
-// WriteFrame writes f with one call of w.Write.
-func WriteFrame(w io.Writer, f *Frame) error {
-	data, err := EncodeFrame(f)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(data)
-	return err
-}
-
-// EncodeFrame returns what [WriteFrame] writes.
+// EncodeFrame returns f as [ReadFrame] reads it, its length in front.
 func EncodeFrame(f *Frame) ([]byte, error) {
 	data := packed(f)
 	if data == nil {

@@ -68,11 +68,9 @@ func (j *JSON) put(r *messages.TraceRecord) (int, error) {
 // Flush writes what is buffered.
 func (j *JSON) Flush() error { return j.w.Flush() }
 
-// AppendJSON appends the record as one line. It is what encoding/json makes of
+// appendRecord appends the record as one line. It is what encoding/json makes of
 // it, without the escapes for HTML, in a fraction of the time: a trace has several
 // records for each call.
-func AppendJSON(b []byte, r *messages.TraceRecord) []byte { return appendRecord(b, r, &clock{}) }
-
 func appendRecord(b []byte, r *messages.TraceRecord, c *clock) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, int64(r.V), 10)

@@ -45,7 +45,7 @@ func TestJSONIsThatOfTheLibrary(t *testing.T) {
 		if err := lib.Encode(&r); err != nil {
 			t.Fatal(err)
 		}
-		if got := AppendJSON(nil, &r); string(got) != want.String() {
+		if got := appendRecord(nil, &r, &clock{}); string(got) != want.String() {
 			t.Errorf("got  %swant %s", got, &want)
 		}
 	}
@@ -79,7 +79,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 		var got, want messages.TraceRecord
-		line := AppendJSON(nil, &r)
+		line := appendRecord(nil, &r, &clock{})
 		if err := errors.Join(json.Unmarshal(line, &got), json.Unmarshal(lib, &want)); err != nil || !reflect.DeepEqual(got, want) || bytes.Count(line, []byte("\n")) != 1 {
 			t.Errorf("%v; got  %s, want %s", err, line, lib)
 		}

@@ -180,7 +180,7 @@ func (b *Builder) Trace() *Trace {
 		}
 		return x.Time.Compare(y.Time)
 	})
-	t := &Trace{Records: records, Runs: slices.Clone(b.runs), LeftOut: b.leftOut, Notes: b.problems.tell()}
+	t := &Trace{Records: records, Runs: slices.Clone(b.runs), Notes: b.problems.tell()}
 	if len(t.Runs) == 0 {
 		t.Runs = []string{""}
 	}

@@ -30,8 +30,7 @@ type Trace struct {
 	Own []*Request
 	// Runs are the host processes that wrote the trace, in their own words;
 	// "" for one whose start is not in it.
-	Runs    []string
-	LeftOut int // records that the limits left out
+	Runs []string
 	// Notes say, in sentences for the reader, what of the trace is missing or
 	// could not be read.
 	Notes []string
