@@ -121,7 +121,7 @@ func (e sandboxEar) Said(run uint64, l sandbox.Line) { e.ear.Said(run, messages.
 // Finished implements sandbox.Ear.
 func (e sandboxEar) Finished(run uint64, o *sandbox.Outcome) {
 	out := &messages.ScriptOutcome{
-		Value: o.Value, Dropped: o.Dropped, Cancelled: o.Cancelled, Sleeping: o.Sleeping, Usage: messages.ScriptUsage(o.Usage),
+		Value: o.Value, Dropped: o.Dropped, Cancelled: o.Cancelled, Sleeping: o.Sleeping,
 	}
 	if f := o.Failure; f != nil {
 		out.Failure = &messages.ScriptFailure{

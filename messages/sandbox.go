@@ -107,15 +107,6 @@ type ScriptOutcome struct {
 	Dropped   int // console lines that found no room
 	Cancelled int // calls that were made, or waited for their turn, when it ended
 	Sleeping  int // sleeps that were under way when it ended
-	Usage     ScriptUsage
-}
-
-// ScriptUsage is what a run took; what is not known is 0.
-type ScriptUsage struct {
-	WallMs    int64
-	CPUMs     int64
-	PeakBytes int64 // of the whole process
-	Calls     int
 }
 
 // FailureKind says why a script has no value; the list is closed.

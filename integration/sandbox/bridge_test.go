@@ -201,11 +201,10 @@ func TestRejectionsAreTold(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
+func TestPeakIsTold(t *testing.T) {
 	t.Parallel()
-	o, _ := js(t, `await servers.files.read_file(); await sleep(30); for (let i = 0; i < 3e6; i++); return 1`)
-	if u := o.Usage; u.WallMs < 30 || u.Calls != 1 || u.CPUMs < 10 || u.PeakBytes < 1<<20 {
-		t.Errorf("%+v", u)
+	if o, _ := js(t, `return 1`); o.PeakBytes < 1<<20 {
+		t.Errorf("the process has taken %d bytes", o.PeakBytes)
 	}
 }
 

@@ -166,8 +166,8 @@ func TestHostile(t *testing.T) {
 			if f.Message == "" || len(f.Message) > 20000 || len(f.Stack) > 10000 || len(f.Excerpt) > 2000 {
 				t.Errorf("sizes: message %d, stack %d, excerpt %d", len(f.Message), len(f.Stack), len(f.Excerpt))
 			}
-			if o.Usage.PeakBytes > 1<<30 {
-				t.Errorf("the process grew to %d MiB", o.Usage.PeakBytes>>20)
+			if o.PeakBytes > 1<<30 {
+				t.Errorf("the process grew to %d MiB", o.PeakBytes>>20)
 			}
 		})
 	}

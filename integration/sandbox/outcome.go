@@ -57,14 +57,6 @@ type Failure struct { //nolint:errname // what a run ends with, which may be use
 
 func (f *Failure) Error() string { return f.Message }
 
-// Usage is what a run took.
-type Usage struct {
-	WallMs    int64 `json:"wallMs"`
-	CPUMs     int64 `json:"cpuMs"`     // of the process since the script came; 0 where it is not known
-	PeakBytes int64 `json:"peakBytes"` // the largest resident size that was seen of the process; 0 where it is not known
-	Calls     int   `json:"calls"`     // that reached the host
-}
-
 // Outcome ends a run; there is exactly one, unless the process ends first.
 type Outcome struct {
 	Value     json.RawMessage `json:"value,omitempty"` // nil: undefined, or a failure
@@ -72,5 +64,5 @@ type Outcome struct {
 	Dropped   int             `json:"dropped,omitempty"`   // console lines that were over a bound
 	Cancelled int             `json:"cancelled,omitempty"` // calls under way, or waiting for their turn, when the script ended; their ids are void
 	Sleeping  int             `json:"sleeping,omitempty"`  // sleeps under way when the script ended
-	Usage     Usage           `json:"usage"`
+	PeakBytes int64           `json:"peakBytes,omitempty"` // the largest resident size that was seen of the process, which tests hold to its bounds; 0 where it is not known
 }

@@ -346,6 +346,5 @@ func (e *engine) finish(f *sandbox.Failure) *sandbox.Outcome {
 		e.warnOfRejections()
 	}
 	o.Dropped = e.dropped
-	o.Usage.Calls = e.asks - len(e.queue)
 	return o
 }

@@ -85,7 +85,8 @@ func Main(in, out *os.File, stderr io.Writer) int {
 	go w.run()
 	wakeMonitor()
 	o := e.execute(f.Script)
-	if err := p.finish(e.run, o, w.usage(o.Usage.Calls)); err != nil {
+	o.PeakBytes = w.look()
+	if err := p.finish(e.run, o); err != nil {
 		return exitBroken
 	}
 	return exitDone
@@ -138,11 +139,10 @@ func (p *process) post(f *sandbox.Frame) error {
 }
 
 // finish writes the outcome, unless one was written.
-func (p *process) finish(run uint64, o *sandbox.Outcome, u sandbox.Usage) error {
-	o.Usage = u
+func (p *process) finish(run uint64, o *sandbox.Outcome) error {
 	data, err := sandbox.EncodeFrame(&sandbox.Frame{Run: run, Outcome: o})
 	if err != nil {
-		o = &sandbox.Outcome{Failure: internalFailure(err), Usage: u}
+		o = &sandbox.Outcome{Failure: internalFailure(err), PeakBytes: o.PeakBytes}
 		if data, err = sandbox.EncodeFrame(&sandbox.Frame{Run: run, Outcome: o}); err != nil {
 			return err
 		}
@@ -178,7 +178,6 @@ type watch struct {
 	e     *engine
 	meter *meter
 	p     *process
-	began usageNow
 	most  int64 // bytes that the process may take
 
 	turn  uint64 // of the engine, when it was last looked at
@@ -189,7 +188,7 @@ type watch struct {
 }
 
 func newWatch(e *engine, m *meter, p *process) *watch {
-	w := &watch{e: e, meter: m, p: p, began: now()}
+	w := &watch{e: e, meter: m, p: p}
 	w.peak = m.resident()
 	w.most = w.peak + roomFor(e.limits)
 	e.base, e.peak = w.peak, w.look
@@ -224,14 +223,14 @@ func (w *watch) run() {
 		// Not at every look: an engine that was interrupted finds out where.
 		first := !w.e.overtime.Swap(true)
 		if first {
-			used = now().cpu
+			used = cpuTime()
 		}
 		if first || time.Since(again) > interruptEvery {
 			again = time.Now()
 			w.e.vm.Interrupt()
 		}
 		w.e.inbox.wake()
-		if over > grace*raceFactor && now().cpu-used > grace*raceFactor/2 || over > latestGrace*raceFactor {
+		if over > grace*raceFactor && cpuTime()-used > grace*raceFactor/2 || over > latestGrace*raceFactor {
 			f := timeoutFailure(w.e.limits)
 			f.Message += " and could not be interrupted"
 			f.Hint = "one step of it takes very long: look for huge arrays, deep nesting, or much to parse at once"
@@ -279,19 +278,6 @@ func (w *watch) look() int64 {
 
 // end ends the process: the engine cannot be asked any more.
 func (w *watch) end(f *sandbox.Failure) {
-	_ = w.p.finish(w.e.run, &sandbox.Outcome{Failure: f}, w.usage(0))
+	_ = w.p.finish(w.e.run, &sandbox.Outcome{Failure: f, PeakBytes: w.look()})
 	os.Exit(exitKilled)
 }
-
-func (w *watch) usage(calls int) sandbox.Usage {
-	w.look()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t := now()
-	return sandbox.Usage{
-		WallMs: time.Since(w.e.began).Milliseconds(), CPUMs: (t.cpu - w.began.cpu).Milliseconds(), PeakBytes: w.peak, Calls: calls,
-	}
-}
-
-// usageNow is what the process has used so far.
-type usageNow struct{ cpu time.Duration }

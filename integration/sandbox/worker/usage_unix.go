@@ -8,10 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func now() usageNow {
+// cpuTime is what the process has used of the processors so far; 0 where that is not
+// known.
+func cpuTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return usageNow{}
+		return 0
 	}
-	return usageNow{cpu: time.Duration(u.Utime.Nano() + u.Stime.Nano())}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -31,16 +31,18 @@ func (*meter) resident() int64 {
 	return int64(c.workingSet)
 }
 
-func now() usageNow {
+// cpuTime is what the process has used of the processors so far; 0 where that is not
+// known.
+func cpuTime() time.Duration {
 	var created, exited, kernel, user windows.Filetime
 	if windows.GetProcessTimes(windows.CurrentProcess(), &created, &exited, &kernel, &user) != nil {
-		return usageNow{}
+		return 0
 	}
 	const tick = 100 * time.Nanosecond
 	ticks := func(f windows.Filetime) time.Duration {
 		return time.Duration(int64(f.HighDateTime)<<32|int64(f.LowDateTime)) * tick
 	}
-	return usageNow{cpu: ticks(kernel) + ticks(user)}
+	return ticks(kernel) + ticks(user)
 }
 
 // wakeMonitor is for systems where package rawio has no calls that the runtime does not
