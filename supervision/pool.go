@@ -11,7 +11,7 @@ import (
 // nothing itself: every method takes the present time and returns what is to
 // be done, in the order in which it was decided. Each costs O(log n) in the
 // number of leases and waiters, except Reconfigure, IdleChanged and Drain, which
-// are O(n).
+// are O(n), and Squeeze, which is O(n log n).
 // Not safe for concurrent use: its actor is the only caller.
 //
 // A place is taken from the Grant until Release, so connecting, used, idle
@@ -216,10 +216,9 @@ func (p *Pool) Ending(now time.Time, id uint64) []Action {
 func (p *Pool) Tick(now time.Time) []Action { return p.settle(now, nil) }
 
 // NextWake returns when Tick has something to do if nothing else happens
-// before; ok is false when it never has. The time is after now, provided that
-// now is not later than that of the last call of another method; else it may
-// have passed, and Tick is due.
-func (p *Pool) NextWake(time.Time) (t time.Time, ok bool) {
+// before; ok is false when it never has. The time is after that of the last call
+// of another method. It may have passed by now, and then Tick is due.
+func (p *Pool) NextWake() (t time.Time, ok bool) {
 	earliest := func(c time.Time) {
 		if !ok || c.Before(t) {
 			t, ok = c, true

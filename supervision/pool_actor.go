@@ -209,7 +209,7 @@ func (p *poolActor) apply(ctx *kernel.Context, actions []Action) {
 			ctx.Send(p.holders[a.Lease], &messages.Evict{Lease: a.Lease, Reason: string(a.Reason)})
 		}
 	}
-	next, ok := p.pool.NextWake(time.Now())
+	next, ok := p.pool.NextWake()
 	if !ok || !p.wake.IsZero() && !next.Before(p.wake) {
 		return // an alarm that goes off for nothing finds the next one
 	}

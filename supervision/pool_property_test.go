@@ -287,7 +287,7 @@ func (m *model) atRest() {
 			m.t.Fatalf("a call of %d waits for %v", w.ticket, m.now.Sub(w.calls[0]))
 		}
 	}
-	if when, ok := m.pool.NextWake(m.now); ok && !when.After(m.now) {
+	if when, ok := m.pool.NextWake(); ok && !when.After(m.now) {
 		m.t.Fatalf("next wake %v is not after now %v", when, m.now)
 	}
 }
@@ -412,7 +412,7 @@ func (m *model) withdraw() {
 // tick moves the time to the next wake, or somewhere before it.
 func (m *model) tick() {
 	d := time.Duration(rapid.IntRange(0, 4000).Draw(m.t, "ms")) * ms
-	if when, ok := m.pool.NextWake(m.now); ok && (when.Sub(m.now) < d || rapid.Bool().Draw(m.t, "to the wake")) {
+	if when, ok := m.pool.NextWake(); ok && (when.Sub(m.now) < d || rapid.Bool().Draw(m.t, "to the wake")) {
 		d = when.Sub(m.now)
 	}
 	m.now = m.now.Add(d)

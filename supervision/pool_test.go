@@ -140,13 +140,13 @@ func TestPoolReserve(t *testing.T) {
 	p := filled(t, cfg)
 	expect(t, acquire(p, 0, 10), "")
 	expect(t, acquire(p, 1*time.Second, 11), "")
-	if when, ok := p.NextWake(at(time.Second)); !ok || !when.Equal(at(5*time.Second)) {
+	if when, ok := p.NextWake(); !ok || !when.Equal(at(5*time.Second)) {
 		t.Fatalf("next wake %v %v", when, ok)
 	}
 	expect(t, p.Tick(at(5*time.Second-1)), "")
 	expect(t, p.Tick(at(5*time.Second)), "grant 10→3+")
 	expect(t, p.Tick(at(20*time.Second)), "") // the reserve is used up
-	if when, _ := p.NextWake(at(20 * time.Second)); !when.Equal(at(31 * time.Second)) {
+	if when, _ := p.NextWake(); !when.Equal(at(31 * time.Second)) {
 		t.Errorf("next wake %v", when)
 	}
 	expect(t, p.Withdraw(at(20*time.Second), 11), "")
@@ -211,7 +211,7 @@ func TestPoolTimeouts(t *testing.T) {
 	acquire(p, 0, 10)
 	p.Acquire(epoch, 11, "x", 2, at(3*time.Second))
 	p.Acquire(epoch, 12, "x", 2, at(time.Hour))
-	if when, _ := p.NextWake(epoch); !when.Equal(at(3 * time.Second)) {
+	if when, _ := p.NextWake(); !when.Equal(at(3 * time.Second)) {
 		t.Errorf("next wake %v", when)
 	}
 	acts := p.Tick(at(3 * time.Second))
@@ -225,7 +225,7 @@ func TestPoolTimeouts(t *testing.T) {
 	}
 	expect(t, p.Tick(at(9*time.Second)), "")
 	expect(t, p.Tick(at(10*time.Second)), "refuse 10 POOL_SATURATED, refuse 12 POOL_SATURATED")
-	if _, ok := p.NextWake(at(10 * time.Second)); ok {
+	if _, ok := p.NextWake(); ok {
 		t.Error("there is nothing to wake for")
 	}
 	// Too late to ask, with a place free.
@@ -302,7 +302,7 @@ func TestPoolIdleSweep(t *testing.T) {
 	p.Idle(at(2*time.Second), 2, supervision.IdleOptions{IdleTimeout: 10 * time.Second})
 	p.Idle(at(3*time.Second), 3, supervision.IdleOptions{KeepAlive: true})
 	p.Idle(at(4*time.Second), 4, supervision.IdleOptions{KeepAlive: true, IdleTimeout: 2 * time.Minute})
-	if when, _ := p.NextWake(at(4 * time.Second)); !when.Equal(at(12 * time.Second)) {
+	if when, _ := p.NextWake(); !when.Equal(at(12 * time.Second)) {
 		t.Errorf("next wake %v", when)
 	}
 	expect(t, p.Tick(at(12*time.Second)), "evict 2 idle")
@@ -327,7 +327,7 @@ func TestPoolSweepKeepsMin(t *testing.T) {
 		p.Idle(at(time.Duration(i)*ms), i, supervision.IdleOptions{})
 	}
 	expect(t, p.Tick(at(time.Minute)), "evict 1 idle")
-	if when, ok := p.NextWake(at(time.Minute)); ok {
+	if when, ok := p.NextWake(); ok {
 		t.Errorf("wakes at %v for connections that have to stay", when)
 	}
 	expect(t, p.Release(at(time.Minute), 1), "")
@@ -356,7 +356,7 @@ func TestPoolIdleChanged(t *testing.T) {
 	expect(t, acquire(p, time.Hour, 11), "evict 2 room")
 	expect(t, p.Release(at(time.Hour), 2), "grant 11→6")
 	expect(t, p.Tick(at(2*time.Hour+2*ms)), "")
-	if when, ok := p.NextWake(at(2*time.Hour + 2*ms)); !ok || !when.Equal(at(2*time.Hour+3*ms)) {
+	if when, ok := p.NextWake(); !ok || !when.Equal(at(2*time.Hour+3*ms)) {
 		t.Errorf("wakes at %v, %v", when, ok)
 	}
 	expect(t, p.IdleChanged(at(2*time.Hour+2*ms), 3, supervision.IdleOptions{IdleTimeout: time.Second}), "evict 3 idle")
@@ -414,7 +414,7 @@ func TestPoolDrain(t *testing.T) {
 	if s := p.Stats(); s != (supervision.PoolStats{}) {
 		t.Errorf("stats %+v", s)
 	}
-	if _, ok := p.NextWake(at(3 * ms)); ok {
+	if _, ok := p.NextWake(); ok {
 		t.Error("there is nothing to wake for")
 	}
 }
@@ -428,7 +428,7 @@ func TestPoolIgnoresUnknownLeasesAndNonsense(t *testing.T) {
 	expect(t, acquire(p, 0, 1), "grant 1→1")
 	expect(t, p.EvictRefused(epoch, 1), "")
 	expect(t, acquire(p, 0, 2), "")
-	if _, ok := p.NextWake(epoch); ok {
+	if _, ok := p.NextWake(); ok {
 		t.Error("a waiter without any deadline wakes somebody")
 	}
 	if c := p.Config(); c.Size != 1 || c.MaxWaiters != 1 || c.Min != 0 {
@@ -555,7 +555,7 @@ func TestPoolJoin(t *testing.T) {
 	expect(t, p.Join(at(20*time.Second), 30, 2), "")
 	expect(t, p.Join(at(29*time.Second), 30, 1), "")
 	expect(t, p.Tick(at(30*time.Second)), "turn away 1 of 30 POOL_SATURATED")
-	if when, _ := p.NextWake(at(30 * time.Second)); when.After(at(34 * time.Second)) {
+	if when, _ := p.NextWake(); when.After(at(34 * time.Second)) {
 		t.Errorf("next wake %v", when)
 	}
 	acts := p.Tick(at(41 * time.Second))
