@@ -155,7 +155,8 @@ clean: ## remove what was built and installed here
 		integration/npmservers/.install.lock integration/npmservers/modern/.install.lock \
 		integration/npmservers/browser/node_modules integration/npmservers/browser/.install.lock \
 		integration/npmservers/compiler/node_modules integration/npmservers/compiler/.install.lock \
-		integration/npmservers/clients/node_modules integration/npmservers/clients/.install.lock
+		integration/npmservers/clients/node_modules integration/npmservers/clients/.install.lock \
+		integration/npmservers/conformance/node_modules integration/npmservers/conformance/.install.lock
 
 .PHONY: screenshots
 screenshots: npm ## make the pictures of the web page in docs/ anew
