@@ -26,7 +26,8 @@ type ClientCan struct {
 	Tasks bool
 }
 
-// And returns what both can.
+// And returns what both can be asked for. Tasks is that of c alone: no server restricts
+// what its client takes.
 func (c ClientCan) And(d ClientCan) ClientCan {
 	return ClientCan{
 		Form: c.Form && d.Form, URL: c.URL && d.URL,

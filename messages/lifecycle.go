@@ -263,5 +263,5 @@ type (
 // Correlation is that of the call.
 func (m *CallReturned) Correlation() uint64 { return m.Call.Trace }
 
-// Correlation implements kernel.Correlated.
+// Correlation is that of the call.
 func (m *RequestFailed) Correlation() uint64 { return m.Call.Trace }
