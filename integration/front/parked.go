@@ -418,5 +418,7 @@ func (c *connection) takeOver(in *incoming, era messages.Era, out sink) (e *Entr
 	return e, true
 }
 
-// staleState is for a state that is nobody's, or somebody else's.
-const staleState = "the requestState is not one that was given out for this very call, was used already, or its time is over; nothing was done: make the call anew, without requestState and inputResponses"
+// staleState is for a state that is nobody's, or somebody else's. Which of these it is
+// cannot be told of one that an earlier host gave out or that was used, and the call to
+// which it belongs may have been carried out, so none of them hears that it was not.
+const staleState = "the requestState is not one that was given out for this very call, was used already, or its time is over; this request did nothing, but the outcome of the call that the state belongs to is unknown: see whether that was carried out before you make it anew, without requestState and inputResponses"
