@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -73,6 +74,44 @@ func TestOldListingIsRefreshedByItsNextUse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestListingOfAClockThatWentBack: one that is dated after now may be of any age, so its
+// next use refreshes it too.
+func TestListingOfAClockThatWentBack(t *testing.T) {
+	t.Parallel()
+	dir, tools := t.TempDir(), filepath.Join(t.TempDir(), "tools.json")
+	cfg := children(map[string][]string{"one": {"--tools-file", tools}}, nil)
+	e := openConfig(t, dir, cfg)
+	if _, err := e.ListTools(t.Context(), "one", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(dir, ".metamcp", "cache", "one", "schema.json")
+	text, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = regexp.MustCompile(`"fetched":"[^"]+"`).ReplaceAll(text, []byte(`"fetched":"`+time.Now().AddDate(1, 0, 0).Format(time.RFC3339)+`"`))
+	if err := os.WriteFile(kept, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tools, []byte(`{"press":{"name":"press","description":"Presses apples.","inputSchema":{"type":"object"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e = openConfig(t, dir, cfg)
+	testkit.Eventually(t, time.Minute, func() error {
+		a, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "one"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(a.Tools, func(l metamcp.ToolLine) bool { return l.Name == "press" }) {
+			return errOldList
+		}
+		return nil
+	})
 }
 
 // TestOldListingDeniesNoTool: the server is asked before it is said that it has none

@@ -93,9 +93,11 @@ func (e *Engine) check(spec *messages.ServerSpec, call *messages.Call, known *in
 	return tool, nil, true
 }
 
+// stale says whether a listing is too old. One that was made after now, by a clock that
+// went back since, is as old as anybody's guess.
 func (e *Engine) stale(ts *messages.Toolset) bool {
-	ttl := time.Duration(e.catalogTTL.Load())
-	return ttl > 0 && time.Since(ts.Fetched) > ttl
+	ttl, age := time.Duration(e.catalogTTL.Load()), time.Since(ts.Fetched)
+	return ttl > 0 && (age < 0 || age > ttl)
 }
 
 // Fresh says whether what is known of a server is final: a running child listed it,

@@ -85,6 +85,9 @@ func TestCacheWritesOnlyWhatChanged(t *testing.T) {
 	if kept, err := c.Load("s"); err != nil || !kept.Fetched.Equal(cachedToolset(t, "s").Fetched.Add(relisted)) {
 		t.Errorf("%+v, %v", kept, err)
 	}
+	if !save(later(relisted-time.Minute)) || save(later(relisted-time.Minute)) {
+		t.Error("a listing that is older than the file says, since the clock went back, must be written, once")
+	}
 	for name, change := range map[string]func(*messages.Toolset){
 		"spec":        func(ts *messages.Toolset) { ts.SpecHash = "hash-2" },
 		"era":         func(ts *messages.Toolset) { ts.Era = messages.EraModern },

@@ -93,7 +93,8 @@ func encodeToolset(ts *messages.Toolset) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// sameBody says that two files differ in their first lines at most.
+// sameBody says that two files differ in their first lines at most, and that a's time
+// still does for b. A later one does not: it is of a clock that went back since.
 func sameBody(a, b []byte) bool {
 	headA, bodyA, okA := bytes.Cut(a, []byte{'\n'})
 	headB, bodyB, okB := bytes.Cut(b, []byte{'\n'})
@@ -102,7 +103,8 @@ func sameBody(a, b []byte) bool {
 	}
 	x, errA := parseHead(headA)
 	y, errB := parseHead(headB)
-	return errA == nil && errB == nil && x.Version == y.Version && x.Server == y.Server && y.Fetched.Sub(x.Fetched) < relisted
+	newer := y.Fetched.Sub(x.Fetched)
+	return errA == nil && errB == nil && x.Version == y.Version && x.Server == y.Server && newer >= 0 && newer < relisted
 }
 
 func parseHead(line []byte) (cacheHead, error) {
