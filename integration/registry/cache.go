@@ -1,19 +1,21 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/integration/wallclock"
 )
 
 const (
@@ -73,7 +75,7 @@ func (c *cache) load() {
 }
 
 // merge takes from the file what is younger than what is in memory, and the later end of
-// each rest.
+// each rest. What the file has from a clock that went back since is older than anything.
 func (c *cache) merge() {
 	if c.file == "" {
 		return
@@ -85,8 +87,9 @@ func (c *cache) merge() {
 		}
 		return
 	}
+	now := c.now()
 	for address := range disk {
-		if mine := c.pages[address]; mine == nil || mine.fetched.Before(disk[address].fetched) {
+		if mine := c.pages[address]; mine == nil || wallclock.Compare(mine.fetched, disk[address].fetched, now) < 0 {
 			c.pages[address] = disk[address]
 		}
 	}
@@ -233,12 +236,9 @@ func (c *cache) youngestFirst() []string {
 	for address := range c.pages {
 		order = append(order, address)
 	}
-	sort.Slice(order, func(i, j int) bool {
-		a, b := c.pages[order[i]].fetched, c.pages[order[j]].fetched
-		if a.Equal(b) {
-			return order[i] < order[j]
-		}
-		return a.After(b)
+	now := c.now()
+	slices.SortFunc(order, func(a, b string) int {
+		return cmp.Or(wallclock.Compare(c.pages[b].fetched, c.pages[a].fetched, now), cmp.Compare(a, b))
 	})
 	return order
 }

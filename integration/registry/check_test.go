@@ -184,7 +184,8 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 
 // What is kept of answers is bounded in bytes, too.
 func TestCacheOfLargePages(t *testing.T) {
-	c, now := newCache("", time.Now), time.Now()
+	now := time.Now()
+	c := newCache("", func() time.Time { return now.Add(time.Hour) })
 	const pages = 20
 	for i := range pages {
 		c.put(strconv.Itoa(i), &page{size: maxCacheSize / 10}, "", now.Add(time.Duration(i)))

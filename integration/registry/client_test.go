@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -227,6 +228,50 @@ func TestCacheIsUsedAndRevalidated(t *testing.T) {
 	list(t, c, registry.Query{Search: "weather"})
 	if len(fake.Requests()) == before {
 		t.Error("an answer from the future was taken for a young one")
+	}
+}
+
+// What was kept before the clock went back, however much of it, gives way to what the
+// registry says now, in the file too.
+func TestPagesFromTheFuture(t *testing.T) {
+	fake := fakeregistry.Start(t, fakeregistry.Server("io.github.a/weather", "1.0.0", "Weather", "@a/weather"))
+	time0 := newClock()
+	file := filepath.Join(t.TempDir(), "registry-cache.json")
+	opts := registry.Options{BaseURL: fake.URL, CacheFile: file, Now: time0.now}
+	list(t, open(t, opts), registry.Query{Search: "weather"})
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept struct {
+		Version int                        `json:"version"`
+		Pages   map[string]json.RawMessage `json:"pages"`
+	}
+	if err := json.Unmarshal(text, &kept); err != nil || len(kept.Pages) != 1 {
+		t.Fatalf("%d pages, %v", len(kept.Pages), err)
+	}
+	for _, one := range kept.Pages {
+		for i := range 256 { // as many as are kept
+			kept.Pages[fmt.Sprintf("%s/v0.1/servers?search=%d", fake.URL, i)] = one
+		}
+		break
+	}
+	if text, err = json.Marshal(kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time0.advance(-365 * 24 * time.Hour)
+
+	fake.Set(fakeregistry.Server("io.github.a/weather", "1.1.0", "Weather", "@a/weather"))
+	for _, search := range []string{"weather", "io.github.a"} { // which was kept, and which was not
+		for i, want := range []registry.Source{registry.FromRegistry, registry.FromCache} {
+			a := list(t, open(t, opts), registry.Query{Search: search})
+			if a.Source != want || len(a.Servers) != 1 || a.Servers[0].Version != "1.1.0" {
+				t.Errorf("%s, host %d: from %s: %+v", search, i+1, a.Source, a.Servers)
+			}
+		}
 	}
 }
 
