@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -418,6 +419,44 @@ func TestRemoveKeepsWhatAServerWrote(t *testing.T) {
 	if get(t, data) != "remembered" || !strings.Contains(get(t, file), "mine") {
 		t.Error(get(t, file))
 	}
+}
+
+// What was removed before the clock went back is dated after now, and was removed before
+// what is removed now, wherever either was.
+func TestUndoRemoveWhereTheClockWentBack(t *testing.T) {
+	_, cwd := place(t)
+	state := t.TempDir()
+	file := filepath.Join(cwd, ".mcp.json")
+	put(t, file, `{"mcpServers": {"mine": {"command": "x"}, "other": {"command": "y"}}}`)
+	run := func(want string, words ...string) {
+		t.Helper()
+		out, _, err := command(t, append(words, "--state-dir", state)...)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %v\n%s\nwant %s", words, err, out, want)
+		}
+	}
+	keepProvisioned(t, provisioned.Open(state), "memory", "memory-1")
+	year := regexp.MustCompile(`"(time|at|began)": "\d+`)
+	later := func(pattern string) { // which year is in these files
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(state, pattern))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%q, %v", files, err)
+		}
+		put(t, files[0], year.ReplaceAllString(get(t, files[0]), `"${1}": "2999`))
+	}
+	run("removed memory", "remove", "memory")
+	later("removed/*/server.json")
+	run("mine", "remove", "mine")
+	run(`"mine"`, "remove", "--undo")
+	run("memory, which was provisioned, is back", "remove", "--undo")
+	run("There is nothing", "remove", "--undo")
+
+	run("other", "remove", "other")
+	later("backups/*.json")
+	run("removed memory", "remove", "memory")
+	run("memory, which was provisioned, is back", "remove", "--undo")
+	run(`"other"`, "remove", "--undo")
 }
 
 // One server that cannot come back keeps none of the others away, and what is back is

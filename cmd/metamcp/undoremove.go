@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp/integration/clients"
 	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/wallclock"
 )
 
 // undoReport is the answer of remove --undo for scripts.
@@ -32,10 +34,11 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 			return nil, err
 		}
 		removed, err := lastRemoved(lock)
+		now := time.Now()
 		switch {
 		case err != nil:
 			return nil, err
-		case len(removed) == 0 || last.After(removed[0].At):
+		case len(removed) == 0 || wallclock.Compare(last, removed[0].At, now) > 0:
 			return s.UndoLast("remove", f.in)
 		}
 		if f.dryRun {
@@ -61,7 +64,7 @@ func (f *editFlags) undoRemove(cmd *cobra.Command, c *common) error {
 			}
 			return errors.Join(errs...)
 		}
-		if last.Before(removed[0].Began) {
+		if wallclock.Compare(last, removed[0].Began, now) < 0 {
 			return nil, nil
 		}
 		return s.UndoLast("remove", f.in) // the same command took it out of a file

@@ -153,7 +153,7 @@ func (l *Lock) Sweep(ctx context.Context, age time.Duration) ([]string, error) {
 		return nil, err
 	}
 	var swept []string
-	errs := []error{l.forgetOld()}
+	errs := []error{l.forgetOld(time.Time{})}
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return swept, err

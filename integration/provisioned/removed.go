@@ -1,7 +1,6 @@
 package provisioned
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/integration/wallclock"
 )
 
 // What was removed is kept, so that it can come back with what it wrote.
@@ -105,10 +105,11 @@ func (l *Lock) SetAside(ctx context.Context, name string, began time.Time) (Remo
 		}
 		return Removed{}, err
 	}
-	return gone, l.forgetOld()
+	return gone, l.forgetOld(gone.Began)
 }
 
-// Removed returns what is kept, the newest first. What cannot be read is left
+// Removed returns what is kept, the newest first. What was removed before the clock
+// went back, so that it is dated after now, comes last. What cannot be read is left
 // out, and stays.
 func (l *Lock) Removed() ([]Removed, error) {
 	entries, err := os.ReadDir(filepath.Join(l.stateDir, removedDir))
@@ -132,7 +133,8 @@ func (l *Lock) Removed() ([]Removed, error) {
 		r.dir = dir
 		all = append(all, r)
 	}
-	slices.SortStableFunc(all, func(a, b Removed) int { return cmp.Compare(b.At.UnixNano(), a.At.UnixNano()) })
+	now := time.Now()
+	slices.SortStableFunc(all, func(a, b Removed) int { return wallclock.Compare(b.At, a.At, now) })
 	return all, nil
 }
 
@@ -185,14 +187,18 @@ func (l *Lock) Restore(ctx context.Context, r *Removed, taken func(name string) 
 	return s, RemoveAll(r.dir)
 }
 
-// forgetOld deletes what was kept long enough.
-func (l *Lock) forgetOld() error {
+// forgetOld deletes what was kept long enough, but nothing of the command that began
+// then; zero: there is none.
+func (l *Lock) forgetOld(began time.Time) error {
 	all, err := l.Removed()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for i := range all {
+		if !began.IsZero() && all[i].Began.Equal(began) {
+			continue // wherever it comes among the others
+		}
 		tooMany := i >= KeptMost && !all[i].Began.Equal(all[0].Began)
 		if tooMany || time.Since(all[i].At) > KeptFor {
 			errs = append(errs, RemoveAll(all[i].dir))

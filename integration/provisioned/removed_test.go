@@ -2,6 +2,7 @@ package provisioned
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -214,5 +215,64 @@ func TestRemovedAreBounded(t *testing.T) {
 	}
 	if _, err := os.Stat(old.Dir()); err == nil {
 		t.Error("it is still kept")
+	}
+}
+
+// What was removed before the clock went back is dated after now, and gives way to what
+// is removed now.
+func TestRemovedBeforeTheClockWentBack(t *testing.T) {
+	l := Open(t.TempDir())
+	for i := range KeptMost {
+		name := fmt.Sprintf("old-%d", i)
+		keptServer(t, l, name)
+		gone, err := l.SetAside(t.Context(), name, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone.At, gone.Began = gone.At.AddDate(1, 0, 0), gone.Began.AddDate(1, 0, 0)
+		text, err := json.Marshal(&gone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(gone.Dir(), removedRecord), string(text))
+	}
+	began := time.Now()
+	for _, name := range []string{"weather", "mail"} {
+		keptServer(t, l, name)
+		gone, err := l.SetAside(t.Context(), name, began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(gone.Files(), "index.js")); err != nil {
+			t.Errorf("%s is not kept: %v", name, err)
+		}
+	}
+	all, err := l.Removed()
+	if err != nil || len(all) != KeptMost || all[0].Name != "mail" || all[1].Name != "weather" || all[2].Name != fmt.Sprintf("old-%d", KeptMost-1) {
+		t.Errorf("%d are kept, the newest are %s, %s and %s: %v", len(all), all[0].Name, all[1].Name, all[2].Name, err)
+	}
+	// Nothing that this very command has removed goes, also where the clock jumps during it.
+	jumped := all[0]
+	jumped.At, jumped.Began = time.Now().Add(time.Hour), began.Add(time.Hour)
+	text, err := json.Marshal(&jumped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(l.stateDir, removedDir, "jumped")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, removedRecord), string(text))
+	if err := l.forgetOld(jumped.Began); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("one of the same command is gone: %v", err)
+	}
+	if err := l.forgetOld(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("it is kept as more than the last ones")
 	}
 }
