@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/wallclock"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -37,7 +38,7 @@ type record struct {
 	After   string      `json:"after"`             // SHA-256 of both
 	Folders []string    `json:"folders,omitempty"` // that were made for it
 
-	name string // of its files, without suffix; they sort by time
+	name string // of its files, without suffix; they sort by time, where the clock goes on
 }
 
 func sum(data []byte) string {
@@ -80,8 +81,8 @@ func (s *Setup) forget(r *record) error {
 	return errors.Join(err, os.Remove(filepath.Join(s.Backups, r.name+copySuffix)))
 }
 
-// records are all backups, the newest first. One that cannot be read is left
-// alone.
+// records are all backups, the newest first. Those from before the clock went back, so
+// that they are dated after now, come last. One that cannot be read is left alone.
 func (s *Setup) records() ([]*record, error) {
 	list, err := os.ReadDir(s.Backups)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -102,6 +103,8 @@ func (s *Setup) records() ([]*record, error) {
 			all = append(all, r)
 		}
 	}
+	now := time.Now()
+	slices.SortStableFunc(all, func(a, b *record) int { return wallclock.Compare(b.Time, a.Time, now) })
 	return all, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -303,6 +304,45 @@ func TestOldEditsAreForgotten(t *testing.T) {
 	all, err := s.records()
 	if err != nil || len(all) != keptEdits+1 || all[len(all)-1].Command != "import" {
 		t.Errorf("%d are kept, %v", len(all), err)
+	}
+}
+
+// Edits from before the clock went back are dated after now, and give way to what is
+// done now: that can be undone, and they after it.
+func TestEditsFromBeforeTheClockWentBack(t *testing.T) {
+	s, file := ownFile(t, `{"mcpServers":{"a":{}}}`)
+	var texts []string // before each of them
+	for i := range keptEdits {
+		texts = append(texts, read(t, file))
+		s.Apply("add", []*Change{mustAdd(t, s, file, fmt.Sprint("n", i))})
+	}
+	all, err := s.records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts = append(texts, read(t, file))
+	for _, r := range all {
+		old := filepath.Join(s.Backups, r.name)
+		text := read(t, old+recordSuffix)
+		r.Time = r.Time.AddDate(1, 0, 0)
+		at, err := r.Time.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = regexp.MustCompile(`"time": "[^"]+"`).ReplaceAllLiteralString(text, `"time": `+string(at))
+		_, rest, _ := strings.Cut(r.name, "-")
+		later := filepath.Join(s.Backups, r.Time.Format("20060102T150405.000000000Z")+"-"+rest)
+		write(t, later+recordSuffix, text, 0o600)
+		if err := errors.Join(os.Remove(old+recordSuffix), os.Rename(old+copySuffix, later+copySuffix)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Apply("add", []*Change{mustAdd(t, s, file, "now")})
+	for _, want := range []string{texts[keptEdits], texts[keptEdits-1]} {
+		changes, err := s.UndoLast("add", nil)
+		if apply(t, s, "add", changes, err); read(t, file) != want {
+			t.Errorf("%s\nwant\n%s", read(t, file), want)
+		}
 	}
 }
 
