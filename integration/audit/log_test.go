@@ -151,6 +151,11 @@ func TestRotation(t *testing.T) {
 	if r := whole(t, old); len(r.Files) != 3 {
 		t.Errorf("by age, after a restart: %+v", r)
 	}
+	c.pass(-365 * 24 * time.Hour) // the clock went back
+	written(t, Options{Path: old, MaxAge: time.Hour, Now: c.now}, 2)
+	if r := whole(t, old); len(r.Files) != 4 {
+		t.Errorf("with a file that begins after now: %+v", r)
+	}
 }
 
 // A log whose goroutine is held up loses what finds no room and counts it.

@@ -82,9 +82,13 @@ func (w *writer) write(entries []Entry) (int, error) {
 	done := 0
 	for i := range entries {
 		now := w.o.Now()
+		// How old a file is that begins after now, by a clock that went back since,
+		// nobody knows.
+		age := now.Sub(w.begun)
+		old := age < 0 || age >= w.o.MaxAge
 		// A piece of a line that a killed host left stays before the start entry
 		// that explains it, in one file.
-		if size := w.size + int64(len(w.buf)); size > 0 && !w.turned && !w.dirty && (size >= w.o.MaxBytes || now.Sub(w.begun) >= w.o.MaxAge) {
+		if size := w.size + int64(len(w.buf)); size > 0 && !w.turned && !w.dirty && (size >= w.o.MaxBytes || old) {
 			n, err := w.flush()
 			if done += n; err != nil {
 				return done, err
