@@ -141,7 +141,8 @@ func (c *Claim) Release() error {
 }
 
 // Sweep deletes folders below servers/ that the lock file does not name, that no
-// process owns and that were not touched for that long; it returns their names.
+// process owns and that were not touched for that long, or by a clock that went back
+// by as much since; it returns their names.
 // Where the lock file is broken only staging folders are deleted. Removed servers
 // that were kept long enough go, too.
 func (l *Lock) Sweep(ctx context.Context, age time.Duration) ([]string, error) {
@@ -160,7 +161,7 @@ func (l *Lock) Sweep(ctx context.Context, age time.Duration) ([]string, error) {
 		}
 		folder := strings.TrimSuffix(strings.TrimPrefix(e.Name(), stagingPrefix), ownerSuffix)
 		info, err := e.Info()
-		if err != nil || checkFolder(folder) != nil || time.Since(info.ModTime()) < age {
+		if err != nil || checkFolder(folder) != nil || time.Since(info.ModTime()).Abs() < age {
 			continue
 		}
 		gone, err := l.sweep(folder, e)

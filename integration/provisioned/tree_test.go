@@ -144,6 +144,7 @@ func TestSweepTakesOnlyWhatNobodyNeeds(t *testing.T) {
 	}
 	folder("kept-1", long)
 	folder("left-1", long)
+	folder("later-1", time.Now().AddDate(1, 0, 0)) // by a clock that went back since
 	folder("young-1", time.Now())
 	folder(".new-broken-1", long)
 	folder("a b", long) // none of ours
@@ -157,7 +158,7 @@ func TestSweepTakesOnlyWhatNobodyNeeds(t *testing.T) {
 
 	swept, err := l.Sweep(t.Context(), time.Hour)
 	must(t, err)
-	if fmt.Sprint(swept) != "[.new-broken-1 left-1]" {
+	if fmt.Sprint(swept) != "[.new-broken-1 later-1 left-1]" {
 		t.Errorf("swept %v", swept)
 	}
 	left, err := os.ReadDir(l.Servers())
