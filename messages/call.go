@@ -73,7 +73,10 @@ type Call struct {
 
 	Timeout    time.Duration // 0: the server's
 	Idempotent bool          // annotated read-only or idempotent: safe to repeat
-	Attempt    uint8         // 0 for the first
+	Attempt    uint8         // how often it was repeated; 0 for the first
+	// Begun is the breaker's: a child that was lost, or failed at it, may have seen the
+	// call, which is being repeated. Whoever answers it without a child has to say so.
+	Begun bool
 	// Needs is the connection's: how many changes of the child's list have to be
 	// compared with what was accepted before the call is sent.
 	Needs uint64
@@ -159,7 +162,7 @@ type SendPort interface {
 // Sending says where a call goes.
 type Sending struct {
 	Instance  uint64
-	Attempt   uint8 // 0 for the first
+	Attempt   uint8 // that of the [Call]
 	Era       Era
 	Transport Transport
 }

@@ -35,6 +35,7 @@ type stage struct {
 	// it is closed; turned is what it does when it is to turn calls away.
 	closing func()
 	turned  func(*messages.TurnAway)
+	last    atomic.Pointer[messages.Call] // that a connection was given
 
 	mu     sync.Mutex
 	conns  map[string]*kernel.PID // "server#instance"
@@ -59,6 +60,7 @@ func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 		}
 	case *messages.Call:
 		what = "Call"
+		c.s.last.Store(m)
 	case *messages.Relist:
 		what = "Relist"
 	case *messages.ReturnCalls:
@@ -592,6 +594,85 @@ func TestCallsReturnedAreGivenAnew(t *testing.T) {
 	}
 }
 
+// TestACallThatNoChildHasSeen waits for its turn at one lost child after the other, and
+// is repeated once a child that has it is lost. What is said of it in the end depends on
+// whether one had it alone.
+func TestACallThatNoChildHasSeen(t *testing.T) {
+	for name, tt := range map[string]struct {
+		idempotent bool
+		written    []bool // in turn; after that it is lost unwritten until it is answered
+		given      int    // how often
+		code       messages.Code
+		said       bool // that it may have been carried out
+	}{
+		"unseen":                   {false, nil, 5, messages.CodeCircuitOpen, false},
+		"seen by the third":        {false, []bool{false, false, true}, 3, messages.CodeToolExecution, true},
+		"repeated after others":    {true, []bool{false, false, true, true}, 4, messages.CodeToolExecution, true},
+		"seen, then always unseen": {true, []bool{true}, 5, messages.CodeCircuitOpen, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quickly(t, func(t *testing.T) {
+				s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold = 5 })
+				s.add("a")
+				s.idle("a")
+				_, port := s.call("a", func(c *messages.Call) { c.Idempotent = tt.idempotent })
+				n, given := uint64(1), 0
+				for ; len(port) == 0 && given < 100; given++ {
+					at := "a#" + strconv.FormatUint(n, 10)
+					s.hears(at+" Connect", 1)
+					s.until("it is given to "+at, func() bool { return s.last.Load() != nil })
+					s.say("a", &messages.ConnectionReady{Instance: n})
+					call := s.last.Swap(nil)
+					s.say("a", &messages.ConnectionFailed{
+						Instance: n, Started: true, Evidence: messages.Evidence{EOF: true},
+						Returned: []messages.ReturnedCall{{Call: call, Written: given < len(tt.written) && tt.written[given]}},
+					})
+					s.say("a", &messages.ConnectionEnded{Instance: n})
+					if s.count(at+" Close") > 0 { // it is to wait before it is started again
+						s.say("a", &messages.ConnectionClosed{Instance: n})
+						n++
+					}
+				}
+				a := take(s, port)
+				if a.Err == nil || a.Err.Code != tt.code || (strings.Contains(a.Err.Message, "may have been") || strings.Contains(a.Err.Message, "unknown")) != tt.said {
+					t.Errorf("answer %+v", a.Err)
+				}
+				if given != tt.given {
+					t.Errorf("it was given to a child %d times, want %d", given, tt.given)
+				}
+			})
+		})
+	}
+}
+
+// TestACallIsNotRepeatedForEver: a server that answers others between its ends is never
+// given up, and the call is.
+func TestACallIsNotRepeatedForEver(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.add("a")
+		s.idle("a")
+		_, port := s.call("a")
+		given := 0
+		for ; len(port) == 0 && given < 1000; given++ {
+			s.until("it is given to a child", func() bool { return s.last.Load() != nil })
+			call := s.last.Swap(nil)
+			s.say("a", &messages.ConnectionReady{Instance: 1})
+			s.say("a", &messages.FirstSuccess{Instance: 1})
+			s.say("a", &messages.ConnectionFailed{
+				Instance: 1, Started: true, Evidence: messages.Evidence{EOF: true}, Returned: []messages.ReturnedCall{{Call: call}},
+			})
+			s.say("a", &messages.ConnectionEnded{Instance: 1})
+		}
+		if a := take(s, port); a.Err == nil || strings.Contains(a.Err.Message, "may have been") || !a.Err.Retryable {
+			t.Errorf("answer %+v", a.Err)
+		}
+		if given < 10 || given > 100 {
+			t.Errorf("it was given to a child %d times", given)
+		}
+	})
+}
+
 // A call that was lost with its child and could not be repeated is told as one
 // that may have been carried out, and may be repeated only where it is harmless.
 func TestCallsThatCannotBeRepeated(t *testing.T) {
@@ -601,7 +682,7 @@ func TestCallsThatCannotBeRepeated(t *testing.T) {
 		s.idle("a")
 		call, port := s.call("a")
 		lost := *call
-		lost.Attempt, lost.Idempotent = 1, idempotent
+		lost.Attempt, lost.Begun, lost.Idempotent = 1, true, idempotent
 		refused := messages.Evidence{Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, Remote: true}
 		s.say("a", &messages.ConnectionFailed{Instance: 1, Evidence: refused, Returned: []messages.ReturnedCall{{Call: &lost}}})
 		a := take(s, port)

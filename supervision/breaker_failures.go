@@ -142,9 +142,10 @@ func (b *breakerActor) onRequestFailed(ctx *kernel.Context, m *messages.RequestF
 	call := m.Call
 	rc := messages.ReturnedCall{Call: call, Written: !m.Evidence.NotRun}
 	switch {
-	// An answer that says what went wrong would be the same again at once.
-	case err.Class == messages.ClassOffline && m.Evidence.HTTPStatus == 0 && b.repeats(rc):
-		b.repeat(ctx, call)
+	// An answer that says what went wrong would be the same again at once. The child is
+	// there, so that no backoff bounds how often a call is not sent.
+	case err.Class == messages.ClassOffline && m.Evidence.HTTPStatus == 0 && b.repeats(rc) && (rc.Written || call.Attempt == 0):
+		b.repeat(ctx, rc)
 		return
 	case rc.Written && !call.Idempotent:
 		err = unknownOutcome(err, call, "the request failed and whether it took effect is unknown: ")
@@ -180,7 +181,7 @@ func (b *breakerActor) alternate(ev messages.Evidence) {
 // afterLoss repeats a call where that is safe and answers it otherwise.
 func (b *breakerActor) afterLoss(ctx *kernel.Context, rc messages.ReturnedCall, started bool, cause *messages.Error) {
 	if started && b.repeats(rc) {
-		b.repeat(ctx, rc.Call)
+		b.repeat(ctx, rc)
 		return
 	}
 	if rc.Written {
@@ -189,18 +190,29 @@ func (b *breakerActor) afterLoss(ctx *kernel.Context, rc messages.ReturnedCall, 
 	b.refuse(rc.Call, cause)
 }
 
-// repeats says whether a call that has no answer may be sent once more.
+// maxRepeats bounds how often a call is repeated that waited at one lost child after the
+// other. Backoff, breaker and quarantine mostly end that long before.
+const maxRepeats = 20
+
+// repeats says whether a call that has no answer may be sent once more: once where a child
+// may have seen it. One that no child has seen has not had its turn yet, and goes on to
+// wait for it.
 func (b *breakerActor) repeats(rc messages.ReturnedCall) bool {
-	safe := !rc.Written || rc.Call.Idempotent
-	return rc.Call.Attempt == 0 && b.leaving == nil &&
-		(b.spec.Retry == messages.RetryAlways || b.spec.Retry != messages.RetryNever && safe)
+	switch {
+	case b.leaving != nil || b.spec.Retry == messages.RetryNever || rc.Call.Attempt >= maxRepeats:
+		return false
+	case !rc.Written:
+		return true
+	}
+	return !rc.Call.Begun && (b.spec.Retry == messages.RetryAlways || rc.Call.Idempotent)
 }
 
-func (b *breakerActor) repeat(ctx *kernel.Context, call *messages.Call) {
-	again := *call
+func (b *breakerActor) repeat(ctx *kernel.Context, rc messages.ReturnedCall) {
+	again := *rc.Call
 	again.Attempt++
+	again.Begun = again.Begun || rc.Written
 	b.entry.tally.retries.Add(1)
-	ctx.Event("retry", "call "+strconv.FormatUint(call.ID, 10), call.Trace)
+	ctx.Event("retry", "call "+strconv.FormatUint(again.ID, 10), again.Trace)
 	b.onCall(ctx, &again)
 }
 
@@ -210,7 +222,7 @@ func unknownOutcome(cause *messages.Error, call *messages.Call, what string) *me
 	err.Code, err.Retryable = messages.CodeToolExecution, false
 	err.Message = what + cause.Message
 	err.Hint = "Nothing was repeated. Check what the call may have done before you repeat it."
-	if call.Attempt > 0 {
+	if call.Begun {
 		err.Hint = "The call was repeated once and lost again. Check what it may have done before you repeat it."
 	}
 	if !cause.Retryable && cause.Hint != "" {
@@ -422,7 +434,7 @@ func (b *breakerActor) probeCancelled(call uint64) {
 func (b *breakerActor) refuse(call *messages.Call, err *messages.Error) {
 	b.probeCancelled(call.ID)
 	own := *err
-	if call.Attempt > 0 && own.Code != messages.CodeToolExecution {
+	if call.Begun && own.Code != messages.CodeToolExecution {
 		own = begunBefore(&own, call)
 	}
 	own.Server, own.Tool = b.spec.Name, call.Tool

@@ -31,28 +31,32 @@ func TestFailedRequest(t *testing.T) {
 		ev         messages.Evidence
 		idempotent bool
 		attempt    uint8
+		begun      bool
 		retry      messages.RetryPolicy
 		repeated   bool
 		unknown    bool
 		retryable  bool
 	}{
-		{"cut", cut, false, 0, messages.RetrySafe, false, true, false},
-		{"cut, idempotent", cut, true, 0, messages.RetrySafe, true, false, false},
-		{"cut twice, idempotent", cut, true, 1, messages.RetrySafe, false, false, true},
-		{"cut, always", cut, false, 0, messages.RetryAlways, true, false, false},
-		{"cut, never", cut, true, 0, messages.RetryNever, false, false, true},
-		{"unsent", unsent, false, 0, messages.RetrySafe, true, false, false},
-		{"unsent, never", unsent, false, 0, messages.RetryNever, false, false, true},
-		{"500", broken, false, 0, messages.RetrySafe, false, true, false},
-		{"500, always", broken, false, 0, messages.RetryAlways, false, true, false},
-		{"500, idempotent", broken, true, 0, messages.RetrySafe, false, false, true},
-		{"429", busy, false, 0, messages.RetrySafe, false, false, true},
+		{"cut", cut, false, 0, false, messages.RetrySafe, false, true, false},
+		{"cut, idempotent", cut, true, 0, false, messages.RetrySafe, true, false, false},
+		{"cut twice, idempotent", cut, true, 1, true, messages.RetrySafe, false, false, true},
+		{"cut, always", cut, false, 0, false, messages.RetryAlways, true, false, false},
+		{"cut, never", cut, true, 0, false, messages.RetryNever, false, false, true},
+		{"unsent", unsent, false, 0, false, messages.RetrySafe, true, false, false},
+		{"unsent, never", unsent, false, 0, false, messages.RetryNever, false, false, true},
+		{"unsent twice", unsent, false, 1, false, messages.RetrySafe, false, false, true},
+		{"cut, then unsent", unsent, false, 1, true, messages.RetryAlways, false, false, false},
+		{"unsent, then cut, idempotent", cut, true, 1, false, messages.RetrySafe, true, false, false},
+		{"500", broken, false, 0, false, messages.RetrySafe, false, true, false},
+		{"500, always", broken, false, 0, false, messages.RetryAlways, false, true, false},
+		{"500, idempotent", broken, true, 0, false, messages.RetrySafe, false, false, true},
+		{"429", busy, false, 0, false, messages.RetrySafe, false, false, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: "a", MaxInstances: 1, Retry: tt.retry, Timeout: time.Second, URL: "http://a"}}})
 			s.idle("a")
-			call, port := s.call("a", func(c *messages.Call) { c.Idempotent, c.Attempt = tt.idempotent, tt.attempt })
+			call, port := s.call("a", func(c *messages.Call) { c.Idempotent, c.Attempt, c.Begun = tt.idempotent, tt.attempt, tt.begun })
 			s.hears("a#1 Call", 1)
 			s.say("a", &messages.RequestFailed{Instance: 1, Evidence: tt.ev, Call: call, Sent: time.Now()})
 			if tt.repeated {
@@ -67,8 +71,11 @@ func TestFailedRequest(t *testing.T) {
 			if err == nil || err.Retryable != tt.retryable || strings.Contains(err.Message, "unknown") != tt.unknown || err.Tool != "t" {
 				t.Fatalf("%+v", err)
 			}
-			if (err.Code == messages.CodeToolExecution) != tt.unknown {
+			if (err.Code == messages.CodeToolExecution) != (tt.unknown || tt.begun && !tt.idempotent) {
 				t.Errorf("code %s", err.Code)
+			}
+			if strings.Contains(err.Message, "may have been carried out") != tt.begun {
+				t.Errorf("a child had it: %v, and it says %q", tt.begun, err.Message)
 			}
 			s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1})
 			if st := s.stats(); st.Idle != 1 || s.count("a#1 Call") != 1 {
