@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // settle answers a call that has left the tables. It is deferred: what panics
@@ -81,6 +82,11 @@ func (c *connection) probeOver(call *messages.Call, answered bool) {
 		call.Probe = false
 		c.ctx.Send(c.parent, &messages.ProbeOver{Call: call.ID, Answered: answered})
 	}
+}
+
+// turnDown answers a call that this child did not get. One before it may have had it.
+func (c *connection) turnDown(call *messages.Call, err *messages.Error) {
+	c.answer(call, &messages.Answer{Err: supervision.BegunBefore(err, call)})
 }
 
 // answer gives a call its one answer.

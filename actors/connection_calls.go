@@ -100,11 +100,11 @@ func waitsUntil(call *messages.Call) time.Time {
 func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 	if len(c.inflight) >= maxInFlight {
 		c.handled++
-		c.answer(call, &messages.Answer{Err: &messages.Error{
+		c.turnDown(call, &messages.Error{
 			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
 			Message: strconv.Itoa(maxInFlight) + " calls are in flight at " + strconv.Quote(c.spec.Name),
 			Hint:    "Wait for some of them to be answered.",
-		}})
+		})
 		return
 	}
 	if c.knowsSubscription(ctx, call) {
@@ -140,11 +140,11 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 	case errors.Is(err, ErrBacklog):
 		c.leave(call.ID)
 		c.handled++
-		c.answer(call, &messages.Answer{Err: &messages.Error{
+		c.turnDown(call, &messages.Error{
 			Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true, Cause: err,
 			Message: strconv.Quote(c.spec.Name) + " does not take the call: " + err.Error(),
 			Hint:    "The server is busy or has stopped reading; try again later.",
-		}})
+		})
 		c.idleIfDone(ctx)
 		return
 	case err != nil:

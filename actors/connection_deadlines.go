@@ -57,7 +57,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 			kept = append(kept, w)
 		default:
 			c.handled++
-			c.answer(w, &messages.Answer{Err: c.waitedTooLong(w)})
+			c.turnDown(w, c.waitedTooLong(w))
 		}
 	}
 	gaveUp := len(kept) < len(c.waiters)

@@ -157,11 +157,13 @@ func (c *connection) onClose(ctx *kernel.Context, m *messages.Close) {
 		}
 		own := *err
 		own.Server, own.Tool = c.spec.Name, rc.Call.Tool
-		if rc.Written {
-			own.Message = "the server was ended before it answered (" + m.Reason + "); whether the call took effect is unknown"
-			own.Hint = "Check what the call may have done before you repeat it."
-			own.Retryable = false
+		if !rc.Written {
+			c.turnDown(rc.Call, &own)
+			continue
 		}
+		own.Message = "the server was ended before it answered (" + m.Reason + "); whether the call took effect is unknown"
+		own.Hint = "Check what the call may have done before you repeat it."
+		own.Retryable = false
 		c.answer(rc.Call, &messages.Answer{Err: &own})
 	}
 	c.endRun(ctx)

@@ -158,7 +158,7 @@ func (c *connection) refuseSome(ctx *kernel.Context, err *messages.Error, chosen
 		own := *err
 		own.Tool = w.Tool
 		c.handled++
-		c.answer(w, &messages.Answer{Err: &own})
+		c.turnDown(w, &own)
 	}
 	some := len(kept) < len(c.waiters)
 	clear(c.waiters[len(kept):])
@@ -214,7 +214,7 @@ func (c *connection) sendVetted(ctx *kernel.Context, call *messages.Call) {
 	if c.deps.holding() {
 		if err := c.vet(call); err != nil {
 			c.handled++
-			c.answer(call, &messages.Answer{Err: err})
+			c.turnDown(call, err)
 			c.stillIdle(ctx)
 			return
 		}

@@ -187,11 +187,11 @@ func (c *connection) displace(call *messages.Call) bool {
 // refuseWaiting turns a call away for which there is no room to wait.
 func (c *connection) refuseWaiting(call *messages.Call) {
 	c.handled++
-	c.answer(call, &messages.Answer{Err: &messages.Error{
+	c.turnDown(call, &messages.Error{
 		Code: messages.CodePoolSaturated, Server: c.spec.Name, Tool: call.Tool, Retryable: true,
 		Message: strconv.Itoa(maxConnWaiters) + " calls already wait for " + strconv.Quote(c.spec.Name) + "; the call was not sent",
 		Hint:    "Wait for running calls to finish, then call again with fewer calls at a time.",
-	}})
+	})
 }
 
 // busy is for a call whose time was over while others had what the child is given.

@@ -13,14 +13,14 @@ import (
 func (e *Engine) undelivered(msg any) {
 	switch m := msg.(type) {
 	case *messages.Call:
-		e.refuse(m, e.gone(m.Server))
+		e.giveUp(messages.ReturnedCall{Call: m})
 	case *messages.CallReturned:
-		e.refuse(m.Call, e.gone(m.Call.Server))
+		e.giveUp(messages.ReturnedCall{Call: m.Call})
 	case *messages.RequestFailed:
-		e.refuse(m.Call, e.gone(m.Call.Server))
+		e.giveUp(messages.ReturnedCall{Call: m.Call, Written: !m.Evidence.NotRun})
 	case *messages.ConnectionFailed:
 		for _, rc := range m.Returned {
-			e.refuse(rc.Call, e.gone(rc.Call.Server))
+			e.giveUp(rc)
 		}
 	case *messages.Contact:
 		m.Reply.Contacted(m.ID, e.gone(""))
@@ -42,6 +42,13 @@ func (e *Engine) undelivered(msg any) {
 	case *supervision.Shutdown:
 		close(m.Done)
 	}
+}
+
+// giveUp answers a call whose breaker is gone.
+func (e *Engine) giveUp(rc messages.ReturnedCall) {
+	call := *rc.Call
+	call.Begun = call.Begun || rc.Written
+	e.refuse(&call, supervision.BegunBefore(e.gone(call.Server), &call))
 }
 
 func (e *Engine) gone(server string) *messages.Error {

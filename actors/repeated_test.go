@@ -1,9 +1,12 @@
 package actors
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // TestACallBehindOthersThatKill waits for its turn while calls before it end one child
@@ -24,4 +27,118 @@ func TestACallBehindOthersThatKill(t *testing.T) {
 	if n := r.f.started("a"); n != 4 {
 		t.Errorf("%d starts, want one for each call that kills and one more", n)
 	}
+}
+
+// wantBegun demands an error that says what a child which is lost may have done, and
+// nothing that it cannot have done.
+func (r *rig) wantBegun(a *messages.Answer, idempotent bool) {
+	r.t.Helper()
+	if a.Err == nil {
+		r.t.Fatalf("want an error, got %s", a.Result)
+	}
+	if !strings.Contains(a.Err.Message, "may have been carried out") || strings.Contains(a.Err.Message, "not sent") ||
+		strings.Contains(a.Err.Message, "nothing was sent") || strings.Contains(a.Err.Message, "not carried out") {
+		r.t.Errorf("it says %q", a.Err.Message)
+	}
+	if a.Err.Retryable != idempotent || (a.Err.Code == messages.CodeToolExecution) == idempotent {
+		r.t.Errorf("idempotent %v: %+v", idempotent, a.Err)
+	}
+}
+
+// TestARepeatedCallThatIsNotSentAgain: the child that had it is lost and the next one does
+// not come, be that for the call's time or for the end of the host.
+func TestARepeatedCallThatIsNotSentAgain(t *testing.T) {
+	for _, tool := range []string{"do", "read"} {
+		for _, ends := range []string{"its time is up", "the host ends"} {
+			t.Run(tool+", "+ends, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.add("a", &script{answers: func(l *fakeLink, m rpcLine) bool { return l.n > 1 && m.Method == methodInitialize }},
+					func(s *messages.ServerSpec) { s.Retry = messages.RetryAlways })
+				r.ok("a")
+				p := r.start("a", tool, doArgs{Do: "die"}, func(c *messages.Call) {
+					if ends == "its time is up" {
+						c.Deadline = time.Now().Add(300 * time.Millisecond)
+					}
+				})
+				r.f.eventually(t, "the next child is started", func() bool { return r.f.started("a") == 2 })
+				if ends == "the host ends" {
+					r.close()
+				}
+				r.wantBegun(r.wait(p), tool == "read")
+			})
+		}
+	}
+}
+
+// TestEveryRefusalSaysThatTheCallBegan, whoever it comes from.
+func TestEveryRefusalSaysThatTheCallBegan(t *testing.T) {
+	begun := func(c *messages.Call) { c.Begun = true }
+	r := newRig(t, func(s *supervision.PoolSettings) { s.Pool.Size, s.Pool.AcquireTimeout = 1, 60*time.Millisecond })
+	r.add("a", nil, func(s *messages.ServerSpec) { s.MaxInFlight = 1 })
+	r.add("b", nil, nil)
+	r.ok("b")
+	r.ok("a")
+	busy := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	for _, tool := range []string{"do", "read"} {
+		r.wantBegun(r.do("a", tool, doArgs{}, begun, func(c *messages.Call) { c.Deadline = time.Now().Add(20 * time.Millisecond) }), tool == "read")
+		r.wantBegun(r.do("b", tool, doArgs{}, begun), tool == "read") // there is no place
+	}
+	r.e.Cancel(busy.call, "enough")
+	r.wantCode(r.wait(busy), messages.CodeCancelled)
+
+	r.add("full", &script{backlog: func(line []byte) bool { return strings.Contains(string(line), methodToolsCall) }}, nil)
+	for _, tool := range []string{"do", "read"} {
+		r.wantBegun(r.do("full", tool, doArgs{}, begun), tool == "read")
+	}
+	given := r.start("full", "do", doArgs{}, begun, func(c *messages.Call) { c.Cancelled.Store(true) })
+	r.wantCode(r.wait(given), messages.CodeCancelled)
+}
+
+// TestLostCallsOfABreakerThatIsGone: what is said of them is what is known of them.
+func TestLostCallsOfABreakerThatIsGone(t *testing.T) {
+	r := newRig(t, nil)
+	for _, written := range []bool{true, false} {
+		for name, lost := range map[string]func(call *messages.Call) any{
+			"connection": func(call *messages.Call) any {
+				return &messages.ConnectionFailed{Returned: []messages.ReturnedCall{{Call: call, Written: written}}}
+			},
+			"request": func(call *messages.Call) any {
+				return &messages.RequestFailed{Call: call, Evidence: messages.Evidence{NotRun: !written}}
+			},
+			"repetition": func(call *messages.Call) any {
+				call.Begun = written
+				return &messages.CallReturned{Call: call}
+			},
+		} {
+			p := newPort()
+			r.e.undelivered(lost(&messages.Call{ID: lastCall.Add(1), Server: "a", Tool: "do", Reply: p}))
+			a := r.wait(&pendingCall{port: p})
+			if written {
+				r.wantBegun(a, false)
+			} else if a.Err == nil || !a.Err.Retryable || !strings.Contains(a.Err.Message, "it was not sent") {
+				t.Errorf("%s: %+v", name, a.Err)
+			}
+		}
+	}
+}
+
+// holder is one that takes every call back.
+type holder struct{ t *testing.T }
+
+// Holds implements messages.HeldPort.
+func (holder) Holds() bool { return true }
+
+// TakeBack implements messages.HeldPort.
+func (h holder) TakeBack(*messages.Call) {
+	h.t.Error("a call that a child may have seen was taken back")
+}
+
+// TestARepeatedCallIsNotTakenBack by a client that does not read: it takes those that no
+// child has seen.
+func TestARepeatedCallIsNotTakenBack(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	r.wantResult(r.do("a", "do", doArgs{}, func(c *messages.Call) { c.Begun, c.Held = true, holder{t} }))
 }

@@ -82,9 +82,10 @@ func (a *sessionActor) cancelHeld(id uint64) bool {
 	return true
 }
 
-// heldBack gives a call back whose caller has no use for its answer now.
+// heldBack gives a call back whose caller has no use for its answer now, unless a child may
+// have seen it.
 func (c *connection) heldBack(ctx *kernel.Context, call *messages.Call) bool {
-	if call.Held == nil || !call.Held.Holds() {
+	if call.Held == nil || call.Begun || !call.Held.Holds() {
 		return false
 	}
 	c.handled++

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
@@ -231,11 +232,23 @@ func unknownOutcome(cause *messages.Error, call *messages.Call, what string) *me
 	return &err
 }
 
-// begunBefore is the error for a call whose connection was lost while the child
-// worked at it, and which then could not be repeated.
-func begunBefore(cause *messages.Error, call *messages.Call) messages.Error {
+// unsentWords are what errors for calls that nobody was sent say at their end.
+var unsentWords = strings.NewReplacer(
+	"; the call was not sent", "", "; it was not sent", "", "; nothing was sent", "",
+	"; the call was not carried out", "", "; this one was not carried out", "",
+)
+
+// BegunBefore is the error for a call that is answered without a child, of which cause is
+// why: it is cause, unless a child that was lost may have seen the call before. Then that
+// is said first, and not that nothing was sent.
+func BegunBefore(cause *messages.Error, call *messages.Call) *messages.Error {
+	// Who has cancelled it wants to know nothing, and what the call may have done one
+	// error says itself.
+	if !call.Begun || cause.Code == messages.CodeCancelled || cause.Code == messages.CodeToolExecution {
+		return cause
+	}
 	err := *cause
-	err.Message = "the connection was lost during the call, which may have been carried out, and it could not be repeated: " + cause.Message
+	err.Message = "the connection was lost during the call, which may have been carried out, and it could not be repeated: " + unsentWords.Replace(cause.Message)
 	switch {
 	case !call.Idempotent:
 		err.Code, err.Retryable = messages.CodeToolExecution, false
@@ -243,7 +256,7 @@ func begunBefore(cause *messages.Error, call *messages.Call) messages.Error {
 	case cause.Retryable:
 		err.Hint = "The tool says that repeating it does no harm. " + cause.Hint
 	}
-	return err
+	return &err
 }
 
 // onEnded starts a failed connection again where somebody waits for it, and
@@ -433,10 +446,7 @@ func (b *breakerActor) probeCancelled(call uint64) {
 // refuse answers a call without a child.
 func (b *breakerActor) refuse(call *messages.Call, err *messages.Error) {
 	b.probeCancelled(call.ID)
-	own := *err
-	if call.Begun && own.Code != messages.CodeToolExecution {
-		own = begunBefore(&own, call)
-	}
+	own := *BegunBefore(err, call)
 	own.Server, own.Tool = b.spec.Name, call.Tool
 	from := b.ctx.Origin()
 	b.ctx.Contain(func() {
