@@ -117,13 +117,15 @@ func (c *connection) said() []string {
 	return c.run.link.Stderr()
 }
 
-// takeCalls empties the tables: what was written in the order in which it was
-// written, then what waited.
+// takeCalls empties the tables: what was given to the link in the order in which it was,
+// then what waited.
 func (c *connection) takeCalls() []messages.ReturnedCall {
 	out := make([]messages.ReturnedCall, 0, len(c.inflight)+len(c.waiters))
+	unsent := c.retract()
 	for _, p := range c.inflight {
 		c.forgetAsks(c.ctx, p, "the server is gone")
-		out = append(out, messages.ReturnedCall{Call: p.call, Written: true})
+		// One that the child has asked for input was with it before.
+		out = append(out, messages.ReturnedCall{Call: p.call, Written: p.round > 0 || !unsent[p.call.ID]})
 	}
 	c.asks.drop()
 	sort.Slice(out, func(i, j int) bool { return out[i].Call.ID < out[j].Call.ID })
@@ -136,6 +138,20 @@ func (c *connection) takeCalls() []messages.ReturnedCall {
 	c.weights.clear()
 	c.waiters = nil
 	return out
+}
+
+// retract takes back what the child has not been sent, by the ids of the requests.
+func (c *connection) retract() map[uint64]bool {
+	if len(c.inflight) == 0 || c.run == nil || c.run.link == nil {
+		return nil
+	}
+	unsent := map[uint64]bool{}
+	for _, raw := range c.run.link.Retract() {
+		if id, ok := parseID(raw); ok {
+			unsent[id] = true
+		}
+	}
+	return unsent
 }
 
 // onClose ends the connection for good.

@@ -213,6 +213,20 @@ func (l *fakeLink) uncork() {
 	poke(l.wake)
 }
 
+// Retract implements Link.
+func (l *fakeLink) Retract() (requests []json.RawMessage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, raw := range l.held {
+		var m rpcLine
+		if json.Unmarshal([]byte(raw), &m) == nil && m.ID != nil && m.Method != "" {
+			requests = append(requests, m.ID)
+		}
+	}
+	l.held, l.corked = nil, nil
+	return requests
+}
+
 // Sendv implements Link.
 func (l *fakeLink) Sendv(head, body, tail []byte) error {
 	return l.Send([]byte(string(head) + string(body) + string(tail)))

@@ -142,3 +142,50 @@ func TestARepeatedCallIsNotTakenBack(t *testing.T) {
 	r.ok("a")
 	r.wantResult(r.do("a", "do", doArgs{}, func(c *messages.Call) { c.Begun, c.Held = true, holder{t} }))
 }
+
+// TestWhatWasNotWritten to a child that is lost goes to the next one, whatever the tool
+// is; what was written does not.
+func TestWhatWasNotWritten(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	child, burst := r.f.living("a")[0], new(messages.Burst)
+	written := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	var unwritten []*pendingCall
+	for range 3 {
+		unwritten = append(unwritten, r.start("a", "do", doArgs{}, func(c *messages.Call) { c.Burst = burst }))
+	}
+	r.f.eventually(t, "they wait for the end of their burst", func() bool {
+		child.mu.Lock()
+		defer child.mu.Unlock()
+		return len(child.held) == len(unwritten)
+	})
+	child.crash()
+	if a := r.wait(written); r.wantCode(a, messages.CodeToolExecution).Retryable || !strings.Contains(a.Err.Message, "unknown") {
+		t.Errorf("%+v", a.Err)
+	}
+	burst.End() // which they wait for at the next child, too
+	for _, p := range unwritten {
+		r.wantResult(r.wait(p))
+	}
+}
+
+// TestWhatWasNotWrittenAtTheEnd of a host was not carried out.
+func TestWhatWasNotWrittenAtTheEnd(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, nil)
+	r.ok("a")
+	child, burst := r.f.living("a")[0], new(messages.Burst)
+	p := r.start("a", "do", doArgs{}, func(c *messages.Call) { c.Burst = burst })
+	r.f.eventually(t, "it waits for the end of its burst", func() bool {
+		child.mu.Lock()
+		defer child.mu.Unlock()
+		return len(child.held) == 1
+	})
+	r.close()
+	if err := r.wantCode(r.wait(p), messages.CodeShuttingDown); !err.Retryable || !strings.Contains(err.Message, "not carried out") {
+		t.Errorf("%+v", err)
+	}
+	burst.End()
+}

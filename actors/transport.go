@@ -66,6 +66,10 @@ type Link interface {
 	// of another burst; nil: for none. What is held back counts as sent: it may be
 	// lost, which EOF will tell.
 	Cork(b *messages.Burst)
+	// Retract takes back requests of which the child has seen nothing, and sees nothing
+	// any more: it returns their ids. After EOF these are all that it has not seen.
+	// The connection is over with them; what else waits to be written may be lost.
+	Retract() []json.RawMessage
 	// CloseInput ends the child's stdin once what was sent is written.
 	CloseInput()
 	// Signal reaches every process of the child's tree.

@@ -2,11 +2,13 @@ package child
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -30,6 +32,7 @@ type output struct {
 	queued  int             // bytes in queue
 	err     error           // why nothing is taken any more
 	running bool            // the goroutine owns the pipe and the front of the queue
+	midway  bool            // a part of what is at the front was written
 	corked  *messages.Burst // what is queued waits for its end; nil: for none
 	closing bool
 	wide    bool
@@ -92,6 +95,7 @@ func (o *output) send(a, b, c []byte) error {
 		return err
 	}
 	o.enqueue(pieces[:], n)
+	o.midway = n > 0 && len(o.queue) > 0
 	o.drainRest()
 	o.mu.Unlock()
 	return nil
@@ -189,11 +193,13 @@ func (o *output) enqueue(pieces [][]byte, done int) {
 // drain writes until the queue is empty or the pipe fails.
 func (o *output) drain() {
 	defer o.wg.Done()
-	const most = 64 // pieces for one write
 	for {
 		o.mu.Lock()
 		if len(o.queue) == 0 || o.err != nil {
-			o.queue, o.queued, o.running = nil, 0, false
+			if o.err == nil { // else somebody may ask what was not written
+				o.queue, o.queued = nil, 0
+			}
+			o.running = false
 			_ = o.file.SetWriteDeadline(time.Time{})
 			if o.closing {
 				_ = o.file.Close()
@@ -201,38 +207,84 @@ func (o *output) drain() {
 			o.mu.Unlock()
 			return
 		}
-		batch := o.queue[:min(len(o.queue), most)]
 		o.mu.Unlock()
 
 		_ = o.file.SetWriteDeadline(time.Now().Add(o.stall))
-		n, err := o.write.wait(batch)
-
-		o.mu.Lock()
-		o.consume(n)
-		if err != nil && o.err == nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				err = ErrWriteStalled
-			}
-			o.err = err
-			o.mu.Unlock()
-			o.failed(err)
+		err := o.write.wait()
+		if err == nil {
 			continue
 		}
+		o.mu.Lock()
+		if o.err != nil {
+			o.mu.Unlock()
+			continue
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = ErrWriteStalled
+		}
+		o.err = err
 		o.mu.Unlock()
+		o.failed(err)
 	}
 }
 
+// front is what the goroutine writes next with one call; o.mu is held.
+func (o *output) front() [][]byte {
+	const most = 64 // pieces for one write
+	if o.err != nil {
+		return nil
+	}
+	return o.queue[:min(len(o.queue), most)]
+}
+
+// consume takes what was written from the queue; o.mu is held.
 func (o *output) consume(n int) {
 	o.queued -= n
 	for n > 0 {
 		if n < len(o.queue[0]) {
 			o.queue[0] = o.queue[0][n:]
+			o.midway = true
 			return
 		}
+		o.midway = !endsMessage(o.queue[0])
 		n -= len(o.queue[0])
 		o.queue[0] = nil
 		o.queue = o.queue[1:]
 	}
+}
+
+// endsMessage says whether a piece is the last one of its message: no other has a line
+// feed at its end.
+func endsMessage(piece []byte) bool { return piece[len(piece)-1] == '\n' }
+
+// retract is [Process.Retract].
+func (o *output) retract() (requests []json.RawMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.corked = nil
+	kept, begun := 0, o.midway
+	for first := 0; first < len(o.queue); {
+		last := first
+		for !endsMessage(o.queue[last]) {
+			last++
+		}
+		head, tail := o.queue[first], o.queue[last]
+		first = last + 1
+		if begun {
+			kept, begun = first, false
+			continue
+		}
+		id := jsonrpc.RequestID(head[:min(len(head), jsonrpc.IDWindow)], tail[max(len(tail)-jsonrpc.IDWindow, 0):])
+		if id != nil {
+			requests = append(requests, id)
+		}
+	}
+	for _, piece := range o.queue[kept:] {
+		o.queued -= len(piece)
+	}
+	clear(o.queue[kept:])
+	o.queue = o.queue[:kept]
+	return requests
 }
 
 // closeInput closes the pipe once what is queued was written.
@@ -261,12 +313,12 @@ func (o *output) stop() {
 		o.err = ErrInputClosed
 	}
 	o.corked = nil
-	if !o.running {
-		o.queue, o.queued = nil, 0
-	}
-	_ = o.file.Close()
 	o.mu.Unlock()
+	_ = o.file.Close() // which waits for a write, and that for o.mu
 	o.wg.Wait()
+	o.mu.Lock()
+	o.queue, o.queued = nil, 0
+	o.mu.Unlock()
 }
 
 // blankBreaks returns p without line feeds and carriage returns, at which some servers

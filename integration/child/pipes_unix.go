@@ -15,41 +15,60 @@ import (
 // pipeWriter writes several pieces with one system call. One goroutine at a
 // time may use it.
 type pipeWriter struct {
+	out   *output
 	raw   syscall.RawConn
 	parts [][]byte
-	block bool
 	n     int
 	err   error
-	step  func(fd uintptr) bool // made once: a closure for each write would be garbage
+	// once and front are made once: a closure for each write would be garbage.
+	once, front func(fd uintptr) bool
 }
 
-func newPipeWriter(f *os.File) (*pipeWriter, error) {
-	raw, err := f.SyscallConn()
+func newPipeWriter(o *output) (*pipeWriter, error) {
+	raw, err := o.file.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	w := &pipeWriter{raw: raw}
-	w.step = w.once
+	w := &pipeWriter{out: o, raw: raw}
+	w.once, w.front = w.writeParts, w.writeFront
 	return w, nil
 }
 
-func (w *pipeWriter) once(fd uintptr) bool {
-	for {
-		w.n, w.err = rawio.Writev(fd, w.parts)
-		switch {
-		case errors.Is(w.err, unix.EINTR):
-			continue
-		case errors.Is(w.err, unix.EAGAIN):
-			w.n, w.err = 0, nil
-			return !w.block
-		}
+func (w *pipeWriter) writeParts(fd uintptr) bool {
+	w.n, w.err = writeOnce(fd, w.parts)
+	return true
+}
+
+func (w *pipeWriter) writeFront(fd uintptr) bool {
+	w.out.mu.Lock()
+	defer w.out.mu.Unlock()
+	parts := w.out.front()
+	if len(parts) == 0 {
 		return true
+	}
+	w.n, w.err = writeOnce(fd, parts)
+	w.out.consume(w.n)
+	return w.n > 0 || w.err != nil
+}
+
+// writeOnce writes what the pipe takes at once, which may be nothing.
+func writeOnce(fd uintptr, parts [][]byte) (int, error) {
+	for {
+		n, err := rawio.Writev(fd, parts)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return 0, nil
+		}
+		return n, err
 	}
 }
 
-func (w *pipeWriter) do(parts [][]byte, block bool) (int, error) {
-	w.parts, w.block, w.n, w.err = parts, block, 0, nil
-	err := w.raw.Write(w.step)
+// try writes what the pipe takes at once, which may be nothing.
+func (w *pipeWriter) try(parts [][]byte) (int, error) {
+	w.parts, w.n, w.err = parts, 0, nil
+	err := w.raw.Write(w.once)
 	w.parts = nil
 	if err == nil {
 		err = w.err
@@ -57,12 +76,16 @@ func (w *pipeWriter) do(parts [][]byte, block bool) (int, error) {
 	return w.n, err
 }
 
-// try writes what the pipe takes at once, which may be nothing.
-func (w *pipeWriter) try(parts [][]byte) (int, error) { return w.do(parts, false) }
-
-// wait writes what the pipe takes, but waits until that is something or the
-// file's write deadline passes.
-func (w *pipeWriter) wait(parts [][]byte) (int, error) { return w.do(parts, true) }
+// wait writes what the pipe takes of what is at the front of the queue, but waits until
+// that is something or the file's write deadline passes. The queue is locked while it is
+// written from, and only then, so that it always says what was not written.
+func (w *pipeWriter) wait() error {
+	w.err = nil
+	if err := w.raw.Write(w.front); err != nil {
+		return err
+	}
+	return w.err
+}
 
 // pipeReader returns a function that waits until f can be read and reads into
 // room(). While it waits, idle has been called and no buffer is needed; where idle

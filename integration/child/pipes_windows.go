@@ -8,13 +8,26 @@ import (
 
 // pipeWriter writes to an anonymous pipe, which knows no waiting-free writes
 // here: everything goes through the queue.
-type pipeWriter struct{ f *os.File }
+type pipeWriter struct{ out *output }
 
-func newPipeWriter(f *os.File) (*pipeWriter, error) { return &pipeWriter{f: f}, nil }
+func newPipeWriter(o *output) (*pipeWriter, error) { return &pipeWriter{out: o}, nil }
 
 func (w *pipeWriter) try([][]byte) (int, error) { return 0, nil }
 
-func (w *pipeWriter) wait(parts [][]byte) (int, error) { return w.f.Write(parts[0]) }
+// wait writes the first piece of the queue, which counts as written from then on: nobody
+// knows how much of it is while the call lasts.
+func (w *pipeWriter) wait() error {
+	o := w.out
+	o.mu.Lock()
+	var piece []byte
+	if parts := o.front(); len(parts) > 0 {
+		piece = parts[0]
+		o.consume(len(piece))
+	}
+	o.mu.Unlock()
+	_, err := o.file.Write(piece)
+	return err
+}
 
 // pipeReader returns a function that reads into room(). It returns 0 and no
 // error at the end of the stream.

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"encoding/json"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -87,6 +88,11 @@ func (p *Process) Sendv(head, body, tail []byte) error { return p.out.send(head,
 // 32 KiB, are held back at most. What goes wrong with a message that is held back is
 // told by EOF alone.
 func (p *Process) Cork(b *messages.Burst) { p.out.cork(b) }
+
+// Retract takes back what waits to be written, but for the rest of a message of which a
+// part was. It returns the ids of the requests among it, in order: nothing of them has
+// reached the child, and nothing will.
+func (p *Process) Retract() []json.RawMessage { return p.out.retract() }
 
 // CloseInput closes stdin once what is queued was written, which asks a server
 // to exit.

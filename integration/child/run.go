@@ -39,7 +39,7 @@ func newProcess(l *Launcher, spec *messages.ServerSpec, instance uint64, ear Ear
 // run starts the goroutines. Release waits for them.
 func (p *Process) run() {
 	var err error
-	if p.out.write, err = newPipeWriter(p.out.file); err != nil {
+	if p.out.write, err = newPipeWriter(p.out); err != nil {
 		p.out.err = err
 	}
 	go p.readOutput()

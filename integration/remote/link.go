@@ -108,7 +108,8 @@ type Link struct {
 	discover  []byte              // server/discover
 	gate      chan struct{}       // closed once the server knows that it is initialized; nil: no need to wait
 	inflight  map[string]*exchange
-	queued    int // bytes
+	queued    int               // bytes
+	unsent    []json.RawMessage // requests that the end of the link has kept from being sent
 	ended     bool
 	endErr    error
 	asked     bool // for the end
@@ -126,6 +127,7 @@ type exchange struct {
 	ctx     context.Context //nolint:containedctx // ends with the request
 	cancel  context.CancelFunc
 	sent    atomic.Bool // the server may have seen it
+	begun   bool        // its turn has come, and it is being sent; Link.mu
 }
 
 func newLink(l *Launcher, spec *messages.ServerSpec, base *url.URL, ear Ear) *Link {
@@ -247,7 +249,17 @@ func (k *Link) run(x *exchange, gate <-chan struct{}) {
 			return
 		}
 	}
-	k.exchange(x)
+	if k.begins(x) {
+		k.exchange(x)
+	}
+}
+
+// begins says whether a line whose turn has come is still to be sent.
+func (k *Link) begins(x *exchange) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x.begun = k.waits(x)
+	return x.begun
 }
 
 func (k *Link) forget(x *exchange) {
@@ -255,9 +267,31 @@ func (k *Link) forget(x *exchange) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.queued -= len(x.line)
-	if k.inflight[string(x.id)] == x {
-		delete(k.inflight, string(x.id))
+	if k.inflight[string(x.id)] != x {
+		return
 	}
+	delete(k.inflight, string(x.id))
+	if k.ended && !x.sent.Load() {
+		k.unsent = append(k.unsent, x.id)
+	}
+}
+
+// Retract gives up the requests whose turn to be sent has not come, and returns their
+// ids and those of others that the end of the link has kept from being sent: the server
+// has not seen them, and will not. Once EOF was told these are all that it has not seen.
+func (k *Link) Retract() []json.RawMessage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	requests := k.unsent
+	k.unsent = nil
+	for id, x := range k.inflight {
+		if !x.begun {
+			x.cancel()
+			delete(k.inflight, id)
+			requests = append(requests, x.id)
+		}
+	}
+	return requests
 }
 
 // waits says whether somebody still wants the answer to x.

@@ -76,6 +76,7 @@ func (k *Link) remembers(ctx context.Context, session string) (forgotten, known 
 // says whether it is to be sent again: nothing is where the user wants that not to
 // be done for any reason.
 func (k *Link) renewed(x *exchange, session string) (again bool) {
+	x.sent.Store(false) // the server did not look at it
 	if err := k.renew(x.ctx, session); err != nil {
 		if k.waits(x) && !cancelled(err) {
 			k.fail(unreachable(err))
