@@ -118,8 +118,9 @@ type pending struct {
 	call     *messages.Call
 	timeout  time.Duration
 	since    time.Time
-	deadline time.Time // moves with progress
-	limit    time.Time // does not
+	deadline time.Time     // moves with progress
+	limit    time.Time     // does not
+	told     messages.Told // before the child had it
 	tool     *toolWeight
 	weight   int // what it counts for in weights
 

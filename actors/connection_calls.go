@@ -123,7 +123,7 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		timeout = min(timeout, c.spec.MaxTimeout)
 	}
 	now := time.Now()
-	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout)), input: call.Input}
+	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout)), told: call.Told, input: call.Input}
 	if !call.Deadline.IsZero() && call.Deadline.Before(p.deadline) {
 		p.deadline = call.Deadline // the wait for the connection took some of it
 	}
@@ -315,9 +315,17 @@ func (c *connection) onProgress(f *messages.Frame) {
 		c.deps.late.Add(1)
 		return
 	}
-	if p.call.Progress != nil {
-		c.progress(p.call, f.Params)
+	if p.call.Progress == nil {
+		return
 	}
+	// What one child says stays as it is. One that has the call after another begins anew.
+	value, _ := strconv.ParseFloat(string(params.Progress), 64) // one that is out of range is infinite
+	if !p.told.Before(value) {
+		c.deps.late.Add(1)
+		return
+	}
+	p.call.Told.Add(value)
+	c.progress(p.call, f.Params)
 }
 
 // progress tells the caller, who wants to know, how far a call is.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -104,11 +105,25 @@ func (c *connection) onTurnDue(ctx *kernel.Context, m *turnDue) {
 	}
 	for _, w := range c.waiters {
 		if w.Progress != nil && !c.itsTurn(w) {
-			params := append([]byte(`{"progress":0,"message":`), strconv.Quote("waiting: this server is asking another client something")...)
-			c.progress(w, append(params, '}'))
+			if params := waitingProgress(&w.Told, "this server is asking another client something"); params != nil {
+				c.progress(w, params)
+			}
 		}
 	}
 	c.lookAfterTurns(ctx)
+}
+
+// waitingProgress says why a call waits, above what was told before: a client that gives a
+// call new time with each progress does not give it up meanwhile. nil: there is no way to.
+func waitingProgress(told *messages.Told, why string) json.RawMessage {
+	value, ok := told.Next()
+	if !ok {
+		return nil
+	}
+	told.Add(value)
+	params := strconv.AppendFloat([]byte(`{"progress":`), value, 'g', -1, 64)
+	params = append(append(params, `,"message":`...), strconv.Quote("waiting: "+why)...)
+	return append(params, '}')
 }
 
 // overstayed are the questions that have been open for too long while calls of

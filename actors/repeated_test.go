@@ -1,6 +1,10 @@
 package actors
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,4 +192,75 @@ func TestWhatWasNotWrittenAtTheEnd(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 	burst.End()
+}
+
+// TestProgressOfARepeatedCall goes on from where it was: the next child begins anew, and
+// is heard once it has come further. What one child says is passed on as it is.
+func TestProgressOfARepeatedCall(t *testing.T) {
+	says := [][]string{{"0", "1", "3", "2"}, {"0", "1", "2", "3", "4", "4", "3.5", "5e0", "1e999"}, {"7"}}
+	r := newRig(t, nil)
+	r.add("a", &script{answers: func(l *fakeLink, m rpcLine) bool {
+		if m.Method != methodToolsCall {
+			return false
+		}
+		for _, value := range says[l.n-1] {
+			l.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%s}}`, m.ID, value))
+		}
+		if l.n == 1 {
+			l.crash()
+			return true
+		}
+		return false
+	}}, nil)
+	p := r.start("a", "read", doArgs{})
+	r.wantResult(r.wait(p))
+	var raw []string
+	p.mu.Lock()
+	for _, params := range p.progress {
+		var heard struct{ Progress json.RawMessage }
+		if err := json.Unmarshal(params, &heard); err != nil {
+			t.Error(err)
+		}
+		raw = append(raw, string(heard.Progress))
+	}
+	p.mu.Unlock()
+	if want := []string{"0", "1", "3", "2", "4", "4", "3.5", "5e0", "1e999"}; !slices.Equal(raw, want) {
+		t.Errorf("the client was told %q, want %q", raw, want)
+	}
+}
+
+// TestProgressOfACallThatWaits increases each time, and by less than a child counts in.
+func TestProgressOfACallThatWaits(t *testing.T) {
+	for _, before := range []float64{-3, 0, 8, 1e18} {
+		for _, some := range []bool{true, false} {
+			var told messages.Told
+			last := math.Inf(-1)
+			if some {
+				told.Add(before)
+				last = before
+			}
+			for range 5 {
+				var params struct {
+					Progress float64
+					Message  string
+				}
+				raw := waitingProgress(&told, "others are before it")
+				if err := json.Unmarshal(raw, &params); err != nil || params.Message != "waiting: others are before it" {
+					t.Errorf("%s: %v", raw, err)
+				}
+				if params.Progress <= last {
+					t.Errorf("after %v it is told %v", last, params.Progress)
+				}
+				last = params.Progress
+			}
+			if some && before < 1e9 && last > before+0.01 || !some && last > 0.01 || told.Before(last) {
+				t.Errorf("it was told %v", last)
+			}
+		}
+	}
+	var told messages.Told
+	told.Add(math.Inf(1))
+	if raw := waitingProgress(&told, "others are before it"); raw != nil {
+		t.Errorf("more than everything was told: %s", raw)
+	}
 }

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -77,6 +78,8 @@ type Call struct {
 	// Begun is the breaker's: a child that was lost, or failed at it, may have seen the
 	// call, which is being repeated. Whoever answers it without a child has to say so.
 	Begun bool
+	// Told is the connection's: how far the caller was told that the call is.
+	Told Told
 	// Needs is the connection's: how many changes of the child's list have to be
 	// compared with what was accepted before the call is sent.
 	Needs uint64
@@ -116,6 +119,34 @@ type Call struct {
 	Burst *Burst
 	// Held takes the call back before a child gets it; nil: nobody wants to.
 	Held HeldPort
+}
+
+// Told is the highest progress that somebody was told of; the zero value: none. Under one
+// token each value must be above the one before.
+type Told struct {
+	some bool
+	most float64
+}
+
+// Add takes notice of a value that is told.
+func (t *Told) Add(value float64) {
+	if !t.some || value > t.most {
+		t.some, t.most = true, value
+	}
+}
+
+// Before says whether a value may be told after what was.
+func (t *Told) Before(value float64) bool { return !t.some || value > t.most }
+
+// Next is the least value worth telling after what was, for who has no progress to tell
+// of: 0 at first. false: there is none.
+func (t *Told) Next() (value float64, ok bool) {
+	const little = 1e-6 // below what a child counts in, most of the time
+	if !t.some {
+		return 0, true
+	}
+	value = max(t.most+little, math.Nextafter(t.most, math.Inf(1)))
+	return value, !math.IsInf(value, 0)
 }
 
 // OfTool says whether it is a tools/call.
