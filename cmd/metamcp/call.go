@@ -44,7 +44,7 @@ itself reports a failure, 130 interrupted.`,
 				}
 			}
 			c.about(given[0])
-			return withEngine(cmd, c, func(ctx context.Context, e *metamcp.Engine) error {
+			return withEngine(cmd, c, "whether the call took effect is unknown", func(ctx context.Context, e *metamcp.Engine) error {
 				return call(ctx, cmd, e, given[0], given[1], input, timeout, raw, progress)
 			})
 		},
@@ -119,12 +119,13 @@ func call(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, server, to
 }
 
 // withEngine opens an engine for one command and ends it, with all its
-// children, whatever happens. A signal cancels the command.
-func withEngine(cmd *cobra.Command, c *common, do func(ctx context.Context, e *metamcp.Engine) error) error {
+// children, whatever happens. A signal cancels the command, and interrupted is what is to
+// be said then.
+func withEngine(cmd *cobra.Command, c *common, interrupted string, do func(ctx context.Context, e *metamcp.Engine) error) error {
 	if f := cmd.Flag("attach"); f.Changed && f.Value.String() == "require" {
 		return usageError{fmt.Errorf("--attach require is for clients: %s starts servers of its own, whether a host runs or not", cmd.CommandPath())}
 	}
-	return withEngineUntil(cmd.Context(), c, "whether the call took effect is unknown", do)
+	return withEngineUntil(cmd.Context(), c, interrupted, do)
 }
 
 // withFiles says of a server that is not known which configuration was read: a
@@ -144,7 +145,7 @@ func withFiles(err error, e *metamcp.Engine) error {
 	return &told
 }
 
-// withEngineUntil is withEngine with what is to be said of an interruption.
+// withEngineUntil is withEngine for a command that --attach may not concern.
 func withEngineUntil(parent context.Context, c *common, interrupted string, do func(ctx context.Context, e *metamcp.Engine) error) error {
 	ctx, stop := untilInterrupted(parent)
 	defer stop()

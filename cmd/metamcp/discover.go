@@ -55,7 +55,7 @@ like may have to download a server first, it waits as long as that may take.`,
 			}
 			ask.Query, ask.Settle = strings.Join(args, " "), settleTime
 			c.about(ask.Server)
-			return withEngine(cmd, c, func(ctx context.Context, e *metamcp.Engine) error {
+			return withEngine(cmd, c, "no tool was called", func(ctx context.Context, e *metamcp.Engine) error {
 				var a *metamcp.DiscoverAnswer
 				err := whileWaiting(os.Stderr, isTerminal(os.Stderr) && mayWait(e), waitingFor(ask.Server), sayWaiting, func(io.Writer) (err error) {
 					if refresh {
@@ -63,7 +63,9 @@ like may have to download a server first, it waits as long as that may take.`,
 							return err
 						}
 					}
-					a, err = e.Discover(ctx, ask)
+					if a, err = e.Discover(ctx, ask); err == nil {
+						err = ctx.Err() // what a search has when it is given up is no answer
+					}
 					return err
 				})
 				if err != nil {

@@ -60,7 +60,7 @@ before calls that it did not await were done, 2 wrong usage, 130 interrupted.`,
 			if !cmd.Flags().Changed("servers") {
 				req.Servers = nil
 			}
-			return withEngine(cmd, c, func(ctx context.Context, e *metamcp.Engine) error {
+			return withEngine(cmd, c, "whether a call that was under way took effect is unknown", func(ctx context.Context, e *metamcp.Engine) error {
 				return exec(ctx, cmd, e, req, asJSON)
 			})
 		},
