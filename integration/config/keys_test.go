@@ -1,8 +1,13 @@
 package config
 
 import (
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -243,6 +248,45 @@ func TestGiven(t *testing.T) {
 	}
 }
 
+// Nobody is warned of variables by which the program itself tells its processes
+// something: those that its sources name and that are no settings.
+func TestOwnVariablesAreNoSlips(t *testing.T) {
+	named := regexp.MustCompile(`"(METAMCP_[A-Z_]+)"`)
+	known := map[string]bool{FilesVariable: true}
+	for _, k := range Keys() {
+		known[k.Env] = true
+	}
+	var own []string
+	root := filepath.Join("..", "..")
+	must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || path != root && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range named.FindAllSubmatch(text, -1) {
+			if name := string(found[1]); !known[name] && !strings.HasPrefix(name, "METAMCP_TEST_") {
+				own = append(own, name)
+			}
+		}
+		return err
+	}))
+	slices.Sort(own)
+	own = slices.Compact(own)
+	if want := slices.Sorted(slices.Values(ownVariables)); !slices.Equal(own, want) {
+		t.Errorf("the sources name %q, known are %q", own, want)
+	}
+	for _, name := range own {
+		if cfg := newWorld(t, name+"=x").load(`{"servers": {}}`); len(cfg.Warnings) > 0 {
+			t.Errorf("%s: %s", name, texts(cfg.Warnings))
+		}
+	}
+}
+
 func TestBadVariableAndOverlay(t *testing.T) {
 	w := newWorld(t, "METAMCP_POOL_POOL_SIZE=many")
 	contains(t, failing(t, w.sources()).Message, "METAMCP_POOL_POOL_SIZE", `"many"`, "from 1 to 100000")
@@ -252,6 +296,7 @@ func TestBadVariableAndOverlay(t *testing.T) {
 		t.Errorf("warnings are %s", texts(cfg.Warnings))
 	}
 	contains(t, texts(cfg.Warnings), "METAMCP_POOL_POOL_SIZ ", "did you mean METAMCP_POOL_POOL_SIZE?")
+	contains(t, texts(newWorld(t, "METAMCP_CONFG=x").load(`{"servers": {}}`).Warnings), "did you mean METAMCP_CONFIG?")
 
 	o := NewOverlay()
 	if err := o.Set("pool.poolSiz", "1"); err == nil {

@@ -198,6 +198,10 @@ func (v *flagValue) Type() string {
 	}
 }
 
+// ownVariables are no settings: the program says with them to processes that it starts
+// which those are, and they are inherited. A metamcp that runs inside a server has them.
+var ownVariables = []string{"METAMCP_TREE", "METAMCP_WATCHDOG", "METAMCP_DELEGATED"}
+
 // applyVariables writes the METAMCP_… variables into s; an empty one counts as
 // not set. It returns warnings for names that are nearly one of ours.
 func applyVariables(s *Settings, env *environment) ([]Problem, error) {
@@ -210,14 +214,14 @@ func applyVariables(s *Settings, env *environment) ([]Problem, error) {
 		}
 	}
 	var warnings []Problem
-	names := make([]string, 0, len(keyTable))
+	names := make([]string, 0, len(keyTable)+1)
 	for i := range keyTable {
 		names = append(names, keyTable[i].Env)
 	}
+	names = append(names, FilesVariable)
 	for _, p := range env.host {
-		// Other variables of that prefix belong to other parts of the program;
-		// only a slip of the finger is worth a word.
-		if strings.HasPrefix(p.key, "METAMCP_") && !slices.Contains(names, p.key) && len(p.key) <= 64 {
+		// Of others with that prefix only a slip of the finger is worth a word.
+		if strings.HasPrefix(p.key, "METAMCP_") && !slices.Contains(names, p.key) && !slices.Contains(ownVariables, p.key) && len(p.key) <= 64 {
 			if c := nearest(p.key, names); c != "" && spelling.Distance(p.key, c) <= 2 {
 				warnings = appendBounded(warnings, Problem{
 					Message: fmt.Sprintf("the environment variable %s is not known and ignored", p.key),
