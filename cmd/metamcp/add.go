@@ -27,6 +27,8 @@ type addFlags struct {
 	registry, name, url, kind, cwd, version string
 	env, headers, args                      []string
 	project, plain, force                   bool
+
+	meant string // how a command is written, where the names look like one; "": they do not
 }
 
 func newAdd(c *common) *cobra.Command {
@@ -77,6 +79,7 @@ Exit status: 0 done, or it was there already; 1 it could not be found or written
 			return f.run(cmd, c, given)
 		},
 	}
+	cmd.SetFlagErrorFunc(flagOfCommand)
 	f.register(cmd)
 	fl := cmd.Flags()
 	fl.BoolVar(&f.list, "list", false, "show the gallery; words narrow it")
@@ -237,6 +240,12 @@ func (f *addFlags) additions(ctx context.Context, cmd *cobra.Command, c *common,
 	case f.registry != "":
 		a, err := f.fromRegistry(ctx, c, env)
 		return []*addition{a}, err
+	}
+	if at, certain := commandAt(names); (at > 0 || certain) && !f.force {
+		f.meant = behindDash(names, at)
+		if certain {
+			return nil, usageError{fmt.Errorf("%s is no name of a server, but a program; %s", names[at], f.meant)}
+		}
 	}
 	var list []*addition
 	for _, name := range names {

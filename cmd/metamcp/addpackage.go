@@ -114,13 +114,18 @@ func (f *addFlags) checkPackage(c *common, kind gallery.Kind, name string) (note
 	if like := gallery.Like(name); len(like) > 0 {
 		near = "the gallery has " + strings.Join(like, ", ") + "; "
 	}
-	if err := registry.CheckPackage(registry.Kind(kind), name, ""); err != nil {
+	looksServer := strings.Contains(strings.ToLower(name), "mcp") || strings.HasPrefix(strings.ToLower(name), "@modelcontextprotocol/")
+	err = registry.CheckPackage(registry.Kind(kind), name, "")
+	if f.meant != "" && (err != nil || !looksServer) {
+		return nil, usageError{fmt.Errorf("%q is not in the gallery; %s", name, f.meant)}
+	}
+	if err != nil {
 		return nil, usageError{fmt.Errorf("%q is not in the gallery, and no %s package: %w; %smetamcp add --list shows the gallery, and a command follows --", name, kind, err, near)}
 	}
 	if err := f.refuseCandidate(c, candidate); err != nil {
 		return nil, err
 	}
-	if lower := strings.ToLower(name); !strings.Contains(lower, "mcp") && !strings.HasPrefix(lower, "@modelcontextprotocol/") && !f.force {
+	if !looksServer && !f.force {
 		if cfg, err := config.Load(c.sources()); err == nil && cfg.Server(name) != nil {
 			return nil, fmt.Errorf("%s is in the configuration already (%s); metamcp test %s tries it, and a package of that name is added with --force and another --name", name, cfg.Server(name).Source, messages.ShellWord(name))
 		}

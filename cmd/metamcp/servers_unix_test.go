@@ -82,6 +82,9 @@ func command(t *testing.T, words ...string) (stdout, stderr string, err error) {
 func TestAddCommand(t *testing.T) {
 	home, cwd := place(t)
 	file := filepath.Join(home, ".metamcp", "mcp.json")
+	if err := os.Symlink(filepath.Join(home, "bin", "npm"), filepath.Join(cwd, "npm")); err != nil {
+		t.Fatal(err)
+	}
 	const secret = "hunter2hunter2"
 	for _, c := range []struct {
 		words, want string // of stdout, or of the error after "error: "
@@ -117,6 +120,16 @@ func TestAddCommand(t *testing.T) {
 		{"add a -- ", "error: there is no command behind --"},
 		{"add github slack -e A=b", "error: --name, --cwd, --env, --arg and --version are for one server"},
 		{"add github -e 7=b", "error: --env number 1 is no NAME=VALUE"},
+		{"add mem npx -y @modelcontextprotocol/server-memory", "error: unknown shorthand flag: 'y' in -y; a command stands behind --: metamcp add mem -- npx -y …"},
+		{"add npx -y @modelcontextprotocol/server-memory", "a command stands behind --: metamcp add NAME -- npx -y …"},
+		{"add dock docker run -i image", "a command stands behind --: metamcp add dock -- docker run -i …"},
+		{"add git uvx --from x y", "error: unknown flag: --from; a command stands behind --: metamcp add git -- uvx --from …"},
+		{"add x-mcp npx x", "error: npx is no name of a server, but a program; a command stands behind --: metamcp add x-mcp -- npx x"},
+		{"add demo2 npm demo-server", `error: "demo2" is not in the gallery; a command stands behind --: metamcp add demo2 -- npm demo-server`},
+		{"add memory ./npm it's", `error: "./npm" is not in the gallery; a command stands behind --: metamcp add memory -- ./npm 'it'\''s'`},
+		{"add express slack -y", "error: unknown shorthand flag: 'y' in -y; see metamcp add --help"},
+		{"add docker git --dry-run", "Nothing was written"},
+		{"add docker lodash", "error: lodash is not in the gallery, and nothing in its name says"},
 		{"add x/y -- z", "error: \"x/y\" is no name for a server"},
 		{"add --list --category nothing", "error: there is no category"},
 		{"add --list --category database", "mongodb"},
