@@ -37,6 +37,9 @@ func fakeNPM(t *testing.T) string {
 		"npm": `#!/bin/sh
 name=${2%@*} version=${2##*@}
 case "$2" in *missing*) exit 1 ;; esac
+case "$1 $2" in
+"view @acme/absent"*) printf '{"error":{"code":"E404","summary":"Not Found"}}'; exit 1 ;;
+esac
 case "$1 $version" in
 "view 9.9.9") printf '{"error":{"code":"E404","summary":"no match"}}'; exit 1 ;;
 esac
@@ -451,6 +454,28 @@ func TestProvisionByNameAlone(t *testing.T) {
 	}
 	if list, err := provisioned.Open(state).List(); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A name that the trust file lets be had is unknown as well where the package manager
+// has no such package, whatever version is asked for; one version that is not there is
+// a failure of that alone.
+func TestProvisionOfAPackageThatIsNotThere(t *testing.T) {
+	fakeNPM(t)
+	e, _ := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, nil)
+	for intent, auto := range map[string]bool{"use @acme/absent-mcp": false, "use @acme/absent-mcp now": true, "use @acme/absent-mcp@9.9.9": false} {
+		for _, dry := range []bool{false, true} {
+			a := ask(t, e, metamcp.ProvisionRequest{Intent: intent, AutoProvision: auto, DryRun: dry})
+			notes := strings.Join(a.Notes, "\n")
+			if a.Decision != metamcp.DecisionNothing || len(a.Matches) > 0 || a.Confidence != 0 || !slices.Equal(a.Unknown, []string{"@acme/absent-mcp"}) ||
+				!strings.Contains(notes, "No registry knows @acme/absent-mcp: npm has no @acme/absent-mcp") || strings.Contains(notes, "metamcp add") {
+				t.Errorf("%q, dry %v: %s", intent, dry, text(t, a))
+			}
+		}
+	}
+	a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/unlisted-mcp@9.9.9"})
+	if a.Decision != metamcp.DecisionRecommended || len(a.Unknown) > 0 || len(a.Matches) != 1 || !strings.Contains(a.Matches[0].Problem, "the newest is 1.2.3") {
+		t.Error(text(t, a))
 	}
 }
 

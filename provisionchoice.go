@@ -287,13 +287,8 @@ func (p provisioner) refineAll(ctx context.Context, ask *messages.Provision, opt
 // refine asks the package manager about a server that is only recommended, so
 // that its version is exact. Where that fails, what the registry says stays.
 func (p provisioner) refine(ctx context.Context, ask *messages.Provision, o *option) {
-	ctx, cancel := context.WithTimeout(ctx, resolveTime)
-	defer cancel()
-	via := o.decision.Via
-	if via != trust.ServerName {
-		via = o.candidate.Kind
-	}
-	if plan, err := install.Resolve(ctx, p.installOptions(ask, o, via), &o.server, o.candidate, via); err == nil {
+	via := p.resolve(ctx, ask, o)
+	if plan, err := o.resolved.plan, o.resolved.err; err == nil {
 		o.take(plan)
 		if !plan.Installable {
 			o.shown.Problem = plan.Why
@@ -307,6 +302,21 @@ func (p provisioner) refine(ctx context.Context, ask *messages.Provision, o *opt
 	} else if via != trust.ServerName && o.candidate.Server != "" && o.version == "" {
 		o.shown.Version = "" // the newest would be installed, which is not known in time
 	}
+}
+
+// resolve has the package manager asked about a server that is only looked for, once.
+// via is whose description counts: the server's, or nothing but its package.
+func (p provisioner) resolve(ctx context.Context, ask *messages.Provision, o *option) (via registry.Kind) {
+	if via = o.decision.Via; via != trust.ServerName {
+		via = o.candidate.Kind
+	}
+	if o.resolved == nil {
+		ctx, cancel := context.WithTimeout(ctx, resolveTime)
+		defer cancel()
+		plan, err := install.Resolve(ctx, p.installOptions(ask, o, via), &o.server, o.candidate, via)
+		o.resolved = &resolved{plan, err}
+	}
+	return via
 }
 
 // take tells what a plan knows better.

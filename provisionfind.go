@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/gallery"
+	"github.com/metamcp/metamcp/integration/install"
 	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
@@ -43,6 +44,7 @@ type finder struct {
 	leftOut int
 	source  registry.Source // that answered
 	notes   []string
+	absent  map[string]*install.Error // names that the trust file lets be had, and that no package manager has
 }
 
 // find asks the registry, and looks into the lists that come with metamcp.
@@ -115,7 +117,7 @@ func (f *finder) findNamed(ctx context.Context, n trust.NamedPackage) error {
 		f.considerGallery(e, 0)
 	}
 	if !f.knows(n.Name) {
-		f.byName(n)
+		f.byName(ctx, n)
 	}
 	return f.inVersion(ctx, n)
 }
@@ -226,9 +228,9 @@ func (f *finder) add(o *option) {
 }
 
 // byName judges a name that nobody tells of by what the trust file says: what it
-// trusts its package manager may have, and what is blocked or imitates another
-// is told as such.
-func (f *finder) byName(n trust.NamedPackage) {
+// trusts its package manager may have, unless that says that there is no such package,
+// and what is blocked or imitates another is told as such.
+func (f *finder) byName(ctx context.Context, n trust.NamedPackage) {
 	kinds := []registry.Kind{n.Kind}
 	if n.Kind == registry.NPM && !n.Explicit && n.Name[0] != '@' {
 		kinds = append(kinds, registry.PyPI)
@@ -250,13 +252,29 @@ func (f *finder) byName(n trust.NamedPackage) {
 				refused = o
 			}
 		case o.decision.Trusted && (kind == registry.NPM || kind == registry.PyPI):
-			f.add(o)
-			return
+			gone := f.lacks(ctx, o)
+			if gone == nil {
+				f.add(o)
+				return
+			}
+			f.absent[n.Name] = gone
 		}
 	}
 	if refused != nil {
 		f.add(refused)
 	}
+}
+
+// lacks returns what a package manager says that has no such package; nil: it may have it.
+func (f *finder) lacks(ctx context.Context, o *option) *install.Error {
+	if f.ask.Choice != "" {
+		return nil // somebody saw it already
+	}
+	f.p.resolve(ctx, f.ask, o)
+	if e := (*install.Error)(nil); errors.As(o.resolved.err, &e) && e.Absent {
+		return e
+	}
+	return nil
 }
 
 // inVersion replaces a registry's description by that of the version that the

@@ -76,7 +76,14 @@ type option struct {
 	version    string   // that the intent asks for; "": none
 	program    string   // of a package of PyPI, where it has another name
 	suspicious []string // kinds of text in its description that was left out
+	resolved   *resolved
 	shown      messages.ProvisionOption
+}
+
+// resolved is what a package manager said of an option; nil: it was not asked.
+type resolved struct {
+	plan *install.Plan
+	err  error
 }
 
 func (o *option) key() string { return string(o.candidate.Kind) + ":" + o.candidate.Package }
@@ -145,7 +152,7 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 		}
 	}
 	step("asking the registry")
-	f := &finder{p: p, ask: ask, named: named, byKey: map[string]*option{}}
+	f := &finder{p: p, ask: ask, named: named, byKey: map[string]*option{}, absent: map[string]*install.Error{}}
 	err := f.find(ctx)
 	if r := p.untold(ctx, undecided, f.options, err); r != nil {
 		r.Notes = slices.Concat(notes, f.notes, r.Notes)
@@ -160,12 +167,12 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 		if len(unknown) == len(f.asked()) {
 			r, said := p.words(ctx, ask)
 			if r != nil {
-				r.Notes = slices.Concat(r.Notes, notes, unknownNote(unknown))
+				r.Notes = slices.Concat(r.Notes, notes, f.unknownNote(unknown))
 				return r, nil
 			}
 			notes = append(notes, said...)
 		}
-		notes = append(notes, unknownNote(unknown)...)
+		notes = append(notes, f.unknownNote(unknown)...)
 	}
 	r, job := p.choose(ctx, ask, f.options, undecided, notes, step)
 	if r.Decision == messages.DecisionNothing {
@@ -178,9 +185,11 @@ func (p provisioner) look(ctx context.Context, ask *messages.Provision, step fun
 }
 
 // unknownNote says what a person can do about names that nobody knows.
-func unknownNote(list []trust.NamedPackage) (notes []string) {
+func (f *finder) unknownNote(list []trust.NamedPackage) (notes []string) {
 	for _, n := range list {
-		switch {
+		switch gone := f.absent[n.Name]; {
+		case gone != nil:
+			notes = append(notes, "No registry knows "+n.Name+": "+readable(gone.Message)+". "+gone.Hint)
 		case n.Kind == trust.ServerName:
 			notes = append(notes, "No registry knows "+n.Name+"; `metamcp registry search` finds the names that there are.")
 		case n.Kind != registry.NPM:

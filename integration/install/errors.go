@@ -37,7 +37,10 @@ type Error struct {
 	Output string
 	// Needs are the values that are missing, where Reason is Missing.
 	Needs []Need
-	Cause error
+	// Absent says, where Reason is NotFound, that the package manager knows no package
+	// of that name, in whatever version.
+	Absent bool
+	Cause  error
 }
 
 // Error returns the message, and the hint in brackets.

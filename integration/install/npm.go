@@ -106,6 +106,9 @@ func (p *Plan) newest(ctx context.Context, err error, pkg *registry.Package, ver
 		lookErr = w.resolve(ctx, &newest)
 		newest.Source.Version = w.version
 	}
+	if gone := (*Error)(nil); errors.As(lookErr, &gone) && gone.Absent {
+		e.Absent = true
+	}
 	if lookErr != nil || newest.Source.Version == "" {
 		return err // there is no such package at all, or nobody tells
 	}
@@ -136,6 +139,7 @@ func npmFailure(out *child.Outcome, err error, name, version string) error {
 		return &Error{
 			Reason: NotFound, Message: fmt.Sprintf("npm has no %s%s: %s", name, inVersion(version), oneLine(v.Error.Summary)),
 			Hint: "Check the name, and that npm on this machine asks the right registry (npm config get registry).", Cause: err,
+			Absent: version == "" && v.Error.Code == "E404",
 		}
 	}
 	return &Error{Reason: Failed, Message: fmt.Sprintf("npm failed (%s): %s", v.Error.Code, oneLine(v.Error.Summary)), Cause: err}

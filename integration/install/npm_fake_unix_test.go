@@ -70,13 +70,13 @@ func TestAVersionIsAskedFor(t *testing.T) {
 	}
 	opts.Version = "9.9.9"
 	_, err := resolve(t, opts, fakePackage())
-	if e := reason(t, err, NotFound); e.Message != "there is no version 9.9.9 of fake; the newest is 1.2.3" || e.Hint == "" {
+	if e := reason(t, err, NotFound); e.Message != "there is no version 9.9.9 of fake; the newest is 1.2.3" || e.Hint == "" || e.Absent {
 		t.Errorf("%v", e)
 	}
 	unknown := fakePackage()
 	unknown.Identifier = "other"
 	_, err = resolve(t, opts, unknown)
-	if e := reason(t, err, NotFound); strings.Contains(e.Message, "newest") {
+	if e := reason(t, err, NotFound); strings.Contains(e.Message, "newest") || !e.Absent {
 		t.Errorf("of a package that is not there: %v", e)
 	}
 	image := registry.Package{Kind: registry.OCI, Identifier: "example.com/x:1.0"}

@@ -111,9 +111,10 @@ func pythonFailure(err error, what string) error {
 		return err
 	}
 	said := strings.ToLower(e.Output)
-	for _, phrase := range []string{"no solution found", "was not found in the package registry", "no matching distribution", "no version of"} {
+	const absent = "was not found in the package registry"
+	for _, phrase := range []string{"no solution found", absent, "no matching distribution", "no version of"} {
 		if strings.Contains(said, phrase) {
-			return &Error{Reason: NotFound, Message: "there is no " + what + " that can be installed here: " + lastLine(e.Output), Output: e.Output, Cause: err,
+			return &Error{Reason: NotFound, Message: "there is no " + what + " that can be installed here: " + lastLine(e.Output), Output: e.Output, Cause: err, Absent: strings.Contains(said, absent),
 				Hint: "Check name and version. Packages without a wheel for this machine are not installed, since building one runs their code."}
 		}
 	}

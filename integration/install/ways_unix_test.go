@@ -143,7 +143,18 @@ func TestUVThatLies(t *testing.T) {
 		})
 	}
 	_, err := resolve(t, Options{StateDir: t.TempDir(), Environ: tools(t, map[string]string{"uv": fakeUV}), Values: map[string]string{"--db": "x"}}, toolPackage("7.7"))
-	reason(t, err, NotFound)
+	if e := reason(t, err, NotFound); e.Absent {
+		t.Errorf("a version that is not there is no package that is not: %v", e)
+	}
+	for _, version := range []string{"", "7.7"} {
+		env := tools(t, map[string]string{"uv": strings.Replace(fakeUV, "No solution found when resolving dependencies", "Because fake-tool was not found in the package registry, it cannot be used", 1)})
+		none := toolPackage(version)
+		none.Identifier = "other-tool"
+		_, err := resolve(t, Options{StateDir: t.TempDir(), Environ: env, Values: map[string]string{"--db": "x"}}, none)
+		if e := reason(t, err, NotFound); !e.Absent {
+			t.Errorf("a package that is not there: %v", e)
+		}
+	}
 }
 
 const fakePipx = `
