@@ -68,7 +68,8 @@ type Options struct {
 	// with Open.
 	ListsLater bool
 	// Brief says that the engine lives for one command, which tells itself what a
-	// server did: the log does not say it again.
+	// server did: the log does not say it again, and does not warn where a running
+	// host has the index store.
 	Brief bool
 	// Memory says where the engine reads how short memory is; the zero value: where
 	// the kernel of this machine tells. Its Percent does not count, the setting does.
@@ -218,7 +219,7 @@ func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
 		ScrubText:    func(text []byte) []byte { return e.secrets.Load().Bytes(text) },
 		ScrubJSON:    func(raw json.RawMessage) json.RawMessage { return e.secrets.Load().JSON(raw) },
 		ScrubFrame:   e.scrubFrame,
-		WarnOfServer: e.warnOfServer(),
+		WarnOfServer: e.warnOfServer(), Brief: e.opts.Brief,
 		GaveUp: func(reason any) {
 			e.log.Error("the runtime gave up", "reason", fmt.Sprint(reason))
 			close(e.gaveUp)

@@ -71,6 +71,8 @@ type Options struct {
 	// WarnOfServer writes to the log that a server ended unexpectedly, or is set
 	// aside for a while; nil: nobody reads it. It must not block.
 	WarnOfServer func(msg string, args ...any)
+	// Brief says that the runtime lives for one command, as [index.ActorDeps] has it.
+	Brief bool
 	// CatalogChanged hears that there is a newer catalog, ListChanged that a
 	// server says so of its list of prompts or resources, or has a new session, which
 	// may have others; or, with no list, that another child of it runs, so that what
@@ -160,7 +162,7 @@ func NewEngine(opts Options) (*Engine, error) {
 		sweepEvery: opts.CatalogSweep,
 		strategy:   resumes(), ofPool: resumes(),
 		produceIndex: index.NewActor(&index.ActorDeps{
-			View: e.view, Cache: opts.Cache, Keeper: opts.Keeper, StorePath: opts.StorePath, Warn: opts.Log.Warn, Info: opts.Log.Info,
+			View: e.view, Cache: opts.Cache, Keeper: opts.Keeper, StorePath: opts.StorePath, Brief: opts.Brief, Warn: opts.Log.Warn, Info: opts.Log.Info,
 			Notify: func(server string, msg any) {
 				if entry, ok := e.dir.Lookup(server); ok {
 					e.sys.Send(entry.Breaker, msg)

@@ -24,6 +24,9 @@ type ActorDeps struct {
 	// StoreRetry is how long the index works in memory before it looks again
 	// whether it can have the store; 0: 30 seconds.
 	StoreRetry time.Duration
+	// Brief says that the index lives for one command: that a host has the store is
+	// usual then, and nothing that a person should know.
+	Brief bool
 	// Notify hands a message to a server's breaker.
 	Notify func(server string, msg any)
 	// Warn logs what a person should know, Info that it is over.

@@ -136,7 +136,11 @@ func (a *indexActor) onOpened(ctx *kernel.Context, m *opened) {
 // withoutStore goes on in memory and tries again later.
 func (a *indexActor) withoutStore(ctx *kernel.Context, err error) {
 	if before := a.deps.View.Status().StorageTrouble; before != err.Error() {
-		a.deps.Warn("the index works in memory for now: what it learns is kept once it can be opened, which is tried every half a minute", "why", err)
+		say := a.deps.Warn
+		if a.deps.Brief && errors.Is(err, store.ErrLocked) {
+			say = a.deps.Info
+		}
+		say("the index works in memory for now: what it learns is kept once it can be opened, which is tried every half a minute", "why", err)
 	}
 	a.report(func(s *Status) { s.Storage, s.StorageTrouble = StorageMemory, err.Error() })
 	if !a.shelf.waiting {

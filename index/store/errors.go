@@ -54,7 +54,6 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // hints says what to do about each kind of failure.
 var hints = map[error]string{
-	ErrLocked:     "The host that holds it must end first",
 	ErrNewer:      "Update this program, or delete the folder",
 	ErrForeign:    "Move it away, or set another state folder",
 	ErrPermission: "Give this user the folder, or set another state folder",
