@@ -43,8 +43,10 @@ first. With --follow, --lines or --for it may be left out where one host runs.
 
 Without more it lists the requests; of a host, those that come until Ctrl-C or
 for the time of --for. "show REQUEST" draws one as a sequence diagram, and "show 0"
-the host's own work. --html and --chrome write all requests that fit, or the one
-that is shown, to a file; "-" is standard output.
+the host's own work. Where a file has several runs of hosts, REQUEST is RUN/NUMBER, as
+the list has it; a number alone means the newest run that has it. --html and --chrome
+write all requests that fit, or the one that is shown, to a file; "-" is standard
+output.
 
 --follow shows actors, pool and messages of a host in the terminal while they
 change; "?" there lists the keys. --lines writes every record as a line instead,
@@ -177,6 +179,9 @@ func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string)
 	requests, err := f.choose(t, show)
 	if err != nil {
 		return err
+	}
+	if n := t.Alike(show); n > 1 {
+		fmt.Fprintf(stderr, "note: %s is in %d runs; this is %s\n", show, n, requests[0].Name)
 	}
 	if f.html != "" || f.chrome != "" {
 		if f.html != "" {

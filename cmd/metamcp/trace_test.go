@@ -80,6 +80,26 @@ func TestTraceCommand(t *testing.T) {
 	}
 }
 
+// A number that several runs have is that of the newest, and it is said which that is.
+func TestTraceShowSaysWhichRun(t *testing.T) {
+	run := tracedCall[:strings.LastIndex(tracedCall, "\n")+1]
+	again := strings.ReplaceAll(strings.ReplaceAll(run, "demo", "later"), "2026-03-04", "2026-03-05")
+	file := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := os.WriteFile(file, []byte(run+again), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for show, want := range map[string]struct{ title, note string }{
+		"7":   {"request 2/7  later/echo", "note: 7 is in 2 runs; this is 2/7\n"},
+		"#7":  {"request 2/7  later/echo", "note: #7 is in 2 runs; this is 2/7\n"},
+		"1/7": {"request 1/7  demo/echo", ""},
+	} {
+		out, errOut, err := traceCommand(t, "", file, "show", show)
+		if err != nil || !strings.Contains(out, want.title) || errOut != want.note {
+			t.Errorf("%s: %v, %q\n%s", show, err, errOut, out)
+		}
+	}
+}
+
 func TestTraceCommandWritesFiles(t *testing.T) {
 	dir := t.TempDir()
 	file, page, events := filepath.Join(dir, "t.jsonl"), filepath.Join(dir, "t.html"), filepath.Join(dir, "t.json")

@@ -101,6 +101,17 @@ func (r *Request) Title() string {
 // Find returns the request of that name: an id, or RUN/ID; "0" or "host" is
 // the host's own work. Of several runs an id alone means the newest.
 func (t *Trace) Find(name string) *Request {
+	if all := t.named(name); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
+}
+
+// Alike returns how many requests go by a name, as Find understands it: an id alone
+// may be in several runs.
+func (t *Trace) Alike(name string) int { return len(t.named(name)) }
+
+func (t *Trace) named(name string) (found []*Request) {
 	name = strings.TrimPrefix(name, "#")
 	run, id := -1, name
 	if before, after, two := strings.Cut(name, "/"); two {
@@ -118,12 +129,12 @@ func (t *Trace) Find(name string) *Request {
 	if err != nil {
 		return nil
 	}
-	for _, r := range slices.Backward(all) {
+	for _, r := range all {
 		if r.ID == n && (run < 0 || r.Run == run) {
-			return r
+			found = append(found, r)
 		}
 	}
-	return nil
+	return found
 }
 
 func (t *Trace) dropped() uint64 {

@@ -216,6 +216,13 @@ func TestSeveralRuns(t *testing.T) {
 		if r := got.Find(name); r == nil || r.Server != server {
 			t.Errorf("%s: %+v, want the one of %s", name, r, server)
 		}
+		want := 2
+		if strings.Contains(name, "/") {
+			want = 1
+		}
+		if n := got.Alike(name); n != want {
+			t.Errorf("%s: %d requests are called so, want %d", name, n, want)
+		}
 	}
 	for _, name := range []string{"", "x", "3/1", "x/1", "2", "-1", "99999999999999999999"} {
 		if r := got.Find(name); r != nil {
