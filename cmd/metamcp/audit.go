@@ -18,7 +18,7 @@ import (
 
 func newAudit(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "audit", Short: "Read and check the audit log", Args: args(cobra.NoArgs),
+		Use: "audit", Short: "Read and check the audit log", Args: args(noArgs),
 		Example: `  metamcp audit list
   metamcp audit verify`,
 		Long: `The audit log holds one line for every execution of a tool and every

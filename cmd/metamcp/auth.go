@@ -23,7 +23,7 @@ import (
 
 func newAuth(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "auth", Short: "Log in to remote servers with OAuth", Args: args(cobra.NoArgs),
+		Use: "auth", Short: "Log in to remote servers with OAuth", Args: args(noArgs),
 		Long: `A remote server that asks for it is logged in to once, in a browser. The tokens are
 kept in the keyring of the operating system, or, where there is none, in a file of
 stateDir that nobody else may read; hosts that run take them at once, and renew them.

@@ -16,7 +16,7 @@ import (
 )
 
 func newBench(c *common) *cobra.Command {
-	cmd := &cobra.Command{Use: "bench", Short: "Measure parts of metamcp on your own data", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "bench", Short: "Measure parts of metamcp on your own data", Args: args(noArgs),
 		Example: "  metamcp bench search --catalog catalog.jsonl --queries queries.jsonl"}
 	cmd.AddCommand(newBenchSearch(c))
 	return cmd
@@ -44,7 +44,7 @@ which tools of one group are alternatives.`,
 		Example: `  metamcp bench search --catalog tools.jsonl --queries queries.jsonl
   # tools.jsonl:   {"source": "mine", "server": "files", "tool": "read_file", "description": "Read a file"}
   # queries.jsonl: {"id": "1", "source": "mine", "query": "show me a text", "relevant": ["files/read_file"]}`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if catalog == "" || queries == "" {
 				return usageError{errors.New("--catalog and --queries are both needed; see " + cmd.CommandPath() + " --help")}

@@ -40,7 +40,7 @@ Exit status: 0 all is well (there may be warnings), 1 something fails, 2 wrong
 usage, 130 interrupted.`,
 		Example: `  metamcp doctor --server github
   metamcp doctor --no-start --json`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()

@@ -85,6 +85,22 @@ func TestNoSubcommandOfThatName(t *testing.T) {
 	}
 }
 
+// Of the commands that may be meant the nearest is named, and one that has none below it
+// does not take a word for one.
+func TestTheNearestCommandIsNamed(t *testing.T) {
+	for line, want := range map[string]string{
+		"lst": "did you mean list?", "lgs": "did you mean logs?", "tst": "did you mean test?", "host stat": "did you mean status?", "disc": "did you mean discover?",
+		"Docter": "did you mean doctor?", "xyzzy": `unknown command "xyzzy" for "metamcp"; see metamcp --help`, "doctor my'demo": `metamcp doctor takes no arguments, and was given "my'demo"; did you mean --server 'my'\''demo'?`,
+		"list demo": `metamcp list takes no arguments, and was given "demo"; usage: metamcp list;`, "serve foo": `metamcp serve takes no arguments, and was given "foo"`,
+	} {
+		root := newRoot(io.Discard)
+		root.SetArgs(strings.Fields(line))
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
 // Help about nothing that there is is wrong usage too.
 func TestHelpTopics(t *testing.T) {
 	for line, want := range map[string]string{

@@ -45,7 +45,7 @@ Exit status: 0 done, 1 it could not be done (status, stop: no host runs), 2 wron
   metamcp host start --http :8090
   metamcp host restart
   metamcp host install`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.words = hostFlagWords(cmd)
 			return runHost(cmd.Context(), c, f)
@@ -67,7 +67,7 @@ func newHostStart(c *common) *cobra.Command {
 		Use: "start", Short: "Start the host in the background, and wait until it serves",
 		Example: `  metamcp host start
   metamcp host start --config ~/project/.mcp.json --pool-size 50`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.hostConfig()
 			if err != nil {
@@ -100,7 +100,7 @@ drainTimeoutMs (5 s) is ended, and its client told. The new host gets the flags 
 old one, save those that this command is given, also where that one was killed. Where
 no host runs, one is started.`,
 		Example: `  metamcp host restart`,
-		Args:    args(cobra.NoArgs),
+		Args:    args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.hostConfig()
 			if err != nil {
@@ -132,7 +132,7 @@ func newHostStatus(c *common) *cobra.Command {
 		Use: "status", Short: "Show whether a host runs for this configuration, and who is attached",
 		Example: `  metamcp host status
   metamcp host status --json`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := c.hostPlace()
 			if err != nil {

@@ -35,7 +35,7 @@ says; --now does not wait for them. Clients stay, and go on when a host runs aga
 which does not wait for calls in flight, and SIGKILL 10 s after the first.`,
 		Example: `  metamcp host stop
   metamcp host stop --now`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := c.hostPlace()
 			if err != nil {

@@ -190,7 +190,7 @@ else, for another configuration or edited by hand, is replaced with --replace on
 and kept beside the new one.`,
 		Example: `  metamcp host install --dry-run
   metamcp host install --config ~/.metamcp/mcp.json`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u, err := c.hostUnit(cmd)
 			if err != nil {
@@ -219,7 +219,7 @@ func newHostUninstall(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "Remove what host install wrote",
 		Example: `  metamcp host uninstall`,
-		Args:    args(cobra.NoArgs),
+		Args:    args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u, err := c.hostUnit(cmd)
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 
 func newIndex(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "index", Short: "Look after what the search has learned", Args: args(cobra.NoArgs),
+		Use: "index", Short: "Look after what the search has learned", Args: args(noArgs),
 		Example: `  metamcp index status
   metamcp index rebuild`,
 		Long: `The index store keeps the tool lists of servers and the vectors of tools in
@@ -26,7 +26,7 @@ stateDir/catalog. Deleting that folder is safe: all of it can be made again.`,
 func newIndexStatus(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show what is kept, by which model, and how large it is", Args: args(cobra.NoArgs),
+		Use: "status", Short: "Show what is kept, by which model, and how large it is", Args: args(noArgs),
 		Example: `  metamcp index status --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := metamcp.ReportStore(c.sources())
@@ -44,7 +44,7 @@ func newIndexRebuild(c *common) *cobra.Command {
 	var asJSON bool
 	var what metamcp.Rebuild
 	cmd := &cobra.Command{
-		Use: "rebuild", Short: "Embed the known tools of this configuration anew", Args: args(cobra.NoArgs),
+		Use: "rebuild", Short: "Embed the known tools of this configuration anew", Args: args(noArgs),
 		Example: `  metamcp index rebuild`,
 		Long: `Makes anew what the store holds of the servers of this configuration: their
 listings, and the vectors of their tools by the model in force. What other
@@ -72,7 +72,7 @@ first; the others learn theirs again when they are used.`,
 func newIndexExport(c *common) *cobra.Command {
 	var vectors bool
 	cmd := &cobra.Command{
-		Use: "export", Short: "Write what is kept as lines of JSON", Args: args(cobra.NoArgs),
+		Use: "export", Short: "Write what is kept as lines of JSON", Args: args(noArgs),
 		Example: `  metamcp index export > index.jsonl`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return metamcp.ExportStore(c.sources(), shown(cmd.OutOrStdout()), vectors)

@@ -73,7 +73,7 @@ type listReport struct {
 func newList(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the servers of the configuration", Args: args(cobra.NoArgs),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the servers of the configuration", Args: args(noArgs),
 		Long: `List the servers of the configuration: whether they are turned off or broken,
 where their entry is and what it starts. Nothing is started. Where hosts run with
 the same state folder, the state that they have a server in is shown.

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +24,9 @@ import (
 	"github.com/metamcp/metamcp/integration/lossy"
 	"github.com/metamcp/metamcp/integration/openfds"
 	_ "github.com/metamcp/metamcp/integration/relay/early" // a client whose host runs goes no further
+	"github.com/metamcp/metamcp/integration/spelling"
 	"github.com/metamcp/metamcp/integration/telemetry"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // version is set by the build.
@@ -158,16 +162,47 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if cmd.HasParent() {
 			hint = "usage: " + strings.TrimSuffix(cmd.UseLine(), " [flags]") + "; " + hint
 		}
-		if cmd.HasSubCommands() && len(given) > 0 {
-			if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
-				hint = "did you mean " + near[0] + "?"
+		switch {
+		case len(given) == 0:
+		case cmd.HasSubCommands():
+			if near := nearestCommand(cmd, given[0]); near != "" {
+				hint = "did you mean " + near + "?"
 			}
+		case cmd.LocalFlags().Lookup("server") != nil && cmd.Use == cmd.Name():
+			hint = "did you mean --server " + messages.ShellWord(given[0]) + "?"
 		}
 		if f := cmd.Flag("trace"); f != nil && f.Changed && f.Value.String() == "stderr" {
 			hint = "a file for the trace is given as --trace=FILE"
 		}
 		return usageError{fmt.Errorf("%w; %s", err, hint)}
 	}
+}
+
+// nearestCommand is the command below cmd that a word may mean; "": none is near. One
+// that begins with the word comes first.
+func nearestCommand(cmd *cobra.Command, word string) string {
+	near := cmd.SuggestionsFor(word)
+	if len(near) == 0 {
+		return ""
+	}
+	word = strings.ToLower(word)
+	return slices.MinFunc(near, func(a, b string) int {
+		if begins := strings.HasPrefix(a, word); begins != strings.HasPrefix(b, word) {
+			if begins {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(spelling.Distance(a, word), spelling.Distance(b, word))
+	})
+}
+
+// noArgs refuses arguments; of a command that has others below it one would be their name.
+func noArgs(cmd *cobra.Command, given []string) error {
+	if len(given) == 0 || cmd.HasSubCommands() {
+		return cobra.NoArgs(cmd, given)
+	}
+	return fmt.Errorf("%s takes no arguments, and was given %q", cmd.CommandPath(), given[0])
 }
 
 // oneArg, someArgs and maybeArg are checks for commands whose use names one kind of
@@ -230,7 +265,7 @@ Without a command it speaks MCP over standard input and output.`,
   metamcp add playwright                         add a server
   metamcp discover "take a screenshot"           find tools
   metamcp call playwright browser_navigate '{"url": "https://example.com"}'`,
-		Args:          args(cobra.NoArgs),
+		Args:          args(noArgs),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       buildVersion(),
@@ -310,7 +345,7 @@ func hideSettings(pf *pflag.FlagSet) {
 // newSettings shows the flags that the other commands' help leaves out.
 func newSettings(pf *pflag.FlagSet) *cobra.Command {
 	return &cobra.Command{
-		Use: "settings", Short: "Show the flags and variables of all settings", Args: args(cobra.NoArgs),
+		Use: "settings", Short: "Show the flags and variables of all settings", Args: args(noArgs),
 		Example: `  metamcp settings | less`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
@@ -370,7 +405,7 @@ func (c *common) open(ctx context.Context, serving bool) (*metamcp.Engine, error
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: args(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Args: args(noArgs),
 		Example: `  metamcp version`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "metamcp", buildVersion())

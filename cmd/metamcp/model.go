@@ -20,7 +20,7 @@ import (
 
 func newModel(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "model", Short: "Install, list and remove models of the local embedder", Args: args(cobra.NoArgs),
+		Use: "model", Short: "Install, list and remove models of the local embedder", Args: args(noArgs),
 		Example: `  metamcp model list
   metamcp model install all-minilm-l6-v2`,
 		Long: `The local embedder (--embedder local) runs a small BERT model in the GGUF format
@@ -115,7 +115,7 @@ func printInstalled(out io.Writer, f *models.Folder, m *models.Installed, alread
 func newModelList(c *common) *cobra.Command {
 	var asJSON, catalogue bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the installed models", Args: args(cobra.NoArgs),
+		Use: "list", Short: "List the installed models", Args: args(noArgs),
 		Example: `  metamcp model list`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if catalogue {

@@ -21,7 +21,7 @@ import (
 
 func newPins(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "pins", Short: "Show which tools were accepted, and which say something else by now", Args: args(cobra.NoArgs),
+		Use: "pins", Short: "Show which tools were accepted, and which say something else by now", Args: args(noArgs),
 		Example: `  metamcp pins list
   metamcp pins diff github`,
 		Long: `What a server's tools say of themselves is accepted when they are listed first.

@@ -51,7 +51,7 @@ func newPs(c *common) *cobra.Command {
   metamcp ps --all --json`,
 		Long: `List the hosts that run with this state folder, and the processes that they
 started. Memory is that of the process itself, without those that it started.`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()

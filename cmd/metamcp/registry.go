@@ -17,7 +17,7 @@ import (
 
 func newRegistry(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "registry", Short: "Look into the registry of MCP servers", Args: args(cobra.NoArgs),
+		Use: "registry", Short: "Look into the registry of MCP servers", Args: args(noArgs),
 		Example: `  metamcp registry search postgres`,
 		Long: `The registry (registry.url) knows public MCP servers. What it answers is kept for
 a day in stateDir/registry-cache.json; where it cannot be reached, the cache

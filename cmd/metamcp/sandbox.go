@@ -15,7 +15,7 @@ const sandboxCommand = "sandbox-worker"
 // is carried out before there are commands at all, see main.
 func newSandboxWorker() *cobra.Command {
 	return &cobra.Command{
-		Use: sandboxCommand, Short: "Run scripts for a host, over standard input and output", Hidden: true, Args: args(cobra.NoArgs),
+		Use: sandboxCommand, Short: "Run scripts for a host, over standard input and output", Hidden: true, Args: args(noArgs),
 		RunE: func(*cobra.Command, []string) error { return statusError(runSandboxWorker()) },
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func newSecrets(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "secrets", Short: "Keep keys and passwords out of the configuration", Args: args(cobra.NoArgs),
+		Use: "secrets", Short: "Keep keys and passwords out of the configuration", Args: args(noArgs),
 		Example: `  metamcp secrets set GITHUB_TOKEN
   metamcp secrets list`,
 		Long: `A configuration names a secret as ${secret:NAME}, in any string; the value is in the
@@ -153,7 +153,7 @@ type secretRow struct {
 func newSecretsList(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "Show which secrets there are, and who uses them", Args: args(cobra.NoArgs),
+		Use: "list", Short: "Show which secrets there are, and who uses them", Args: args(noArgs),
 		Example: `  metamcp secrets list
   metamcp secrets list --json`,
 		Long: `Show the names of the secrets, where each is kept and which servers use it; never a

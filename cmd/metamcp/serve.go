@@ -33,7 +33,7 @@ func endTime(children time.Duration) time.Duration { return max(endTimeout, chil
 
 func newServe(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Speak MCP over standard input and output (the default), or over HTTP", Args: args(cobra.NoArgs),
+		Use: "serve", Short: "Speak MCP over standard input and output (the default), or over HTTP", Args: args(noArgs),
 		Long: `Speak MCP with one client over standard input and output, which is the default, or with
 many over Streamable HTTP. With --http nothing is read from standard input, and the host
 runs until it gets a signal; with --stdio beside it, it serves one client there too, and

@@ -13,7 +13,7 @@ import (
 
 func newToken(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "token", Short: "Say who may use a host over HTTP", Args: args(cobra.NoArgs),
+		Use: "token", Short: "Say who may use a host over HTTP", Args: args(noArgs),
 		Example: `  metamcp token add laptop
   metamcp token list`,
 		Long: `A host of "metamcp serve --http" that other machines reach wants a token of every client,
@@ -79,7 +79,7 @@ token of that name, expired or lost, is good for nothing any more.`,
 func newTokenList(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "Show which tokens there are", Args: args(cobra.NoArgs),
+		Use: "list", Short: "Show which tokens there are", Args: args(noArgs),
 		Example: `  metamcp token list
   metamcp token list --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -14,7 +14,7 @@ import (
 
 func newTrust(c *common) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "trust", Short: "Say which servers may be installed without asking", Args: args(cobra.NoArgs),
+		Use: "trust", Short: "Say which servers may be installed without asking", Args: args(noArgs),
 		Example: `  metamcp trust add @stripe/*
   metamcp trust list`,
 		Long: `The trust file (trust.file, or trusted-servers.json in stateDir) says which servers
@@ -48,7 +48,7 @@ func (c *common) trustFile() (string, error) {
 func newTrustList(c *common) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "Show who is trusted and who is blocked", Args: args(cobra.NoArgs),
+		Use: "list", Short: "Show who is trusted and who is blocked", Args: args(noArgs),
 		Example: `  metamcp trust list --json`,
 		Long: `Show what the trust file says; a missing one is made.
 
