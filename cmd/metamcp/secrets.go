@@ -126,13 +126,13 @@ func promptSecret(ctx context.Context, in *os.File, out io.Writer, name string) 
 	}
 	read := make(chan line, 1)
 	go func() { // ends with the line, or with the program that was interrupted
-		text, err := term.ReadPassword(fd)
+		text, err := readHidden(in)
 		read <- line{text, err}
 	}()
 	select {
 	case l := <-read:
 		fmt.Fprintln(out)
-		if l.err == nil && len(l.text) == 0 {
+		if (l.err == nil || errors.Is(l.err, io.EOF)) && len(l.text) == 0 {
 			l.err = errors.New("no value was given")
 		}
 		return string(l.text), l.err

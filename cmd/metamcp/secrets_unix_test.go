@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,44 @@ import (
 
 	"github.com/metamcp/metamcp/integration/testkit"
 )
+
+// A line may end with Ctrl-D, and one that is nothing else is no value.
+func TestSecretPromptEndsWithCtrlD(t *testing.T) {
+	const ctrlD = "\x04"
+	for typed, want := range map[string]string{ctrlD: "error: no value was given", "\n": "error: no value was given", "hush" + ctrlD + ctrlD: "hush", "hush\r": "hush"} {
+		terminal, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := term.GetState(int(tty.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := make(chan string, 1)
+		go func() {
+			v, err := promptSecret(t.Context(), tty, io.Discard, "A")
+			if err != nil {
+				v = "error: " + err.Error()
+			}
+			value <- v
+		}()
+		if _, err := terminal.WriteString(typed); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case v := <-value:
+			if v != want {
+				t.Errorf("%q: %q, want %q", typed, v, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Errorf("%q: the prompt goes on", typed)
+		}
+		if now, err := term.GetState(int(tty.Fd())); err != nil || *now != *before {
+			t.Errorf("%q: the terminal is not as it was: %v", typed, err)
+		}
+		_, _ = terminal.Close(), tty.Close()
+	}
+}
 
 // TestSecretPrompt: what is typed is taken and not shown.
 func TestSecretPrompt(t *testing.T) {
