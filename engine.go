@@ -347,14 +347,14 @@ func (e *Engine) readAgain(ctx context.Context) error {
 
 func (e *Engine) changed(cfg *config.Config, err error) {
 	if err != nil {
-		e.log.Error("the changed configuration is not usable; the last good one stays in force", "error", err)
+		e.log.Error("the changed configuration is not usable; the last good one stays in force", "error", e.secrets.Load().Text(err.Error()))
 		return
 	}
 	const enough = 30 * time.Second
 	ctx, cancel := context.WithTimeout(e.reloads, enough)
 	defer cancel()
 	if err := e.takeRead(ctx, cfg); err != nil && e.reloads.Err() == nil && !e.core.Closed() {
-		e.log.Error("the changed configuration was not taken over", "error", err)
+		e.log.Error("the changed configuration was not taken over", "error", e.secrets.Load().Text(err.Error()))
 	}
 }
 

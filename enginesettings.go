@@ -9,13 +9,24 @@ import (
 	"github.com/metamcp/metamcp/supervision"
 )
 
+// report logs what is wrong with a configuration, whose secrets are known.
 func (e *Engine) report(cfg *config.Config) {
 	for _, p := range cfg.Problems {
+		p = e.shown(p)
 		e.log.Error(p.Message, attributes(p)...)
 	}
 	for _, w := range cfg.Warnings {
+		w = e.shown(w)
 		e.log.Warn(w.Message, attributes(w)...)
 	}
+}
+
+// shown is a problem without secrets: it quotes names and values, and somebody may have
+// written a secret in the place of either.
+func (e *Engine) shown(p config.Problem) config.Problem {
+	secrets := e.secrets.Load()
+	p.Message, p.Server, p.Hint = secrets.Text(p.Message), secrets.Text(p.Server), secrets.Text(p.Hint)
+	return p
 }
 
 // attributes are what is known beside a problem's message.

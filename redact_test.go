@@ -1,8 +1,10 @@
 package metamcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // TestResultsGoWithoutSecrets: what a tool answers is scrubbed for every caller,
@@ -168,5 +171,40 @@ func TestErrorsOfScriptsGoWithoutSecrets(t *testing.T) {
 		if all := string(shown); strings.Contains(all, token[len(token)-12:]) || strings.Contains(all, known) || !strings.Contains(all, "[REDACTED:GitHub-token]") || strings.Contains(r.Failure.Excerpt, "^") {
 			t.Errorf("%s: %s", what, all)
 		}
+	}
+}
+
+// TestProblemsOfTheConfigurationGoWithoutSecrets: a secret in the place of a name, or of
+// a word, is in no error of a call and in no line of the log.
+func TestProblemsOfTheConfigurationGoWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	token := "gh" + "p_" + strings.Repeat("aB3dE5gH7jK9", 3)
+	const known = "this-is-known-1"
+	cfg := children(map[string][]string{"demo": nil}, map[string]any{"search": map[string]any{"embedder": known}, "token=" + token: 1})
+	servers := cfg["mcpServers"].(map[string]any)
+	servers["demo"].(map[string]any)["env"] = map[string]string{childVariable: "1", "SOME_KEY": known}
+	servers["name"] = map[string]any{"command": "x", "env": map[string]string{"GITHUB_TOKEN=" + token: ""}}
+	servers["type"] = map[string]any{"command": "x", "type": "Bearer " + token}
+	servers["lifecycle"] = map[string]any{"command": "x", "lifecycle": known}
+	servers["member"] = map[string]any{"command": "x", "Authorization: Bearer " + token: 1}
+	var log bytes.Buffer
+	e := openLogging(t, t.TempDir(), cfg, slog.NewTextHandler(&log, nil))
+	for _, server := range []string{"name", "type", "lifecycle"} {
+		_, err := e.Execute(t.Context(), server, "echo", nil, metamcp.ExecuteOptions{})
+		var failure *metamcp.Error
+		if !errors.As(err, &failure) || failure.Code != messages.CodeConfiguration || !strings.Contains(failure.Message, "[REDACTED:") {
+			t.Errorf("%s: %v", server, err)
+		}
+	}
+	for _, s := range e.ListServers() {
+		if s.Name != "demo" && s.Name != "member" && (s.Error == nil || !strings.Contains(s.Error.Message, "[REDACTED:")) {
+			t.Errorf("%s is listed with %v", s.Name, s.Error)
+		}
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if said := log.String(); strings.Contains(said, token) || strings.Contains(said, known) || strings.Count(said, "[REDACTED:") < 6 {
+		t.Errorf("the log: %s", said)
 	}
 }

@@ -367,7 +367,7 @@ func (b *breakerActor) publish() {
 	slices.SortFunc(alive, func(x, y live) int { return x.since.Compare(y.since) })
 	b.entry.live.Store(&alive)
 	if b.spec.Err != nil {
-		s.LastError = b.spec.Err
+		s.LastError = b.deps.Scrub(b.spec.Err)
 		s.State = messages.StateFailed
 	}
 	if rank < 2 && b.spec.Err == nil {

@@ -460,7 +460,7 @@ func (b *breakerActor) unusable() *messages.Error {
 	case b.leaving != nil:
 		return b.leaving
 	case b.spec.Err != nil:
-		return b.spec.Err
+		return b.deps.Scrub(b.spec.Err) // which quotes what is wrong in the entry
 	case b.spec.Disabled:
 		return Disabled(b.entry.Spec()) // which is of another place where the entry has moved since
 	}

@@ -74,7 +74,9 @@ type Problem struct {
 	Line   int    // from 1; 0 when there is no position
 	Column int    // from 1, in characters
 	Server string // "" when it belongs to no entry
-	// Message says what is wrong; it never holds a value that could be secret.
+	// Message says what is wrong. It never holds a value that could be secret where it
+	// stands, but quotes names and words, and somebody may have written a secret in the
+	// place of one: who shows it takes out what looks like one.
 	Message string
 	Hint    string // what to do about it; may be ""
 }
