@@ -402,21 +402,36 @@ func isCertainLine(line string) bool {
 	return line != "" && !isWhere(line)
 }
 
-// spellings are a value, how strings in JSON and Go write it, and how forms write its
-// blanks. What else is escaped in URLs is read where it stands.
+// spellings are a value, how strings in JSON and Go write it, also such as stand in
+// strings themselves, and how forms write its blanks. What else is escaped in URLs is
+// read where it stands, as are the escapes that nobody has to write (escapes.go).
 func spellings(value string) []string {
-	var plain strings.Builder
-	enc := json.NewEncoder(&plain)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(value)          // a string always marshals
-	html, _ := json.Marshal(value) // as above
+	html, _ := json.Marshal(value) // a string always marshals
 	goQuoted := strconv.Quote(value)
-	line := strings.TrimSuffix(plain.String(), "\n")
-	out := []string{value, line[1 : len(line)-1], string(html[1 : len(html)-1]), goQuoted[1 : len(goQuoted)-1]}
+	out := []string{value, string(html[1 : len(html)-1])}
+	for _, written := range []string{inJSON(value), goQuoted[1 : len(goQuoted)-1]} {
+		out = append(out, written)
+		for range deepest - 1 {
+			if !strings.Contains(written, `\`) {
+				break
+			}
+			written = inJSON(written)
+			out = append(out, written)
+		}
+	}
 	if len(value) >= minUntold && strings.Contains(value, " ") {
 		out = append(out, strings.ReplaceAll(value, " ", "+"))
 	}
 	return out
+}
+
+// inJSON is a text with the escapes that a string of JSON needs, and no others.
+func inJSON(text string) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a string always marshals
+	return out.String()[1 : out.Len()-len("\"\n")]
 }
 
 // writings are the forms in which a value as a whole may stand in a text. All of

@@ -32,8 +32,8 @@ func appendEscaped(spans []span, b []byte, find func(spans []span, b []byte) []s
 }
 
 // telling says whether a text has an escape that hides a character of a secret,
-// and not only quotes and ends of lines. Behind two backslashes it is one of the
-// text within.
+// and not only quotes and ends of lines: what a secret has of these is known with its
+// escapes ([spellings]). Behind two backslashes it is one of the text within.
 func telling(b []byte) bool {
 	for {
 		i := bytes.IndexByte(b, '\\')

@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -63,6 +64,37 @@ func TestSecretsInEscapedTexts(t *testing.T) {
 	for _, harmless := range []string{`C:\users\new`, `\u12`, `\u00e4\/x`, `\`, `a\`, `\ud83d`, `^\/api\/(v1|v2)\/`} {
 		if got := s.Text(harmless); got != harmless {
 			t.Errorf("%q became %q", harmless, got)
+		}
+	}
+}
+
+// TestSecretsThatNeedEscapes: a quote, a backslash or the end of a line in a secret is
+// escaped by everybody, once more in each string that the text stands in.
+func TestSecretsThatNeedEscapes(t *testing.T) {
+	t.Parallel()
+	quote := func(text string) string {
+		raw, _ := json.Marshal(text)
+		return string(raw)
+	}
+	for _, secret := range []string{`zQ7+Rk/"9vTx2LpWd`, `zQ7+Rk\9vTx2LpWd88`, `"zQ7\"Rk&9vTx<2LpWd\`, "zQ7\tRk\x019vTx2LpWd", `{"zQ7":"Rkü9vTx2LpWd\n"}`} {
+		s := New([]*messages.ServerSpec{{Env: []string{"API_KEY=" + secret}}})
+		php := strings.ReplaceAll(quote(secret), "/", `\/`)
+		for level, text := 0, secret; level <= deepest; level, text = level+1, quote("a "+text+" b") {
+			got := s.Text(text)
+			if strings.Contains(got, "zQ7") || strings.Contains(got, "LpWd") || !strings.Contains(got, marker("API_KEY")) {
+				t.Errorf("%q, in %d strings: %s became %s", secret, level, text, got)
+			}
+			result, _ := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}})
+			out, counts := s.Result(result)
+			if !json.Valid(out) || bytes.Contains(out, []byte("LpWd")) || counts["API_KEY"] != 1 {
+				t.Errorf("%q, in %d strings, as a result: %s, %v", secret, level, out, counts)
+			}
+			if level < deepest {
+				if got := s.Text(php); strings.Contains(got, "LpWd") {
+					t.Errorf("%q, as others write it, in %d strings: %s became %s", secret, level+1, php, got)
+				}
+				php = quote(php)
+			}
 		}
 	}
 }
