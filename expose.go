@@ -317,5 +317,5 @@ type naming struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	said map[string]bool // the names that clash, by kind and name
+	said map[string]bool // the names that clash, by kind and name, and whose lists do not fit
 }

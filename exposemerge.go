@@ -142,7 +142,7 @@ func (x *exposure) merge(kind listKind, servers []offer, items [][]listItem) *me
 		m.named = x.names.name("prompt", things)
 		return m
 	}
-	m.named = &namedSet{key: listKinds[kind].key}
+	m.named = &namedSet{key: listKinds[kind].key, names: &x.names}
 	for _, t := range things {
 		as := t.name
 		if len(m.owners[t.name]) > 1 {

@@ -47,6 +47,7 @@ type exposed struct {
 // namedSet are things with names, sorted by them. It never changes.
 type namedSet struct {
 	key    string    // member of a definition that holds the name
+	names  *naming   // tells of definitions that do not fit; nil: nobody does
 	list   []exposed // without those that are closed
 	owners map[string]owner
 	clash  []string // names that several servers would have had
@@ -73,7 +74,7 @@ func (n *naming) name(kind string, things []thing) *namedSet {
 	for _, t := range things {
 		count[want(t)]++
 	}
-	set := &namedSet{key: "name", owners: make(map[string]owner, len(things))}
+	set := &namedSet{key: "name", names: n, owners: make(map[string]owner, len(things))}
 	names := make([]string, len(things))
 	taken := map[string]int{}
 	for i, t := range things {
@@ -120,20 +121,32 @@ func (s *namedSet) of(things []thing) *namedSet {
 func (n *naming) tell(kind string, clash []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	const most, enough = 100_000, 20
-	if n.said == nil || len(n.said) > most {
-		n.said = map[string]bool{}
-	}
-	clash = slices.DeleteFunc(slices.Clone(clash), func(name string) bool {
-		key := kind + "\x00" + name
-		before := n.said[key]
-		n.said[key] = true
-		return before
-	})
+	const enough = 20
+	clash = slices.DeleteFunc(slices.Clone(clash), func(name string) bool { return !n.first(kind + "\x00" + name) })
 	if len(clash) == 0 {
 		return
 	}
 	n.log.Warn("more than one "+kind+" would be exposed under the same name; each gets another", "names", clash[:min(len(clash), enough)], "count", len(clash))
+}
+
+// tellUnfit says once of a list of a server that a definition in it does not fit.
+func (n *naming) tellUnfit(list, server, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.first("\x00" + list + "\x00" + server) {
+		n.log.Warn("a server lists what is not as the protocol has it; clients get it without what does not fit", "server", server, "list", list, "first", messages.Cut(name, maxExposedName))
+	}
+}
+
+// first says whether something is said for the first time. n.mu is held.
+func (n *naming) first(key string) bool {
+	const most = 100_000
+	if n.said == nil || len(n.said) > most {
+		n.said = map[string]bool{}
+	}
+	before := n.said[key]
+	n.said[key] = true
+	return !before
 }
 
 // prefixed is SERVER__NAME as all clients take it.
@@ -236,8 +249,13 @@ func (s *namedSet) page(member, cursor string, first []json.RawMessage, era mess
 		at = 0
 	}
 	for ; at < len(s.list) && p.room(); at++ {
-		// The server's own definition with another name; all other bytes stay.
-		p.add(withMember(s.list[at].raw, s.key, s.list[at].as))
+		// The server's own definition with another name; all other bytes of one that
+		// fits stay.
+		fit, other := fitting(s.list[at].raw, member, s.key, era)
+		if other && s.names != nil {
+			s.names.tellUnfit(member, s.list[at].server, s.list[at].name)
+		}
+		p.add(withMember(fit, s.key, s.list[at].as))
 	}
 	if at > 0 && at < len(s.list) {
 		p.next = s.list[at-1].as
