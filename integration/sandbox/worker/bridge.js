@@ -333,16 +333,17 @@
 
   const text = (f) => { try { const t = f(); return t === undefined || t === null ? "" : typeof t === "string" ? t : inspect(t, 2000); } catch { return ""; } };
 
-  // describeError takes an exception apart; nothing that it meets can throw.
+  // describeError takes an exception apart; nothing that it meets can throw. What it
+  // returns has no prototype, whose toJSON would have a hand in how that is written.
   const describeError = (e) => {
     if ((typeof e !== "object" && typeof e !== "function") || e === null) {
-      return { name: "", message: inspect(e, 2000), text: inspect(e, 2000), stack: "", thrown: false };
+      return { __proto__: null, name: "", message: inspect(e, 2000), text: inspect(e, 2000), stack: "", thrown: false };
     }
     let isError = false;
     try { isError = e instanceof Err; } catch { /* a trap */ }
     const n = text(() => e.name), m = text(() => e.message);
     const d = {
-      name: slice(n, 0, 200), message: slice(isError || m !== "" ? m : inspect(e, 2000), 0, 8000), text: "",
+      __proto__: null, name: slice(n, 0, 200), message: slice(isError || m !== "" ? m : inspect(e, 2000), 0, 8000), text: "",
       stack: isError ? slice(text(() => e.stack), 0, 20000) : "", code: slice(text(() => e.code), 0, 200), hint: slice(text(() => e.hint), 0, 4000),
       call: undefined, cause: "", many: undefined,
     };
