@@ -3,9 +3,11 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -198,6 +200,25 @@ func TestCrashMidCall(t *testing.T) {
 				t.Errorf("%d starts, want %d", n, tc.starts)
 			}
 		})
+	}
+}
+
+// TestAPipeThatIsClosedIsNoExit: a child that only closes one of its pipes is not said to
+// have exited with a code that nobody has seen.
+func TestAPipeThatIsClosedIsNoExit(t *testing.T) {
+	for end, want := range map[error]string{
+		nil: "the server closed its output but did not exit", io.EOF: "the server closed its output but did not exit",
+		syscall.EPIPE: "the server closed its input but did not exit: broken pipe",
+	} {
+		r := newRig(t, nil)
+		r.add("a", &script{stubborn: true}, func(s *messages.ServerSpec) { s.StopGrace = time.Millisecond })
+		r.ok("a")
+		p := r.start("a", "do", doArgs{Do: "silent"})
+		r.got("a", methodToolsCall, 2)
+		r.f.living("a")[0].ear.EOF(end)
+		if err := r.wantCode(r.wait(p), messages.CodeToolExecution); !strings.HasSuffix(err.Message, want) || strings.Contains(err.Message, "code 0") {
+			t.Errorf("after %v: %s", end, err.Message)
+		}
 	}
 }
 

@@ -78,8 +78,7 @@ func (c *connection) lost(ctx *kernel.Context) {
 		ev.Err = r.eofErr // more telling than that the stream is over
 	}
 	if r.exit == nil && r.link != nil {
-		ev.Exit = &messages.Exit{Code: 0, Requested: false, Stderr: c.said()}
-		ev.Text = "the server closed its output but did not exit"
+		ev.Exit = &messages.Exit{Lives: true, Stderr: c.said()}
 	}
 	c.fail(ctx, ev)
 }

@@ -211,6 +211,9 @@ type Exit struct {
 	Signal string // name of that signal, "" otherwise
 	// Requested says that we asked for it; such an exit is no failure.
 	Requested bool
+	// Lives says that no exit was seen: the conversation is over, the process is not,
+	// and Code says nothing.
+	Lives bool
 	// OutOfMemory says that the kernel ended it, most likely, since memory ran out;
 	// OverLimit, that the memory was that of its limits, for certain.
 	OutOfMemory, OverLimit bool

@@ -106,6 +106,8 @@ func (f finding) cause() string {
 		return withDetail(httpStatus(f.ev.HTTPStatus), f.tellingLine())
 	case f.notStarted():
 		return spawnCause(f.ev.Err)
+	case f.exit() != nil && f.exit().Lives:
+		return withDetail(f.overCause(), f.tellingLine())
 	case f.exit() != nil:
 		return withDetail(exitCause(f.exit()), f.tellingLine())
 	case f.class == messages.ClassNone:
@@ -322,6 +324,17 @@ func spawnCause(err error) string {
 		return fmt.Sprintf("%s %q cannot be used: %v", what, path.Path, path.Err)
 	}
 	return "the command could not be started: " + err.Error()
+}
+
+// overCause is why a conversation is over with a process that lives.
+func (f finding) overCause() string {
+	switch {
+	case errors.Is(f.ev.Err, syscall.EPIPE):
+		return "the server closed its input but did not exit"
+	case f.ev.Err != nil:
+		return "the server did not exit, but cannot be spoken with"
+	}
+	return "the server closed its output but did not exit"
 }
 
 func exitCause(e *messages.Exit) string {
