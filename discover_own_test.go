@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -100,6 +101,23 @@ func TestArgumentsThatAreNoObject(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Message, want) {
 			t.Errorf("%v: %v, want %s", given, err, want)
+		}
+	}
+}
+
+// TestWholeNumbers: what JSON Schema counts as an integer is one, however it is written.
+func TestWholeNumbers(t *testing.T) {
+	for text, want := range map[string]int{`3`: 3, `3.0`: 3, `30e-1`: 3, `1E1`: 10, `-0.0`: 0, `null`: 0, `-5`: -5, `3.5`: -1, `"3"`: -1, `1e400`: -1, `1e300`: -1, `[3]`: -1, `true`: -1} {
+		ask, err := discoverArguments(mcp.CallToolRequest{Params: mcp.CallToolParams{Arguments: json.RawMessage(`{"query":"x","limit":` + text + `}`)}})
+		switch {
+		case want == -1 && (err == nil || !strings.Contains(err.Message, `"limit" has to be a whole number`)):
+			t.Errorf("%s: %+v, %v", text, ask, err)
+		case want != -1 && (err != nil || ask.Limit != want || ask.Query != "x"):
+			t.Errorf("%s: %+v, %v; want %d", text, ask, err, want)
+		}
+		search, err := readSearch(json.RawMessage(`{"query":"x","limit":` + text + `}`))
+		if fits := want > 0 || text == "null"; fits != (err == nil) || fits && int(search.Limit) != want {
+			t.Errorf("%s in a script: %+v, %v", text, search, err)
 		}
 	}
 }

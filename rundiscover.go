@@ -18,7 +18,7 @@ import (
 type scriptSearch struct {
 	Query  string
 	Server string
-	Limit  int
+	Limit  wholeNumber
 }
 
 // readSearch reads the arguments of discover, which a script may have made of
@@ -106,7 +106,7 @@ func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask script
 	// the others is started.
 	var all []Match
 	for _, server := range only {
-		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: ask.Limit, turns: e.searches.Turns, client: client})
+		found, err := e.Search(ctx, ask.Query, SearchOptions{Server: server, Limit: int(ask.Limit), turns: e.searches.Turns, client: client})
 		var gone *Error
 		if ask.Server == "" && errors.As(err, &gone) && gone.Server != "" {
 			continue // this one was disabled or removed since the script began
@@ -128,7 +128,7 @@ func (e *Engine) matchesForScript(ctx context.Context, client uint64, ask script
 		slices.SortStableFunc(all, func(a, b Match) int { return cmp.Compare(b.Score, a.Score) })
 	}
 	if ask.Limit == 0 {
-		ask.Limit = e.Config().Settings.Search.Limit
+		ask.Limit = wholeNumber(e.Config().Settings.Search.Limit)
 	}
-	return all[:min(len(all), ask.Limit)], nil
+	return all[:min(len(all), int(ask.Limit))], nil
 }

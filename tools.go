@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -108,11 +109,18 @@ func (e *Engine) handleDiscover(ctx context.Context, req mcp.CallToolRequest) (*
 }
 
 func discoverArguments(req mcp.CallToolRequest) (ask DiscoverRequest, failure *Error) {
+	var given struct {
+		Query  string      `json:"query"`
+		Server string      `json:"server"`
+		Tool   string      `json:"tool"`
+		Limit  wholeNumber `json:"limit"`
+		Detail string      `json:"detail"`
+	}
 	raw, err := json.Marshal(req.GetRawArguments())
 	if err == nil && string(raw) != "null" {
 		dec := json.NewDecoder(bytes.NewReader(raw))
 		dec.DisallowUnknownFields()
-		err = dec.Decode(&ask)
+		err = dec.Decode(&given)
 	}
 	if err != nil {
 		return ask, &Error{
@@ -120,7 +128,28 @@ func discoverArguments(req mcp.CallToolRequest) (ask DiscoverRequest, failure *E
 			Hint: "All arguments are optional: query, server, tool and detail are strings, limit is a number.",
 		}
 	}
-	return ask, nil
+	return DiscoverRequest{Query: given.Query, Server: given.Server, Tool: given.Tool, Limit: int(given.Limit), Detail: given.Detail}, nil
+}
+
+// wholeNumber is an integer as JSON Schema has it, however it is written: 3.0 is one too.
+type wholeNumber int
+
+// UnmarshalJSON takes null for what is not given, as with other arguments.
+func (n *wholeNumber) UnmarshalJSON(raw []byte) error {
+	const exact = 1 << 53 // so far a float64 holds all of them
+	var value any
+	err := json.Unmarshal(raw, &value)
+	v, number := value.(float64)
+	switch {
+	case err == nil && value == nil:
+	case err == nil && !number:
+		return &json.UnmarshalTypeError{Value: kindOf(value), Type: reflect.TypeFor[int]()}
+	case err != nil || v != math.Trunc(v) || math.Abs(v) > exact: // one that no float holds, too
+		return &json.UnmarshalTypeError{Value: "number " + messages.Cut(string(raw), 40), Type: reflect.TypeFor[int]()}
+	default:
+		*n = wholeNumber(v)
+	}
+	return nil
 }
 
 // misfit says in words of JSON what encoding/json says in those of Go.
