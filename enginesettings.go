@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"errors"
 	"runtime"
 
 	"github.com/metamcp/metamcp/index"
@@ -70,8 +71,12 @@ func toolRules(cfg *config.Config) (*index.Rules, error) {
 	}
 	compiled, err := index.CompileRules(rules)
 	if err != nil {
+		at := ""
+		if wrong := (*index.RuleError)(nil); errors.As(err, &wrong) {
+			at = cfg.RuleAt(wrong.Rule) + ": "
+		}
 		return nil, &Error{
-			Code: messages.CodeConfiguration, Message: "metamcp.toolRules: " + err.Error(), Cause: err,
+			Code: messages.CodeConfiguration, Message: at + "metamcp.toolRules: " + err.Error(), Cause: err,
 			Hint: "Patterns are globs (*, ?, [a-z]), /regular expressions/ with flags i, s, m (RE2: no look-ahead), or either behind a !.",
 		}
 	}

@@ -82,6 +82,14 @@ func TestBrokenToolRuleRefusesTheConfiguration(t *testing.T) {
 	if err := e.Reload(t.Context()); !errors.As(err, &failure) || failure.Code != messages.CodeConfiguration {
 		t.Errorf("reload: %v; want a CONFIGURATION_ERROR", err)
 	}
+	file := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(file, []byte("{\"metamcp\": {\"toolRules\": [\n  {\"pattern\": \"a\"},\n  {\"pattern\": [\"b\", \"/(/\"]}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := file + `:3:3: metamcp.toolRules: tool rule 2: pattern "/(/": `
+	if err := e.Reload(t.Context()); !errors.As(err, &failure) || !strings.HasPrefix(failure.Message, want) {
+		t.Errorf("reload: %v; want %s", err, want)
+	}
 	if s := e.ListServers(); len(s) != 1 || s[0].Name != "one" {
 		t.Errorf("servers after a refused reload: %+v", s)
 	}

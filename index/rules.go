@@ -39,8 +39,20 @@ type pattern struct {
 	exclude bool
 }
 
-// CompileRules reads the patterns. The error says which pattern of which rule
-// is wrong, and why. Regular expressions are RE2's, which take time linear in
+// A RuleError says which pattern of which rule is wrong, and why.
+type RuleError struct {
+	Rule    int // from 0
+	Pattern string
+	Err     error
+}
+
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("tool rule %d: pattern %q: %s", e.Rule+1, e.Pattern, e.Err)
+}
+
+func (e *RuleError) Unwrap() error { return e.Err }
+
+// CompileRules reads the patterns. The error is a [*RuleError]. Regular expressions are RE2's, which take time linear in
 // the name whatever is written, and know no look-ahead.
 func CompileRules(rules []Rule) (*Rules, error) {
 	if len(rules) == 0 {
@@ -52,7 +64,7 @@ func CompileRules(rules []Rule) (*Rules, error) {
 		for _, text := range rule.Patterns {
 			p, err := compilePattern(text)
 			if err != nil {
-				return nil, fmt.Errorf("tool rule %d: pattern %q: %w", i+1, text, err)
+				return nil, &RuleError{i, text, err}
 			}
 			c.patterns = append(c.patterns, p)
 		}

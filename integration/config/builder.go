@@ -29,7 +29,7 @@ type builder struct {
 func (r *resolvedSources) builder(stateDir func() string, before known) *builder {
 	return &builder{
 		src: r, known: before,
-		cfg: &Config{Settings: DefaultSettings(), byName: map[string]*messages.ServerSpec{}, fixed: map[string][]byte{}},
+		cfg: &Config{Settings: DefaultSettings(), byName: map[string]*messages.ServerSpec{}, places: map[string]Problem{}, fixed: map[string][]byte{}},
 		ex:  &expander{lookup: r.env.lookup, secrets: &secretSource{stateDir: stateDir, known: before}},
 		at:  map[string]place{},
 	}
@@ -100,7 +100,7 @@ func (b *builder) members(doc *document, root *hujson.Object) error {
 			}
 		case "metamcp":
 			found = true
-			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings, rulesAt: b.rulesAt, inForce: b.known.settings}
+			r := settingsReader{doc: doc, ex: b.ex, s: &b.cfg.Settings, rulesAt: b.rulesAt, places: b.cfg.places, inForce: b.known.settings}
 			r.read(&m.Value)
 			b.rulesAt = r.rulesAt
 			if r.fatal != nil {

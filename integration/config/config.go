@@ -29,6 +29,10 @@ type Config struct {
 	Files []string
 
 	byName map[string]*messages.ServerSpec
+	// places are where the settings and tool rules of the files stand, and rulesFrom is the
+	// flag or variable that set the rules; "": a file did.
+	places    map[string]Problem
+	rulesFrom string
 	// written are the settings that a restart would bring; nil: those are in force.
 	written *Settings
 	// candidates are the files that would have been read, had they been there.
@@ -79,6 +83,15 @@ type Problem struct {
 	// place of one: who shows it takes out what looks like one.
 	Message string
 	Hint    string // what to do about it; may be ""
+}
+
+// RuleAt is where the tool rule with this index stands: "file:line:column", or the flag or
+// variable that gave it.
+func (c *Config) RuleAt(i int) string {
+	if c.rulesFrom != "" {
+		return c.rulesFrom
+	}
+	return c.places[rulePath(i)].Position()
 }
 
 // Position returns "file:line:column" with what is known of it.

@@ -247,8 +247,9 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 		if from := r.given(c.keys); from != "" {
 			return nil, failure("correct "+from+", or leave it out", "%s", c.Message)
 		}
-		cfg.Problems = append(cfg.Problems, c.Problem)
+		cfg.Problems = append(cfg.Problems, c.at(cfg.places))
 	}
+	cfg.rulesFrom = r.given([]string{"toolRules"})
 	lock, err := b.provisioned()
 	if err != nil {
 		return nil, err
@@ -290,9 +291,12 @@ func strayRules(cfg *Config) []Problem {
 		if near := suggestion(rule.Server, names); near != "" {
 			hint = near
 		}
-		out = appendBounded(out, Problem{
-			Message: fmt.Sprintf("metamcp.toolRules: rule %d is for the server %s, which is not configured", i+1, quote(rule.Server)), Hint: hint,
-		})
+		p := Problem{}
+		if cfg.rulesFrom == "" {
+			p = cfg.places[rulePath(i)]
+		}
+		p.Message, p.Hint = fmt.Sprintf("metamcp.toolRules: rule %d is for the server %s, which is not configured", i+1, quote(rule.Server)), hint
+		out = appendBounded(out, p)
 	}
 	return out
 }

@@ -136,7 +136,7 @@ func (r *resolvedSources) stateDir(contents []content) string {
 		}
 		for i := range root.Members {
 			if m := &root.Members[i]; memberName(m) == "metamcp" {
-				reader := settingsReader{doc: doc, ex: &expander{lookup: r.env.lookup}, s: &s}
+				reader := settingsReader{doc: doc, ex: &expander{lookup: r.env.lookup}, s: &s, places: map[string]Problem{}}
 				reader.read(&m.Value)
 			}
 		}

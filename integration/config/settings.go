@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -18,6 +19,9 @@ type settingsReader struct {
 	s        *Settings
 	// rulesAt is where the tool rules stand that count so far; "": there are none.
 	rulesAt string
+	// places are where the settings stand that count so far, by path, and each tool rule by
+	// [rulePath].
+	places map[string]Problem
 	// inForce are the settings that a reload finds; nil: it is the first load.
 	inForce *Settings
 	// fatal is set where carrying on would be less safe than stopping.
@@ -111,6 +115,7 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 	r.value(k, v)
 	switch {
 	case r.refused == before:
+		r.places[k.Path] = r.doc.problem(v, "", "")
 	case k.Guards:
 		r.stop(v, "metamcp."+k.Path)
 	case r.inForce != nil:
@@ -163,6 +168,9 @@ func (r *settingsReader) value(k *Key, v *hujson.Value) {
 			r.rulesAt = fmt.Sprintf("%s:%d", r.doc.file, r.doc.line(v.StartOffset))
 		}
 		*k.ref(r.s).(*[]ToolRule) = rules
+		for i := range rules { // each element is one: none was refused
+			r.places[rulePath(i)] = r.doc.problem(&v.Value.(*hujson.Array).Elements[i], "", "")
+		}
 	default:
 		if k.Type == TypeTrace && (v.Value.Kind() == 't' || v.Value.Kind() == 'f') {
 			b, _ := r.boolean(r.doc, path, v)
@@ -188,10 +196,25 @@ func (r *settingsReader) good(k *Key, v *hujson.Value, list []string) []string {
 	})
 }
 
+// rulePath names a tool rule, which counts from 0.
+func rulePath(i int) string { return "toolRules[" + strconv.Itoa(i) + "]" }
+
 // clash is a problem that settings have with each other.
 type clash struct {
 	Problem
 	keys []string // their paths
+}
+
+// at is the problem at the first of its keys that a file has.
+func (c clash) at(places map[string]Problem) Problem {
+	p := c.Problem
+	for _, key := range c.keys {
+		if place, ok := places[key]; ok {
+			p.File, p.Line, p.Column = place.File, place.Line, place.Column
+			break
+		}
+	}
+	return p
 }
 
 // resolve makes paths absolute and settings agree with each other.

@@ -256,6 +256,36 @@ func TestClashesOfFlagsStopTheStart(t *testing.T) {
 	}
 }
 
+// What settings clash about, and a rule for a server that there is not, is reported where
+// it stands, in the file that counts.
+func TestClashesHaveAPlace(t *testing.T) {
+	w := newWorld(t)
+	a := w.file("a.json", `{"mcpServers": {}, "metamcp": {"toolRules": [{"pattern": "x"}], "exposeOnly": true, "pool": {"poolSize": 2}}}`)
+	b := w.file("b.json", "{\"mcpServers\": {}, \"metamcp\": {\n  \"pool\": {\"minPoolSize\": 3},\n  \"toolRules\": [{\"pattern\": \"y\"},\n    {\"pattern\": \"z\", \"server\": \"none\"}]}}")
+	cfg, err := Load(w.sources(a, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, texts(cfg.Problems), b+":2:27: pool.minPoolSize (3) is more than pool.poolSize (2)")
+	contains(t, texts(cfg.Problems), a+":1:79: exposeOnly needs expose with tools")
+	contains(t, texts(cfg.Warnings), b+":4:5: metamcp.toolRules: rule 2 is for the server")
+	if at := cfg.RuleAt(0); at != b+":3:17" {
+		t.Errorf("the first rule is at %s", at)
+	}
+	w.overlay = NewOverlay()
+	if err := w.overlay.set("toolRules", `[{"pattern": "y", "server": "none"}]`, "--tool-rules"); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err = Load(w.sources(a, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, texts(cfg.Warnings), "metamcp.toolRules: rule 1 is for the server")
+	if at := cfg.RuleAt(0); at != "--tool-rules" || slices.ContainsFunc(cfg.Warnings, func(p Problem) bool { return p.Line != 0 && strings.Contains(p.Message, "for the server") }) {
+		t.Errorf("a rule of a flag is at %s: %v", at, cfg.Warnings)
+	}
+}
+
 // Settings beside "metamcp" do nothing, and that is said, unless they may well be
 // another program's.
 func TestMisplacedSettings(t *testing.T) {
