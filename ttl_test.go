@@ -200,7 +200,8 @@ func TestCatalogTTLIsReloaded(t *testing.T) {
 	if err := e.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.ToolDetails(t.Context(), "one", "press"); err != nil {
-		t.Error(err)
-	}
+	testkit.Eventually(t, time.Minute, func() error { // at once, but in the millisecond in which the listing is new
+		_, err := e.ToolDetails(t.Context(), "one", "press")
+		return err
+	})
 }
