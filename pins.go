@@ -23,7 +23,8 @@ func pinMode(cfg *config.Config) messages.PinMode { return messages.PinMode(cfg.
 type keeper struct {
 	e     *Engine
 	store *pins.Store // nil: there is no state folder
-	// memory is what was accepted where there is none: server → *pins.Server.
+	// memory is what was accepted where there is none, or could not be written:
+	// server → *pins.Server.
 	memory sync.Map
 }
 
@@ -37,10 +38,19 @@ func newKeeper(e *Engine, st *config.Settings) *keeper {
 
 // Load implements index.Keeper.
 func (k *keeper) Load(server string) messages.Accepted {
+	known := k.remembered(server) // before the file: it may be written meanwhile
 	if k.store == nil {
-		return k.remembered(server)
+		return known
 	}
 	accepted := k.store.Load(server).Slim()
+	if known.Alone() {
+		if !accepted.Pinned() {
+			return known.Slim()
+		}
+		if accepted.Problem() == "" {
+			k.memory.CompareAndDelete(server, known) // what another host has written counts
+		}
+	}
 	k.complain(server, accepted)
 	return accepted
 }
@@ -71,9 +81,18 @@ func (k *keeper) Keep(ts *messages.Toolset) messages.Accepted {
 	const enough = 20 * time.Second
 	ctx, cancel := context.WithTimeout(k.e.reloads, enough)
 	defer cancel()
-	accepted, news, err := k.store.Record(ctx, ts)
-	if err != nil {
-		k.e.log.Error(err.Error(), "server", ts.Server)
+	known := k.remembered(ts.Server)
+	accepted, news, err := k.store.Record(ctx, ts, known)
+	switch {
+	case accepted.Unwritten():
+		k.memory.Store(ts.Server, accepted)
+		if !known.Unwritten() { // it is tried again and again, and told once
+			k.e.log.Error(err.Error(), "server", ts.Server, "hint", "until it can be written it counts for this host alone; see to it that there is room in the state folder, and that metamcp may write there")
+		}
+		accepted = accepted.Slim()
+	case known.Unwritten() && accepted.Problem() == "":
+		k.memory.Delete(ts.Server)
+		k.e.log.Info("what was accepted of the tools of a server is written now", "server", ts.Server)
 	}
 	k.complain(ts.Server, accepted)
 	if news != nil {

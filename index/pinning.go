@@ -55,7 +55,8 @@ type (
 )
 
 // keepPause is how long a server whose differences were recorded waits before
-// others are: one that changes its tools for ever must not keep the disk busy.
+// others are: one that changes its tools for ever must not keep the disk busy. What
+// could not be written is tried again as often.
 const keepPause = 10 * time.Second
 
 // pinning is what the index actor knows of accepted definitions. One worker at a
@@ -155,16 +156,21 @@ func (a *indexActor) sticky(j *judging, review *messages.Review) *messages.Revie
 func (a *indexActor) record(ctx *kernel.Context, ts *messages.Toolset) {
 	p := &a.pins
 	if time.Since(p.kept[ts.Server]) < keepPause {
-		p.late[ts.Server] = ts
-		if !p.timer {
-			p.timer = true
-			ctx.After(keepPause, &keepLate{})
-		}
+		a.recordLate(ctx, ts)
 		return
 	}
 	p.kept[ts.Server] = time.Now()
 	p.keeps[ts.Server] = ts
 	a.keep(ctx)
+}
+
+func (a *indexActor) recordLate(ctx *kernel.Context, ts *messages.Toolset) {
+	p := &a.pins
+	p.late[ts.Server] = ts
+	if !p.timer {
+		p.timer = true
+		ctx.After(keepPause, &keepLate{})
+	}
 }
 
 func (a *indexActor) onKeepLate(ctx *kernel.Context) {
@@ -265,7 +271,11 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 	delete(p.unsettled, server)
 	for _, j := range waiting {
 		ctx.Contain(func() { // the others wait, too
-			a.take(server, j.instance, j.verdict, func() { a.publish(ctx, j, a.sticky(j, a.review(j.ts))) })
+			a.take(server, j.instance, j.verdict, func() {
+				review := a.review(j.ts)
+				a.publish(ctx, j, a.sticky(j, review))
+				a.writeAgain(ctx, j.ts, review)
+			})
 		})
 	}
 	cat := a.deps.View.Load()
@@ -274,12 +284,21 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 		return
 	}
 	review := a.review(known.Toolset)
+	a.writeAgain(ctx, known.Toolset, review)
 	if before != nil && before.Approvals() == accepted.Approvals() {
 		review = a.sticky(&judging{ts: known.Toolset}, review)
 	}
 	if !sameReview(review, known.Review()) {
 		a.deps.View.store(cat.With(known.Toolset, labels(spec, review)))
 		a.embedNext(ctx)
+	}
+}
+
+// writeAgain has recorded later what could not be written: with this host it would be
+// forgotten, and the next one would accept whatever the server says then.
+func (a *indexActor) writeAgain(ctx *kernel.Context, ts *messages.Toolset, review *messages.Review) {
+	if ts.Live && review != nil && review.Unwritten {
+		a.recordLate(ctx, ts)
 	}
 }
 

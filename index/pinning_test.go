@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/messages"
 )
@@ -50,5 +51,28 @@ func TestOlderReadingsDoNotCount(t *testing.T) {
 	}
 	if a.pins.outdated("x", 3) || a.pins.outdated("other", 1) {
 		t.Error("what is read afterwards does not count, or what nobody changed")
+	}
+}
+
+type unwritten struct{}
+
+func (unwritten) Pinned() bool   { return true }
+func (unwritten) Approvals() int { return 0 }
+func (unwritten) Review(*messages.Toolset, messages.PinMode) *messages.Review {
+	return &messages.Review{Unrecorded: true, Unwritten: true}
+}
+
+// What could not be written is tried again without a further listing.
+func TestPinsThatCouldNotBeWrittenAreTriedAgain(t *testing.T) {
+	a := NewActor(&ActorDeps{View: &View{}})().(*indexActor)
+	a.pins.mode = messages.PinsHold
+	a.onKnown(nil, &Known{Specs: []*messages.ServerSpec{{Name: "x", Hash: "h"}}})
+	ts := toolset(t, "x", definition("a", "One.", `{"type":"object"}`))
+	a.deps.View.store(a.deps.View.Load().With(ts, Labels{}))
+	a.pins.timer = true // which would need a system
+	a.pins.kept["x"] = time.Now()
+	a.accept(nil, "x", unwritten{})
+	if a.pins.late["x"] != ts {
+		t.Errorf("later %v is recorded", a.pins.late)
 	}
 }

@@ -45,6 +45,9 @@ type Review struct {
 	Problem string
 	// Unrecorded says that the record of what differs is not up to date.
 	Unrecorded bool
+	// Unwritten says that the record could not be written, so that it is to be tried
+	// again also where the server says nothing new.
+	Unwritten bool
 }
 
 // Of returns what is to be said of a tool, or nil. It may be called on nil.

@@ -45,7 +45,7 @@ func listed(t *testing.T, state, server string, tools ...[2]string) {
 		}
 		ts.Tools = append(ts.Tools, &messages.Tool{Server: server, Definition: &messages.Definition{Name: tool[0], Description: tool[1], Raw: raw}})
 	}
-	if _, _, err := pins.NewStore(state).Record(t.Context(), ts); err != nil {
+	if _, _, err := pins.NewStore(state).Record(t.Context(), ts, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -75,7 +75,17 @@ func (p *Pin) MarshalJSON() ([]byte, error) {
 	for _, n := range p.Print.parts {
 		parts = binary.BigEndian.AppendUint64(parts, n)
 	}
-	return json.Marshal(filePin{p.Print.Hash[:], parts, p.raw[:], p.Signs, p.Definition})
+	return marshal(filePin{p.Print.Hash[:], parts, p.raw[:], p.Signs, p.Definition})
+}
+
+// marshal is json.Marshal without the escapes for browsers, which make six bytes of one:
+// how large a file gets is not to be up to the characters that a server likes.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -152,7 +162,7 @@ func readFile(path, server string) (*file, error) {
 }
 
 func (f *file) encode() ([]byte, error) {
-	text, err := json.Marshal(f)
+	text, err := marshal(f)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ func (s *Server) Review(ts *messages.Toolset, mode messages.PinMode) *messages.R
 	if s.f == nil && s.problem == "" || mode == messages.PinsOff {
 		return r
 	}
+	r.Unrecorded, r.Unwritten = s.unwritten, s.unwritten
 	seen := make(map[string]bool, len(ts.Tools))
 	waiting := 0
 	for _, t := range ts.Tools {

@@ -39,8 +39,10 @@ func (s *Store) Path(server string) string { return filepath.Join(s.dir, File(se
 // Server is what has been accepted of one server. It never changes. It
 // implements messages.Accepted.
 type Server struct {
-	f       *file  // nil: nothing was accepted
-	problem string // why nothing is known
+	f         *file  // nil: nothing was accepted
+	problem   string // why nothing is known
+	unwritten bool   // what is in f could not be written
+	alone     bool   // nor was there a file with anything before it
 }
 
 // Problem is why it is not known what was accepted, or "".
@@ -74,9 +76,21 @@ func (s *Server) Approvals() int {
 	return s.f.Approvals
 }
 
+// Unwritten says that what is known here is not on disk, since it could not be
+// written.
+func (s *Server) Unwritten() bool { return s.unwritten }
+
+// Alone says that nothing is on disk of a server that is [Server.Unwritten]: what
+// was accepted of it is known here alone.
+func (s *Server) Alone() bool { return s.alone }
+
 // Slim is the same without definitions, for a host that keeps it in memory; it
 // cannot be shown as a diff.
-func (s *Server) Slim() *Server { return &Server{f: s.f.slim(), problem: s.problem} }
+func (s *Server) Slim() *Server {
+	own := *s
+	own.f = s.f.slim()
+	return &own
+}
 
 // Load reads what was accepted of a server. It never fails: where a file is
 // there and cannot be used, that is the result's Problem.
@@ -158,10 +172,13 @@ func Accept(ts *messages.Toolset) *Server {
 }
 
 // Record accepts a listing where nothing was accepted of its server yet, and
-// otherwise writes down what differs. It returns what is accepted now; what
-// cannot be written counts as long as the result lives. News is nil where the
-// listing brought none.
-func (s *Store) Record(ctx context.Context, ts *messages.Toolset) (*Server, *News, error) {
+// otherwise writes down what differs. It returns what is accepted now, and News
+// where the listing brought some. What cannot be written counts all the same: it is
+// [Server.Unwritten], with its definitions, and whoever gets it keeps it and gives it
+// as known to the next Record of the server, which compares with it and tries again.
+// Without that the next listing would be accepted as a first one. Where there was
+// none, known is nil.
+func (s *Store) Record(ctx context.Context, ts *messages.Toolset, known *Server) (*Server, *News, error) {
 	path := s.Path(ts.Server)
 	unlock, err := s.lock(ctx)
 	if err == nil {
@@ -172,17 +189,29 @@ func (s *Store) Record(ctx context.Context, ts *messages.Toolset) (*Server, *New
 		// It is not for us to replace what a person may still mend.
 		return &Server{problem: fmt.Sprintf("%s cannot be used: %v", path, readErr)}, nil, nil
 	}
-	next, news := record(f, ts, time.Now())
-	if news == nil {
+	again := known != nil && known.unwritten
+	base, alone := f, f == nil
+	if alone && again && known.alone { // else somebody deleted the file
+		base = known.f
+	}
+	now := time.Now()
+	next, news := record(base, ts, now)
+	if next == f {
 		return &Server{f: next.slim()}, nil, nil
+	}
+	if again && !known.alone && news != nil && !news.First {
+		if _, untold := record(known.f, ts, now); untold == nil {
+			news = nil // it was told when it could not be written
+		}
 	}
 	if err == nil {
 		err = s.write(path, next)
 	}
 	if err != nil {
 		err = fmt.Errorf("what was accepted of the tools of %q could not be written: %w", ts.Server, err)
+		return &Server{f: next, unwritten: true, alone: alone}, news, err
 	}
-	return &Server{f: next.slim()}, news, err
+	return &Server{f: next.slim()}, news, nil
 }
 
 // record makes the next file of a server, which is the same where there are no

@@ -39,7 +39,7 @@ func tool(name, description string) string {
 
 func record(t testing.TB, s *pins.Store, ts *messages.Toolset) (*pins.Server, *pins.News) {
 	t.Helper()
-	got, news, err := s.Record(t.Context(), ts)
+	got, news, err := s.Record(t.Context(), ts, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestBrokenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			ts := toolset(t, "a", tool("x", "One."))
-			for _, got := range []*pins.Server{s.Load("a"), first(s.Record(t.Context(), ts))} {
+			for _, got := range []*pins.Server{s.Load("a"), first(s.Record(t.Context(), ts, nil))} {
 				if !got.Pinned() || !strings.Contains(got.Problem(), path) {
 					t.Errorf("the problem is %q", got.Problem())
 				}
@@ -256,7 +256,7 @@ func TestSeveralHostsAtOnce(t *testing.T) {
 			s := pins.NewStore(state)
 			for n := range servers {
 				name := fmt.Sprint("s", n)
-				if _, _, err := s.Record(t.Context(), toolset(t, name, tool("x", fmt.Sprint("host ", h)))); err != nil {
+				if _, _, err := s.Record(t.Context(), toolset(t, name, tool("x", fmt.Sprint("host ", h))), nil); err != nil {
 					t.Error(err)
 				}
 				if err := s.Approve(t.Context(), name, nil); err != nil {
@@ -290,7 +290,7 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(state, pins.Folder, ".lock", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	got, news, err := pins.NewStore(state).Record(t.Context(), toolset(t, "a", tool("x", "One.")))
+	got, news, err := pins.NewStore(state).Record(t.Context(), toolset(t, "a", tool("x", "One.")), nil)
 	if err == nil || news == nil || !got.Pinned() || got.Problem() != "" {
 		t.Errorf("%+v, %+v, %v", got, news, err)
 	}
@@ -300,8 +300,94 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(state, pins.Folder), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, _ := pins.NewStore(state).Record(t.Context(), toolset(t, "a", tool("x", "One."))); got.Problem() == "" {
+	if got, _, _ := pins.NewStore(state).Record(t.Context(), toolset(t, "a", tool("x", "One.")), nil); got.Problem() == "" {
 		t.Error("a file in the place of the folder is no problem")
+	}
+}
+
+// What could not be written is what later listings are compared with, and is written with
+// its definitions as soon as that is possible.
+func TestRecordThatCouldNotBeWritten(t *testing.T) {
+	state := t.TempDir()
+	s := pins.NewStore(state)
+	lock := filepath.Join(state, pins.Folder, ".lock", "x") // which stops root, too
+	breaks := func() {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(filepath.Dir(lock)), os.MkdirAll(lock, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mended := func() {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Dir(lock)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two, three := toolset(t, "a", tool("x", "One.")), toolset(t, "a", tool("x", "Two.")), toolset(t, "a", tool("x", "Three."))
+	try := func(ts *messages.Toolset, known *pins.Server, want string) *pins.Server {
+		t.Helper()
+		got, news, err := s.Record(t.Context(), ts, known)
+		if err == nil || !got.Unwritten() {
+			t.Fatalf("%+v was written, %v", got, err)
+		}
+		told := ""
+		if news != nil {
+			if told = names(news.Differences); news.First {
+				told = "first"
+			}
+		}
+		if told != want {
+			t.Errorf("the news are %q, want %q", told, want)
+		}
+		if r := got.Slim().Review(ts, messages.PinsHold); !r.Unrecorded || !r.Unwritten || (r.Of("x") != nil) != (ts != one) {
+			t.Errorf("%+v, with %+v", r, r.Of("x"))
+		}
+		return got
+	}
+	breaks()
+	got := try(one, nil, "first")
+	got = try(one, got, "")
+	got = try(two, got, "x (changed: description)")
+	got = try(two, got, "")
+	if !got.Alone() || s.Load("a").Pinned() {
+		t.Error("there is a file")
+	}
+	mended()
+	got, news, err := s.Record(t.Context(), two, got)
+	if err != nil || news != nil || got.Unwritten() || got.Alone() {
+		t.Errorf("%+v, %+v, %v", got, news, err)
+	}
+	list := s.Load("a").Differences()
+	if names(list) != "x (changed: description)" || !strings.Contains(list[0].Diff("a"), "-  One.\n+  Two.\n") {
+		t.Errorf("on disk is %s", names(list))
+	}
+
+	// Where there is a file, it is what counts.
+	breaks()
+	got = try(three, got, "x (changed: description)")
+	got = try(three, got, "")
+	if got.Alone() {
+		t.Error("there is no file")
+	}
+	if err := os.Remove(s.Path("a")); err != nil {
+		t.Fatal(err)
+	}
+	mended()
+	if got, news, err := s.Record(t.Context(), three, got); err != nil || news == nil || !news.First || len(got.Differences()) > 0 {
+		t.Errorf("after the file was deleted: %+v, %+v, %v", got, news, err)
+	}
+
+	// What another host has written meanwhile counts.
+	breaks()
+	b := toolset(t, "b", tool("x", "One."))
+	got, _, err = s.Record(t.Context(), b, nil)
+	if err == nil || !got.Alone() {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	mended()
+	record(t, s, toolset(t, "b", tool("x", "Two.")))
+	if got, news, err := s.Record(t.Context(), b, got); err != nil || news == nil || news.First || names(got.Differences()) != "x (changed: description)" {
+		t.Errorf("after another host has accepted something else: %+v, %+v, %v", got, news, err)
 	}
 }
 
@@ -322,6 +408,24 @@ func TestThousandsOfTools(t *testing.T) {
 	}
 	if r := s.Load("a").Review(ts, messages.PinsHold); len(r.Tools) != 0 {
 		t.Errorf("%d of the same tools are changed", len(r.Tools))
+	}
+}
+
+// A file takes what its definitions take, whatever characters they are of.
+func TestFileOfCharactersThatBrowsersEscape(t *testing.T) {
+	s := pins.NewStore(t.TempDir())
+	const n = 50 << 10
+	ts := toolset(t, "a", fmt.Sprintf(`{"name":"x","description":"%s","inputSchema":{"type":"object"}}`, strings.Repeat("<", n)))
+	record(t, s, ts)
+	if info, err := os.Stat(s.Path("a")); err != nil || info.Size() > n+2<<10 {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	if r := s.Load("a").Review(ts, messages.PinsHold); len(r.Tools) != 0 {
+		t.Error("the tool is changed")
+	}
+	record(t, s, toolset(t, "a", tool("x", "Less.")))
+	if list := s.Load("a").Differences(); len(list) != 1 || !strings.Contains(list[0].Diff("a"), "-  <<<") {
+		t.Errorf("%+v", list)
 	}
 }
 
