@@ -81,8 +81,19 @@ type DiscoverAnswer struct {
 	SignaturesCut bool `json:"-"`
 }
 
-// Discover answers mcp_discover. The error is an *[Error].
+// Discover answers mcp_discover, without secrets. The error is an *[Error].
 func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
+	a, err := e.discover(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	clean := withoutSecrets(e, a)
+	clean.SignaturesCut = a.SignaturesCut
+	return clean, nil
+}
+
+// discover is Discover with all that servers have written.
+func (e *Engine) discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAnswer, error) {
 	switch {
 	case ask.Detail != "" && ask.Detail != "brief" && ask.Detail != "full":
 		return nil, &Error{Code: messages.CodeValidation, Message: "detail is " + strconv.Quote(ask.Detail), Hint: `Use "brief" or "full".`}
@@ -101,7 +112,7 @@ func (e *Engine) Discover(ctx context.Context, ask DiscoverRequest) (*DiscoverAn
 	}
 }
 
-// discoverInTurn is Discover for a client, which shares the processors with others.
+// discoverInTurn is discover for a client, which shares the processors with others.
 func (e *Engine) discoverInTurn(ctx context.Context, session uint64, ask DiscoverRequest) (*DiscoverAnswer, error) {
 	client := e.core.Sharer(session)
 	left, refused := e.searches.join(client)
@@ -110,7 +121,7 @@ func (e *Engine) discoverInTurn(ctx context.Context, session uint64, ask Discove
 	}
 	defer left()
 	ask.client = client
-	return e.Discover(ctx, ask)
+	return e.discover(ctx, ask)
 }
 
 // turn waits for the turn of who asks to have an answer put together, which done ends.

@@ -295,7 +295,15 @@ func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Er
 	if !x.only {
 		first = x.four
 	}
-	return set.page("tools", cursor, first, era)
+	return set.page("tools", cursor, first, x.withoutSecrets, era)
+}
+
+// withoutSecrets is a definition as its server's results are shown. The catalog keeps
+// what the server wrote; what it lists beside tools comes without secrets already.
+func (x *exposure) withoutSecrets(server string, definition json.RawMessage) json.RawMessage {
+	f := &messages.Frame{Result: definition}
+	x.e.scrubFrame(server, f)
+	return f.Result
 }
 
 // findTool is whose tool a name is. The servers that nothing is known of are

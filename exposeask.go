@@ -199,7 +199,7 @@ func (p *passed) list(a *front.Ask, kind listKind, shown bool, cursor string) {
 		defer cancel()
 		named = p.x.lists.all(wait, kind).named
 	}
-	result, err := named.page(listKinds[kind].member, cursor, nil, a.Era)
+	result, err := named.page(listKinds[kind].member, cursor, nil, nil, a.Era)
 	p.result(a, result, err)
 }
 

@@ -9,20 +9,10 @@ import (
 	"testing"
 )
 
-// Headers that a tool's schema asks for must say what the arguments say, for
-// tools that clients call by themselves over HTTP.
-func TestHeadersOfExposedTools(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "tools.json")
-	const deploy = `{"name":"deploy","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},` +
-		`"in":{"type":"object","properties":{"dry":{"type":"boolean","x-mcp-header":"Dry"}}}}}}`
-	const odd = `{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
-	if err := os.WriteFile(file, []byte(`{"deploy":`+deploy+`,"odd":`+odd+`}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e := openConfig(t, t.TempDir(), children(map[string][]string{"x": {"--tools-file", file}}, map[string]any{"expose": []string{"tools"}, "exposePrefix": "none"}))
-	url := fronts["http"](t, e)
-	post := func(method, name, arguments string, headers ...string) (int, string) {
+// poster sends requests of a modern client, and returns how they are answered.
+func poster(t *testing.T, url string) func(method, name, arguments string, headers ...string) (int, string) {
+	t.Helper()
+	return func(method, name, arguments string, headers ...string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"`+name+`","arguments":`+arguments+
 			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
@@ -46,6 +36,21 @@ func TestHeadersOfExposedTools(t *testing.T) {
 		_ = res.Body.Close() // it was read
 		return res.StatusCode, string(body)
 	}
+}
+
+// Headers that a tool's schema asks for must say what the arguments say, for
+// tools that clients call by themselves over HTTP.
+func TestHeadersOfExposedTools(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tools.json")
+	const deploy = `{"name":"deploy","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},` +
+		`"in":{"type":"object","properties":{"dry":{"type":"boolean","x-mcp-header":"Dry"}}}}}}`
+	const odd = `{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
+	if err := os.WriteFile(file, []byte(`{"deploy":`+deploy+`,"odd":`+odd+`}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := openConfig(t, t.TempDir(), children(map[string][]string{"x": {"--tools-file", file}}, map[string]any{"expose": []string{"tools"}, "exposePrefix": "none"}))
+	post := poster(t, fronts["http"](t, e))
 	if status, body := post("tools/list", "", "{}"); status != http.StatusOK || !strings.Contains(body, `"deploy"`) {
 		t.Fatalf("tools/list: %d, %s", status, body)
 	}

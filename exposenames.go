@@ -229,8 +229,9 @@ const (
 )
 
 // page is a page of the set as the result of a list method; first goes before all
-// others.
-func (s *namedSet) page(member, cursor string, first []json.RawMessage, era messages.Era) (json.RawMessage, *Error) {
+// others. What a server says in its definitions goes through clean, which nil leaves
+// as it is.
+func (s *namedSet) page(member, cursor string, first []json.RawMessage, clean func(server string, definition json.RawMessage) json.RawMessage, era messages.Era) (json.RawMessage, *Error) {
 	after, failure := readCursor(member, cursor)
 	if failure != nil {
 		return nil, failure
@@ -251,7 +252,11 @@ func (s *namedSet) page(member, cursor string, first []json.RawMessage, era mess
 	for ; at < len(s.list) && p.room(); at++ {
 		// The server's own definition with another name; all other bytes of one that
 		// fits stay.
-		fit, other := fitting(s.list[at].raw, member, s.key, era)
+		raw := s.list[at].raw
+		if clean != nil {
+			raw = clean(s.list[at].server, raw)
+		}
+		fit, other := fitting(raw, member, s.key, era)
 		if other && s.names != nil {
 			s.names.tellUnfit(member, s.list[at].server, s.list[at].name)
 		}

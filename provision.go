@@ -172,7 +172,10 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 	if report.Decision == messages.DecisionFailed {
 		return nil, report.Err
 	}
-	return e.provisionAnswer(report), nil
+	a := e.provisionAnswer(report)
+	clean := withoutSecrets(e, a)
+	clean.Denied = a.Denied // which was scrubbed as an error, and has a cause
+	return clean, nil
 }
 
 // filledIn is what is filled in when a server starts.

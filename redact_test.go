@@ -208,3 +208,57 @@ func TestProblemsOfTheConfigurationGoWithoutSecrets(t *testing.T) {
 		t.Errorf("the log: %s", said)
 	}
 }
+
+// What a server says of its tools goes without secrets too, wherever it is shown.
+func TestDescriptionsGoWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	const known = "tr0ub4dor-and-3"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tools.json")
+	tools := `{"forecast":{"name":"forecast","description":"Asks postgres://app:` + known + `@db.internal/prod for the weather.","inputSchema":{"type":"object","properties":{"password":{"type":"string"}}}}}`
+	if err := os.WriteFile(file, []byte(tools), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := children(map[string][]string{"weather": {"--tools-file", file}}, map[string]any{
+		"expose": []string{"tools"}, "search": map[string]any{"embedder": "none"}, "registry": map[string]any{"url": "http://127.0.0.1:9"},
+	})
+	cfg["mcpServers"].(map[string]any)["weather"].(map[string]any)["env"] = map[string]string{childVariable: "1", "DB_PASSWORD": known}
+	e := openConfig(t, dir, cfg)
+	clean := func(what, shown string) {
+		t.Helper()
+		if strings.Contains(shown, known) || !strings.Contains(shown, "[REDACTED:DB_PASSWORD]") || !strings.Contains(shown, "forecast") {
+			t.Errorf("%s shows %s", what, shown)
+		}
+	}
+	for _, ask := range []metamcp.DiscoverRequest{{Query: "forecast"}, {Server: "weather", Detail: "full"}, {Server: "weather", Tool: "forecast"}} {
+		a, err := e.Discover(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := json.Marshal(a)
+		clean("Discover", string(raw))
+	}
+	a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: "use the weather server"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := json.Marshal(a)
+	clean("Provision", string(raw))
+	post := poster(t, fronts["http"](t, e))
+	for method, call := range map[string][2]string{
+		"tools/list":     {"", "{}"},
+		"mcp_discover":   {"tools/call", `{"query":"forecast"}`},
+		"mcp_provision":  {"tools/call", `{"intent":"use the weather server"}`},
+		"mcp_discover 2": {"tools/call", `{"server":"weather","tool":"forecast"}`},
+	} {
+		name, _, _ := strings.Cut(method, " ")
+		if call[0] == "" {
+			call[0], name = method, ""
+		}
+		_, body := post(call[0], name, call[1])
+		clean(method, body)
+		if method == "tools/list" && !strings.Contains(body, `"weather__forecast"`) {
+			t.Errorf("it is listed as %s", body)
+		}
+	}
+}

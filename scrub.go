@@ -25,6 +25,27 @@ func (e *Engine) scrubFrame(server string, f *messages.Frame) {
 	}
 }
 
+// withoutSecrets is an answer as its JSON is without secrets: servers write names,
+// versions and descriptions themselves, and whoever made a server's configuration may
+// have had them written from it. Where there is no secret in it, it is a itself.
+func withoutSecrets[T any](e *Engine, a *T) *T {
+	secrets := e.secrets.Load()
+	if secrets == nil {
+		return a
+	}
+	text, err := compact(a)
+	if err != nil {
+		return a // nobody can write it down
+	}
+	text, found := secrets.Result(text)
+	if len(found) == 0 {
+		return a
+	}
+	clean := new(T)
+	_ = json.Unmarshal(text, clean) // it was written from one, and strings alone have changed
+	return clean
+}
+
 // maxFormer bounds the servers of earlier configurations whose secrets are
 // remembered.
 const maxFormer = 1024
