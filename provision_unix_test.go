@@ -870,6 +870,76 @@ const fs = require("fs"), dir = "` + npm + `";
 	}
 }
 
+// onceTried has the servers of a fake npm do something else after the first of them has
+// worked, on trial.
+func onceTried(t *testing.T, npm, instead string) {
+	t.Helper()
+	file := filepath.Join(npm, "index.js")
+	program, err := os.ReadFile(file)
+	text := `#!/usr/bin/env node
+const fs = require("fs"), dir = "` + npm + `";
+if (fs.existsSync(dir + "/tried")) { ` + instead + ` }
+fs.writeFileSync(dir + "/tried", "");
+` + strings.TrimPrefix(string(program), "#!/usr/bin/env node\n")
+	if err := errors.Join(err, os.WriteFile(file, []byte(text), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A server that works on trial and never again is not kept, whatever may be tried again.
+func TestProvisionOfAServerThatDies(t *testing.T) {
+	npm := fakeNPM(t)
+	onceTried(t, npm, `process.exit(1);`)
+	e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, map[string]any{
+		"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
+	})
+	a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+	var failure *metamcp.Error
+	if !errors.As(err, &failure) || failure.Code != messages.CodeConnection || !strings.Contains(failure.Message, "did not work and was removed again: ") {
+		t.Fatalf("%s, %v", text(t, a), err)
+	}
+	l := provisioned.Open(state)
+	list, err := l.List()
+	folders, readErr := os.ReadDir(l.Servers())
+	if err != nil || readErr != nil || len(list)+len(folders) != 0 {
+		t.Errorf("there are %+v, %v, %v, %v", list, folders, err, readErr)
+	}
+	if e.Config().Server("weather") != nil {
+		t.Error("it is configured")
+	}
+}
+
+// A full pool says nothing of the server that finds no place in it.
+func TestProvisionIntoAFullPool(t *testing.T) {
+	fakeNPM(t)
+	reg := fakeregistry.Start(t, fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather"))
+	dir := t.TempDir()
+	state := filepath.Join(dir, ".metamcp")
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.WriteFile(filepath.Join(state, "trusted-servers.json"), []byte(`{"trusted": ["@acme/*"]}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	calls := filepath.Join(dir, "calls")
+	e := openConfig(t, dir, children(map[string][]string{"busy": {"--calls-file", calls}}, map[string]any{
+		"registry": map[string]any{"url": reg.URL}, "search": map[string]any{"embedder": "none"}, "cache": map[string]any{"enabled": false},
+		"pool": map[string]any{"poolSize": 1, "resPoolSize": 0, "acquireTimeoutMs": 100},
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_, _ = e.Execute(ctx, "busy", "slow", json.RawMessage(`{"ms":60000}`), metamcp.ExecuteOptions{}) // it is cancelled
+	})
+	defer running.Wait()
+	defer cancel()
+	awaitFile(t, calls)
+	a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+	if a.Decision != metamcp.DecisionProvisioned || a.Server != "weather" || !strings.Contains(strings.Join(a.Notes, " "), "could not be listed right now: no connection to server \"weather\" could be opened") {
+		t.Error(text(t, a))
+	}
+	if list, err := provisioned.Open(state).List(); err != nil || len(list) != 1 {
+		t.Errorf("installed are %+v, %v", list, err)
+	}
+}
+
 // No folder for data stays of a server that was not kept, or not for long.
 func TestFailedProvisionLeavesNoFolderForData(t *testing.T) {
 	const memory = "@modelcontextprotocol/server-memory"

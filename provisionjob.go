@@ -112,15 +112,16 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		return nil, fmt.Errorf("%s was installed, but the configuration could not be read again: %w", kept, err)
 	}
 	step("asking " + kept + " for its tools")
-	listing, cancel := context.WithTimeout(ctx, e.patience(kept, true))
+	// A place in the pool is there in time, or it is said that there is none.
+	listing, cancel := context.WithTimeout(ctx, e.Config().Settings.Pool.AcquireTimeout+e.patience(kept, true))
 	defer cancel()
 	if _, err := e.known(listing, kept); err != nil {
 		failure := e.scrubbed(asError(err))
-		if !failure.Retryable || failure.Code == messages.CodeCircuitOpen || ctx.Err() != nil {
-			return nil, failure
+		if failure.Code != messages.CodePoolSaturated || ctx.Err() != nil {
+			return nil, j.didNotWork(failure)
 		}
-		// It has started and listed before; a full pool is no reason to throw it
-		// away.
+		// It has started and listed before, and what others do says nothing of it: a
+		// full pool is no reason to throw it away.
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is installed, but its tools could not be listed right now: %s", kept, failure.Message))
 	}
 	if err := ctx.Err(); err != nil { // the last moment at which nobody wants it any more
@@ -149,11 +150,16 @@ func (j *provisionJob) try(ctx context.Context, installed *install.Installed) er
 		return &Error{Code: messages.CodeConfiguration, Message: "what was installed cannot be started", Cause: spec.Err}
 	}
 	if failure := starts[0].Err; failure != nil {
-		own := *failure
-		own.Message = fmt.Sprintf("%s was installed, did not work and was removed again: %s", j.report.Package, failure.Message)
-		return e.scrubbed(&own)
+		return e.scrubbed(j.didNotWork(failure))
 	}
 	return nil
+}
+
+// didNotWork is why what was installed is not kept.
+func (j *provisionJob) didNotWork(failure *Error) *Error {
+	own := *failure
+	own.Message = fmt.Sprintf("%s was installed, did not work and was removed again: %s", j.report.Package, failure.Message)
+	return &own
 }
 
 // notUndone says that something is left of a provision that failed.
