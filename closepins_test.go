@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +118,56 @@ func TestPinsThatCannotBeWrittenHold(t *testing.T) {
 	_, err := next.Execute(t.Context(), "x", "add", json.RawMessage(`{"a":1,"b":2}`), metamcp.ExecuteOptions{})
 	if !errors.As(err, &refusal) || refusal.Code != messages.CodeToolDisabled {
 		t.Errorf("the changed tool in the next host: %v; want it refused", err)
+	}
+}
+
+// mcp_provision says of tools that are held back what mcp_discover does.
+func TestProvisionSaysWhatIsHeldBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tools := filepath.Join(dir, "tools.json")
+	says := func(what string) {
+		t.Helper()
+		var all []string // of demo-server: some of them stay as they are
+		for _, name := range []string{"echo", "add"} {
+			all = append(all, `"`+name+`":{"name":"`+name+`","description":"`+what+`","inputSchema":{"type":"object"}}`)
+		}
+		if err := os.WriteFile(tools, []byte("{"+strings.Join(all, ",")+"}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := openConfig(t, dir, children(map[string][]string{"weather": {"--tools-file", tools}}, map[string]any{
+		"trust": map[string]any{"pins": "hold"}, "search": map[string]any{"embedder": "none"}, "registry": map[string]any{"url": "http://127.0.0.1:9"},
+		"toolRules": []any{map[string]any{"pattern": "slow", "enabled": false}},
+	}))
+	says("Does it.")
+	if _, err := e.ListTools(t.Context(), "weather", false); err != nil {
+		t.Fatal(err)
+	}
+	says("Does it otherwise.")
+	if err := e.Refresh(t.Context(), "weather"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := e.Discover(t.Context(), metamcp.DiscoverRequest{Server: "weather"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for intent, want := range map[string]string{
+		"use the weather server": "2 more tools are held back (",
+		"add two numbers":        "Some tools (2) of weather are held back",
+	} {
+		a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: intent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(a.Notes, "\n")
+		if !strings.Contains(notes, want) || !strings.Contains(notes, "metamcp pins diff weather") || strings.Contains(notes, "All tools of") {
+			t.Errorf("%s: the notes are %q", intent, a.Notes)
+		}
+		for _, note := range d.Notes {
+			if strings.HasPrefix(want, "2") && !slices.Contains(a.Notes, note) {
+				t.Errorf("%q is not among the notes %q", note, a.Notes)
+			}
+		}
 	}
 }

@@ -222,16 +222,7 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 	}
 	defer done()
 	a := &DiscoverAnswer{Server: ask.Server}
-	var open, held []*index.Entry
-	for _, t := range known.Entries {
-		switch {
-		case t.Enabled:
-			open = append(open, t)
-		case t.Review != nil && t.Review.Held:
-			held = append(held, t)
-		}
-	}
-	disabled := len(known.Entries) - len(open) - len(held)
+	open, held, disabled := byAccess(known)
 	shown := open
 	if ask.Limit > 0 && len(shown) > ask.Limit {
 		shown = shown[:ask.Limit]
@@ -245,12 +236,7 @@ func (e *Engine) discoverServer(ctx context.Context, ask DiscoverRequest) (*Disc
 		a.Notes = append(a.Notes, "The list is cut; narrow it with query, or ask for one tool by name.")
 	}
 	a.Notes, a.SignaturesCut = append(a.Notes, lines.notes()...), lines.signatures
-	if disabled > 0 {
-		a.Notes = append(a.Notes, strconv.Itoa(disabled)+" more tools are disabled by tool rules.")
-	}
-	if len(held) > 0 {
-		a.Notes = append(a.Notes, heldNote(ask.Server, held, budget))
-	}
+	a.Notes = append(a.Notes, closedNotes(ask.Server, held, disabled, budget)...)
 	a.Notes = append(a.Notes, markNotes(budget, func(yield func(string, Marks) bool) {
 		for i := range a.Tools {
 			if !yield(ask.Server, a.Tools[i].Marks) {

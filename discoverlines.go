@@ -150,6 +150,31 @@ func affordable(budget *index.Budget, names []string) []string {
 	return names
 }
 
+// byAccess tells the tools of a server that can be called from those that are held back,
+// and from those that tool rules disable, which are counted.
+func byAccess(known *index.ServerEntry) (open, held []*index.Entry, disabled int) {
+	for _, t := range known.Entries {
+		switch {
+		case t.Enabled:
+			open = append(open, t)
+		case t.Review != nil && t.Review.Held:
+			held = append(held, t)
+		}
+	}
+	return open, held, len(known.Entries) - len(open) - len(held)
+}
+
+// closedNotes says which tools of a server cannot be called, and why.
+func closedNotes(server string, held []*index.Entry, disabled int, budget *index.Budget) (notes []string) {
+	if disabled > 0 {
+		notes = append(notes, strconv.Itoa(disabled)+" more tools are disabled by tool rules.")
+	}
+	if len(held) > 0 {
+		notes = append(notes, heldNote(server, held, budget))
+	}
+	return notes
+}
+
 // heldNote says which tools are held back. A new one is only counted: nobody has
 // accepted even its name.
 func heldNote(server string, held []*index.Entry, budget *index.Budget) string {

@@ -334,29 +334,35 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 	}
 	var fitting []Match
 	cat := e.core.Catalog()
-	add := func(server, tool string, confidence float64) {
-		known := cat.Server(server)
-		if known == nil {
-			return
-		}
-		for _, entry := range known.Entries {
-			if entry.Enabled && (tool == "" || entry.Tool.Name == tool) {
-				t := describeTool(entry)
-				t.InputSchema = entry.Tool.InputSchema
-				fitting = append(fitting, Match{Tool: t, Score: confidence, Connected: e.connected(server)})
+	add := func(entry *index.Entry, confidence float64) {
+		t := describeTool(entry)
+		t.InputSchema = entry.Tool.InputSchema
+		fitting = append(fitting, Match{Tool: t, Score: confidence, Connected: e.connected(t.Server)})
+	}
+	for _, t := range r.Local {
+		if known := cat.Server(t.Server); known != nil {
+			if entry := known.Tool(t.Tool); entry != nil && entry.Enabled {
+				add(entry, t.Confidence)
 			}
 		}
 	}
-	for _, t := range r.Local {
-		add(t.Server, t.Tool, t.Confidence)
-	}
-	if r.Server != "" && len(r.Local) == 0 {
-		add(r.Server, "", r.Confidence)
-		if known := cat.Server(r.Server); len(fitting) == 0 && known != nil && len(known.Entries) > 0 {
-			a.Notes = append(a.Notes, fmt.Sprintf("All tools of %q are closed by metamcp.toolRules of the configuration.", r.Server))
+	var open, held []*index.Entry
+	disabled, whole := 0, r.Server != "" && len(r.Local) == 0
+	if known := cat.Server(r.Server); whole && known != nil {
+		open, held, disabled = byAccess(known)
+		for _, entry := range open {
+			add(entry, r.Confidence)
 		}
 	}
 	a.tell(budget, fitting, e.awayNote)
+	switch {
+	case !whole:
+		a.Notes = append(a.Notes, e.heldNotes("", budget)...) // of what would have been found otherwise
+	case disabled > 0 && len(open)+len(held) == 0:
+		a.Notes = append(a.Notes, fmt.Sprintf("All tools of %q are closed by metamcp.toolRules of the configuration.", r.Server))
+	default:
+		a.Notes = append(a.Notes, closedNotes(r.Server, held, disabled, budget)...)
+	}
 	a.Notes = append(a.Notes, markNotes(budget, matchMarks(a.Tools))...)
 	return a
 }
