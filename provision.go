@@ -99,6 +99,8 @@ type ProvisionAnswer struct {
 	Missing []ProvisionVariable `json:"missing,omitempty"`
 	Omitted int                 `json:"omitted,omitempty"`
 	Notes   []string            `json:"notes,omitempty"`
+
+	missing []ProvisionVariable // all of Missing, whole
 }
 
 // Provision finds a server for what is needed: among the configured ones, else
@@ -175,6 +177,7 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 	a := e.provisionAnswer(report)
 	clean := withoutSecrets(e, a)
 	clean.Denied = a.Denied // which was scrubbed as an error, and has a cause
+	clean.missing = a.missing
 	return clean, nil
 }
 
@@ -318,14 +321,23 @@ func (p *provisionPort) wait(ctx context.Context, progress func(ProvisionStep)) 
 func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 	a := &ProvisionAnswer{
 		Decision: r.Decision, Source: r.Source, Confidence: r.Confidence, Server: r.Server, Package: r.Package, Version: r.Version,
-		Reason: r.Reason, Denied: r.Err, Missing: r.Missing, Unknown: r.Unknown, Notes: r.Notes,
+		Reason: r.Reason, Denied: r.Err, Unknown: r.Unknown, Notes: r.Notes,
+		missing: r.Missing,
 	}
 	if r.Err != nil {
 		a.Reason = "" // its message says it
 	}
 	budget := e.budget()
+	if r.Err != nil {
+		budget.Spend(min(tokens(r.Err), budget.Left()))
+	}
+	a.fitMissing(budget)
 	for i := range r.Options {
-		if !budget.Spend(tokens(r.Options[i])) && i > 0 {
+		if i == 0 {
+			a.Matches = append(a.Matches, a.fitFirst(budget, r.Options[0]))
+			continue
+		}
+		if !budget.Spend(tokens(r.Options[i])) {
 			a.Omitted += len(r.Options) - i
 			a.Notes = append(a.Notes, "The list of servers is cut; say more exactly what is needed.")
 			break

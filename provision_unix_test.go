@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/npmservers"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
@@ -699,6 +700,53 @@ func TestProvisionUnderToolRules(t *testing.T) {
 	a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
 	if err != nil || a.Decision != metamcp.DecisionProvisioned || len(a.Tools) != 0 || !strings.Contains(strings.Join(a.Notes, " "), "toolRules") {
 		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// What a stranger says that a server takes keeps to the budget, and what is left out is
+// told; whoever enters the values is asked for all of them.
+func TestProvisionKeepsToTheBudget(t *testing.T) {
+	fakeNPM(t)
+	const budget = 4000
+	var variables []any
+	for i := range 100 {
+		choices := make([]string, 20)
+		for j := range choices {
+			choices[j] = fmt.Sprintf("choice %d of %d", j, i)
+		}
+		variables = append(variables, map[string]any{
+			"name": fmt.Sprintf("VARIABLE_%03d", i), "description": strings.Repeat(fmt.Sprintf("word%d ", i), 140), "isRequired": i%2 == 0, "choices": choices,
+		})
+	}
+	long := weatherThatNeeds()
+	arguments := make([]any, 40)
+	for i := range arguments {
+		arguments[i] = map[string]any{"type": "positional", "value": strings.Repeat("x", 4000)}
+	}
+	long.Server["packages"].([]any)[0].(map[string]any)["packageArguments"] = arguments
+	for what, server := range map[string]fakeregistry.Entry{"many variables": weatherThatNeeds(variables...), "long arguments": long} {
+		e, _ := openWithServer(t, server, `{"trusted": ["io.github.acme/*"]}`, map[string]any{"search": map[string]any{"embedder": "none", "budgetTokens": budget}})
+		for _, ask := range []metamcp.ProvisionRequest{
+			{Intent: "tell the weather of any place"}, {Intent: "use io.github.acme/weather"}, {Intent: "use io.github.acme/weather", AutoProvision: true, DryRun: true},
+		} {
+			a, err := e.Provision(t.Context(), ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := text(t, a)
+			if n := index.EstimateTokens(said); n > budget || len(a.Matches) == 0 || !strings.Contains(strings.Join(a.Notes, " "), "There was no room for all of what @acme/weather takes") {
+				t.Errorf("%s, %q: the answer costs %d tokens of %d: %.1500s", what, ask.Intent, n, budget, said)
+			}
+			if what != "many variables" {
+				continue
+			}
+			if n := len(a.Matches[0].Environment); n+a.Omitted < len(variables) || n < 25 || a.Matches[0].Environment[0].Name != "VARIABLE_000" {
+				t.Errorf("%q: %d variables, %d left out", ask.Intent, n, a.Omitted)
+			}
+			if ask.AutoProvision && (len(a.Missing) != 50 || a.Denied == nil || !strings.Contains(a.Denied.Message, " more, which nobody has given") || !strings.Contains(a.Denied.Hint, "--set VARIABLE_000=VALUE --set VARIABLE_002=VALUE") || !strings.Contains(a.Denied.Hint, " and --set for ")) {
+				t.Errorf("%d values are missing, %+v", len(a.Missing), a.Denied)
+			}
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 	}
 	env, asked := e.askVariables(ctx, caller, a)
 	given := &givenValues{env: env}
-	if !asked && len(a.Missing) > 0 {
+	if !asked && len(a.missing) > 0 {
 		given = e.askSecrets(ctx, caller, a, ask.Progress)
 	}
 	if given == nil || given.env == nil {
@@ -45,7 +45,7 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 // askVariables asks by form for the variables that are missing; nil: it has them not.
 // asked tells a user who gave none from one who was not asked.
 func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *ProvisionAnswer) (env map[string]string, asked bool) {
-	if len(a.Missing) == 0 || !caller.Can().Form || slices.ContainsFunc(a.Missing, looksSecret) {
+	if len(a.missing) == 0 || !caller.Can().Form || slices.ContainsFunc(a.missing, looksSecret) {
 		return nil, false
 	}
 	answer := make(questionPort, 1)
@@ -54,7 +54,7 @@ func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *Prov
 	client.Ask(caller.Call(), []*messages.Question{q})
 	select {
 	case got := <-answer:
-		return formValues(got, a.Missing), got == nil || got.Error == nil
+		return formValues(got, a.missing), got == nil || got.Error == nil
 	case <-ctx.Done():
 		client.Withdraw(caller.Call(), []*messages.Question{q}, "the request was cancelled")
 		return nil, true
@@ -91,8 +91,8 @@ func looksSecret(v ProvisionVariable) bool {
 // to be its own: anybody may have written it.
 func variableForm(a *ProvisionAnswer) json.RawMessage {
 	const longest = 200
-	fields, required := map[string]any{}, make([]string, 0, len(a.Missing))
-	for _, v := range a.Missing {
+	fields, required := map[string]any{}, make([]string, 0, len(a.missing))
+	for _, v := range a.missing {
 		field := map[string]any{"type": "string", "title": v.Name, "maxLength": maxVariable}
 		if v.Description != "" {
 			field["description"] = "Its description says: " + messages.Cut(v.Description, longest)

@@ -1,11 +1,13 @@
 package metamcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,17 +163,30 @@ func denied(r *messages.ProvisionReport, options []*option, why, hint string) *m
 	return r
 }
 
+// needsShown bounds in bytes how much of what is missing is named in a sentence or a
+// command, of which the first is in any case: strangers say how much there is, and all
+// of it is in the answer by itself.
+const needsShown = 800
+
 // needsText names what is missing, as what it is.
 func needsText(missing []messages.ProvisionVariable) string {
-	names := make([]string, len(missing))
+	text := ""
 	for i := range missing {
 		place := missing[i].Place
 		if place == "" {
 			place = "variable"
 		}
-		names[i] = "the " + place + " " + missing[i].Name
+		next := "the " + place + " " + missing[i].Name
+		switch {
+		case i == 0:
+			text = next
+		case len(text)+len(next) > needsShown:
+			return text + " and " + strconv.Itoa(len(missing)-i) + " more"
+		default:
+			text += ", " + next
+		}
 	}
-	return strings.Join(names, ", ")
+	return text
 }
 
 // missingHint says how a server gets what it needs. Strangers have a say in the names, and
@@ -182,20 +197,29 @@ func missingHint(o *option, missing []messages.ProvisionVariable) string {
 		wanted += "@" + o.version
 	}
 	command := "metamcp provision " + messages.ShellWord(wanted)
-	variables, secret := 0, ""
+	variables, more, secret := 0, 0, ""
 	for i := range missing {
 		m := &missing[i]
-		value := "VALUE"
-		if m.Secret || scrub.NameSays(m.Name) {
-			secret = secrets.NameFor(m.Name)
-			value = "${secret:" + secret + "}"
-		}
-		command += " --set " + messages.ShellWord(m.Name) + "=" + messages.ShellWord(value)
 		if m.Place == "" {
 			variables++
 		}
+		value, kept := "VALUE", ""
+		if m.Secret || scrub.NameSays(m.Name) {
+			kept = secrets.NameFor(m.Name)
+			value = "${secret:" + kept + "}"
+		}
+		set := " --set " + messages.ShellWord(m.Name) + "=" + messages.ShellWord(value)
+		if more > 0 || i > 0 && len(command)+len(set) > needsShown {
+			more++
+			continue
+		}
+		command += set
+		secret = cmp.Or(kept, secret)
 	}
 	hint := "The user can give it with `" + command + "`"
+	if more > 0 {
+		hint += " and --set for " + strconv.Itoa(more) + " more"
+	}
 	if secret != "" {
 		hint += ", where `metamcp secrets set " + secret + "` keeps the secret"
 	}

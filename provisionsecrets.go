@@ -26,7 +26,7 @@ type givenValues struct {
 // nil: it cannot, or the user gave none. The page ends with the request.
 func (e *Engine) askSecrets(ctx context.Context, caller *front.Caller, a *ProvisionAnswer, progress func(ProvisionStep)) *givenValues {
 	s := e.askerOf(caller.Session())
-	if s == nil || !caller.Can().URL || caller.Streamless() || !s.local && e.pages.Public == nil || len(a.Missing) > askpage.MaxFields {
+	if s == nil || !caller.Can().URL || caller.Streamless() || !s.local && e.pages.Public == nil || len(a.missing) > askpage.MaxFields {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -43,7 +43,7 @@ func (e *Engine) askSecrets(ctx context.Context, caller *front.Caller, a *Provis
 	go func() { answered <- p.Wait() }()
 	at := &invitation{
 		ID: rand.Text(), Address: p.URL(),
-		Message: "metamcp is about to install " + a.Package + ", which needs values that nobody has given, secrets among them: " + names(a.Missing) +
+		Message: "metamcp is about to install " + a.Package + ", which needs values that nobody has given, secrets among them: " + names(a.missing) +
 			". Open this address to enter them; they go to metamcp alone.",
 	}
 	client := caller.Client()
@@ -93,8 +93,8 @@ func (e *Engine) provisionQuestion(s *asker, a *ProvisionAnswer, given *givenVal
 		Server: a.Package, Package: strings.TrimSpace(a.Package + " " + a.Version), Asker: s.client(),
 		Why: "It asked metamcp for this server, which is trusted and would be installed now, and which needs these values to run.",
 	}
-	for i := range a.Missing {
-		v := &a.Missing[i]
+	for i := range a.missing {
+		v := &a.missing[i]
 		q.Fields = append(q.Fields, askpage.Field{Name: v.Name, Description: v.Description, Secret: looksSecret(*v), Choices: v.Choices})
 	}
 	q.Keep = func(ctx context.Context, values map[string]string) error {
@@ -108,8 +108,8 @@ func (e *Engine) provisionQuestion(s *asker, a *ProvisionAnswer, given *givenVal
 			_, own := hidden[name]
 			return own || len(users[name]) > 0
 		}
-		for i := range a.Missing {
-			v := &a.Missing[i]
+		for i := range a.missing {
+			v := &a.missing[i]
 			value := values[v.Name]
 			if !looksSecret(*v) {
 				if !plainValue(v, value) {
