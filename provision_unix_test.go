@@ -957,6 +957,37 @@ func TestProvisionOfAServerThatDies(t *testing.T) {
 	}
 }
 
+// Where the configuration is broken, nothing is installed, and the error says both.
+func TestProvisionWithABrokenConfiguration(t *testing.T) {
+	fakeNPM(t)
+	e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, nil)
+	file := filepath.Join(filepath.Dir(state), "mcp.json")
+	good, err := os.ReadFile(file)
+	if err := errors.Join(err, os.WriteFile(file, good[:len(good)-3], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	use := metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true}
+	_, err = e.Provision(t.Context(), use)
+	var failure *metamcp.Error
+	if !errors.As(err, &failure) || failure.Code != messages.CodeConfiguration ||
+		!strings.HasPrefix(failure.Message, "@acme/weather was not installed, since the configuration could not be read again: "+file) ||
+		strings.Contains(strings.Join(failure.Details, "\n"), "could not be undone") {
+		t.Errorf("%v, with %q", err, failure.Details)
+	}
+	l := provisioned.Open(state)
+	list, err := l.List()
+	folders, readErr := os.ReadDir(l.Servers())
+	if err != nil || readErr != nil || len(list)+len(folders) != 0 {
+		t.Errorf("there are %+v, %v, %v, %v", list, folders, err, readErr)
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := ask(t, e, use); a.Decision != metamcp.DecisionProvisioned {
+		t.Error(text(t, a))
+	}
+}
+
 // A full pool says nothing of the server that finds no place in it.
 func TestProvisionIntoAFullPool(t *testing.T) {
 	fakeNPM(t)

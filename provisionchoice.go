@@ -398,12 +398,17 @@ func failedReport(err error) *messages.ProvisionReport {
 
 // provisionError is an error of a part as the reader of ours wants it.
 func provisionError(err error) *Error {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // of one that is wrapped the words around it stay
+		return e
+	}
 	var e *Error
 	var in *install.Error
 	var reg *registry.Error
 	switch {
 	case errors.As(err, &e):
-		return e
+		own := *e
+		own.Message, own.Cause = strings.Replace(err.Error(), e.Error(), e.Message, 1), err
+		return &own
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: messages.CodeCancelled, Message: "the request for a server was cancelled", Cause: err}
 	case errors.Is(err, context.DeadlineExceeded):

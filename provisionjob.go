@@ -78,11 +78,12 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	}
 	// Whatever goes wrong from here on, and be it a panic, leaves nothing.
 	undone := "" // the server that goes then
+	unread := false
 	done := false
 	defer func() {
 		defer installed.Release() // what is undone is gone before others look
 		if !done {
-			left = j.undo(ctx, installed, undone)
+			left = j.undo(ctx, installed, undone, unread)
 		}
 	}()
 	for _, note := range installed.Notes {
@@ -109,7 +110,8 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		undone = kept
 	}
 	if err := e.Reload(ctx); err != nil {
-		return nil, fmt.Errorf("%s was installed, but the configuration could not be read again: %w", kept, err)
+		unread = ctx.Err() == nil // else it may be in force all the same
+		return nil, fmt.Errorf("%s was not installed, since the configuration could not be read again: %w", j.report.Package, err)
 	}
 	step("asking " + kept + " for its tools")
 	// A place in the pool is there in time, or it is said that there is none.
@@ -166,8 +168,9 @@ func (j *provisionJob) didNotWork(failure *Error) *Error {
 const notUndone = "what was done for it could not be undone"
 
 // undo leaves nothing of what was installed, nor of what was kept of it. Where it
-// cannot, the log has it: who asked may be gone.
-func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, kept string) (err error) {
+// cannot, the log has it: who asked may be gone. Where the configuration was unread, what
+// was kept was not taken over.
+func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, kept string, unread bool) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	defer func() {
@@ -185,7 +188,7 @@ func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, k
 		// A host that ends meanwhile takes no configuration over, and needs none.
 		reloading, cancel := context.WithTimeout(ctx, reloadTime)
 		defer cancel()
-		if reloadErr := e.Reload(reloading); reloadErr != nil && !e.core.Draining() {
+		if reloadErr := e.Reload(reloading); reloadErr != nil && !unread && !e.core.Draining() {
 			err = errors.Join(err, fmt.Errorf("the configuration could not be read again: %w", reloadErr))
 		}
 	}
