@@ -101,6 +101,20 @@ func (k *keeper) Keep(ts *messages.Toolset) messages.Accepted {
 	return accepted
 }
 
+// Forget implements index.Keeper.
+func (k *keeper) Forget(server string) {
+	k.memory.Delete(server)
+	if k.store == nil {
+		return
+	}
+	const enough = 20 * time.Second
+	ctx, cancel := context.WithTimeout(k.e.reloads, enough)
+	defer cancel()
+	if err := k.store.Forget(ctx, server); err != nil {
+		k.e.log.Error("what was accepted of the tools of a server that is gone could not be deleted", "server", server, "error", err)
+	}
+}
+
 // pinNews tells what a listing brought.
 func (e *Engine) pinNews(server string, news *pins.News) {
 	if news.First {

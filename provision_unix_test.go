@@ -20,7 +20,9 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/npmservers"
+	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/registry/fakeregistry"
 	"github.com/metamcp/metamcp/integration/testkit"
@@ -1077,6 +1079,71 @@ const fs = require("fs"), lock = "` + l.Path() + `", hangs = "` + hangs + `";
 		t.Fatal(err)
 	}
 	return hangs
+}
+
+// What a server listed while it was given up is not kept, on disk neither, and not what was
+// accepted of that: the next one of its name may say something else.
+func TestUndoingLeavesNoListing(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		t.Run(fmt.Sprint("pinned before ", before), func(t *testing.T) {
+			npm := fakeNPM(t)
+			e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, nil)
+			store, l := pins.NewStore(state), provisioned.Open(state)
+			if before { // of an earlier server of its name
+				ts := &messages.Toolset{Server: "weather", Tools: []*messages.Tool{{Server: "weather", Definition: &messages.Definition{Name: "forecast", Raw: json.RawMessage(`{"name":"forecast"}`)}}}}
+				if _, _, err := store.Record(t.Context(), ts, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file, listing, goOn := filepath.Join(npm, "index.js"), filepath.Join(npm, "listing"), filepath.Join(npm, "go")
+			program, err := os.ReadFile(file)
+			const says = "console.log(JSON.stringify({jsonrpc: \"2.0\", id: m.id, result}));"
+			late := strings.Replace(string(program), says, `const fs = require("fs"), lock = "`+l.Path()+`", say = () => `+says+`
+	const wait = () => fs.existsSync("`+goOn+`") ? say() : setTimeout(wait, 10);
+	if (m.method !== "tools/list" || !fs.existsSync(lock) || !fs.readFileSync(lock, "utf8").includes(__filename)) return say();
+	fs.writeFileSync("`+listing+`", "");
+	wait();`, 1)
+			if err := errors.Join(err, os.WriteFile(file, []byte(late), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() {
+				_, err := e.Provision(ctx, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+				failed <- err
+			}()
+			awaitFile(t, listing)
+			release, err := lockedfile.Lock(t.Context(), l.Path()+".lock", time.Minute) // nothing is undone meanwhile
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if err := <-failed; err == nil {
+				t.Error("it was not cancelled")
+			}
+			if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cached := filepath.Join(state, "cache", "weather", "schema.json")
+			awaitFile(t, cached)
+			awaitFile(t, store.Path("weather"))
+			if err := release(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the listing is gone", func() bool {
+				_, err := os.Stat(cached)
+				return errors.Is(err, os.ErrNotExist) && (before || !store.Has("weather"))
+			})
+			until(t, "it is not there", func() bool {
+				list, err := l.List()
+				return err == nil && len(list) == 0 && e.Config().Server("weather") == nil
+			})
+			if store.Has("weather") != before {
+				t.Errorf("pins are there: %v", !before)
+			}
+		})
+	}
 }
 
 // A server that a person has removed before it could be undone is no failure to undo.

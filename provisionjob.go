@@ -9,9 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/install"
+	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -77,13 +80,12 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		return nil, err
 	}
 	// Whatever goes wrong from here on, and be it a panic, leaves nothing.
-	undone := "" // the server that goes then
-	unread := false
+	var undone *keptServer // that goes then
 	done := false
 	defer func() {
 		defer installed.Release() // what is undone is gone before others look
 		if !done {
-			left = j.undo(ctx, installed, undone, unread)
+			left = j.undo(ctx, installed, undone)
 		}
 	}()
 	for _, note := range installed.Notes {
@@ -107,10 +109,12 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	}
 	kept := locked.Name
 	if fresh { // else somebody else installed it, and uses it
-		undone = kept
+		undone = &keptServer{name: kept, dir: j.p.lock().Dir(locked), pinned: pins.NewStore(e.Config().Settings.StateDir).Has(kept)}
 	}
 	if err := e.Reload(ctx); err != nil {
-		unread = ctx.Err() == nil // else it may be in force all the same
+		if undone != nil {
+			undone.unread = ctx.Err() == nil // else it may be in force all the same
+		}
 		return nil, fmt.Errorf("%s was not installed, since the configuration could not be read again: %w", j.report.Package, err)
 	}
 	step("asking " + kept + " for its tools")
@@ -167,10 +171,16 @@ func (j *provisionJob) didNotWork(failure *Error) *Error {
 // notUndone says that something is left of a provision that failed.
 const notUndone = "what was done for it could not be undone"
 
+// keptServer is a server in the lock file.
+type keptServer struct {
+	name, dir string
+	pinned    bool // something was accepted before of a server of that name
+	unread    bool // the configuration could not be read, so that it was not taken over
+}
+
 // undo leaves nothing of what was installed, nor of what was kept of it. Where it
-// cannot, the log has it: who asked may be gone. Where the configuration was unread, what
-// was kept was not taken over.
-func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, kept string, unread bool) (err error) {
+// cannot, the log has it: who asked may be gone.
+func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, kept *keptServer) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	defer func() {
@@ -178,19 +188,47 @@ func (j *provisionJob) undo(ctx context.Context, installed *install.Installed, k
 			j.p.e.log.Warn(notUndone, "package", j.report.Package, "error", err)
 		}
 	}()
-	if kept == "" {
+	if kept == nil {
 		return installed.Discard()
 	}
-	if _, err = j.p.lock().Remove(ctx, kept); errors.Is(err, provisioned.ErrNotProvisioned) {
+	spec := j.p.e.Config().Server(kept.name)
+	_, err = j.p.lock().Remove(ctx, kept.name)
+	removed := err == nil
+	if errors.Is(err, provisioned.ErrNotProvisioned) {
 		err = nil // somebody else removed it
 	}
-	if e := j.p.e; !e.core.Closed() {
+	e := j.p.e
+	if !e.core.Closed() {
 		// A host that ends meanwhile takes no configuration over, and needs none.
 		reloading, cancel := context.WithTimeout(ctx, reloadTime)
 		defer cancel()
-		if reloadErr := e.Reload(reloading); reloadErr != nil && !unread && !e.core.Draining() {
+		if reloadErr := e.Reload(reloading); reloadErr != nil && !kept.unread && !e.core.Draining() {
 			err = errors.Join(err, fmt.Errorf("the configuration could not be read again: %w", reloadErr))
 		}
+	}
+	// It may have listed its tools while it was given up.
+	if removed && spec != nil && spec.Provisioned != nil && spec.Provisioned.Dir == kept.dir {
+		if discardErr := e.discard(ctx, spec, !kept.pinned); discardErr != nil {
+			err = errors.Join(err, fmt.Errorf("what it listed could not be deleted: %w", discardErr))
+		}
+	}
+	return err
+}
+
+// discard deletes what a server has listed that is gone, and what was accepted of that
+// where accepted is set.
+func (e *Engine) discard(ctx context.Context, spec *messages.ServerSpec, accepted bool) error {
+	discarding, cancel := context.WithTimeout(ctx, reloadTime)
+	defer cancel()
+	if !e.core.Closed() {
+		if err := e.core.Discard(discarding, spec.Name, spec.Hash, accepted); err == nil || discarding.Err() != nil {
+			return err
+		}
+	}
+	state := e.Config().Settings.StateDir // nobody looks after it any more
+	err := index.NewCache(state, safename.SafeName).Discard(spec.Name)
+	if accepted {
+		err = errors.Join(err, pins.NewStore(state).Forget(ctx, spec.Name))
 	}
 	return err
 }

@@ -318,6 +318,16 @@ func (e *Engine) PinsChanged(servers []string) {
 	e.sys.Send(e.index, &index.PinsChanged{Servers: servers})
 }
 
+// Discard deletes what a server listed that was never to stay, given by the hash of its
+// configuration, and what was accepted of it where pins are to go, too. It returns when
+// that is over, or when ctx or the runtime ends.
+func (e *Engine) Discard(ctx context.Context, server, hash string, pins bool) error {
+	done := make(chan struct{})
+	e.sys.Send(e.index, &index.Discard{Server: server, Hash: hash, Pins: pins, Done: done})
+	_, err := await(ctx, e, done)
+	return err
+}
+
 // ConfigureCatalog sets what CatalogTTL and CatalogSweep of [Options] were.
 func (e *Engine) ConfigureCatalog(ttl, sweep time.Duration) {
 	e.catalogTTL.Store(int64(ttl))

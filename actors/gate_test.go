@@ -68,6 +68,12 @@ func (k *memoryKeeper) Keep(ts *messages.Toolset) messages.Accepted {
 	return k.accepted[ts.Server]
 }
 
+func (k *memoryKeeper) Forget(server string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.accepted, server)
+}
+
 // approve accepts one definition.
 func (k *memoryKeeper) approve(server, tool, raw string) {
 	k.mu.Lock()

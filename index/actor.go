@@ -124,6 +124,8 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 		a.onBegin(ctx)
 	case *Settle:
 		a.onSettle(ctx, m)
+	case *Discard:
+		a.onDiscard(ctx, m)
 	case *SetPins:
 		a.onSetPins(ctx, m)
 	case *PinsChanged:

@@ -13,7 +13,7 @@ import (
 	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
-// A Keeper remembers what was accepted of servers' tools. Load and Keep touch
+// A Keeper remembers what was accepted of servers' tools. Its methods touch
 // the disk; the index calls them in workers only. All methods are safe for any
 // goroutine and never fail: what cannot be read or written is told to people by
 // the keeper, and shows in what is accepted.
@@ -23,6 +23,8 @@ type Keeper interface {
 	// Keep accepts a listing where nothing was accepted of its server yet, and
 	// otherwise records what differs. It returns what is accepted now.
 	Keep(ts *messages.Toolset) messages.Accepted
+	// Forget forgets what was accepted of a server.
+	Forget(server string)
 }
 
 // What the host says to the index.

@@ -76,3 +76,17 @@ func TestPinsThatCouldNotBeWrittenAreTriedAgain(t *testing.T) {
 		t.Errorf("later %v is recorded", a.pins.late)
 	}
 }
+
+// What is given up is told by its configuration: another server of its name stays.
+func TestDiscardLeavesAnotherServerOfThatName(t *testing.T) {
+	a := NewActor(&ActorDeps{View: &View{}})().(*indexActor)
+	a.onKnown(nil, &Known{Specs: []*messages.ServerSpec{{Name: "x", Hash: "h"}}})
+	ts := &messages.Toolset{Server: "x"}
+	a.saves["x"], a.pins.keeps["x"] = ts, ts
+	done := make(chan struct{})
+	a.onDiscard(nil, &Discard{Server: "x", Hash: "other", Pins: true, Done: done})
+	<-done
+	if a.specs["x"] == nil || a.saves["x"] != ts || a.pins.keeps["x"] != ts {
+		t.Error("it is gone")
+	}
+}

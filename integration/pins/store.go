@@ -311,6 +311,29 @@ func (s *Store) Approve(ctx context.Context, server string, shown []Difference) 
 	return s.write(path, &next)
 }
 
+// Forget deletes what was accepted of a server. That nothing was is no error.
+func (s *Store) Forget(ctx context.Context, server string) error {
+	path := s.Path(server)
+	if !s.Has(server) {
+		return nil
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Has says whether there is a file of a server.
+func (s *Store) Has(server string) bool {
+	_, err := os.Lstat(s.Path(server))
+	return err == nil
+}
+
 func (s *Store) write(path string, f *file) error {
 	text, err := f.encode()
 	if err != nil {
