@@ -1,6 +1,9 @@
 package messages
 
-import "strings"
+import (
+	"runtime"
+	"strings"
+)
 
 // Cut shortens text to its first most bytes and an ellipsis where something is missing.
 // The part of a character at the end is left out, and so is all else in it that is no
@@ -38,11 +41,17 @@ func CutAtWord(text string, most int) string {
 	}
 }
 
-// ShellWord writes a word, such as a name in a command that somebody is to type, so that
-// a shell takes it as it is.
+// ShellWord writes a word, such as a name or a path in a command that somebody is to
+// type, so that a shell takes it as it is. On Windows a backslash and a tilde behind the
+// beginning stay without quotes: paths have them there, such as C:\PROGRA~1, its shells
+// take them as they are, and one of them does not know quotes of this kind.
 func ShellWord(word string) string {
+	plain := "_.,:@%/+-"
+	if runtime.GOOS == "windows" && !strings.HasPrefix(word, "~") {
+		plain += `\~`
+	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("_.,:@%/+-", r)
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(plain, r)
 	}) < 0 {
 		return word
 	}

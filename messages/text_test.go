@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -52,9 +53,19 @@ func TestCutAtWord(t *testing.T) {
 func TestShellWord(t *testing.T) {
 	for _, c := range []struct{ word, want string }{
 		{"a-b.c", "a-b.c"}, {"@scope/x:1", "@scope/x:1"}, {"a b", "'a b'"}, {"it's", `'it'\''s'`}, {"", "''"}, {"$(x)", "'$(x)'"}, {"é", "'é'"},
+		{"~", "'~'"}, {`~a\b`, `'~a\b'`},
 	} {
 		if got := ShellWord(c.word); got != c.want {
 			t.Errorf("%q: %s", c.word, got)
+		}
+	}
+	for word, onWindows := range map[string]bool{`a\b`: true, `C:\PROGRA~1\x.exe`: true, `C:\Program Files\x`: false} {
+		want := "'" + word + "'"
+		if onWindows && runtime.GOOS == "windows" {
+			want = word
+		}
+		if got := ShellWord(word); got != want {
+			t.Errorf("%s: %s, want %s", word, got, want)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (p *Patient) isOwn(path string) bool {
 
 // howToAdd is the command that adds metamcp to a client's file.
 func (p *Patient) howToAdd(at clients.Place) string {
-	command := fmt.Sprintf("%s init %s", quote(p.Executable), at.Client.ID)
+	command := fmt.Sprintf("%s init %s", messages.ShellWord(p.Executable), at.Client.ID)
 	if at.Project {
 		command += " --project"
 	}
@@ -148,7 +148,7 @@ func (p *Patient) ourEntry(at clients.Place, s clients.Entry) Result {
 		r.ID, r.Status = "client.command", Warn
 		r.Found = fmt.Sprintf("%s: the entry %q starts %s, and this program is %s", in, s.Name, file, p.Executable)
 		r.Why = "What is found here may not hold for the program that the client starts."
-		r.Fix = fmt.Sprintf("Write %q as its command, or run that program's doctor: %s doctor", p.Executable, quote(file))
+		r.Fix = fmt.Sprintf("Write %q as its command, or run that program's doctor: %s doctor", p.Executable, messages.ShellWord(file))
 	default:
 		r.Found = fmt.Sprintf("%s: the entry %q starts this program", in, s.Name)
 	}
@@ -208,7 +208,7 @@ func (p *Patient) howToTake(at clients.Place, folder string) string {
 	case p.isOwn(at.Path):
 		command += " --config " + ownFile
 	case len(files) > 0 && !clients.SameFile(files[len(files)-1], p.absolute(ownFile)):
-		command += " --config " + quote(files[len(files)-1])
+		command += " --config " + messages.ShellWord(files[len(files)-1])
 	}
 	command = "`" + command + "`"
 	if folder != "" && folder != p.Cwd {

@@ -52,7 +52,7 @@ func (p *Patient) command(spec *messages.ServerSpec) []Result {
 		if err != nil {
 			return []Result{{
 				ID: "command.cwd", Status: Fail, Found: fmt.Sprintf("its working folder %s cannot be used: %v", spec.Cwd, cause(err)),
-				Why: "The server cannot be started.", Fix: fmt.Sprintf("mkdir -p %s, or correct \"cwd\" at %s.", quote(spec.Cwd), spec.Source),
+				Why: "The server cannot be started.", Fix: fmt.Sprintf("mkdir -p %s, or correct \"cwd\" at %s.", messages.ShellWord(spec.Cwd), spec.Source),
 			}}
 		}
 		if !filepath.IsAbs(spec.Cwd) && !p.ofProject(spec.Source) {

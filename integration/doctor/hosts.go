@@ -15,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/watchdog"
+	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -81,7 +82,7 @@ func readHosts(stateDir string) (announced, error) {
 func (p *Patient) hosts(ctx context.Context, dir string) []Result {
 	found, err := readHosts(dir)
 	if err != nil {
-		return []Result{{Status: Fail, Found: fmt.Sprintf("the hosts cannot be listed: %v", err), Why: "metamcp status and ps do not work.", Fix: "chmod 700 " + quote(filepath.Join(dir, "hosts"))}}
+		return []Result{{Status: Fail, Found: fmt.Sprintf("the hosts cannot be listed: %v", err), Why: "metamcp status and ps do not work.", Fix: "chmod 700 " + messages.ShellWord(filepath.Join(dir, "hosts"))}}
 	}
 	type outcome struct {
 		result Result
@@ -207,7 +208,7 @@ func (p *Patient) stale(dir string, sockets []string) Result {
 func (p *Patient) leftovers(ctx context.Context, dir string) Result {
 	left, err := readLeftovers(ctx, filepath.Join(dir, "run"))
 	if err != nil {
-		return Result{Status: Fail, Found: fmt.Sprintf("the journals of children cannot be read: %v", err), Why: "Processes that a killed host left are not found.", Fix: "chmod 700 " + quote(filepath.Join(dir, "run"))}
+		return Result{Status: Fail, Found: fmt.Sprintf("the journals of children cannot be read: %v", err), Why: "Processes that a killed host left are not found.", Fix: "chmod 700 " + messages.ShellWord(filepath.Join(dir, "run"))}
 	}
 	if len(left) == 0 {
 		return Result{Status: OK, Found: "no process of a dead host was left running"}

@@ -15,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // httpChecks look at how hosts serve clients over HTTP. A host refuses to start
@@ -86,7 +87,7 @@ func (p *Patient) httpTokens(st *config.HTTPSettings) Result {
 	if err != nil {
 		return Result{
 			Status: Fail, Found: err.Error(), Why: "A host that serves over HTTP lets nobody in, or does not start.",
-			Fix: "chmod 600 " + quote(store.Path()) + "   where others can read it; where it is damaged, move it away and make the tokens anew: metamcp token add NAME.",
+			Fix: "chmod 600 " + messages.ShellWord(store.Path()) + "   where others can read it; where it is damaged, move it away and make the tokens anew: metamcp token add NAME.",
 		}
 	}
 	expired := 0

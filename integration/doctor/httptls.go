@@ -12,6 +12,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // soon is how long before its end a certificate is warned of.
@@ -42,7 +43,7 @@ func httpTLS(st *config.HTTPSettings) []Result {
 	if mode, open := privateFile(st.TLSKey); open {
 		results = append(results, Result{
 			Subject: "http.tlsKey", Status: Warn, Found: fmt.Sprintf("%s can be read by others (mode %o)", st.TLSKey, mode), Why: "Who has the key can pass for this host.",
-			Fix: "chmod 600 " + quote(st.TLSKey),
+			Fix: "chmod 600 " + messages.ShellWord(st.TLSKey),
 		})
 	}
 	if st.ClientCA != "" {

@@ -104,7 +104,7 @@ func executable(file string, spec *messages.ServerSpec) (string, error) {
 	case info.IsDir():
 		return "", &lookupError{"command.executable", file + " is a folder", why, fmt.Sprintf("Name the program in it, in \"command\" at %s.", spec.Source)}
 	case !mayExecute(file, info):
-		return "", &lookupError{"command.executable", file + " is not executable", why, "chmod +x " + quote(file)}
+		return "", &lookupError{"command.executable", file + " is not executable", why, "chmod +x " + messages.ShellWord(file)}
 	}
 	return file, nil
 }
@@ -178,14 +178,4 @@ func cause(err error) error {
 		return p.Err
 	}
 	return err
-}
-
-// quote makes a path one word of a shell's line.
-func quote(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool {
-		return !strings.ContainsRune("/.-_+:@~\\", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
 }

@@ -62,7 +62,7 @@ func (p *Patient) changedTools(server string, s *pins.Server) []Result {
 	r := Result{
 		Subject: server, Status: Warn, Found: fmt.Sprintf("tools that are not as accepted: %d", len(list)),
 		Why: "A server that says something else than it did when you took it may have been updated, or taken over. Its tools can be called meanwhile (trust.pins is warn).",
-		Fix: "metamcp pins diff " + quote(server) + ", then metamcp approve " + quote(server),
+		Fix: "metamcp pins diff " + messages.ShellWord(server) + ", then metamcp approve " + messages.ShellWord(server),
 	}
 	if p.Config.Settings.Pins == string(messages.PinsHold) {
 		r.Why = "They cannot be found or called until you accept them (trust.pins is hold)."
@@ -81,7 +81,7 @@ func suspiciousTools(server string, s *pins.Server) []Result {
 	r := Result{
 		Subject: server, Status: Warn, Found: fmt.Sprintf("tools with texts that read like orders to a model, or that are too long to be examined: %d", len(signs)),
 		Why: "A model may take them for yours: docs/PINS.md says what is looked for.",
-		Fix: "Read them with metamcp discover --json --server " + quote(server) + " --tool NAME; close tools with metamcp.toolRules, or remove the server.",
+		Fix: "Read them with metamcp discover --json --server " + messages.ShellWord(server) + " --tool NAME; close tools with metamcp.toolRules, or remove the server.",
 	}
 	for _, tool := range slices.Sorted(maps.Keys(signs)) {
 		r.Details = append(r.Details, pins.Visible(tool)+": "+strings.Join(signs[tool], ", "))

@@ -51,7 +51,7 @@ func (u *use) check(ctx context.Context) []Result {
 	}
 	switch major, ok := majorVersion(said); {
 	case !ok:
-		r.Status, r.Why, r.Fix = Warn, "It does not say a version of Node.js.", "Run "+quote(file)+" --version by hand."
+		r.Status, r.Why, r.Fix = Warn, "It does not say a version of Node.js.", "Run "+messages.ShellWord(file)+" --version by hand."
 	case major < leastNode:
 		r.Status = Warn
 		r.Why = fmt.Sprintf("Most servers of npm need Node.js %d or later, and fail with errors of syntax or missing functions on an older one.", leastNode)

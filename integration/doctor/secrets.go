@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/secrets"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // secrets looks whether the store can be used, and has what the configuration
@@ -18,7 +19,7 @@ func (p *Patient) secrets(dir string) []Result {
 	list, err := store.List()
 	if err != nil {
 		return []Result{{
-			Status: Fail, Found: err.Error(), Why: "Servers whose entry names a ${secret:NAME} are not started.", Fix: "chmod 600 " + quote(store.Path()) + "   (where it is open to others)",
+			Status: Fail, Found: err.Error(), Why: "Servers whose entry names a ${secret:NAME} are not started.", Fix: "chmod 600 " + messages.ShellWord(store.Path()) + "   (where it is open to others)",
 		}}
 	}
 	stored := map[string]bool{}

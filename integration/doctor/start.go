@@ -63,7 +63,7 @@ func (s *Start) Result() Result {
 	case len(set.Tools) == 0:
 		r.ID, r.Status = "server.tools", Warn
 		r.Why = "A server without tools gives nothing to call; it may need a key or a setting before it lists any."
-		r.Fix = "Look into its documentation and its log: metamcp logs " + quote(s.Spec.Name)
+		r.Fix = "Look into its documentation and its log: metamcp logs " + messages.ShellWord(s.Spec.Name)
 	}
 	return r
 }

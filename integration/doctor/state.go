@@ -14,6 +14,7 @@ import (
 	"github.com/metamcp/metamcp/integration/audit"
 	"github.com/metamcp/metamcp/integration/diskspace"
 	"github.com/metamcp/metamcp/integration/regular"
+	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -66,17 +67,17 @@ func (p *Patient) folder(dir string) Result {
 		if err == nil && info.IsDir() && mayWrite(parent) {
 			return Result{Status: OK, Found: dir + " is not there yet; the first start makes it"}
 		}
-		return Result{Status: Fail, Found: fmt.Sprintf("%s is not there, and %s cannot be written to", dir, parent), Why: unwritable, Fix: "mkdir -p -m 700 " + quote(dir)}
+		return Result{Status: Fail, Found: fmt.Sprintf("%s is not there, and %s cannot be written to", dir, parent), Why: unwritable, Fix: "mkdir -p -m 700 " + messages.ShellWord(dir)}
 	case err != nil:
 		return Result{Status: Fail, Found: fmt.Sprintf("%s cannot be looked at: %v", dir, cause(err)), Why: unwritable, Fix: "Check the permissions of its folders, or name another with --state-dir."}
 	case !info.IsDir():
 		return Result{Status: Fail, Found: dir + " is not a folder", Why: unwritable, Fix: "Move it away, or name another with --state-dir."}
 	case foreign(info):
-		return Result{Status: Fail, Found: dir + " belongs to another user", Why: "The control socket is not opened there, and what is written may not be changed later.", Fix: "sudo chown -R $USER " + quote(dir)}
+		return Result{Status: Fail, Found: dir + " belongs to another user", Why: "The control socket is not opened there, and what is written may not be changed later.", Fix: "sudo chown -R $USER " + messages.ShellWord(dir)}
 	}
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
-		return Result{Status: Fail, Found: fmt.Sprintf("%s cannot be written to: %v", dir, cause(err)), Why: unwritable, Fix: "chmod 700 " + quote(dir)}
+		return Result{Status: Fail, Found: fmt.Sprintf("%s cannot be written to: %v", dir, cause(err)), Why: unwritable, Fix: "chmod 700 " + messages.ShellWord(dir)}
 	}
 	_, err = f.WriteString("x")
 	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
@@ -108,7 +109,7 @@ func (p *Patient) modes(ctx context.Context, dir string) Result {
 		return Result{Status: OK, Found: "only this user can enter it"}
 	}
 	why := "The folder holds the configuration's copies, arguments in logs, and the key of the audit log."
-	fix := "chmod 700 " + quote(dir) + "   (or: metamcp doctor --fix)"
+	fix := "chmod 700 " + messages.ShellWord(dir) + "   (or: metamcp doctor --fix)"
 	if p.Fix {
 		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder needs x
 			return Result{Status: Fail, Found: fmt.Sprintf("%s is open to others (mode %o) and cannot be closed: %v", dir, info.Mode().Perm(), cause(err)), Why: why, Fix: "sudo " + fix}
@@ -150,7 +151,7 @@ func (p *Patient) hostsMode(dir string) Result {
 	}
 	r.Status, r.Found = Fail, fmt.Sprintf("%s is open to others (mode %o)", dir, info.Mode().Perm())
 	r.Why = "A host opens no control socket there, so metamcp status, ps and logs do not find it."
-	r.Fix = "chmod 700 " + quote(dir) + "   (or: metamcp doctor --fix)"
+	r.Fix = "chmod 700 " + messages.ShellWord(dir) + "   (or: metamcp doctor --fix)"
 	return r
 }
 
@@ -232,13 +233,13 @@ func (p *Patient) catalog(ctx context.Context, dir string) Result {
 	case errors.Is(err, fs.ErrNotExist):
 		return Result{Status: OK, Found: "there is no index store yet; the first host makes one"}
 	case err != nil:
-		return Result{Status: Fail, Found: fmt.Sprintf("%s cannot be looked at: %v", lock, cause(err)), Why: noStore, Fix: "chmod 700 " + quote(dir)}
+		return Result{Status: Fail, Found: fmt.Sprintf("%s cannot be looked at: %v", lock, cause(err)), Why: noStore, Fix: "chmod 700 " + messages.ShellWord(dir)}
 	case !info.Mode().IsRegular():
-		return Result{Status: Fail, Found: lock + " is not a regular file", Why: noStore, Fix: "rm -r " + quote(dir) + "   (all of it is made again)"}
+		return Result{Status: Fail, Found: lock + " is not a regular file", Why: noStore, Fix: "rm -r " + messages.ShellWord(dir) + "   (all of it is made again)"}
 	}
 	held, err := locked(lock)
 	if err != nil {
-		return Result{Status: Fail, Found: fmt.Sprintf("%s cannot be opened: %v", lock, cause(err)), Why: noStore, Fix: "rm -r " + quote(dir) + "   (all of it is made again)"}
+		return Result{Status: Fail, Found: fmt.Sprintf("%s cannot be opened: %v", lock, cause(err)), Why: noStore, Fix: "rm -r " + messages.ShellWord(dir) + "   (all of it is made again)"}
 	}
 	total, _ := sizeOf(ctx, dir, func(string) bool { return true })
 	if !held {
