@@ -44,7 +44,7 @@ func (e *Engine) startTrace(st *config.Settings) error {
 	case "":
 		return nil
 	case "stderr":
-		text := tracelog.NewText(os.Stderr, isTerminal(os.Stderr))
+		text := tracelog.NewText(os.Stderr, inColour(os.Stderr))
 		if e.opts.TraceOutput != nil {
 			text = tracelog.NewText(e.opts.TraceOutput, false)
 		}
@@ -79,7 +79,8 @@ func (e *Engine) stopTrace(ctx context.Context) error {
 	return errors.Join(err, e.trace.file.Close())
 }
 
-// isTerminal says whether a person sees what is written to f.
-func isTerminal(f *os.File) bool {
+// inColour says whether what is written to f may have colours: a terminal shows it that
+// has them, and nobody asked for none.
+func inColour(f *os.File) bool {
 	return term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

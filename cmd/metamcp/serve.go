@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
@@ -210,15 +211,8 @@ func watch(signals <-chan os.Signal, gaveUp <-chan struct{}, stop func(), hurry 
 	}
 }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeNamedPipe == 0 && f.Name() != os.DevNull && !isNull(info)
-}
-
-func isNull(info os.FileInfo) bool {
-	null, err := os.Stat(os.DevNull)
-	return err == nil && os.SameFile(info, null)
-}
+// isTerminal says whether f is a terminal, and not another device such as /dev/null.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // entry is what a client has to be told to start this very program.
 func (c *common) entry() string {
