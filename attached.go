@@ -13,6 +13,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
+	"github.com/metamcp/metamcp/integration/gate"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -44,11 +45,10 @@ type SharedHost struct {
 	ctx    context.Context // of all sessions
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
-	draining bool
-	until    time.Time // by when sessions end, while it drains
-	running  int
-	idle     chan struct{} // closed when draining and nobody is attached
+	sessions gate.Gate // closed when it drains
+
+	mu    sync.Mutex
+	until time.Time // by when sessions end; zero before it drains
 }
 
 // settingAutoProvision is the one setting that a client may narrow for its own
@@ -62,7 +62,7 @@ func (e *Engine) OpenHost(o HostOptions) (*SharedHost, error) {
 	if o.Name == "" {
 		o.Name = "main"
 	}
-	h := &SharedHost{e: e, http: o.HTTP, idle: make(chan struct{})}
+	h := &SharedHost{e: e, http: o.HTTP}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	st := &e.Config().Settings
 	opts := control.Options{
@@ -92,14 +92,10 @@ func (h *SharedHost) Info() control.HostInfo { return h.server.Info() }
 
 // serve is the session of one attached client.
 func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.Hello) error {
-	h.mu.Lock()
-	if h.draining {
-		h.mu.Unlock()
+	if !h.sessions.Enter() {
 		return nil // its relay looks for the next host
 	}
-	h.running++
-	h.mu.Unlock()
-	defer h.left()
+	defer h.sessions.Leave()
 	both, stop := context.WithCancel(ctx)
 	defer stop()
 	unhook := context.AfterFunc(h.ctx, stop)
@@ -107,10 +103,7 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 	return h.e.serveSession(both, in, out, client{
 		pid: hello.PID, attached: true, since: time.Now(), noProvision: forbidsProvisioning(hello),
 		ready: func(p *front.Peer) {
-			h.mu.Lock()
-			late := h.draining // Drain may have told the clients before this one was there
-			h.mu.Unlock()
-			if late {
+			if h.sessions.Closed() { // Drain may have told the clients before this one was there
 				_ = p.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
 			}
 		},
@@ -129,15 +122,6 @@ func forbidsProvisioning(hello attach.Hello) bool {
 	text, said := hello.Settings[settingAutoProvision]
 	on, ok := config.ParseBool(text)
 	return said && (!ok || !on)
-}
-
-func (h *SharedHost) left() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.running--
-	if h.draining && h.running == 0 {
-		close(h.idle)
-	}
 }
 
 // attachNotes says which settings of a client the host does not follow.
@@ -163,13 +147,11 @@ func attachNotes(hello attach.Hello) []string {
 func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 	err := h.server.Withdraw(ctx)
 	h.mu.Lock()
-	if !h.draining {
-		h.draining, h.until = true, time.Now().Add(patience)
-		if h.running == 0 {
-			close(h.idle)
-		}
+	if h.until.IsZero() {
+		h.until = time.Now().Add(patience)
 	}
 	h.mu.Unlock()
+	idle := h.sessions.Close()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -184,14 +166,14 @@ func (h *SharedHost) Drain(ctx context.Context, patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-h.idle:
+	case <-idle:
 	case <-timer.C:
 	case <-h.e.hurry:
 	case <-ctx.Done():
 	}
 	h.cancel()
 	select {
-	case <-h.idle:
+	case <-idle:
 	case <-ctx.Done():
 	}
 	<-ended // ctx bounds it

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/attach"
+	"github.com/metamcp/metamcp/integration/gate"
 )
 
 // The bounds of a server.
@@ -89,10 +90,7 @@ type Server struct {
 	cancel  context.CancelFunc
 	served  chan struct{} // closed when nothing is accepted any more
 
-	mu      sync.Mutex
-	running int           // handlers
-	closing bool          // no new handlers
-	quiet   chan struct{} // closed when closing and none runs
+	handlers gate.Gate
 
 	listener     net.Listener
 	single       *single
@@ -152,7 +150,7 @@ func serve(o Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		o: o, place: newRegistry(stateDir), cancel: cancel,
-		streams: make(chan struct{}, MaxStreams), clients: make(chan struct{}, clientPlaces()), single: &single{}, served: make(chan struct{}), quiet: make(chan struct{}),
+		streams: make(chan struct{}, MaxStreams), clients: make(chan struct{}, clientPlaces()), single: &single{}, served: make(chan struct{}),
 	}
 	mux, err := s.routes()
 	if err != nil {
@@ -211,12 +209,7 @@ func (s *Server) Close(ctx context.Context) error {
 func (s *Server) close(ctx context.Context) error {
 	err := s.Withdraw(ctx)
 	s.cancel()
-	s.mu.Lock()
-	s.closing = true
-	if s.running == 0 {
-		close(s.quiet)
-	}
-	s.mu.Unlock()
+	quiet := s.handlers.Close()
 	// Answers that are complete still reach their clients; connections that
 	// never sent a request are not waited for.
 	flushing, stop := context.WithTimeout(ctx, flushTime)
@@ -225,7 +218,7 @@ func (s *Server) close(ctx context.Context) error {
 		_ = s.http.Close() // the listener is closed already; connections have no errors that matter
 	}
 	select {
-	case <-s.quiet:
+	case <-quiet:
 	case <-ctx.Done():
 		err = errors.Join(err, fmt.Errorf("requests at the control socket did not end in time: %w", context.Cause(ctx)))
 	}
@@ -237,30 +230,11 @@ func (s *Server) close(ctx context.Context) error {
 // ends.
 func (s *Server) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.enter() {
+		if !s.handlers.Enter() {
 			writeError(w, &Error{Status: http.StatusServiceUnavailable, Code: CodeShuttingDown, Message: "the host is about to end"})
 			return
 		}
-		defer s.leave()
+		defer s.handlers.Leave()
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return false
-	}
-	s.running++
-	return true
-}
-
-func (s *Server) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running--
-	if s.closing && s.running == 0 {
-		close(s.quiet)
-	}
 }

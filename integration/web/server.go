@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/metamcp/metamcp/integration/gate"
 )
 
 // The bounds of a server.
@@ -62,10 +64,7 @@ type Server struct {
 	searches chan struct{}
 	served   chan struct{} // closed when nothing is accepted any more
 
-	mu      sync.Mutex
-	running int           // handlers
-	closing bool          // no new handlers
-	quiet   chan struct{} // closed when closing and none runs
+	handlers gate.Gate
 
 	closeOnce sync.Once
 	closeErr  error
@@ -89,7 +88,7 @@ func Serve(o Options) (*Server, error) {
 	s := &Server{
 		o: o, ctx: ctx, cancel: cancel, hub: newHub(ctx, o.Host, o.Log), patience: o.WriteTimeout,
 		streams: make(chan struct{}, MaxStreams), searches: make(chan struct{}, maxSearches),
-		served: make(chan struct{}), quiet: make(chan struct{}),
+		served: make(chan struct{}),
 	}
 	if s.patience <= 0 {
 		s.patience = defaultPatience
@@ -139,12 +138,7 @@ func (s *Server) Close(ctx context.Context) error {
 
 func (s *Server) close(ctx context.Context) (err error) {
 	s.cancel()
-	s.mu.Lock()
-	s.closing = true
-	if s.running == 0 {
-		close(s.quiet)
-	}
-	s.mu.Unlock()
+	quiet := s.handlers.Close()
 	// Answers that are complete still reach their browsers; connections that
 	// never sent a request are not waited for.
 	flushing, stop := context.WithTimeout(ctx, flushTime)
@@ -153,7 +147,7 @@ func (s *Server) close(ctx context.Context) (err error) {
 		_ = s.http.Close() // the listener is closed already; connections have no errors that matter
 	}
 	select {
-	case <-s.quiet:
+	case <-quiet:
 		s.hub.wg.Wait() // its context has ended
 	case <-ctx.Done():
 		err = fmt.Errorf("requests of the web page did not end in time: %w", context.Cause(ctx))
@@ -166,30 +160,11 @@ func (s *Server) close(ctx context.Context) (err error) {
 // ends.
 func (s *Server) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.enter() {
+		if !s.handlers.Enter() {
 			writeFailure(w, ending)
 			return
 		}
-		defer s.leave()
+		defer s.handlers.Leave()
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return false
-	}
-	s.running++
-	return true
-}
-
-func (s *Server) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running--
-	if s.closing && s.running == 0 {
-		close(s.quiet)
-	}
 }
