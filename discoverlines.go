@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/typescript"
 	"github.com/metamcp/metamcp/messages"
@@ -441,5 +442,5 @@ func matchLine(m *Match, withSchema, withSignature bool) MatchLine {
 // call a tool.
 func shownSchema(raw json.RawMessage) (schema json.RawMessage, hidden bool) {
 	schema, hidden = index.PlainJSON(raw)
-	return withoutMember(schema, "$schema"), hidden
+	return jsonrpc.Without(schema, "$schema"), hidden
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -56,20 +57,17 @@ func (n *outlineNode) open() {
 	if object {
 		most = outlineLevels[0].keys
 	}
-	for i := skipBlank(n.raw, 1); i < len(n.raw)-1; {
-		key := ""
-		if object {
-			end := skipValue(n.raw, i)
-			if n.count < most {
-				_ = json.Unmarshal(n.raw[i:end], &key) // a key is a string
-			}
-			i = skipBlank(n.raw, skipBlank(n.raw, end)+1) // behind the colon
-		}
-		end := skipValue(n.raw, i)
+	each := func(key, value []byte) error {
 		if n.count++; n.count <= most {
-			n.parts, n.keys = append(n.parts, &outlineNode{raw: n.raw[i:end]}), append(n.keys, key)
+			n.parts, n.keys = append(n.parts, &outlineNode{raw: value}), append(n.keys, string(key))
 		}
-		i = skipBlank(n.raw, skipBlank(n.raw, end)+1) // behind the comma
+		return nil
+	}
+	// The value is valid, so that neither fails.
+	if object {
+		_ = jsonrpc.Scan(n.raw, each)
+	} else {
+		_ = jsonrpc.Elements(n.raw, func(value []byte) error { return each(nil, value) })
 	}
 }
 

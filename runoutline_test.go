@@ -50,18 +50,6 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-func TestWithoutMember(t *testing.T) {
-	for raw, want := range map[string]string{
-		`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}`: `{"type":"object"}`,
-		`{ "a" : [1, {"$schema": 2}] , "$schema" : "x" , "b\"" : "\\" }`:        `{"a" : [1, {"$schema": 2}],"b\"" : "\\"}`,
-		`{"$schema":{}}`: `{}`, `{}`: `{}`, `{"type":"object"}`: `{"type":"object"}`, `[1]`: `[1]`, `true`: `true`, ``: ``,
-	} {
-		if got := string(withoutMember(json.RawMessage(raw), "$schema")); got != want {
-			t.Errorf("%s without it is %s, want %s", raw, got, want)
-		}
-	}
-}
-
 func BenchmarkOutline(b *testing.B) {
 	value := json.RawMessage("[" + strings.Repeat(`{"id":1,"name":"some name","list":[1,2,3]},`, 100_000) + "1]")
 	b.SetBytes(int64(len(value)))

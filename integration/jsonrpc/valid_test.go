@@ -127,6 +127,7 @@ func walkAll(text []byte) {
 		return nil
 	})
 	_ = Get(text, "id")
+	_ = Without(text, "id")
 	_, _ = Unquote(text)
 	_, _ = Parse(text)
 }

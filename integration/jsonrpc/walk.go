@@ -18,13 +18,14 @@ func Valid(b []byte) error {
 // obj should be known to be valid; what is not an object or is broken ends in
 // a [*SyntaxError], possibly after calls of f.
 func Scan(obj []byte, f func(key, val []byte) error) error {
-	return members(obj, func(key []byte, start, end int) error {
+	return members(obj, func(key []byte, _, start, end int) error {
 		return f(key, obj[start:end:end])
 	})
 }
 
-// members is Scan with positions instead of values.
-func members(obj []byte, f func(key []byte, start, end int) error) error {
+// members is Scan with positions instead of values; from is where the name begins, with
+// its quote.
+func members(obj []byte, f func(key []byte, from, start, end int) error) error {
 	s := scanner{b: obj}
 	i := s.space(0)
 	if i >= len(obj) || obj[i] != '{' {
@@ -55,7 +56,7 @@ func members(obj []byte, f func(key []byte, start, end int) error) error {
 		if i = s.skip(v); i < 0 {
 			return s.err()
 		}
-		if err := f(key, v, i); err != nil {
+		if err := f(key, k-1, v, i); err != nil {
 			return err
 		}
 		next, more := s.next(i, '}', whatObject)
@@ -114,7 +115,7 @@ func Get(obj []byte, name string) []byte {
 // Index returns where in obj the raw value that [Get] returns begins and ends,
 // so that it can be replaced in place; ok is false where Get returns nil.
 func Index(obj []byte, name string) (start, end int, ok bool) {
-	err := members(obj, func(key []byte, from, to int) error {
+	err := members(obj, func(key []byte, _, from, to int) error {
 		if string(key) == name {
 			start, end, ok = from, to, true
 		}
@@ -124,6 +125,28 @@ func Index(obj []byte, name string) (start, end int, ok bool) {
 		return 0, 0, false
 	}
 	return start, end, ok
+}
+
+// Without returns obj without its members that are called name; what is left of it is
+// byte for byte as it was. Where there is none, or obj is no valid object, it is obj
+// itself.
+func Without(obj []byte, name string) []byte {
+	kept, found := []byte{'{'}, false
+	err := members(obj, func(key []byte, from, _, end int) error {
+		if string(key) == name {
+			found = true
+			return nil
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, obj[from:end]...)
+		return nil
+	})
+	if err != nil || !found {
+		return obj
+	}
+	return append(kept, '}')
 }
 
 // next reads what follows a member or element: a comma, behind which the next
