@@ -208,7 +208,7 @@ var redacted = regexp.MustCompile(`\[REDACTED[^\]]*\]`)
 // "": nothing is left to ask.
 func (p provisioner) searchText(intent string) string {
 	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if registry.Hidden(r) {
+		if registry.HiddenAlone(r) {
 			return ' '
 		}
 		return r

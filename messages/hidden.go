@@ -11,9 +11,12 @@ import (
 // terminal sequences, zero-width and bidirectional characters, tags, fillers,
 // variation selectors that select nothing. Line feeds and tabs are seen, and so
 // are the joiners inside emoji and scripts that need them, but not rows of
-// them, which could spell something.
+// them, which could spell something. A blank of Braille is seen behind a cell of it.
 func Hidden(r, before rune) bool {
-	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
+	const (
+		zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
+		brailleBlank, lastBraille           = '\u2800', '\u28ff'
+	)
 	switch {
 	case r == '\n' || r == '\t':
 		return false
@@ -23,6 +26,8 @@ func Hidden(r, before rune) bool {
 		// Between Latin letters it joins nothing. An emoji may end with a
 		// variation selector before it.
 		return before < utf8.RuneSelf || before == zeroWidthNonJoiner || before == zeroWidthJoiner
+	case r == brailleBlank:
+		return before <= brailleBlank || before > lastBraille // no blank between cells
 	case unicode.Is(unicode.Variation_Selector, r):
 		// One picks the look of an emoji; a supplementary one, a second one, or
 		// one after a letter, carries something else.
@@ -31,4 +36,14 @@ func Hidden(r, before rune) bool {
 	}
 	// Format characters: bidirectional controls, zero-width spaces, tags.
 	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// Steers reports whether a terminal may obey r, or turn the text around it, rather than
+// show it: controls, with line feeds and tabs, separators of lines and paragraphs, and
+// format characters such as bidirectional ones, zero-width ones and tags. The joiners
+// that emoji and some scripts need are among these; whoever keeps them, or line feeds,
+// looks for them before. Unlike [Hidden], it does not tell what nobody sees and nothing
+// obeys, such as fillers and variation selectors.
+func Steers(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }

@@ -15,7 +15,7 @@ var ansi = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // oneLine makes s fit to be shown within a line: valid UTF-8, no terminal
-// escapes, no control characters, runs of white space as one blank, at most maxLine
+// escapes, nothing that nobody sees, runs of white space as one blank, at most maxLine
 // bytes, cut with an ellipsis between two words: secrets are taken out of it later.
 func oneLine(s string) string {
 	if strings.ContainsRune(s, '\x1b') {
@@ -23,15 +23,16 @@ func oneLine(s string) string {
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	var b strings.Builder
-	blank := false
+	blank, before := false, ' '
 	for _, r := range s {
 		switch {
 		case unicode.IsSpace(r):
-			blank = b.Len() > 0
+			blank, before = b.Len() > 0, ' '
 			continue
-		case unicode.IsControl(r), r == '\u200b', unicode.Is(unicode.Bidi_Control, r):
+		case r != unicode.ReplacementChar && messages.Hidden(r, before):
 			continue
 		}
+		before = r
 		if blank {
 			b.WriteByte(' ')
 			blank = false

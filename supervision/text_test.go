@@ -31,3 +31,13 @@ func TestNoWordIsCutInTwo(t *testing.T) {
 		}
 	}
 }
+
+// What a child says on stderr stands in errors, which models read: it says nothing there
+// that a person does not see.
+func TestNothingHiddenIsSaid(t *testing.T) {
+	e := supervision.Describe("s", exitWith(1, "first", "no \U000e0041\u2060\u200d\ufeffkey\u202e \x1b[31mfor\u3164 \xff 👩\u200d👧 ❤\ufe0f"))
+	const want = "no key for \ufffd 👩\u200d👧 ❤\ufe0f"
+	if got := e.Details[len(e.Details)-1]; got != want {
+		t.Errorf("%+q, want %+q", got, want)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"unicode"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // shown is where text of others is printed to: what servers, tools and scripts
@@ -43,7 +45,7 @@ func visible(r rune) rune {
 		return pictures + r
 	case r == 0x7f:
 		return deletion
-	case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+	case messages.Steers(r):
 		return unicode.ReplacementChar
 	}
 	return r

@@ -11,6 +11,8 @@ func TestTame(t *testing.T) {
 		"x\r\ny\rz\x7f":       "x\ny␍z␡",
 		"\u009b1m\u202eabc":   "\ufffd1m\ufffdabc",
 		"\x9b1m":              "\ufffd1m",
+		"a\u2028b\u2029c":     "a\ufffdb\ufffdc",
+		"❤\ufe0f \ue000":      "❤\ufe0f \ue000",
 		"né 👩\u200d👧":         "né 👩\u200d👧",
 	} {
 		var out bytes.Buffer

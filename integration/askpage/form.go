@@ -83,7 +83,7 @@ func (p *Page) form(w http.ResponseWriter, status int, wrong string, values map[
 func Clean(text string) string {
 	const most = 500
 	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if registry.Hidden(r) {
+		if registry.HiddenAlone(r) {
 			return ' '
 		}
 		return r

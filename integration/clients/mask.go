@@ -72,7 +72,8 @@ func shown(c *Client, path string, before, after []byte) string {
 	for i, line := range lines {
 		line = redacted().ReplaceAllString(secrets.Text(strings.TrimSuffix(line, "\r")), hidden)
 		line = strings.Map(func(r rune) rune {
-			if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			const joiner, non = '\u200d', '\u200c' // letters and emoji need them
+			if r != '\t' && r != joiner && r != non && messages.Steers(r) {
 				return unicode.ReplacementChar
 			}
 			return r

@@ -275,7 +275,7 @@ func readBounded(file string, most int64) ([]byte, error) {
 func oneLine(text string) string {
 	const most = 300
 	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if registry.Hidden(r) {
+		if registry.HiddenAlone(r) {
 			return ' '
 		}
 		return r

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // replacement stands for a character that a terminal might obey.
@@ -38,14 +40,13 @@ func clean(text string, limit int) string {
 	return text
 }
 
-// obeyed tells control characters, invisible and direction marks, those that
-// change the width of others, separators of lines, and what has no meaning
-// agreed upon.
+// obeyed tells what steers a terminal, what changes the width of others, which all
+// columns depend on here, and what has no meaning agreed upon.
 func obeyed(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == '\x7f'
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp, unicode.Variation_Selector)
+	return messages.Steers(r) || unicode.In(r, unicode.Co, unicode.Variation_Selector)
 }
 
 // width is the number of columns that a text takes.

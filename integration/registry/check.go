@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/integration/lazyregexp"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // Bounds on one entry, in bytes where nothing else is said. The published
@@ -257,7 +258,7 @@ func checkArguments(list []Argument) error {
 			return fmt.Errorf("an argument is neither named nor positional but %q", cleanText(a.Type, 40))
 		case a.Type == "named" && a.Name == "":
 			return errors.New("a named argument has no name")
-		case len(a.Name) > maxName || strings.ContainsFunc(a.Name, Hidden):
+		case len(a.Name) > maxName || strings.ContainsFunc(a.Name, HiddenAlone):
 			return errors.New("the name of an argument is too long, or has characters that nobody sees")
 		case strings.ContainsFunc(a.Name, unusual):
 			return fmt.Errorf("%q is no name of an argument", cleanText(a.Name, 40))
@@ -282,7 +283,7 @@ func unusual(r rune) bool {
 // there is left out, and the package stays; a "=" would end the name.
 func plainHint(hint string) string {
 	plain := cleanText(strings.Map(func(r rune) rune {
-		if r == '=' || unusual(r) && !Hidden(r) {
+		if r == '=' || unusual(r) && !HiddenAlone(r) {
 			return ' '
 		}
 		return r
@@ -311,7 +312,7 @@ func checkPairs(list []KeyValue, pattern *regexp.Regexp, what string) error {
 
 func checkVariables(list map[string]Input, levels int) error {
 	for name, in := range list {
-		if len(name) > maxName || strings.ContainsFunc(name, Hidden) {
+		if len(name) > maxName || strings.ContainsFunc(name, HiddenAlone) {
 			return errors.New("the name of a variable is too long, or has characters that nobody sees")
 		}
 		if err := in.check(levels); err != nil {
@@ -330,7 +331,7 @@ func (in *Input) check(levels int) error {
 		return errors.New("it has too many choices or variables")
 	}
 	for _, value := range append([]string{in.Value, in.Default}, in.Choices...) {
-		if len(value) > maxValue || strings.ContainsFunc(value, Hidden) {
+		if len(value) > maxValue || strings.ContainsFunc(value, HiddenAlone) {
 			return errors.New("a value is too long, or has characters that nobody sees")
 		}
 	}
@@ -343,24 +344,19 @@ func isWebURL(text string) bool {
 	if text == "" {
 		return true
 	}
-	if len(text) > maxIdentifier || strings.ContainsFunc(text, Hidden) || strings.Contains(text, " ") {
+	if len(text) > maxIdentifier || strings.ContainsFunc(text, HiddenAlone) || strings.Contains(text, " ") {
 		return false
 	}
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil
 }
 
-// Hidden says whether a character is not seen: controls, formats such as
-// zero-width and bidirectional ones, tags, variation selectors, fillers, and
-// what is no character at all.
-func Hidden(r rune) bool {
-	const variation1, variation16, variation17, variation256 = 0xFE00, 0xFE0F, 0xE0100, 0xE01EF
-	switch r {
-	case utf8.RuneError, 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0:
-		return true
-	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) ||
-		r >= variation1 && r <= variation16 || r >= variation17 && r <= variation256
+// HiddenAlone says whether nobody sees a character, wherever it stands: what
+// [messages.Hidden] tells of one that nothing stands before, so that joiners and
+// variation selectors are always among them, and line feeds, tabs and private
+// characters, whose look nobody agreed upon. Names and values need none of these.
+func HiddenAlone(r rune) bool {
+	return r == '\n' || r == '\t' || unicode.Is(unicode.Co, r) || messages.Hidden(r, 0)
 }
 
 // cleanText makes one line without hidden characters of at most so many
@@ -374,7 +370,7 @@ func cleanText(text string, most int) string {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case Hidden(r):
+		case HiddenAlone(r):
 			return -1
 		}
 		return r

@@ -236,7 +236,7 @@ func FuzzDecode(f *testing.F) {
 		for i := range p.servers {
 			s := &p.servers[i]
 			for _, text := range append([]string{s.Name, s.Title, s.Description, s.StatusMessage, s.Version}, s.Dropped...) {
-				if strings.ContainsFunc(text, Hidden) {
+				if strings.ContainsFunc(text, HiddenAlone) {
 					t.Fatalf("hidden characters in %q", text)
 				}
 			}
@@ -296,6 +296,19 @@ func TestExactVersions(t *testing.T) {
 	} {
 		if err := ExactVersion(c.kind, "x", c.version); (err == nil) != c.good {
 			t.Errorf("%s %q: %v", c.kind, c.version, err)
+		}
+	}
+}
+
+func TestHiddenAlone(t *testing.T) {
+	for _, r := range "\x00\n\t\r\u00ad\u034f\u115f\u180b\u180f\u200b\u200c\u200d\u202e\u2028\u2065\u2800\u3164\ue000\ufe0f\ufeff\ufff0\ufffd\U000e0000\U000e0041\U000e0100\U000e0fff" {
+		if !HiddenAlone(r) {
+			t.Errorf("%U is seen", r)
+		}
+	}
+	for _, r := range " aé東⠓👩\u0301\u00a0" {
+		if HiddenAlone(r) {
+			t.Errorf("%U is not seen", r)
 		}
 	}
 }

@@ -124,7 +124,7 @@ const (
 // list does. So the only errors are a question that is none, and the end of ctx.
 func (c *Client) List(ctx context.Context, q Query) (*Answer, error) {
 	q.Search = strings.TrimSpace(q.Search)
-	if len(q.Search) > maxQuery || strings.ContainsFunc(q.Search, Hidden) {
+	if len(q.Search) > maxQuery || strings.ContainsFunc(q.Search, HiddenAlone) {
 		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("a search is at most %d bytes, without hidden characters", maxQuery), Hint: "Use one or two words."}
 	}
 	if q.Limit <= 0 {

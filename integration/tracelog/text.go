@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/metamcp/metamcp/messages"
@@ -160,7 +159,7 @@ func nameOf(actor string) string {
 // clean keeps what a child said from moving a terminal's cursor.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Cf, r) {
+		if r == utf8.RuneError || messages.Steers(r) {
 			return '·'
 		}
 		return r

@@ -131,6 +131,20 @@ func (w whole) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+func TestTextDoesNotSteer(t *testing.T) {
+	var b bytes.Buffer
+	w := NewText(&b, false)
+	if err := w.WriteRecord(&messages.TraceRecord{Time: when, Kind: "noise", Detail: "a\u2028b\u202ec\u009bd"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(b.String(), "a·b·c·d\n") {
+		t.Errorf("%q", &b)
+	}
+}
+
 // Between two writes somebody else may write to the same file.
 func TestTextWritesWholeLines(t *testing.T) {
 	w := NewText(whole{t}, false)

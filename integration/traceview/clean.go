@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"github.com/metamcp/metamcp/messages"
 )
 
 // How much of a text is kept, in bytes.
@@ -49,13 +51,12 @@ func clean(text string, limit int) string {
 	return text
 }
 
-// obeyed tells control characters, invisible and direction marks, separators
-// of lines and what has no meaning agreed upon.
+// obeyed tells what steers a terminal and what has no meaning agreed upon.
 func obeyed(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == '\x7f'
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp)
+	return messages.Steers(r) || unicode.Is(unicode.Co, r)
 }
 
 // cells is the number of columns of a terminal that a rune takes.

@@ -30,7 +30,7 @@ func fold(name string) string {
 		name = name[:maxFolded]
 	}
 	name = strings.Map(func(r rune) rune {
-		if registry.Hidden(r) || unicode.IsSpace(r) {
+		if registry.HiddenAlone(r) || unicode.IsSpace(r) {
 			return -1
 		}
 		return r
@@ -71,7 +71,7 @@ func oddCharacters(text string) string {
 			break
 		}
 		shown := fmt.Sprintf("U+%04X", r)
-		if strconv.IsGraphic(r) && !registry.Hidden(r) && r != ' ' {
+		if strconv.IsGraphic(r) && !registry.HiddenAlone(r) && r != ' ' {
 			shown += " (" + string(r) + ")"
 		}
 		odd = append(odd, shown)
@@ -112,7 +112,7 @@ func quote(name string) string {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
 			b.WriteRune(r)
-		case registry.Hidden(r) || !strconv.IsGraphic(r):
+		case registry.HiddenAlone(r) || !strconv.IsGraphic(r):
 			fmt.Fprintf(&b, `\u{%X}`, r)
 		default:
 			b.WriteRune(r)

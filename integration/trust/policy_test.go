@@ -103,7 +103,7 @@ func TestTrustTable(t *testing.T) {
 					if d.Gate != want || d.Allowed != (want == "") || d.Trusted != (s.gate == "") {
 						t.Errorf("gate %q, allowed %t, trusted %t; want gate %q: %+v", d.Gate, d.Allowed, d.Trusted, want, d.Checks)
 					}
-					if d.Reason() == "" || strings.ContainsFunc(d.Reason(), registry.Hidden) {
+					if d.Reason() == "" || strings.ContainsFunc(d.Reason(), registry.HiddenAlone) {
 						t.Errorf("reason %q", d.Reason())
 					}
 					// Every gate is told, so that nobody has to fix one after the other.
@@ -178,7 +178,7 @@ func TestImitationsNeverPass(t *testing.T) {
 			if d.Allowed || d.Trusted || d.Gate != GateImitation {
 				t.Errorf("by default: gate %q, %+v", d.Gate, d.Checks)
 			}
-			if strings.ContainsFunc(d.Reason(), registry.Hidden) {
+			if strings.ContainsFunc(d.Reason(), registry.HiddenAlone) {
 				t.Errorf("reason %q", d.Reason())
 			}
 			// Described by a server that somebody trusts.
@@ -312,7 +312,7 @@ func TestCandidatesTellWhatADescriptionFixes(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if len(list[0].Extras) != 4 || strings.ContainsFunc(strings.ReplaceAll(got, "\n", " "), registry.Hidden) {
+	if len(list[0].Extras) != 4 || strings.ContainsFunc(strings.ReplaceAll(got, "\n", " "), registry.HiddenAlone) {
 		t.Errorf("extras\n%s", got)
 	}
 }
@@ -336,7 +336,7 @@ func FuzzDecide(f *testing.F) {
 			}
 		}
 		for _, check := range d.Checks {
-			if strings.ContainsFunc(check.Reason, registry.Hidden) {
+			if strings.ContainsFunc(check.Reason, registry.HiddenAlone) {
 				t.Fatalf("hidden characters in %q", check.Reason)
 			}
 		}
