@@ -257,17 +257,17 @@ func TestOwnVariablesAreNoSlips(t *testing.T) {
 		known[k.Env] = true
 	}
 	var own []string
-	root := filepath.Join("..", "..")
-	must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	sources := os.DirFS(filepath.Join("..", ".."))
+	must(t, fs.WalkDir(sources, ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || path != root && strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || path != "." && strings.HasPrefix(d.Name(), ".")):
 			return fs.SkipDir
 		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
-		text, err := os.ReadFile(path)
+		text, err := fs.ReadFile(sources, path)
 		for _, found := range named.FindAllSubmatch(text, -1) {
 			if name := string(found[1]); !known[name] && !strings.HasPrefix(name, "METAMCP_TEST_") {
 				own = append(own, name)
