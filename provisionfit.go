@@ -20,8 +20,8 @@ const (
 func (a *ProvisionAnswer) fitMissing(budget *index.Budget) {
 	half := index.NewBudget(budget.Left() / 2)
 	before := half.Left()
-	cut := false
-	a.Missing, cut = fitVariables(half, a.missing)
+	kept, cut := fitVariables(half, a.missing)
+	a.Missing = kept
 	budget.Spend(before - half.Left())
 	if cut {
 		a.noRoom(len(a.missing)-len(a.Missing), "what "+a.Package+" needs")
@@ -44,9 +44,9 @@ func (a *ProvisionAnswer) fitFirst(budget *index.Budget, o ProvisionOption) Prov
 		o.Entry, missing = nil, " and for its entry"
 	}
 	budget.Spend(min(tokens(o), budget.Left()))
-	cut := false
-	if o.Environment, cut = fitVariables(budget, all); cut || missing != "" {
-		a.noRoom(len(all)-len(o.Environment), "what "+o.Name+" takes"+missing)
+	kept, cut := fitVariables(budget, all)
+	if o.Environment = kept; cut || missing != "" {
+		a.noRoom(len(all)-len(kept), "what "+o.Name+" takes"+missing)
 	}
 	return o
 }
@@ -99,6 +99,6 @@ func fitVariables(budget *index.Budget, all []ProvisionVariable) (kept []Provisi
 		}
 	}
 	slices.SortStableFunc(kept, func(v, w ProvisionVariable) int { return cmp.Compare(one(w.Required), one(v.Required)) })
-	kept, _ = index.Cut(budget, kept, func(v ProvisionVariable) int { return tokens(v) })
+	kept, _ = index.Cut(budget, kept, tokens[ProvisionVariable])
 	return kept, true
 }

@@ -57,17 +57,22 @@ func (n *outlineNode) open() {
 	if object {
 		most = outlineLevels[0].keys
 	}
-	each := func(key, value []byte) error {
+	part := func(key, value []byte) {
 		if n.count++; n.count <= most {
 			n.parts, n.keys = append(n.parts, &outlineNode{raw: value}), append(n.keys, string(key))
 		}
-		return nil
 	}
 	// The value is valid, so that neither fails.
 	if object {
-		_ = jsonrpc.Scan(n.raw, each)
+		_ = jsonrpc.Scan(n.raw, func(key, value []byte) error {
+			part(key, value)
+			return nil
+		})
 	} else {
-		_ = jsonrpc.Elements(n.raw, func(value []byte) error { return each(nil, value) })
+		_ = jsonrpc.Elements(n.raw, func(value []byte) error {
+			part(nil, value)
+			return nil
+		})
 	}
 }
 

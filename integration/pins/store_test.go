@@ -415,7 +415,7 @@ func TestThousandsOfTools(t *testing.T) {
 func TestFileOfCharactersThatBrowsersEscape(t *testing.T) {
 	s := pins.NewStore(t.TempDir())
 	const n = 50 << 10
-	ts := toolset(t, "a", fmt.Sprintf(`{"name":"x","description":"%s","inputSchema":{"type":"object"}}`, strings.Repeat("<", n)))
+	ts := toolset(t, "a", `{"name":"x","description":"`+strings.Repeat("<", n)+`","inputSchema":{"type":"object"}}`)
 	record(t, s, ts)
 	if info, err := os.Stat(s.Path("a")); err != nil || info.Size() > n+2<<10 {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
