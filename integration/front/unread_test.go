@@ -66,7 +66,6 @@ func TestOutputOfStuckClientEnds(t *testing.T) {
 	_, w := pipe(t)
 	var unread Unread
 	o := newOutput(w, &unread, nil)
-	o.patience = 20 * time.Millisecond
 	if err := o.Write(make([]byte, fullAt+1<<20)); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +73,10 @@ func TestOutputOfStuckClientEnds(t *testing.T) {
 	if room == nil || !o.Full() {
 		t.Fatal("the client is not full")
 	}
+	o.mu.Lock() // only now, or its time might be over before it was seen to be full
+	o.patience = 20 * time.Millisecond
+	o.stuck.Reset(o.patience)
+	o.mu.Unlock()
 	for _, over := range []<-chan struct{}{o.Failed(), room} {
 		select {
 		case <-over:
