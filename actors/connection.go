@@ -120,7 +120,8 @@ type pending struct {
 	since    time.Time
 	deadline time.Time     // moves with progress
 	limit    time.Time     // does not
-	told     messages.Told // before the child had it
+	told     messages.Told // before the child had it, and in the place of what it said since
+	word     time.Time     // since when nothing was told in the place of what the child said
 	tool     *toolWeight
 	weight   int // what it counts for in weights
 

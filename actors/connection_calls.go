@@ -123,7 +123,7 @@ func (c *connection) send(ctx *kernel.Context, call *messages.Call) {
 		timeout = min(timeout, c.spec.MaxTimeout)
 	}
 	now := time.Now()
-	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout)), told: call.Told, input: call.Input}
+	p := &pending{call: call, timeout: timeout, since: now, deadline: now.Add(timeout), limit: now.Add(max(timeout, c.spec.MaxTimeout)), told: call.Told, word: now, input: call.Input}
 	if !call.Deadline.IsZero() && call.Deadline.Before(p.deadline) {
 		p.deadline = call.Deadline // the wait for the connection took some of it
 	}
@@ -322,10 +322,30 @@ func (c *connection) onProgress(f *messages.Frame) {
 	value, _ := strconv.ParseFloat(string(params.Progress), 64) // one that is out of range is infinite
 	if !p.told.Before(value) {
 		c.deps.late.Add(1)
+		if params := p.below(params.Message, time.Now()); params != nil {
+			c.progress(p.call, params)
+		}
 		return
 	}
 	p.call.Told.Add(value)
 	c.progress(p.call, f.Params)
+}
+
+// below is what is told now and then in the place of progress that is not above what was
+// told before the child had the call: that it goes on, with the child's own words where
+// it has any. A client that gives a call new time with each progress would give it up
+// otherwise, until the child has come as far as the one before it. nil: nothing.
+func (p *pending) below(message json.RawMessage, now time.Time) json.RawMessage {
+	if now.Sub(p.word) < turnWord {
+		return nil
+	}
+	p.word = now
+	if message == nil {
+		message = json.RawMessage(`"the call goes on"`)
+	}
+	params := aboveProgress(&p.call.Told, message)
+	p.told = p.call.Told
+	return params
 }
 
 // progress tells the caller, who wants to know, how far a call is.

@@ -71,7 +71,8 @@ func (c *connection) nextTurn(ctx *kernel.Context) {
 }
 
 const (
-	// turnWord is after how long a call that waits for its turn is told why.
+	// turnWord is after how long a call that waits for its turn is told why, and one whose
+	// progress is not to be told that it goes on.
 	turnWord = 5 * time.Second
 	// othersPatience is how long a question may be open at a server that others
 	// wait for.
@@ -116,13 +117,19 @@ func (c *connection) onTurnDue(ctx *kernel.Context, m *turnDue) {
 // waitingProgress says why a call waits, above what was told before: a client that gives a
 // call new time with each progress does not give it up meanwhile. nil: there is no way to.
 func waitingProgress(told *messages.Told, why string) json.RawMessage {
+	return aboveProgress(told, []byte(strconv.Quote("waiting: "+why)))
+}
+
+// aboveProgress is progress with a message, JSON, that counts no more than it has to.
+// nil: nothing is above what was told.
+func aboveProgress(told *messages.Told, message []byte) json.RawMessage {
 	value, ok := told.Next()
 	if !ok {
 		return nil
 	}
 	told.Add(value)
 	params := strconv.AppendFloat([]byte(`{"progress":`), value, 'g', -1, 64)
-	params = append(append(params, `,"message":`...), strconv.Quote("waiting: "+why)...)
+	params = append(append(params, `,"message":`...), message...)
 	return append(params, '}')
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -226,6 +227,34 @@ func TestProgressOfARepeatedCall(t *testing.T) {
 	p.mu.Unlock()
 	if want := []string{"0", "1", "3", "2", "4", "4", "3.5", "5e0", "1e999"}; !slices.Equal(raw, want) {
 		t.Errorf("the client was told %q, want %q", raw, want)
+	}
+}
+
+// TestARepeatedCallIsNotSilent: what it says below what was told keeps its client waiting
+// all the same, now and then.
+func TestARepeatedCallIsNotSilent(t *testing.T) {
+	now := time.Now()
+	p := &pending{call: &messages.Call{}, word: now}
+	p.call.Told.Add(300)
+	p.told = p.call.Told
+	if raw := p.below(json.RawMessage(`"page 1"`), now.Add(turnWord-1)); raw != nil {
+		t.Errorf("it is told too often: %s", raw)
+	}
+	last := 300.0
+	for _, says := range []json.RawMessage{json.RawMessage(`"page 2"`), nil} {
+		now = now.Add(turnWord)
+		raw := p.below(says, now)
+		var told struct {
+			Progress float64
+			Message  string
+		}
+		if err := json.Unmarshal(raw, &told); err != nil || told.Message == "" || says != nil && strconv.Quote(told.Message) != string(says) {
+			t.Errorf("%s: %v", raw, err)
+		}
+		if told.Progress <= last || told.Progress > 300.01 || p.told.Before(told.Progress) || !p.told.Before(301) {
+			t.Errorf("after %v it is told %v", last, told.Progress)
+		}
+		last = told.Progress
 	}
 }
 
