@@ -33,6 +33,9 @@ func fitting(raw json.RawMessage, member, key string, era messages.Era) (fit jso
 		switch fits, known := shape.members[string(name)]; {
 		case member == listOfTools && string(name) == "inputSchema":
 			schema, changed := fittingSchema(value)
+			if schema == nil {
+				schema = []byte(anySchema)
+			}
 			other = other || changed
 			value = schema
 		case member == listOfTools && string(name) == "outputSchema" && era == messages.EraModern:
@@ -42,11 +45,10 @@ func fitting(raw json.RawMessage, member, key string, era messages.Era) (fit jso
 			}
 		case member == listOfTools && string(name) == "outputSchema":
 			schema, changed := fittingSchema(value)
-			if string(schema) == anySchema && changed {
-				other = true
+			other = other || changed
+			if schema == nil {
 				return nil
 			}
-			other = other || changed
 			value = schema
 		case known && !fits(value):
 			other = true
@@ -96,32 +98,29 @@ var resourceMembers = map[string]func([]byte) bool{
 }
 
 // fittingSchema is a schema as that of a tool has to be: of an object, whose properties
-// have objects for schemas too. One that is none becomes anySchema.
+// have objects for schemas too. Members of a wrong type are left out. It is nil of one that
+// is of no object.
 func fittingSchema(schema []byte) (fit []byte, other bool) {
-	var typed, flags, bad bool
+	var typed, bad bool
 	err := jsonrpc.Scan(schema, func(name, value []byte) error {
 		switch string(name) {
 		case "type":
 			typed = true
-			text, err := jsonrpc.Unquote(value)
-			bad = bad || err != nil || text != "object"
+			other = other || !isString(value)
+			bad = bad || !takesObjects(value)
+		case "$schema":
+			other = other || !isString(value)
 		case "required":
-			bad = bad || !eachIs(value, isString)
+			other = other || !eachIs(value, isString)
 		case "properties":
-			err := jsonrpc.Scan(value, func(_, value []byte) error {
-				flag := string(value) == "true" || string(value) == "false"
-				flags = flags || flag
-				bad = bad || !flag && !isObject(value)
-				return nil
-			})
-			bad = bad || err != nil
+			other = other || !eachMemberIs(value, isObject)
 		}
 		return nil
 	})
 	switch {
 	case err != nil || bad:
-		return []byte(anySchema), true
-	case typed && !flags:
+		return nil, true
+	case typed && !other:
 		return schema, false
 	}
 	out := []byte{'{'}
@@ -129,30 +128,54 @@ func fittingSchema(schema []byte) (fit []byte, other bool) {
 		out = append(out, `"type":"object"`...)
 	}
 	return appendObject(out, schema, func(name, value []byte) []byte {
-		if string(name) != "properties" {
+		switch {
+		case string(name) == "type":
+			return []byte(`"object"`)
+		case string(name) == "$schema" && !isString(value), string(name) == "required" && !eachIs(value, isString):
+			return nil
+		case string(name) != "properties":
 			return value
+		case !isObject(value):
+			return nil
 		}
 		return appendObject([]byte{'{'}, value, func(_, value []byte) []byte {
-			switch string(value) {
-			case "true":
-				return []byte(`{}`)
-			case "false":
+			switch {
+			case isObject(value):
+				return value
+			case string(value) == "false":
 				return []byte(`{"not":{}}`)
 			}
-			return value
+			return []byte(`{}`) // true, or what says nothing of the argument
 		})
 	}), true
 }
 
+// takesObjects says whether the type of a schema is that of objects, or a list with it.
+func takesObjects(value []byte) bool {
+	object := isOneOf("object")
+	if isString(value) {
+		return object(value)
+	}
+	among := false
+	err := jsonrpc.Elements(value, func(el []byte) error {
+		among = among || object(el)
+		return nil
+	})
+	return err == nil && among
+}
+
 // appendObject appends the members of a valid object to out, which is the beginning of
-// one, with other values.
+// one, with other values; one whose value is nil then is left out.
 func appendObject(out, object []byte, value func(name, value []byte) []byte) []byte {
 	_ = jsonrpc.Scan(object, func(name, v []byte) error { // it was read before
+		if v = value(name, v); v == nil {
+			return nil
+		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
 		out = append(jsonrpc.AppendQuote(out, string(name)), ':')
-		out = append(out, value(name, v)...)
+		out = append(out, v...)
 		return nil
 	})
 	return append(out, '}')
@@ -173,6 +196,16 @@ func eachIs(value []byte, is func(value []byte) bool) bool {
 	all := true
 	err := jsonrpc.Elements(value, func(el []byte) error {
 		all = all && is(el)
+		return nil
+	})
+	return err == nil && all
+}
+
+// eachMemberIs says whether a value is an object whose members' values are all such.
+func eachMemberIs(value []byte, is func(value []byte) bool) bool {
+	all := true
+	err := jsonrpc.Scan(value, func(_, value []byte) error {
+		all = all && is(value)
 		return nil
 	})
 	return err == nil && all
