@@ -52,7 +52,7 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 			s.Actors = e.core.Actors()
 		}
 	}
-	cat := e.core.Catalog()
+	cat, secrets := e.core.Catalog(), e.secrets.Load()
 	names := e.core.Directory().Names()
 	s.Servers = make([]messages.HostServer, 0, len(names))
 	for _, name := range names {
@@ -61,12 +61,13 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 			continue
 		}
 		d := describeServer(entry, cat.Server(name))
+		description, _ := secrets.Counted(d.Description)
 		status := entry.Status()
 		if status.Breaker == "open" && !status.RetryAt.IsZero() && !status.RetryAt.After(s.At) {
 			status.Breaker = "half-open" // nothing happened that the breaker could have told of
 		}
 		s.Servers = append(s.Servers, messages.HostServer{
-			Name: d.Name, Description: d.Description, Disabled: d.Disabled, Provisioned: d.Provisioned, State: d.State,
+			Name: d.Name, Description: description, Disabled: d.Disabled, Provisioned: d.Provisioned, State: d.State,
 			Breaker: status.Breaker, Failures: status.Failures, RetryAt: d.RetryAt, Error: e.scrubbed(d.Error),
 			Known: d.Known, Tools: d.Tools, Enabled: d.Enabled, Changed: d.Changed, Held: d.Held, Suspicious: d.Suspicious, Instances: entry.Instances(), Counts: entry.Counts(), Calls: e.times.of(d.Name),
 		})

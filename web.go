@@ -62,7 +62,7 @@ func (w watched) Search(ctx context.Context, q web.Query) (*web.Found, error) {
 	for _, name := range slices.Sorted(maps.Keys(res.Failed)) {
 		found.Failed = append(found.Failed, web.Failed{Server: name, Error: w.e.scrubbed(res.Failed[name]).Message})
 	}
-	return found, nil
+	return withoutSecrets(w.e, found), nil
 }
 
 // Tool implements web.Host.
@@ -72,5 +72,6 @@ func (w watched) Tool(ctx context.Context, server, tool string) (json.RawMessage
 		return nil, err
 	}
 	definition, _ := index.PlainJSON(t.Definition)
+	definition, _ = w.e.secrets.Load().Result(definition)
 	return definition, nil
 }

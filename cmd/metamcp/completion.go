@@ -190,10 +190,11 @@ func (c *common) completeTools(server, word string) ([]string, cobra.ShellCompDi
 	}
 	sets, _ := index.NewCache(cfg.Settings.StateDir, safename.SafeName).LoadAll([]string{server}, 1) // a broken cache has none
 	var list []string
+	shown := withoutSecrets(cfg)
 	for _, set := range sets {
 		for _, tool := range set.Tools {
 			if strings.HasPrefix(tool.Name, word) {
-				list = append(list, completed(tool.Name, tool.Description))
+				list = append(list, completed(tool.Name, shown(tool.Description)))
 			}
 		}
 	}

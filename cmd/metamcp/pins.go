@@ -180,11 +180,12 @@ type pinDiff struct {
 	Diff   string              `json:"diff"`
 }
 
-func pinDiffs(server string, list []pins.Difference) []pinDiff {
+func pinDiffs(cfg *config.Config, server string, list []pins.Difference) []pinDiff {
+	shown := withoutSecrets(cfg)
 	out := []pinDiff{}
 	for i := range list {
 		d := &list[i]
-		out = append(out, pinDiff{d.Tool, d.Change, d.Parts, d.New.Signs, d.New.Short(), d.Diff(server)})
+		out = append(out, pinDiff{d.Tool, d.Change, d.Parts, d.New.Signs, d.New.Short(), shown(d.Diff(server))})
 	}
 	return out
 }
@@ -200,7 +201,7 @@ as their code points: <U+200B>.
 Exit status: 1 where something differs, as of diff.`,
 		Example: "  metamcp pins diff github",
 		RunE: func(cmd *cobra.Command, given []string) error {
-			store, _, err := c.pinStore()
+			store, cfg, err := c.pinStore()
 			if err != nil {
 				return err
 			}
@@ -213,9 +214,9 @@ Exit status: 1 where something differs, as of diff.`,
 				return err
 			}
 			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), pinDiffs(given[0], list))
+				err = printJSON(cmd.OutOrStdout(), pinDiffs(cfg, given[0], list))
 			} else {
-				err = printDiffs(cmd.OutOrStdout(), given[0], list)
+				err = printDiffs(cmd.OutOrStdout(), cfg, given[0], list)
 			}
 			if err == nil && len(list) > 0 {
 				err = statusError(exitFailed)
@@ -253,14 +254,15 @@ func chosen(server string, list []pins.Difference, names []string) ([]pins.Diffe
 	return out, nil
 }
 
-func printDiffs(out io.Writer, server string, list []pins.Difference) error {
+func printDiffs(out io.Writer, cfg *config.Config, server string, list []pins.Difference) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintf(out, "nothing of %s waits to be accepted: its tools were as accepted when a host listed them last\n", printable(server))
 		return err
 	}
+	shown := withoutSecrets(cfg)
 	for i := range list {
 		d := &list[i]
-		if _, err := fmt.Fprint(out, d.Diff(server)); err != nil {
+		if _, err := fmt.Fprint(out, shown(d.Diff(server))); err != nil {
 			return err
 		}
 		var signs []string
@@ -316,7 +318,7 @@ or neither names nor --all where nobody can be asked.`,
 			}
 			out := cmd.OutOrStdout()
 			if !asJSON {
-				if err := printDiffs(out, server, list); err != nil {
+				if err := printDiffs(out, cfg, server, list); err != nil {
 					return err
 				}
 			}
@@ -353,7 +355,7 @@ func (c *common) approve(ctx context.Context, cmd *cobra.Command, store *pins.St
 		}
 	}
 	if asJSON {
-		return printJSON(cmd.OutOrStdout(), approval{server, pinDiffs(server, list), left})
+		return printJSON(cmd.OutOrStdout(), approval{server, pinDiffs(cfg, server, list), left})
 	}
 	if len(list) > 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "accepted: %s of %s\n", counted(uint64(len(list)), "tool", "tools"), printable(server))

@@ -735,6 +735,44 @@ func text(path string) string {
 
 // What the notes say of marked tools can be found in the list above them, and what they
 // tell the user to type works as it stands.
+// What a server says of itself and its tools goes without secrets where a command shows it.
+func TestCommandsShowNoSecretsOfServers(t *testing.T) {
+	const known = "tr0ub4dor-and-3"
+	tools := filepath.Join(t.TempDir(), "tools.json")
+	demo := testkit.DemoServer(t, "--tools-file", tools)
+	_, cwd := place(t)
+	demo["env"] = map[string]string{"DB_PASSWORD": known}
+	listed := func(does string) {
+		t.Helper()
+		put(t, tools, `{"forecast": {"name": "forecast", "description": "`+does+` postgres://app:`+known+`@db.internal/prod for the weather.", "inputSchema": {"type": "object"}}}`)
+	}
+	configure := func(settings map[string]any) {
+		t.Helper()
+		text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"weather": demo}, "metamcp": settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(cwd, ".mcp.json"), string(text))
+	}
+	configure(nil)
+	listed("Asks")
+	for _, words := range []string{"test weather --json", "discover --server weather", "test weather", "discover --server weather --refresh", "pins diff weather", "pins diff weather --json", "__complete call weather f"} {
+		if strings.HasSuffix(words, "--refresh") {
+			listed("Ask")
+		}
+		out, said, err := command(t, strings.Fields(words)...)
+		if err != nil && !strings.HasPrefix(words, "pins diff") || !strings.Contains(out, "forecast") || strings.Contains(out, known) || !strings.Contains(out, "[REDACTED:DB_PASSWORD]") {
+			t.Errorf("%s: %v\n%s\nand said %s", words, err, out, said)
+		}
+	}
+	configure(map[string]any{"scrub": false})
+	for _, words := range []string{"test weather --json", "pins diff weather"} {
+		if out, _, _ := command(t, strings.Fields(words)...); !strings.Contains(out, known) {
+			t.Errorf("%s, where nothing is taken out:\n%s", words, out)
+		}
+	}
+}
+
 func TestDiscoverShowsMarks(t *testing.T) {
 	tools := filepath.Join(t.TempDir(), "tools.json")
 	demo := testkit.DemoServer(t, "--tools-file", tools)

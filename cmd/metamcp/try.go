@@ -111,8 +111,9 @@ func runTest(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags)
 		fmt.Fprintln(c.stderr, "metamcp: interrupted; all servers were ended")
 		return statusError(exitInterrupted)
 	}
+	shown := withoutSecrets(p.Config)
 	for i := range starts {
-		tried[starts[i].Spec.Name].fill(&starts[i], secrets)
+		tried[starts[i].Spec.Name].fill(&starts[i], secrets, shown)
 	}
 	list := []*triedServer{}
 	failed := err != nil
@@ -159,16 +160,28 @@ func untestable(p *doctor.Patient, spec *messages.ServerSpec) *metamcp.Error {
 	return nil
 }
 
+// withoutSecrets makes of what servers say of themselves and their tools what is shown.
+func withoutSecrets(cfg *config.Config) func(text string) string {
+	if !cfg.Settings.Scrub {
+		return func(text string) string { return text }
+	}
+	secrets := scrub.New(cfg.Servers)
+	return func(text string) string {
+		clean, _ := secrets.Counted(text)
+		return clean
+	}
+}
+
 // fill takes over how a start went.
-func (t *triedServer) fill(s *doctor.Start, secrets *scrub.Set) {
+func (t *triedServer) fill(s *doctor.Start, secrets *scrub.Set, shown func(text string) string) {
 	t.TookMs = s.Took.Milliseconds()
 	if s.Err != nil {
 		t.Error = secrets.Error(s.Err)
 		return
 	}
-	t.OK, t.Protocol, t.ServerName, t.ServerVersion = true, s.Tools.Version, s.Tools.ServerName, s.Tools.ServerVersion
+	t.OK, t.Protocol, t.ServerName, t.ServerVersion = true, s.Tools.Version, shown(s.Tools.ServerName), shown(s.Tools.ServerVersion)
 	for _, tool := range s.Tools.Tools {
-		t.Tools = append(t.Tools, triedTool{Name: tool.Name, Description: tool.Description})
+		t.Tools = append(t.Tools, triedTool{Name: shown(tool.Name), Description: shown(tool.Description)})
 	}
 	if len(t.Tools) == 0 {
 		t.Notes = append(t.Notes, "it lists no tools; it may need a key or a setting first")

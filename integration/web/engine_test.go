@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +78,28 @@ func closePage(t *testing.T, s *web.Server) {
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
+	}
+}
+
+// What servers say of themselves and their tools goes without secrets onto the page.
+func TestThePageShowsNoSecrets(t *testing.T) {
+	const known = "tr0ub4dor-and-3"
+	file := filepath.Join(t.TempDir(), "tools.json")
+	const tools = `{"forecast":{"name":"forecast","description":"Asks postgres://app:` + known + `@db.internal/prod for the weather.","inputSchema":{"type":"object"}}}`
+	if err := os.WriteFile(file, []byte(tools), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	weather := child("demo", "asks "+known, "--tools-file", file)
+	weather["env"].(map[string]string)["DB_PASSWORD"] = known
+	e, s := openPage(t, map[string]any{"weather": weather}, map[string]any{"search": map[string]any{"embedder": "none"}})
+	c := visit(t, s)
+	for _, path := range []string{"/api/search?q=forecast", "/api/tool?server=weather&tool=forecast"} {
+		if status, body := c.get(path); status != http.StatusOK || !strings.Contains(body, `"forecast"`) || strings.Contains(body, known) || !strings.Contains(body, "[REDACTED:DB_PASSWORD]") {
+			t.Errorf("%s is answered with %d: %s", path, status, body)
+		}
+	}
+	if st, err := e.HostStatus(t.Context(), false); err != nil || st.Servers[0].Description != "asks [REDACTED:DB_PASSWORD]" {
+		t.Errorf("the status: %v, %v", st, err)
 	}
 }
 

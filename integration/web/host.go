@@ -7,7 +7,7 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// Host is what the page shows. Its methods are called from many goroutines at
+// Host is what the page shows, without secrets. Its methods are called from many goroutines at
 // a time and must return soon after their context ends.
 type Host interface {
 	// Status describes the host as it is now. The result is not changed.
