@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -65,6 +66,10 @@ type ProvisionRequest struct {
 	ChoiceVersion string `json:"-"`
 	// DryRun installs nothing and says what would be.
 	DryRun bool `json:"-"`
+	// Whole has the answer tell all of Missing and Matches, for a person who chooses
+	// among them. Else they keep to the token budget, and a match without an entry may
+	// be one that had no room for it.
+	Whole bool `json:"-"`
 	// Env are variables for the server. Secrets must be references such as
 	// ${NAME}: what is here is written to disk.
 	Env map[string]string `json:"-"`
@@ -75,7 +80,7 @@ type ProvisionRequest struct {
 }
 
 // ProvisionAnswer is what became of a request. It keeps to the configured
-// token budget.
+// token budget, but for what [ProvisionRequest.Whole] asks for.
 type ProvisionAnswer struct {
 	Decision   ProvisionDecision `json:"decision"`
 	Source     string            `json:"source,omitempty"` // "local", "registry", "cache", "built-in", "gallery" or "name"
@@ -174,7 +179,7 @@ func (e *Engine) provision(ctx context.Context, req ProvisionRequest, meta messa
 	if report.Decision == messages.DecisionFailed {
 		return nil, report.Err
 	}
-	a := e.provisionAnswer(report)
+	a := e.provisionAnswer(report, req.Whole)
 	clean := withoutSecrets(e, a)
 	clean.Denied = a.Denied // which was scrubbed as an error, and has a cause
 	clean.missing = a.missing
@@ -317,8 +322,8 @@ func (p *provisionPort) wait(ctx context.Context, progress func(ProvisionStep)) 
 	}
 }
 
-// provisionAnswer is a report as its reader wants it.
-func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
+// provisionAnswer is a report as its reader wants it. whole is [ProvisionRequest.Whole].
+func (e *Engine) provisionAnswer(r *messages.ProvisionReport, whole bool) *ProvisionAnswer {
 	a := &ProvisionAnswer{
 		Decision: r.Decision, Source: r.Source, Confidence: r.Confidence, Server: r.Server, Package: r.Package, Version: r.Version,
 		Reason: r.Reason, Denied: r.Err, Unknown: r.Unknown, Notes: r.Notes,
@@ -331,13 +336,17 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 	if r.Err != nil {
 		budget.Spend(min(tokens(r.Err), budget.Left()))
 	}
-	a.fitMissing(budget)
+	room := budget // for what a person chooses from
+	if whole {
+		room = index.NewBudget(math.MaxInt)
+	}
+	a.fitMissing(room)
 	for i := range r.Options {
 		if i == 0 {
-			a.Matches = append(a.Matches, a.fitFirst(budget, r.Options[0]))
+			a.Matches = append(a.Matches, a.fitFirst(room, r.Options[0]))
 			continue
 		}
-		if !budget.Spend(tokens(r.Options[i])) {
+		if !room.Spend(tokens(r.Options[i])) {
 			a.Omitted += len(r.Options) - i
 			a.Notes = append(a.Notes, "The list of servers is cut; say more exactly what is needed.")
 			break
@@ -359,8 +368,8 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 		}
 	}
 	var open, held []*index.Entry
-	disabled, whole := 0, r.Server != "" && len(r.Local) == 0
-	if known := cat.Server(r.Server); whole && known != nil {
+	disabled, ofServer := 0, r.Server != "" && len(r.Local) == 0
+	if known := cat.Server(r.Server); ofServer && known != nil {
 		open, held, disabled = byAccess(known)
 		for _, entry := range open {
 			add(entry, r.Confidence)
@@ -368,7 +377,7 @@ func (e *Engine) provisionAnswer(r *messages.ProvisionReport) *ProvisionAnswer {
 	}
 	a.tell(budget, fitting, e.awayNote)
 	switch {
-	case !whole:
+	case !ofServer:
 		a.Notes = append(a.Notes, e.heldNotes("", budget)...) // of what would have been found otherwise
 	case disabled > 0 && len(open)+len(held) == 0:
 		a.Notes = append(a.Notes, fmt.Sprintf("All tools of %q are closed by metamcp.toolRules of the configuration.", r.Server))

@@ -752,6 +752,27 @@ func TestProvisionKeepsToTheBudget(t *testing.T) {
 	}
 }
 
+// A person who chooses is told all of what could be installed and of what is missing, by
+// however small a budget.
+func TestProvisionTellsAPersonAll(t *testing.T) {
+	fakeNPM(t)
+	const count = 60
+	variables := make([]any, count)
+	for i := range variables {
+		variables[i] = map[string]any{"name": fmt.Sprintf("VARIABLE_%03d", i), "description": strings.Repeat("word ", 20), "isRequired": true}
+	}
+	e, _ := openWithServer(t, weatherThatNeeds(variables...), `{"trusted": ["io.github.acme/*"]}`, map[string]any{"search": map[string]any{"embedder": "none", "budgetTokens": 200}})
+	for _, auto := range []bool{false, true} {
+		a := ask(t, e, metamcp.ProvisionRequest{Intent: "use io.github.acme/weather", AutoProvision: auto, DryRun: true, Whole: true})
+		if len(a.Matches) != 1 || a.Matches[0].Entry == nil || len(a.Matches[0].Environment) != count || a.Omitted > 0 || strings.Contains(text(t, a), "no room") {
+			t.Errorf("%.1500s", text(t, a))
+		}
+		if auto && (len(a.Missing) != count || a.Missing[count-1].Description == "") {
+			t.Errorf("%d values are missing, the last is %+v", len(a.Missing), a.Missing[len(a.Missing)-1:])
+		}
+	}
+}
+
 // Values that look like secrets are refused, and so are variables that nobody
 // asks for.
 func TestProvisionRefusesValues(t *testing.T) {

@@ -52,6 +52,7 @@ done; 1 nothing was installed; 2 wrong usage; 130 interrupted.`,
 			}
 			req := metamcp.ProvisionRequest{
 				Intent: strings.Join(given, " "), Context: f.context, AutoProvision: f.yes, DryRun: f.dryRun, Env: env,
+				Whole: !f.asJSON, // the budget is for models
 			}
 			return f.run(cmd, c, req)
 		},

@@ -266,6 +266,26 @@ func TestAddFromRegistry(t *testing.T) {
 	}
 }
 
+// What has no room in an answer for a model can be installed all the same.
+func TestProvisionBySmallBudget(t *testing.T) {
+	place(t)
+	long := fakeregistry.Server("io.github.a/weather", "1.2.3", "Tells the weather", "@a/weather-mcp")
+	long.Server["packages"].([]any)[0].(map[string]any)["packageArguments"] = []any{
+		map[string]any{"type": "positional", "value": strings.Repeat("x", 4000)},
+	}
+	long.Server["packages"].([]any)[0].(map[string]any)["environmentVariables"] = []any{map[string]any{"name": "WEATHER_PLACE", "isRequired": true}}
+	fake := fakeregistry.Start(t, long)
+	t.Setenv("METAMCP_REGISTRY_URL", fake.URL)
+	t.Setenv("METAMCP_SEARCH_BUDGET_TOKENS", "200")
+	out, _, err := command(t, "provision", "use io.github.a/weather")
+	if !errors.As(err, new(statusError)) || strings.Contains(out, "cannot install") || !strings.Contains(out, "WEATHER_PLACE") || !strings.Contains(out, "--yes") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, _, err = command(t, "provision", "use io.github.a/weather", "--json"); len(out) > 2000 || !strings.Contains(out, "There was no room for all of what") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestListCommand(t *testing.T) {
 	_, cwd := place(t)
 	file := filepath.Join(cwd, ".mcp.json")
