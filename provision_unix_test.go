@@ -836,45 +836,60 @@ func TestProvisionAtOnceWithOtherValues(t *testing.T) {
 }
 
 // What somebody else has installed meanwhile is not undone with an installation of the
-// same.
+// same, nor told to be.
 func TestUndoingLeavesTheServerOfSomebodyElse(t *testing.T) {
-	npm := fakeNPM(t)
-	e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, map[string]any{
-		"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
-	})
-	if a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true}); a.Decision != metamcp.DecisionProvisioned {
-		t.Fatal(text(t, a))
-	}
-	l := provisioned.Open(state)
-	list, err := l.List()
-	if err != nil || len(list) != 1 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	raw, err := os.ReadFile(filepath.Join(filepath.Dir(state), "mcp.json"))
-	var same map[string]any
-	// The lock file does not name it before the installation, and does before its end.
-	if err := errors.Join(
-		err, json.Unmarshal(raw, &same), e.Close(t.Context()),
-		os.Rename(l.Path(), filepath.Join(npm, "provisioned")),
-		os.WriteFile(filepath.Join(npm, "meanwhile"), []byte(`cp "`+npm+`/provisioned" "`+l.Path()+`"`), 0o600),
-		// It is not started like this.
-		os.WriteFile(filepath.Join(l.Dir(&list[0]), "node_modules", "@acme", "weather", "index.js"), nil, 0o600),
-	); err != nil {
-		t.Fatal(err)
-	}
-	e = openConfig(t, filepath.Dir(state), same)
-	a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
-	if err == nil {
-		t.Fatalf("a server that does not start was provisioned: %s", text(t, a))
-	}
-	if after, err := l.List(); err != nil || !reflect.DeepEqual(after, list) {
-		t.Errorf("the lock file has %+v, %v", after, err)
-	}
-	if _, err := os.Stat(l.Dir(&list[0])); err != nil {
-		t.Error(err)
-	}
-	if folders, err := os.ReadDir(l.Servers()); err != nil || len(folders) != 1 {
-		t.Errorf("there are %v, %v", folders, err)
+	for _, c := range []struct {
+		what, meanwhile string // a shell script with the folder of the configuration as its %s
+		says            string
+	}{
+		{"it does not work", "", `the files of "weather" are not those that were installed`},
+		{"the configuration is broken", `printf '{' > "%s/mcp.json"`, "@acme/weather is installed, but the configuration could not be read again: "},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			npm := fakeNPM(t)
+			e, state := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, map[string]any{
+				"cache": map[string]any{"enabled": false}, // so that it is asked for its tools
+			})
+			if a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true}); a.Decision != metamcp.DecisionProvisioned {
+				t.Fatal(text(t, a))
+			}
+			l := provisioned.Open(state)
+			list, err := l.List()
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			raw, err := os.ReadFile(filepath.Join(filepath.Dir(state), "mcp.json"))
+			var same map[string]any
+			meanwhile := strings.ReplaceAll(c.meanwhile, "%s", filepath.Dir(state)) + "\n"
+			// The lock file does not name it before the installation, and does before its end.
+			if err := errors.Join(
+				err, json.Unmarshal(raw, &same), e.Close(t.Context()),
+				os.Rename(l.Path(), filepath.Join(npm, "provisioned")),
+				os.WriteFile(filepath.Join(npm, "meanwhile"), []byte(meanwhile+`cp "`+npm+`/provisioned" "`+l.Path()+`"`), 0o600),
+				// It is not started like this.
+				os.WriteFile(filepath.Join(l.Dir(&list[0]), "node_modules", "@acme", "weather", "index.js"), nil, 0o600),
+			); err != nil {
+				t.Fatal(err)
+			}
+			e = openConfig(t, filepath.Dir(state), same)
+			a, err := e.Provision(t.Context(), metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true})
+			if err == nil {
+				t.Fatalf("a server that does not start was provisioned: %s", text(t, a))
+			}
+			var failure *metamcp.Error
+			if !errors.As(err, &failure) || !strings.HasPrefix(failure.Message, c.says) || strings.Contains(failure.Message, "removed again") {
+				t.Errorf("%v", err)
+			}
+			if after, err := l.List(); err != nil || !reflect.DeepEqual(after, list) {
+				t.Errorf("the lock file has %+v, %v", after, err)
+			}
+			if _, err := os.Stat(l.Dir(&list[0])); err != nil {
+				t.Error(err)
+			}
+			if folders, err := os.ReadDir(l.Servers()); err != nil || len(folders) != 1 {
+				t.Errorf("there are %v, %v", folders, err)
+			}
+		})
 	}
 }
 

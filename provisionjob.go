@@ -112,9 +112,10 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		undone = &keptServer{name: kept, dir: j.p.lock().Dir(locked), pinned: pins.NewStore(e.Config().Settings.StateDir).Has(kept)}
 	}
 	if err := e.Reload(ctx); err != nil {
-		if undone != nil {
-			undone.unread = ctx.Err() == nil // else it may be in force all the same
+		if undone == nil {
+			return nil, fmt.Errorf("%s is installed, but the configuration could not be read again: %w", j.report.Package, err)
 		}
+		undone.unread = ctx.Err() == nil // else it may be in force all the same
 		return nil, fmt.Errorf("%s was not installed, since the configuration could not be read again: %w", j.report.Package, err)
 	}
 	step("asking " + kept + " for its tools")
@@ -123,12 +124,16 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	defer cancel()
 	if _, err := e.known(listing, kept); err != nil {
 		failure := e.scrubbed(asError(err))
-		if failure.Code != messages.CodePoolSaturated || ctx.Err() != nil {
+		switch {
+		case failure.Code == messages.CodePoolSaturated && ctx.Err() == nil:
+			// It has started and listed before, and what others do says nothing of it: a
+			// full pool is no reason to throw it away.
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is installed, but its tools could not be listed right now: %s", kept, failure.Message))
+		case undone == nil:
+			return nil, failure // whoever installed it keeps it
+		default:
 			return nil, j.didNotWork(failure)
 		}
-		// It has started and listed before, and what others do says nothing of it: a
-		// full pool is no reason to throw it away.
-		r.Notes = append(r.Notes, fmt.Sprintf("%s is installed, but its tools could not be listed right now: %s", kept, failure.Message))
 	}
 	if err := ctx.Err(); err != nil { // the last moment at which nobody wants it any more
 		return nil, err
