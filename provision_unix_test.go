@@ -1,3 +1,5 @@
+//go:build unix
+
 package metamcp_test
 
 import (
@@ -15,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -478,6 +481,28 @@ func TestProvisionOfAPackageThatIsNotThere(t *testing.T) {
 	}
 	a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/unlisted-mcp@9.9.9"})
 	if a.Decision != metamcp.DecisionRecommended || len(a.Unknown) > 0 || len(a.Matches) != 1 || !strings.Contains(a.Matches[0].Problem, "the newest is 1.2.3") {
+		t.Error(text(t, a))
+	}
+}
+
+// Package managers are asked at once about all that nobody else knows: each of two
+// answers when the other was asked.
+func TestProvisionAsksAboutAllNamesAtOnce(t *testing.T) {
+	dir := fakeNPM(t)
+	npm, own, both := filepath.Join(dir, "npm"), filepath.Join(dir, "npm-of-one"), filepath.Join(dir, "both")
+	wrapper := `#!/bin/sh
+case "$1 $2" in
+"view @acme/absent-one"*) mkdir "` + dir + `/one" 2>/dev/null && : > "` + both + `" ;;
+"view @acme/absent-two"*) mkdir "` + dir + `/two" 2>/dev/null && : < "` + both + `" ;;
+esac
+exec "` + own + `" "$@"
+`
+	if err := errors.Join(os.Rename(npm, own), syscall.Mkfifo(both, 0o600), os.WriteFile(npm, []byte(wrapper), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := openWithRegistry(t, `{"trusted": ["@acme/*"]}`, nil)
+	a := ask(t, e, metamcp.ProvisionRequest{Intent: "use @acme/absent-one and @acme/absent-two"})
+	if a.Decision != metamcp.DecisionNothing || !slices.Equal(a.Unknown, []string{"@acme/absent-one", "@acme/absent-two"}) {
 		t.Error(text(t, a))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/metamcp/metamcp/integration/gallery"
 	"github.com/metamcp/metamcp/integration/install"
@@ -75,6 +76,7 @@ func (f *finder) find(ctx context.Context) error {
 			return err
 		}
 	}
+	f.byNames(ctx, f.unknown())
 	var left []string
 	for _, n := range f.named[len(asked):] {
 		if !f.knows(n.Name) {
@@ -115,9 +117,6 @@ func (f *finder) findNamed(ctx context.Context, n trust.NamedPackage) error {
 	}
 	if e := galleryPackage(n); e != nil {
 		f.considerGallery(e, 0)
-	}
-	if !f.knows(n.Name) {
-		f.byName(ctx, n)
 	}
 	return f.inVersion(ctx, n)
 }
@@ -227,15 +226,34 @@ func (f *finder) add(o *option) {
 	}
 }
 
+// byNames judges names that nobody tells of. Package managers are asked about all of
+// them at once: one that hangs takes its time once.
+func (f *finder) byNames(ctx context.Context, names []trust.NamedPackage) {
+	found, gone := make([]*option, len(names)), make([]*install.Error, len(names))
+	var asking sync.WaitGroup
+	for i, n := range names {
+		asking.Go(func() { found[i], gone[i] = f.byName(ctx, n) })
+	}
+	asking.Wait()
+	for i, n := range names {
+		if gone[i] != nil {
+			f.absent[n.Name] = gone[i]
+		}
+		if found[i] != nil && !f.knows(n.Name) { // the same name may be there in two ways
+			f.add(found[i])
+		}
+	}
+}
+
 // byName judges a name that nobody tells of by what the trust file says: what it
 // trusts its package manager may have, unless that says that there is no such package,
-// and what is blocked or imitates another is told as such.
-func (f *finder) byName(ctx context.Context, n trust.NamedPackage) {
+// which is returned as gone, and what is blocked or imitates another is told as such.
+// Others may be judged at the same time.
+func (f *finder) byName(ctx context.Context, n trust.NamedPackage) (found *option, gone *install.Error) {
 	kinds := []registry.Kind{n.Kind}
 	if n.Kind == registry.NPM && !n.Explicit && n.Name[0] != '@' {
 		kinds = append(kinds, registry.PyPI)
 	}
-	var refused *option
 	for _, kind := range kinds {
 		server := &registry.Server{Name: n.Name, Status: registry.Active, Packages: []registry.Package{{
 			Kind: kind, Identifier: n.Name, Transport: registry.Transport{Type: "stdio"},
@@ -248,21 +266,18 @@ func (f *finder) byName(ctx context.Context, n trust.NamedPackage) {
 		o.decision = f.policy.Decide(&o.candidate, o.confidence, settingOf(f.ask.Consent))
 		switch {
 		case o.never():
-			if refused == nil {
-				refused = o
+			if found == nil {
+				found = o
 			}
 		case o.decision.Trusted && (kind == registry.NPM || kind == registry.PyPI):
-			gone := f.lacks(ctx, o)
-			if gone == nil {
-				f.add(o)
-				return
+			lacks := f.lacks(ctx, o)
+			if lacks == nil {
+				return o, gone
 			}
-			f.absent[n.Name] = gone
+			gone = lacks
 		}
 	}
-	if refused != nil {
-		f.add(refused)
-	}
+	return found, gone
 }
 
 // lacks returns what a package manager says that has no such package; nil: it may have it.
