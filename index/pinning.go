@@ -66,7 +66,7 @@ const keepPause = 10 * time.Second
 type pinning struct {
 	mode     messages.PinMode
 	accepted map[string]messages.Accepted // of servers that were looked up
-	working  bool                         // a worker records
+	atWork   map[string]*messages.Toolset // what the worker records; nil: there is none
 	atDisk   <-chan struct{}              // closed when the last worker has ended; nil: there was none
 	keeps    map[string]*messages.Toolset // to be recorded
 	late     map[string]*messages.Toolset // to be recorded after a pause
@@ -100,18 +100,21 @@ func (a *indexActor) judge(ctx *kernel.Context, j *judging) {
 	case a.deps.Keeper == nil || p.mode == messages.PinsOff:
 		a.publish(ctx, j, nil)
 	case accepted != nil && accepted.Pinned():
-		review := a.sticky(j, a.review(j.ts))
+		own := a.review(j.ts)
+		review := a.sticky(j, own)
 		a.publish(ctx, j, review)
-		if review.Unrecorded {
+		// Where it is as the disk has it, an older listing that is not there yet must not
+		// have the last word; one of another instance that holds tools back may.
+		if review.Unrecorded || review == own && p.waits(server) {
 			a.record(ctx, j.ts)
 		}
 	case p.mode == messages.PinsHold:
 		p.unsettled[server] = append(p.unsettled[server], j)
-		p.keeps[server] = j.ts
+		p.next(j.ts)
 		a.keep(ctx)
 	default:
 		a.publish(ctx, j, nil) // what is to be said of it comes from the worker
-		p.keeps[server] = j.ts
+		p.next(j.ts)
 		a.keep(ctx)
 	}
 }
@@ -154,6 +157,18 @@ func (a *indexActor) sticky(j *judging, review *messages.Review) *messages.Revie
 	return review
 }
 
+// next has a listing recorded by the next worker, and none of its server that is older
+// after it: what that one differs in is not so any more.
+func (p *pinning) next(ts *messages.Toolset) {
+	p.keeps[ts.Server] = ts
+	delete(p.late, ts.Server)
+}
+
+// waits says that a listing of a server is still to be recorded, or is being recorded.
+func (p *pinning) waits(server string) bool {
+	return p.atWork[server] != nil || p.keeps[server] != nil || p.late[server] != nil
+}
+
 // record has differences written down, at a bounded pace for each server.
 func (a *indexActor) record(ctx *kernel.Context, ts *messages.Toolset) {
 	p := &a.pins
@@ -162,7 +177,7 @@ func (a *indexActor) record(ctx *kernel.Context, ts *messages.Toolset) {
 		return
 	}
 	p.kept[ts.Server] = time.Now()
-	p.keeps[ts.Server] = ts
+	p.next(ts)
 	a.keep(ctx)
 }
 
@@ -190,13 +205,12 @@ func (a *indexActor) onKeepLate(ctx *kernel.Context) {
 // keep gives the worker the next listings.
 func (a *indexActor) keep(ctx *kernel.Context) {
 	p := &a.pins
-	if p.working || len(p.keeps) == 0 {
+	if p.atWork != nil || len(p.keeps) == 0 {
 		return
 	}
-	p.working = true
 	p.reads++
 	sets, read := p.keeps, p.reads
-	p.keeps = map[string]*messages.Toolset{}
+	p.atWork, p.keeps = sets, map[string]*messages.Toolset{}
 	deps, sys, self, over := a.deps, ctx.System(), ctx.Self(), make(chan struct{})
 	p.atDisk = over
 	sys.Go(func(context.Context) {
@@ -232,7 +246,7 @@ func (a *indexActor) leavePins(sys *kernel.System) {
 }
 
 func (a *indexActor) onKept(ctx *kernel.Context, m *kept) {
-	a.pins.working = false
+	a.pins.atWork = nil
 	for server, accepted := range m.accepted {
 		if a.specs[server] == nil {
 			delete(a.pins.unsettled, server)
@@ -417,7 +431,7 @@ func (a *indexActor) onPinsLoaded(ctx *kernel.Context, m *pinsLoaded) {
 		case !accepted.Pinned():
 			// Pins were turned on, or somebody deleted them: what the server
 			// says now is what counts.
-			a.pins.keeps[server] = known.Toolset
+			a.pins.next(known.Toolset)
 		case review != nil && review.Unrecorded:
 			a.record(ctx, known.Toolset)
 		}

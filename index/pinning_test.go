@@ -11,7 +11,7 @@ import (
 // When the differences of a server were recorded is forgotten with the server.
 func TestServersThatAreGoneHaveNoPace(t *testing.T) {
 	a := NewActor(&ActorDeps{View: &View{}})().(*indexActor)
-	a.pins.working = true // nothing goes to the disk
+	a.pins.atWork = map[string]*messages.Toolset{} // nothing goes to the disk
 	known := func(names ...string) {
 		m := &Known{}
 		for _, name := range names {
@@ -89,4 +89,69 @@ func TestDiscardLeavesAnotherServerOfThatName(t *testing.T) {
 	if a.specs["x"] == nil || a.saves["x"] != ts || a.pins.keeps["x"] != ts {
 		t.Error("it is gone")
 	}
+}
+
+// A listing that waits to be tried again, or for its time, is never written after a
+// newer one of its server.
+func TestOlderListingsAreNotRecordedAfterNewerOnes(t *testing.T) {
+	older := toolset(t, "x", definition("a", "One.", `{"type":"object"}`))
+	newer := toolset(t, "x", definition("a", "Two.", `{"type":"object"}`))
+	start := func(mode messages.PinMode, accepted messages.Accepted) *indexActor {
+		a := NewActor(&ActorDeps{View: &View{}, Keeper: &noKeeper{}, Notify: func(string, any) {}})().(*indexActor)
+		a.pins.mode = mode
+		a.pins.atWork = map[string]*messages.Toolset{} // nothing goes to the disk
+		a.pins.timer = true                            // which would need a system
+		a.onKnown(nil, &Known{Specs: []*messages.ServerSpec{{Name: "x", Err: &messages.Error{}}}})
+		if accepted != nil {
+			a.setAccepted("x", accepted)
+		}
+		a.pins.late["x"] = older
+		return a
+	}
+	last := func(t *testing.T, a *indexActor) {
+		t.Helper()
+		got := a.pins.keeps["x"]
+		if late := a.pins.late["x"]; late != nil {
+			got = late
+		}
+		if got != newer {
+			t.Errorf("recorded last is %v, later %v, of %p", a.pins.keeps, a.pins.late, newer)
+		}
+	}
+	t.Run("one that could not be written", func(t *testing.T) {
+		a := start(messages.PinsHold, unwritten{})
+		a.judge(nil, &judging{ts: newer})
+		last(t, a)
+	})
+	for _, mode := range []messages.PinMode{messages.PinsWarn, messages.PinsHold} {
+		t.Run("nothing accepted, "+string(mode), func(t *testing.T) {
+			a := start(mode, nil)
+			a.judge(nil, &judging{ts: newer})
+			last(t, a)
+		})
+	}
+	t.Run("the server went back", func(t *testing.T) {
+		a := start(messages.PinsHold, asAccepted{})
+		a.pins.kept["x"] = time.Now()
+		a.judge(nil, &judging{ts: newer})
+		last(t, a)
+	})
+	t.Run("the server went back while it was recorded", func(t *testing.T) {
+		a := start(messages.PinsHold, asAccepted{})
+		delete(a.pins.late, "x")
+		a.pins.atWork["x"], a.pins.kept["x"] = older, time.Now()
+		a.judge(nil, &judging{ts: newer})
+		last(t, a)
+	})
+}
+
+// noKeeper is one that nobody asks.
+type noKeeper struct{ Keeper }
+
+type asAccepted struct{}
+
+func (asAccepted) Pinned() bool   { return true }
+func (asAccepted) Approvals() int { return 0 }
+func (asAccepted) Review(*messages.Toolset, messages.PinMode) *messages.Review {
+	return &messages.Review{}
 }
