@@ -33,6 +33,8 @@ func (a *indexActor) onDiscard(ctx *kernel.Context, m *Discard) {
 	delete(a.saved, m.Server)
 	delete(a.pins.keeps, m.Server)
 	delete(a.pins.late, m.Server)
+	delete(a.pins.due, m.Server)
+	delete(a.pins.unsettled, m.Server)
 	deps, workers := a.deps, []<-chan struct{}{a.atDisk, a.pins.atDisk}
 	ctx.System().Go(func(context.Context) {
 		defer close(m.Done)

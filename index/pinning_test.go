@@ -1,17 +1,22 @@
 package index
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision/kernel"
 )
 
 // When the differences of a server were recorded is forgotten with the server.
 func TestServersThatAreGoneHaveNoPace(t *testing.T) {
 	a := NewActor(&ActorDeps{View: &View{}})().(*indexActor)
-	a.pins.atWork = map[string]*messages.Toolset{} // nothing goes to the disk
+	a.pins.atWork = &keeping{} // nothing goes to the disk
 	known := func(names ...string) {
 		m := &Known{}
 		for _, name := range names {
@@ -99,8 +104,8 @@ func TestOlderListingsAreNotRecordedAfterNewerOnes(t *testing.T) {
 	start := func(mode messages.PinMode, accepted messages.Accepted) *indexActor {
 		a := NewActor(&ActorDeps{View: &View{}, Keeper: &noKeeper{}, Notify: func(string, any) {}})().(*indexActor)
 		a.pins.mode = mode
-		a.pins.atWork = map[string]*messages.Toolset{} // nothing goes to the disk
-		a.pins.timer = true                            // which would need a system
+		a.pins.atWork = &keeping{} // nothing goes to the disk
+		a.pins.timer = true        // which would need a system
 		a.onKnown(nil, &Known{Specs: []*messages.ServerSpec{{Name: "x", Err: &messages.Error{}}}})
 		if accepted != nil {
 			a.setAccepted("x", accepted)
@@ -138,8 +143,8 @@ func TestOlderListingsAreNotRecordedAfterNewerOnes(t *testing.T) {
 	})
 	t.Run("the server went back while it was recorded", func(t *testing.T) {
 		a := start(messages.PinsHold, asAccepted{})
-		delete(a.pins.late, "x")
-		a.pins.atWork["x"], a.pins.kept["x"] = older, time.Now()
+		a.pins.atWork.sets, a.pins.late = a.pins.late, map[string]*messages.Toolset{}
+		a.pins.kept["x"] = time.Now()
 		a.judge(nil, &judging{ts: newer})
 		last(t, a)
 	})
@@ -154,4 +159,154 @@ func (asAccepted) Pinned() bool   { return true }
 func (asAccepted) Approvals() int { return 0 }
 func (asAccepted) Review(*messages.Toolset, messages.PinMode) *messages.Review {
 	return &messages.Review{}
+}
+
+// What nobody waits for is recorded after what somebody waits for, and holds it up no
+// longer than one listing takes that cannot be written.
+func TestLateListingsHoldNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewActor(&ActorDeps{View: &View{}})().(*indexActor)
+		a.pins.mode = messages.PinsHold
+		m := &Known{}
+		for i := range 20 {
+			name := fmt.Sprintf("late%d", i)
+			m.Specs = append(m.Specs, &messages.ServerSpec{Name: name, Err: &messages.Error{}})
+			a.pins.late[name] = &messages.Toolset{Server: name}
+		}
+		a.onKnown(nil, m)
+		a.pins.atWork = &keeping{}
+		a.onKeepLate(nil)
+		first := &messages.Toolset{Server: "first"}
+		a.pins.next(first)
+		a.pins.atWork, a.pins.timer = nil, true // a timer would need a system
+		if work := a.pins.begin(); work.late || len(work.sets) != 1 || work.sets["first"] != first {
+			t.Fatalf("%d listings are recorded with one that somebody waits for", len(work.sets))
+		}
+		a.pins.atWork = nil
+		work, began := a.pins.begin(), time.Now()
+		accepted := work.record(&lockedKeeper{}, a.pins.mode)
+		if took := time.Since(began); took != lockTakes {
+			t.Errorf("it took %v", took)
+		}
+		if len(accepted) != 1 || len(work.left) != 19 {
+			t.Errorf("%d are accepted, %d left", len(accepted), len(work.left))
+		}
+		newer, gone := &messages.Toolset{}, ""
+		for server := range work.left {
+			if gone == "" {
+				gone = server
+				delete(a.specs, server)
+				continue
+			}
+			newer.Server = server
+		}
+		a.pins.late[newer.Server] = newer
+		a.onKept(nil, &kept{left: work.left, read: 1})
+		if len(a.pins.late) != 18 || a.pins.late[newer.Server] != newer || a.pins.late[gone] != nil {
+			t.Errorf("%d are tried again, of them %v", len(a.pins.late), a.pins.late[newer.Server])
+		}
+	})
+}
+
+// Where nothing is slow, one that cannot be written keeps no other from it.
+func TestLateListingsThatFailAtOnceEndNothing(t *testing.T) {
+	work := &keeping{late: true, sets: map[string]*messages.Toolset{"a": {}, "b": {}, "c": {}}}
+	if accepted := work.record(failingKeeper{}, messages.PinsHold); len(accepted) != 3 || len(work.left) != 0 {
+		t.Errorf("%d are accepted, %d left", len(accepted), len(work.left))
+	}
+}
+
+type failingKeeper struct{ Keeper }
+
+func (failingKeeper) Keep(*messages.Toolset) messages.Accepted { return unwritten{} }
+
+// lockTakes is how long a listing takes where another program has the lock.
+const lockTakes = 10 * time.Second
+
+// lockedKeeper writes nothing, since another program has the lock.
+type lockedKeeper struct{ Keeper }
+
+func (*lockedKeeper) Keep(*messages.Toolset) messages.Accepted {
+	<-time.After(lockTakes)
+	return unwritten{}
+}
+
+// listKeeper writes down what it is given, and says that it could not write it.
+type listKeeper struct {
+	Keeper
+	got []*messages.Toolset
+}
+
+func (k *listKeeper) Keep(ts *messages.Toolset) messages.Accepted {
+	k.got = append(k.got, ts)
+	return unwritten{}
+}
+
+// At the end all that waits is recorded, older before newer, and what a worker leaves
+// behind that is still under way.
+func TestTheEndRecordsWhatAWorkerLeft(t *testing.T) {
+	var want []*messages.Toolset
+	set := func(server string) map[string]*messages.Toolset {
+		ts := &messages.Toolset{Server: server}
+		if server != "gone" {
+			want = append(want, ts)
+		}
+		return map[string]*messages.Toolset{server: ts}
+	}
+	k := &listKeeper{}
+	a := NewActor(&ActorDeps{View: &View{}, Keeper: k, Warn: func(string, ...any) {}})().(*indexActor)
+	a.pins.mode = messages.PinsHold
+	a.specs["x"] = &messages.ServerSpec{Name: "x"}
+	left := set("x")
+	left["gone"] = set("gone")["gone"]
+	a.pins.keeps, a.pins.due, a.pins.late = set("x"), set("x"), set("x")
+	over := make(chan struct{})
+	work := &keeping{}
+	a.pins.atWork, a.pins.atDisk = work, over
+	sys := kernel.New(slog.New(slog.DiscardHandler))
+	a.leavePins(sys)
+	work.left = left
+	close(over)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := sys.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(k.got, want) {
+		t.Errorf("recorded: %v, not %v", k.got, want)
+	}
+}
+
+// contextActor calls functions with its context.
+type contextActor struct{}
+
+func (contextActor) Receive(ctx *kernel.Context, msg any) {
+	if f, ok := msg.(func(*kernel.Context)); ok {
+		f(ctx)
+	}
+}
+
+// Nothing waits any more of a server that was discarded.
+func TestDiscardLeavesNothingWaiting(t *testing.T) {
+	a := NewActor(&ActorDeps{View: &View{}})().(*indexActor)
+	a.onKnown(nil, &Known{Specs: []*messages.ServerSpec{{Name: "x", Hash: "h"}}})
+	ts := &messages.Toolset{Server: "x"}
+	p := &a.pins
+	p.keeps["x"], p.due["x"], p.late["x"], p.unsettled["x"] = ts, ts, ts, []*judging{{ts: ts}}
+	sys := kernel.New(slog.New(slog.DiscardHandler))
+	pid, _, err := sys.SpawnRoot("x", func() kernel.Actor { return contextActor{} }, func(why any) { t.Errorf("it gave up: %v", why) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	sys.Send(pid, func(ctx *kernel.Context) { a.onDiscard(ctx, &Discard{Server: "x", Hash: "h", Done: done}) })
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("it was not discarded in time")
+	}
+	sys.Stop(pid)
+	if p.waits("x") || len(p.unsettled) > 0 {
+		t.Errorf("there wait %v %v %v %v", p.keeps, p.due, p.late, p.unsettled)
+	}
 }
