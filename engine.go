@@ -106,6 +106,7 @@ type Engine struct {
 	searches  *searches // of clients and scripts
 	unmet     atomic.Pointer[unmet]
 	meetings  *meetings
+	keeper    *keeper              // of what was accepted
 	pins      *pins.Watcher        // nil: nobody watches
 	trace     *traceOutput         // nil: none
 	audit     *auditor             // nil: none
@@ -191,7 +192,7 @@ func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
 	e.cures, e.keeping = newCures(), make(chan struct{}, 1)
 	e.audit = e.newAuditor(&st)
 	e.expose = e.newExposure(&st)
-	keeper := newKeeper(e, &st)
+	e.keeper = newKeeper(e, &st)
 	rules, err := toolRules(cfg)
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
 		Provisioner: provisioner{e},
 		Sandbox:     scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,
 		Launcher: launcher, Cache: cache, StorePath: storePath(&st), Settings: poolSettings(st.Pool),
-		Keeper:     keeper,
+		Keeper:     e.keeper,
 		CatalogTTL: st.Catalog.TTL, CatalogSweep: st.Catalog.Cleanup,
 		MaxStarts: maxStarts(st.Pool),
 		Name:      "metamcp", Version: e.opts.Version, Log: e.log,
@@ -251,8 +252,8 @@ func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
 	e.startTelemetry(&st)
 	e.watchMemory(&st)
 	if e.opts.Watch {
-		if keeper.store != nil {
-			e.pins = keeper.store.Watch(e.pinsChanged)
+		if e.keeper.store != nil {
+			e.pins = e.keeper.store.Watch(e.pinsChanged)
 		}
 		e.watcher = config.Watch(e.opts.Sources, cfg, e.Config, e.changed)
 	}
@@ -419,6 +420,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
 	err = cancelled(ctx, e.core.Apply(ctx, change), "the new configuration is in force, but not all of metamcp follows it yet")
 	e.times.keepOnly(e.thereIs)
+	e.keeper.slimGone(e.thereIs)
 	e.logins.KeepOnly(e.thereIs)
 	return err
 }

@@ -68,6 +68,17 @@ func (k *keeper) remembered(server string) *pins.Server {
 	return &pins.Server{}
 }
 
+// slimGone drops the definitions of servers that are there no more. What was accepted of
+// them holds all the same, should they come back; it only cannot be shown as a diff.
+func (k *keeper) slimGone(thereIs func(server string) bool) {
+	k.memory.Range(func(server, known any) bool {
+		if !thereIs(server.(string)) {
+			k.memory.CompareAndSwap(server, known, known.(*pins.Server).Slim())
+		}
+		return true
+	})
+}
+
 // Keep implements index.Keeper.
 func (k *keeper) Keep(ts *messages.Toolset) messages.Accepted {
 	if k.store == nil {
