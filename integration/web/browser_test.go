@@ -200,22 +200,26 @@ func TestPage(t *testing.T) {
 			t.Errorf("scripts read the cookie %q", cookie)
 		}
 		b.until(`document.querySelector('[data-server="demo"] .processes').textContent === "no process"`)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = e.Execute(t.Context(), "demo", "slow", json.RawMessage(`{"ms":2000}`), metamcp.ExecuteOptions{}) // judged by what the page shows
-		}()
-		b.until(`document.querySelector('[data-server="demo"]').dataset.state === "ACTIVE"`)
-		b.until(`document.querySelector('[data-server="demo"] .processes').textContent.includes("1 in flight")`)
-		b.until(`document.querySelectorAll("#places .busy").length === 1`)
-		<-done
-		b.until(`document.querySelector('[data-server="demo"]').dataset.state === "IDLE"`)
+		call(t, e, "demo", "echo", `{"text":"hello"}`)
 		b.until(`document.getElementById("calls-total").textContent === "1"`)
-		b.until(`/^1 call, p50 [0-9.]+ m?s, p99 [0-9.]+ m?s/.test(document.querySelector('[data-server="demo"] .use').textContent)`)
+		b.until(`/^1 call, p50 [0-9.]+ .?s, p99 [0-9.]+ .?s/.test(document.querySelector('[data-server="demo"] .use').textContent)`)
 		if goruntime.GOOS == "linux" {
 			b.until(`/ · [0-9]+ MiB · [0-9]+ % CPU$/.test(document.querySelector('[data-server="demo"] .use').textContent)`)
 		}
 		b.until(`document.querySelectorAll('#flow [data-kind="answer"]').length === 1`)
+		calling, enough := context.WithCancel(t.Context())
+		defer enough()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = e.Execute(calling, "demo", "slow", json.RawMessage(`{"ms":600000}`), metamcp.ExecuteOptions{}) // ends when it was seen
+		}()
+		b.until(`document.querySelector('[data-server="demo"]').dataset.state === "ACTIVE"`)
+		b.until(`document.querySelector('[data-server="demo"] .processes').textContent.includes("1 in flight")`)
+		b.until(`document.querySelectorAll("#places .busy").length === 1`)
+		enough()
+		<-done
+		b.until(`document.querySelector('[data-server="demo"]').dataset.state === "IDLE"`)
 		for range 6 {
 			_, _ = e.Execute(t.Context(), "broken", "x", nil, metamcp.ExecuteOptions{}) // it fails, and the page shows it
 		}
