@@ -37,6 +37,9 @@ func slot(path string, n int) string {
 func take(path string) (chain string, lock *os.File, err error) {
 	for n := 1; n <= maxHosts; n++ {
 		chain = slot(path, n)
+		if err := ours(chain); err != nil {
+			return "", nil, err
+		}
 		lock, err = regular.Open(chain+lockSuffix, os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return "", nil, err
@@ -51,6 +54,18 @@ func take(path string) (chain string, lock *os.File, err error) {
 		}
 	}
 	return "", nil, fmt.Errorf("%d hosts write audit logs beside %s already; give this one a file of its own with --audit-file", maxHosts, path)
+}
+
+// ours fails where something else than a log stands in a chain's file. One that has a
+// head is ours, whatever was done to it.
+func ours(chain string) error {
+	if _, err := os.Lstat(chain + headSuffix); err == nil {
+		return nil
+	}
+	if ok, err := regular.Begins(chain, recordStart); err != nil || ok {
+		return err
+	}
+	return fmt.Errorf("%s holds something else than an audit log, and nothing was written to it; choose another file with --audit-file", chain)
 }
 
 // Chains returns the logs of all hosts that have written beside path: each is

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +295,29 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 	written(t, Options{Path: path}, 1) // nothing is held any more
 	whole(t, path)
+}
+
+// TestFilesOfOthersAreLeftAlone: a typing error must not cost somebody a configuration.
+// What was a log once is one, whoever spoilt it.
+func TestFilesOfOthersAreLeftAlone(t *testing.T) {
+	path := place(t)
+	const theirs = "{\n  \"mcpServers\": {}\n}"
+	write(t, path, []byte(theirs))
+	if _, err := Open(Options{Path: path}); err == nil || !strings.Contains(err.Error(), "something else than an audit log") {
+		t.Errorf("a configuration: %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != theirs {
+		t.Errorf("%q, %v", text, err)
+	}
+	if list, err := os.ReadDir(filepath.Dir(path)); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v: more than the file is there", list, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	written(t, Options{Path: path}, 1)
+	write(t, path, []byte(theirs))
+	written(t, Options{Path: path}, 1)
 }
 
 // A nil log is one that is off.

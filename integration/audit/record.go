@@ -19,6 +19,9 @@ import (
 // Version is the version of the lines' format.
 const Version = 1
 
+// recordStart is what every line of every version begins with.
+const recordStart = `{"v":`
+
 // Host is the process that wrote a line.
 type Host struct {
 	PID  int    `json:"pid"`
@@ -131,7 +134,7 @@ func (e *encoder) line(dst []byte, x *Entry, seq uint64, prev string) (line []by
 		return dst, "", fmt.Errorf("the year %d cannot be written", y)
 	}
 	x.eachName(func(s *string) { *s = e.name(*s) })
-	b := append(dst, `{"v":`...)
+	b := append(dst, recordStart...)
 	b = strconv.AppendInt(b, Version, 10)
 	b = jsonrpc.AppendUint(b, `,"seq":`, seq)
 	b = append(b, `,"time":"`...)

@@ -33,11 +33,21 @@ type File struct {
 	json    *JSON
 }
 
+// recordStart is what every record of every version begins with.
+const recordStart = `{"v":`
+
 // OpenFile appends to the file at path, which open opens. who names the host
-// that traces. limit is the size from which it turns over; 0: [MaxFile].
+// that traces. limit is the size from which it turns over; 0: [MaxFile]. A file in
+// which something else stands is left as it is, with an error.
 func OpenFile(path, who string, limit int64, open func(path string) (*os.File, error)) (*File, error) {
 	if limit <= 0 {
 		limit = MaxFile
+	}
+	// A pipe or a device is taken as it is.
+	if ours, err := regular.Begins(path, recordStart); err != nil && !errors.Is(err, regular.ErrNotRegular) {
+		return nil, err
+	} else if err == nil && !ours {
+		return nil, fmt.Errorf("%s holds something else than a trace, and nothing was written to it", path)
 	}
 	w := &File{path: path, who: who, pid: os.Getpid(), limit: limit, open: open}
 	if err := w.begin(true); err != nil {

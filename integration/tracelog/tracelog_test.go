@@ -223,6 +223,21 @@ func read(t *testing.T, path string) (kinds []string) {
 	return kinds
 }
 
+// TestFilesOfOthersAreLeftAlone: a typing error must not cost somebody a configuration.
+func TestFilesOfOthersAreLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	const theirs = "{\n  \"mcpServers\": {}\n}"
+	if err := os.WriteFile(path, []byte(theirs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := OpenFile(path, "me", 0, openAppend); err == nil || !strings.Contains(err.Error(), "something else than a trace") {
+		t.Errorf("%v, %v", f, err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != theirs {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 func TestFileTurnsOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	const limit = 2000

@@ -1,0 +1,30 @@
+package regular_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/metamcp/metamcp/integration/regular"
+)
+
+func TestBegins(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for text, want := range map[string]bool{"": true, `{"`: true, `{"v":`: true, `{"v":1}`: true, `{"w`: false, "\n": false, "{\n  \"mcpServers\"": false} {
+		path := filepath.Join(dir, "file")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := regular.Begins(path, `{"v":`); got != want || err != nil {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	if got, err := regular.Begins(filepath.Join(dir, "missing"), "x"); !got || err != nil {
+		t.Errorf("a missing file: %v, %v", got, err)
+	}
+	if _, err := regular.Begins(dir, "x"); !errors.Is(err, regular.ErrNotRegular) {
+		t.Errorf("a folder: %v", err)
+	}
+}
