@@ -240,6 +240,21 @@ func TestInitSaysWhatIsReadHere(t *testing.T) {
 	}
 }
 
+// TestInitSaysThatClientsCannotStart: the entry is written all the same, since the file
+// may come later.
+func TestInitSaysThatClientsCannotStart(t *testing.T) {
+	home, _ := place(t)
+	broken, well := filepath.Join(home, "broken.json"), filepath.Join(home, "well.json")
+	put(t, broken, "{")
+	put(t, well, `{"mcpServers": {}}`)
+	for file, said := range map[string]bool{broken: true, filepath.Join(home, "missing.json"): true, well: false} {
+		out, _, err := command(t, "init", "cursor", "--yes", "--config", file)
+		if err != nil || strings.Contains(out, "clients cannot start metamcp with this entry: ") != said {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+	}
+}
+
 // It is said before anything is written, and wherever an entry names no file: not only
 // once it is too late for another answer.
 func TestInitSaysBeforehandWhatIsReadHere(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ were); 2 wrong usage, or --yes is missing where nobody can be asked.`,
 			if cmd.Flags().Changed("name") {
 				again += " --name " + entry
 			}
-			f.aside = readElsewhere(s, changes, again)
+			f.aside = cmp.Or(cannotStart(s), readElsewhere(s, changes, again))
 			err = f.finish(cmd, s, "init", changes, nil)
 			if !f.raw {
 				afterInit(cmd, s, changes)
@@ -72,6 +73,23 @@ were); 2 wrong usage, or --yes is missing where nobody can be asked.`,
 	f.register(cmd)
 	cmd.Flags().StringVar(&entry, "name", "metamcp", "the `NAME` of the entry")
 	return cmd
+}
+
+// cannotStart says why metamcp would end at its start with the files that entries name;
+// "": it would not, or they name none.
+func cannotStart(s *clients.Setup) string {
+	if len(s.Config) == 0 {
+		return ""
+	}
+	for _, f := range s.Config {
+		if info, err := os.Stat(f); err == nil && !info.Mode().IsRegular() {
+			return "" // a pipe is for the one who starts it
+		}
+	}
+	if _, err := config.Load(config.Sources{Files: s.Config}); err != nil {
+		return "as things are, clients cannot start metamcp with this entry: " + err.Error()
+	}
+	return ""
 }
 
 // readElsewhere says that clients will read other files than metamcp does here, where

@@ -212,6 +212,20 @@ func Serves(args []string) bool {
 	return true
 }
 
+// ConfigFiles are the files that --config or -c name in metamcp's arguments, as they
+// stand there.
+func ConfigFiles(args []string) []string {
+	var files []string
+	for i, a := range args {
+		if file, ok := strings.CutPrefix(a, "--config="); ok {
+			files = append(files, file)
+		} else if (a == "--config" || a == "-c") && i+1 < len(args) {
+			files = append(files, args[i+1])
+		}
+	}
+	return files
+}
+
 // otherCommands are commands of metamcp that are no host and may stand behind
 // a flag.
 var otherCommands = []string{

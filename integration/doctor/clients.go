@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/metamcp/metamcp/integration/clients"
+	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -151,8 +152,34 @@ func (p *Patient) ourEntry(at clients.Place, s clients.Entry) Result {
 		r.Fix = fmt.Sprintf("Write %q as its command, or run that program's doctor: %s doctor", p.Executable, messages.ShellWord(file))
 	default:
 		r.Found = fmt.Sprintf("%s: the entry %q starts this program", in, s.Name)
+		if err := p.entryConfig(s.Args); err != nil {
+			r.ID, r.Status = "client.config", Fail
+			r.Found = fmt.Sprintf("%s: the entry %q names a configuration with which this program does not start: %v", in, s.Name, cause(err))
+			r.Why = "The client sees none of the servers behind metamcp."
+			r.Fix = "Mend that file, or name another in the entry's args."
+		}
 	}
 	return r
+}
+
+// entryConfig is why metamcp does not start with the files that an entry's arguments
+// name. What depends on the client's own folder is not looked at, and neither are pipes.
+func (p *Patient) entryConfig(args []string) error {
+	files := clients.ConfigFiles(args)
+	for i, f := range files {
+		if !filepath.IsAbs(f) && !strings.HasPrefix(f, "~/") {
+			return nil
+		}
+		files[i] = p.absolute(f)
+		if info, err := os.Stat(files[i]); err == nil && !info.Mode().IsRegular() {
+			return nil
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	_, err := config.Load(config.Sources{Files: files, Home: p.Home, Cwd: p.Cwd, Environ: []string{}})
+	return err
 }
 
 // doubled finds servers that a client starts itself though metamcp has them.

@@ -127,6 +127,7 @@ func TestClients(t *testing.T) {
 	files := object{"command": "npx", "args": []string{"-y", "server-files", "/data"}, "env": env}
 	p, home, other := machine(t)
 	file := p.Config.Files[0]
+	write(t, filepath.Join(home, "broken.json"), "{", 0o600)
 	list := func(entries object) string { return encode(t, object{"mcpServers": entries}) }
 	for _, c := range []struct {
 		name, file, text string
@@ -141,6 +142,15 @@ func TestClients(t *testing.T) {
 		}},
 		{"a command that is gone", ".claude.json", list(object{"metamcp": ours("/nowhere/metamcp")}), []want{
 			{"client.command", "Claude Code", doctor.Fail, "/nowhere/metamcp of the entry \"metamcp\" is not there", p.Executable},
+		}},
+		{"a configuration that is gone", ".claude.json", list(object{"metamcp": ours(p.Executable, "--config", filepath.Join(home, "gone.json"))}), []want{
+			{"client.config", "Claude Code", doctor.Fail, "gone.json", "another in the entry's args"},
+		}},
+		{"a configuration that is broken", ".claude.json", list(object{"metamcp": ours(p.Executable, "serve", "--config=~/broken.json")}), []want{
+			{"client.config", "Claude Code", doctor.Fail, "broken.json", "Mend"},
+		}},
+		{"a configuration", ".claude.json", list(object{"metamcp": ours(p.Executable, "-c", file)}), []want{
+			{"client.metamcp", "Claude Code", doctor.OK, "starts this program", ""},
 		}},
 		{"another program", ".claude.json", list(object{"metamcp": ours(other)}), []want{
 			{"client.command", "Claude Code", doctor.Warn, "starts " + other, other + " doctor"},

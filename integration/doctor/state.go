@@ -49,6 +49,7 @@ func (p *Patient) stateChecks() []Check {
 		check("state.catalog", func(ctx context.Context) []Result { return []Result{p.catalog(ctx, filepath.Join(dir, "catalog"))} }),
 		check("state.audit", func(ctx context.Context) []Result { return p.auditLog(ctx) }),
 		check("state.secrets", func(context.Context) []Result { return p.secrets(dir) }),
+		check("state.trust", p.trustFile),
 		check("state.logs", func(ctx context.Context) []Result { return []Result{p.logs(ctx, dir)} }),
 	}
 }

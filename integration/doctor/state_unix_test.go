@@ -36,7 +36,7 @@ func withState(t *testing.T, mode os.FileMode) (p *doctor.Patient, state string)
 func TestStateFolder(t *testing.T) {
 	p, state := withState(t, 0o700)
 	results := examine(t, p, doctor.GroupState)
-	for _, id := range []string{"state.folder", "state.modes", "state.space", "state.catalog", "state.audit", "state.logs"} {
+	for _, id := range []string{"state.folder", "state.modes", "state.space", "state.catalog", "state.audit", "state.trust", "state.logs"} {
 		expect(t, results, want{id, "", doctor.OK, "", ""})
 	}
 	if left, err := os.ReadDir(state); err != nil || len(left) != 0 {
@@ -56,6 +56,16 @@ func TestStateFolder(t *testing.T) {
 
 	p.Config.Settings.StateDir = ""
 	expect(t, examine(t, p, doctor.GroupState), want{"state.folder", "", doctor.Warn, "no state folder is known", "--state-dir"})
+}
+
+func TestTrustFile(t *testing.T) {
+	p, state := withState(t, 0o700)
+	expect(t, examine(t, p, doctor.GroupState), want{"state.trust", "", doctor.OK, "is not there yet", ""})
+	path := filepath.Join(state, "trusted-servers.json")
+	write(t, path, `{"trusted": ["@modelcontextprotocol/*"], "blocked": ["npm:evil"]}`, 0o600)
+	expect(t, examine(t, p, doctor.GroupState), want{"state.trust", "", doctor.OK, "1 trusted, 1 blocked", ""})
+	write(t, path, "{bad", 0o600)
+	expect(t, examine(t, p, doctor.GroupState), want{"state.trust", "", doctor.Fail, path, "delete it"})
 }
 
 func TestModes(t *testing.T) {
