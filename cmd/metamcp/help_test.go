@@ -101,6 +101,20 @@ func TestTheNearestCommandIsNamed(t *testing.T) {
 	}
 }
 
+// TestEmptyValues: a variable of the shell that is not set must not send a command to
+// another file, or to all servers.
+func TestEmptyValues(t *testing.T) {
+	for _, words := range [][]string{
+		{"list", "--config", ""}, {"-c", "", "remove", "demo"}, {"list", "-c", "a.json", "-c", ""}, {"discover", "--server="}, {"doctor", "--server", ""}, {"serve", "--http", ""},
+	} {
+		root := newRoot(io.Discard)
+		root.SetArgs(words)
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "has an empty value") {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
+
 // Help about nothing that there is is wrong usage too.
 func TestHelpTopics(t *testing.T) {
 	for line, want := range map[string]string{

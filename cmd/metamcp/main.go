@@ -270,6 +270,8 @@ Without a command it speaks MCP over standard input and output.`,
 		SilenceErrors: true,
 		Version:       buildVersion(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return attachOrServe(cmd.Context(), c) },
+
+		PersistentPreRunE: refuseEmptyValues,
 	}
 	serveFlags(root, c)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
