@@ -33,6 +33,23 @@ func suggestion(name string, candidates []string) string {
 	return ""
 }
 
+// elsewhere suggests the setting that has a name in another group than that of prefix, in
+// which it was written; "": none has, or more than one.
+func elsewhere(prefix, name string) string {
+	var found []string
+	for i := range keyTable {
+		path := keyTable[i].Path
+		dot := strings.LastIndexByte(path, '.')
+		if strings.EqualFold(path[dot+1:], name) && path[:max(dot, 0)] != prefix {
+			found = append(found, path)
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	return "did you mean metamcp." + found[0] + "?"
+}
+
 // misplaced says whether a member of a file looks like settings of ours that belong
 // into "metamcp". Names that other programs may have too do not count by themselves.
 func misplaced(name string, v *hujson.Value) bool {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,7 @@ func (r *settingsReader) group(prefix string, obj *hujson.Object) {
 			}
 			continue
 		}
-		r.warn(&m.Name, suggestion(name, keyGroups[prefix]), "metamcp.%s is not known and ignored", shorten(path))
+		r.warn(&m.Name, cmp.Or(elsewhere(prefix, name), suggestion(name, keyGroups[prefix])), "metamcp.%s is not known and ignored", shorten(path))
 	}
 }
 

@@ -156,6 +156,8 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 
 func TestSettingsWarnings(t *testing.T) {
 	tests := []struct{ text, message string }{
+		{`{"poolSize": 5}`, "metamcp.poolSize is not known and ignored (did you mean metamcp.pool.poolSize?)"},
+		{`{"trust": {"POOLSIZE": 5}}`, "metamcp.trust.POOLSIZE is not known and ignored (did you mean metamcp.pool.poolSize?)"},
 		{`{"pol": {}}`, "metamcp.pol is not known and ignored (did you mean pool?)"},
 		{`{"pool": {"poolsize": 1}}`, "did you mean poolSize?"},
 		{`{"pool": {"poolSize": 1, "poolSize": 2}}`, "metamcp.pool.poolSize is written twice"},
