@@ -154,6 +154,11 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		if err := skills.print(out); err != nil {
 			return err
 		}
+		for _, s := range a.Skills {
+			if _, err := fmt.Fprintf(out, "%s: %s\n", printable(s.Name), printable(s.Path)); err != nil {
+				return err
+			}
+		}
 	}
 	var below []string
 	if a.Matches != nil && len(a.Matches) == 0 {
