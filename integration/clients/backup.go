@@ -185,6 +185,12 @@ func (s *Setup) undoFile(command, file string, all []*record, most int) *Change 
 		}
 		c.undone, c.after, now, existed = append(c.undone, r), data.data, r.Before, r.Existed
 	}
+	if found.info == nil && command == "init" {
+		// The entry is gone with its file, which is all that was to be undone.
+		c.Status = StatusPresent
+		c.note("it was removed since and is not made again; what was there before is in %s", copyOf(newest))
+		return c
+	}
 	if len(c.undone) == 0 {
 		c.fail("it was changed since, or removed, and is left as it is; what was there before is in %s", copyOf(newest))
 		return c

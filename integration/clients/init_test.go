@@ -248,6 +248,13 @@ func TestUndoRefuses(t *testing.T) {
 	if read(t, paths["cursor"]) != now || read(t, paths["windsurf"]) != before {
 		t.Error("the wrong file was restored")
 	}
+	if err := os.Remove(paths["cursor"]); err != nil {
+		t.Fatal(err)
+	}
+	changes := undo(t, s, "init")
+	if c := only(t, changes); c.Status != StatusPresent || len(c.Notes) == 0 || !strings.Contains(c.Notes[0], s.Backups) {
+		t.Errorf("the file is gone, and the entry with it: %+v", c)
+	}
 }
 
 // Several runs are taken back together, a file of one client by its name.

@@ -294,6 +294,32 @@ func TestUndoLast(t *testing.T) {
 	}
 }
 
+// TestUndoLastBesideAnotherFile: a file that is gone keeps nobody from undoing what was
+// done in another, and of one that was changed it is said how.
+func TestUndoLastBesideAnotherFile(t *testing.T) {
+	const text = `{"mcpServers":{}}`
+	s, file := ownFile(t, text)
+	added(t, s, file, notes)
+	other := filepath.Join(s.Home, "other.json")
+	write(t, other, text, 0o600)
+	added(t, s, other, notes)
+	write(t, other, "{}", 0o600)
+	changes, err := s.UndoLast("add", nil)
+	if c := only(t, changes); err != nil || c.File != other || !strings.HasSuffix(c.Problem, "of another file is taken back by metamcp add --undo --config "+file) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	changes, err = s.UndoLast("add", nil)
+	if apply(t, s, "add", changes, err); read(t, file) != text {
+		t.Errorf("%s", read(t, file))
+	}
+	if changes, err = s.UndoLast("add", []string{other}); err != nil || only(t, changes).Status != StatusFailed {
+		t.Errorf("%+v, %v", changes, err)
+	}
+}
+
 // What can be undone does not grow for ever, and leaves other commands' alone.
 func TestOldEditsAreForgotten(t *testing.T) {
 	s, file := ownFile(t, `{"mcpServers":{"a":{}}}`)

@@ -14,8 +14,8 @@ var editCommands = []string{"add", "remove", "enable", "disable"}
 const keptEdits = 50
 
 // UndoLast plans to put back what was there before the last change of a command
-// that changes single servers: in one of the files, or, where none are named, in any.
-// No change means that there is none to undo.
+// that changes single servers: in one of the files, or, where none are named, in any
+// that is still there. No change means that there is none to undo.
 func (s *Setup) UndoLast(command string, files []string) ([]*Change, error) {
 	all, err := s.records()
 	if err != nil {
@@ -26,7 +26,14 @@ func (s *Setup) UndoLast(command string, files []string) ([]*Change, error) {
 		return nil, nil
 	}
 	file := all[i].File
-	return []*Change{s.undoFile(command, file, slices.DeleteFunc(all, func(r *record) bool { return r.File != file }), 1)}, nil
+	c := s.undoFile(command, file, slices.DeleteFunc(slices.Clone(all), func(r *record) bool { return r.File != file }), 1)
+	if c.Status == StatusFailed && len(files) == 0 {
+		others := slices.DeleteFunc(all, func(r *record) bool { return r.File == file })
+		if i := lastOf(others, command, nil); i >= 0 {
+			c.Problem += "; the last change of another file is taken back by " + others[i].undoneBy()
+		}
+	}
+	return []*Change{c}, nil
 }
 
 // LastChange is when a command made the change that [Setup.UndoLast] would take
@@ -42,10 +49,11 @@ func (s *Setup) LastChange(command string, files []string) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// lastOf is the newest record of a command in one of the files, or in any; -1: none.
+// lastOf is the newest record of a command in one of the files, or in any that is still
+// there; -1: none.
 func lastOf(all []*record, command string, files []string) int {
 	return slices.IndexFunc(all, func(r *record) bool {
-		return r.Command == command && (len(files) == 0 || slices.ContainsFunc(files, r.of))
+		return r.Command == command && (len(files) == 0 && exists(r.File) || slices.ContainsFunc(files, r.of))
 	})
 }
 
