@@ -77,7 +77,7 @@ like may have to download a server first, it waits as long as that may take.`,
 					enc.SetEscapeHTML(false)
 					return enc.Encode(a)
 				}
-				return printAnswer(shown(cmd.OutOrStdout()), a)
+				return printAnswer(cmd, shown(cmd.OutOrStdout()), a)
 			})
 		},
 	}
@@ -105,7 +105,7 @@ func stateWord(s metamcp.ServerLine) string {
 
 // printAnswer shows an answer to a person. On a terminal a line is not longer
 // than that is wide.
-func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
+func printAnswer(cmd *cobra.Command, out io.Writer, a *metamcp.DiscoverAnswer) error {
 	t := table{width: terminalWidth(out)}
 	switch {
 	case len(a.Servers) > 0:
@@ -188,7 +188,7 @@ func printAnswer(out io.Writer, a *metamcp.DiscoverAnswer) error {
 		below = append(below, shellHint(note, a.Server, ""))
 	}
 	for _, line := range below {
-		if _, err := fmt.Fprintln(out, line); err != nil {
+		if _, err := fmt.Fprintln(out, withSources(cmd, line)); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func exec(ctx context.Context, cmd *cobra.Command, e *metamcp.Engine, req metamc
 	case asJSON:
 		err = printRun(shown(cmd.OutOrStdout()), r)
 	case r.Failure != nil:
-		printFailure(shown(cmd.ErrOrStderr()), r.Failure)
+		printFailure(cmd, shown(cmd.ErrOrStderr()), r.Failure)
 	default:
 		err = printValue(shown(cmd.OutOrStdout()), r.Value)
 	}
@@ -185,7 +185,7 @@ func printValue(out io.Writer, value json.RawMessage) error {
 }
 
 // printFailure says what failed and where in the script.
-func printFailure(out io.Writer, f *metamcp.RunFailure) {
+func printFailure(cmd *cobra.Command, out io.Writer, f *metamcp.RunFailure) {
 	e := metamcp.NewRunError(f)
 	where := ""
 	if e.Line > 0 {
@@ -203,7 +203,7 @@ func printFailure(out io.Writer, f *metamcp.RunFailure) {
 		}
 	}
 	if e.Hint != "" {
-		fmt.Fprintln(out, "hint:", shellHint(e.Hint, e.Server, e.Tool))
+		fmt.Fprintln(out, "hint:", withSources(cmd, shellHint(e.Hint, e.Server, e.Tool)))
 	}
 }
 

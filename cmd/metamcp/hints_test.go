@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -31,6 +32,28 @@ func TestShellHint(t *testing.T) {
 	} {
 		if got := shellHint(c.text, c.server, c.tool); got != c.want {
 			t.Errorf("%q became %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// TestHintsAreAboutTheSameFiles: what one tells to type reads what the command has read.
+func TestHintsAreAboutTheSameFiles(t *testing.T) {
+	const hint = "Run `metamcp auth login x`, or metamcp secrets set NAME; another metamcp host may have it."
+	for _, c := range []struct {
+		flags []string
+		text  string
+		want  string
+	}{
+		{nil, hint, hint},
+		{[]string{"-c", "my file.json", "--config", "b.json", "--state-dir", "st"}, hint, "Run `metamcp --config 'my file.json' --config b.json --state-dir st auth login x`, or metamcp --config 'my file.json' --config b.json --state-dir st secrets set NAME; another metamcp host may have it."},
+		{[]string{"-c", "a.json"}, "Try it: metamcp test x --config a.json", "Try it: metamcp test x --config a.json"},
+	} {
+		root := newRoot(io.Discard)
+		if err := root.ParseFlags(c.flags); err != nil {
+			t.Fatal(err)
+		}
+		if got := withSources(root, c.text); got != c.want {
+			t.Errorf("%q: %q, want %q", c.flags, got, c.want)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func run() int {
 			}
 		}
 		if e.Hint != "" {
-			fmt.Fprintln(stderr, "hint:", shellHint(e.Hint, e.Server, e.Tool))
+			fmt.Fprintln(stderr, "hint:", withSources(cmd, shellHint(e.Hint, e.Server, e.Tool)))
 		}
 	}
 	var usage usageError

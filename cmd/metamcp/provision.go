@@ -113,7 +113,7 @@ func (f *provisionFlags) provision(ctx context.Context, cmd *cobra.Command, e *m
 	case f.asJSON:
 		err = printJSON(cmd.OutOrStdout(), a)
 	default:
-		err = printProvision(cmd.OutOrStdout(), a, f.dryRun)
+		err = printProvision(cmd, cmd.OutOrStdout(), a, f.dryRun)
 		if err == nil && a.Decision == metamcp.DecisionRecommended && !f.dryRun && !f.asks(cmd, a) {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(unattended(a)))
 		}
@@ -149,7 +149,7 @@ func withVersion(o *metamcp.ProvisionOption) string {
 }
 
 // printProvision shows an answer to a person.
-func printProvision(out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) error {
+func printProvision(cmd *cobra.Command, out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) error {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, printable(fmt.Sprintf(format, args...))) }
 	switch a.Decision {
@@ -167,7 +167,7 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) erro
 		case len(a.Missing) > 0:
 			say("hint: give it with: %s", giveLine(a.Package, a.Missing))
 		case a.Denied.Hint != "":
-			say("hint: %s", shellHint(a.Denied.Hint, "", ""))
+			say("hint: %s", withSources(cmd, shellHint(a.Denied.Hint, "", "")))
 		}
 	case metamcp.DecisionNothing:
 		say("No server was found.")
@@ -206,7 +206,7 @@ func printProvision(out io.Writer, a *metamcp.ProvisionAnswer, dryRun bool) erro
 		}
 	}
 	for _, note := range a.Notes {
-		if _, err := fmt.Fprintln(out, "note:", printable(shellHint(note, a.Server, ""))); err != nil {
+		if _, err := fmt.Fprintln(out, "note:", printable(withSources(cmd, shellHint(note, a.Server, "")))); err != nil {
 			return err
 		}
 	}

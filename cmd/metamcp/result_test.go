@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func TestStarIsExplainedWhereThereIsOne(t *testing.T) {
 	for connected, want := range map[bool]bool{true: true, false: false} {
 		var out strings.Builder
 		a := &metamcp.DiscoverAnswer{Matches: []metamcp.MatchLine{{Server: "s", Tool: "t", Connected: connected}}}
-		if err := printAnswer(&out, a); err != nil || strings.Contains(out.String(), "* connected") != want || !strings.Contains(out.String(), "--server s --tool t") {
+		if err := printAnswer(newRoot(io.Discard), &out, a); err != nil || strings.Contains(out.String(), "* connected") != want || !strings.Contains(out.String(), "--server s --tool t") {
 			t.Errorf("connected %v: %q, %v", connected, out.String(), err)
 		}
 	}
@@ -69,7 +70,7 @@ func TestStarIsExplainedWhereThereIsOne(t *testing.T) {
 func TestNamesInCommandsAreQuoted(t *testing.T) {
 	var out strings.Builder
 	a := &metamcp.DiscoverAnswer{Matches: []metamcp.MatchLine{{Server: "bad name", Tool: "$t"}}, Pending: []string{"bad name"}}
-	if err := printAnswer(&out, a); err != nil || !strings.Contains(out.String(), "--server 'bad name' --tool '$t'") || !strings.Contains(out.String(), "(metamcp discover --server 'bad name' waits") {
+	if err := printAnswer(newRoot(io.Discard), &out, a); err != nil || !strings.Contains(out.String(), "--server 'bad name' --tool '$t'") || !strings.Contains(out.String(), "(metamcp discover --server 'bad name' waits") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	if got, want := pinProblem(&messages.HostServer{Name: "bad name", Held: 1}), "metamcp pins diff 'bad name'"; !strings.Contains(got, want) {
@@ -88,7 +89,7 @@ func TestSignaturesAreShown(t *testing.T) {
 		{Matches: []metamcp.MatchLine{{Server: "demo", Tool: "add", Signature: signature}}},
 	} {
 		var out bytes.Buffer
-		if err := printAnswer(&out, a); err != nil || !strings.Contains(out.String(), "\n"+signature) {
+		if err := printAnswer(newRoot(io.Discard), &out, a); err != nil || !strings.Contains(out.String(), "\n"+signature) {
 			t.Errorf("%v, %s", err, &out)
 		}
 	}

@@ -127,7 +127,7 @@ func runTest(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags)
 	if f.raw {
 		err = errors.Join(err, printJSON(cmd.OutOrStdout(), list))
 	} else {
-		err = errors.Join(err, printTried(cmd.OutOrStdout(), list))
+		err = errors.Join(err, printTried(cmd, cmd.OutOrStdout(), list))
 	}
 	if err == nil && failed {
 		err = statusError(exitFailed)
@@ -191,7 +191,7 @@ func (t *triedServer) fill(s *doctor.Start, secrets *scrub.Set, shown func(text 
 	}
 }
 
-func printTried(out io.Writer, list []*triedServer) error {
+func printTried(cmd *cobra.Command, out io.Writer, list []*triedServer) error {
 	for _, t := range list {
 		took := (time.Duration(t.TookMs) * time.Millisecond).Round(10 * time.Millisecond)
 		if !t.OK {
@@ -204,7 +204,7 @@ func printTried(out io.Writer, list []*triedServer) error {
 				fmt.Fprintf(out, "  | %s\n", printable(d))
 			}
 			if t.Error.Hint != "" {
-				fmt.Fprintf(out, "  hint: %s\n", printable(shellHint(t.Error.Hint, t.Server, "")))
+				fmt.Fprintf(out, "  hint: %s\n", printable(withSources(cmd, shellHint(t.Error.Hint, t.Server, ""))))
 			}
 		} else {
 			who := strings.TrimSpace(t.ServerName + " " + t.ServerVersion)
