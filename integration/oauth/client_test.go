@@ -103,7 +103,11 @@ func (r *rig) browse() (*Status, error) {
 	var visit sync.WaitGroup
 	defer visit.Wait()
 	return r.Login(ctx, Person{Visit: func(address string) {
-		visit.Go(func() { _ = fakeauth.Visit(address) })
+		visit.Go(func() {
+			if err := fakeauth.Visit(address); err != nil {
+				r.t.Log("the browser saw", err)
+			}
+		})
 	}})
 }
 
