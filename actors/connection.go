@@ -94,8 +94,8 @@ type connectionDeps struct {
 	index    *kernel.PID
 	notices  *kernel.PID
 	// holding says that calls have to wait for the verdict on what a child
-	// lists; vet is the verdict on one call, nil: it may go, and accepted what was
-	// accepted of a server's tools, nil: that is not known.
+	// lists; vet is the verdict on one call by what is known now, nil: it may go, and
+	// accepted what was accepted of a server's tools, nil: that is not known.
 	holding  func() bool
 	vet      func(call *messages.Call) *messages.Error
 	accepted func(server string) messages.Accepted

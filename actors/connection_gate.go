@@ -183,12 +183,15 @@ func (c *connection) listForGate(ctx *kernel.Context) {
 	c.list(ctx)
 }
 
-// vet is the verdict on a call that the child is about to get; nil: it may go. The
-// catalog has one listing for all instances of a server, and this child may list
-// something else: its tool has to be the accepted one, too.
+// vet is the verdict on a call that the child is about to get; nil: it may go. Where tools
+// are held back the catalog's listing is not all: it is one for all instances of a server,
+// and this child may list something else. Its tool has to be the accepted one, too.
 func (c *connection) vet(call *messages.Call) *messages.Error {
 	if err := c.deps.vet(call); err != nil {
 		return err
+	}
+	if !c.deps.holding() {
+		return nil
 	}
 	g, accepted := &c.gate, c.deps.accepted(c.spec.Name)
 	if !call.OfTool() || g.listed == nil || accepted == nil || !accepted.Pinned() {
@@ -209,15 +212,13 @@ func (c *connection) vet(call *messages.Call) *messages.Error {
 	return nil
 }
 
-// sendVetted gives a call to the child unless its tool is held back by now.
+// sendVetted gives a call to the child unless its tool is closed by now.
 func (c *connection) sendVetted(ctx *kernel.Context, call *messages.Call) {
-	if c.deps.holding() {
-		if err := c.vet(call); err != nil {
-			c.handled++
-			c.turnDown(call, err)
-			c.stillIdle(ctx)
-			return
-		}
+	if err := c.vet(call); err != nil {
+		c.handled++
+		c.turnDown(call, err)
+		c.stillIdle(ctx)
+		return
 	}
 	c.send(ctx, call)
 }

@@ -22,7 +22,8 @@ import (
 // The checks are here and nowhere else, for every way into the runtime: the
 // server exists, the tool exists and is enabled, and the arguments fit its
 // input schema. A listing from the schema cache may confirm all of that, but
-// only one from a running child may deny it.
+// only one from a running child may deny it. Where the catalog changes before a
+// child gets the call, the tool is looked at once more.
 //
 // What takes time is done by a worker: arguments that are not certainly valid
 // at first sight, and looking for the nearest names.
@@ -37,6 +38,7 @@ func (e *Engine) Call(call *messages.Call) {
 		})
 		return
 	}
+	call.Checked = e.view.Version()
 	known := e.view.Load().Server(call.Server)
 	if known == nil {
 		e.callAfterContact(entry, call)
@@ -298,19 +300,32 @@ func toolDisabled(call *messages.Call) *messages.Error {
 
 func held(tool *index.Entry) bool { return tool.Review != nil && tool.Review.Held }
 
-// vet is the verdict on a call that a child is about to get: what the child
-// lists may have changed since the call was checked.
+// vet is the verdict on a call that a child is about to get: it may have waited for long
+// since it was checked, and what the child lists, what rules and pins say of that, and
+// whether the server is to be used at all may have changed meanwhile. Nothing is looked up
+// for a call that has not waited. Where tools are not held back, whether a tool that is no
+// longer listed can still be called is for the child to say.
 func (e *Engine) vet(call *messages.Call) *messages.Error {
+	if call.Checked == e.view.Version() || !call.OfTool() || call.Tool == "" {
+		return nil
+	}
+	if entry, ok := e.dir.Lookup(call.Server); ok && entry.Spec().Disabled {
+		return supervision.Disabled(entry.Spec())
+	}
 	known := e.view.Load().Server(call.Server)
-	if known == nil || call.Tool == "" || !call.OfTool() {
+	if known == nil {
 		return nil
 	}
 	tool := known.Tool(call.Tool)
 	switch {
-	case tool == nil && known.Toolset.Live:
+	case tool == nil && known.Toolset.Live && e.view.Holding():
 		return toolNotFound(known, call)
-	case tool != nil && held(tool):
+	case tool == nil:
+		return nil
+	case held(tool):
 		return toolHeld(call, tool.Review)
+	case !tool.Enabled:
+		return toolDisabled(call)
 	}
 	return nil
 }

@@ -149,6 +149,7 @@ func (f *firstContact) Contacted(_ uint64, err *messages.Error) {
 	}
 	e, call := f.e, f.call
 	e.later(call, func() func() {
+		call.Checked = e.view.Version()
 		known := e.view.Load().Server(call.Server)
 		if known == nil {
 			return func() { e.refuse(call, supervision.NotFound(call.Server, "it was removed while it was being started")) }

@@ -95,7 +95,6 @@ func TestNoListingBeforeTheVerdict(t *testing.T) {
 func TestNoListingBeforeTheVerdictForCalls(t *testing.T) {
 	b := newBench(t, &script{})
 	b.c.deps.holding = func() bool { return true }
-	b.c.deps.vet = func(*messages.Call) *messages.Error { return nil }
 	b.c.deps.accepted = func(string) messages.Accepted { return nil }
 	calls := func(n int) {
 		t.Helper()

@@ -87,7 +87,7 @@ func newBench(t *testing.T, sc *script) *bench {
 	b.sys.SetTracer(b.rec)
 	b.f.scripts["a"] = sc
 	ready := make(chan *kernel.PID, 1)
-	deps := &connectionDeps{launcher: b.f, identity: newIdentity("test", "1"), asked: new(atomic.Uint64), starts: make(chan struct{}, 1), holding: func() bool { return false }, alone: func() bool { return true }, status: func(string) messages.Status { return messages.Status{} }, scrubError: func(err *messages.Error) *messages.Error { return err }}
+	deps := &connectionDeps{launcher: b.f, identity: newIdentity("test", "1"), asked: new(atomic.Uint64), starts: make(chan struct{}, 1), holding: func() bool { return false }, vet: func(*messages.Call) *messages.Error { return nil }, alone: func() bool { return true }, status: func(string) messages.Status { return messages.Status{} }, scrubError: func(err *messages.Error) *messages.Error { return err }}
 	s := spec("a", nil)
 	s.StopGrace = 10 * time.Millisecond
 	var err error

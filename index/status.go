@@ -25,6 +25,8 @@ type View struct {
 	// OnChange, where not nil, hears that there is a newer catalog. It is set
 	// before the actor runs, which calls it, and does not block.
 	OnChange func()
+	// version counts the catalogs.
+	version atomic.Uint64
 	// generation counts the moments at which tools got vectors.
 	generation atomic.Uint64
 }
@@ -37,9 +39,14 @@ func (v *View) Load() *Catalog {
 	return &Catalog{}
 }
 
+// Version is another one after each change of the catalog. Who asks for it before loading
+// the catalog knows by it later whether there has been another one since.
+func (v *View) Version() uint64 { return v.version.Load() }
+
 // store makes cat the newest catalog.
 func (v *View) store(cat *Catalog) {
 	v.p.Store(cat)
+	v.version.Add(1)
 	if v.OnChange != nil {
 		v.OnChange()
 	}

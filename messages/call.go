@@ -80,6 +80,9 @@ type Call struct {
 	Begun bool
 	// Told is the connection's: how far the caller was told that the call is.
 	Told Told
+	// Checked is the engine's: the version of the catalog by which the call was checked. It
+	// is checked anew before a child gets it where there is another one by then.
+	Checked uint64
 	// Needs is the connection's: how many changes of the child's list have to be
 	// compared with what was accepted before the call is sent.
 	Needs uint64
