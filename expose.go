@@ -19,6 +19,7 @@ import (
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
 	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
 )
 
 // exposure is what of the servers clients see themselves, beside the four tools:
@@ -306,8 +307,29 @@ func (x *exposure) withoutSecrets(server string, definition json.RawMessage) jso
 	return f.Result
 }
 
-// findTool is whose tool a name is. The servers that nothing is known of are
-// asked where nobody has it.
+// catchUp has the servers list their tools anew of which a child has announced a change
+// that is not listed yet, and waits for them until ctx ends.
+func (x *exposure) catchUp(ctx context.Context) {
+	var waiting []<-chan struct{}
+	x.e.core.Directory().Each(func(entry *supervision.Entry) {
+		if !entry.Behind() {
+			return
+		}
+		done := make(chan struct{})
+		waiting = append(waiting, done)
+		x.e.core.Contact(entry.Spec().Name, true, contactFunc(func(*Error) { close(done) }))
+	})
+	for _, done := range waiting {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// findTool is whose tool a name is. The servers that nothing is known of are asked where
+// nobody has it, and those of which what is known is old.
 func (x *exposure) findTool(ctx context.Context, name string) (owner, bool) {
 	if o, ok := x.toolSet().named.owner(name); ok {
 		return o, true
@@ -315,6 +337,7 @@ func (x *exposure) findTool(ctx context.Context, name string) (owner, bool) {
 	wait, cancel := x.patient(ctx)
 	defer cancel()
 	x.meet(wait, func(known *index.ServerEntry) bool { return known == nil })
+	x.catchUp(wait)
 	return x.toolSet().named.owner(name)
 }
 

@@ -225,7 +225,7 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 	case *messages.ReturnCalls:
 		c.onReturnCalls(ctx)
 	case *messages.Relist:
-		c.list(ctx)
+		c.onRelist(ctx)
 	case *messages.Respec:
 		c.onRespec(ctx, m)
 	case *deadlineDue:

@@ -207,8 +207,7 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 	case f.Method == methodProgress:
 		c.onProgress(f)
 	case f.Method == methodListChanged:
-		c.gate.announced++
-		c.onListChanged(ctx)
+		c.listChanged(ctx)
 	case f.Method == methodMessage:
 		c.onMessage(f)
 	case f.Method == methodElicited:

@@ -30,7 +30,8 @@ type listing struct {
 	again   bool // the list changed while it was being read
 	// announced is how many changes had been announced when it began.
 	announced uint64
-	changed   bool // it is read because it changed
+	changes   uint64 // of which the gauge knew then
+	changed   bool   // it is read because it changed
 	due       *kernel.Timer
 	patience  time.Duration // with the present page
 	sent      time.Time     // the request for it
@@ -78,6 +79,24 @@ var listingSeed = maphash.MakeSeed()
 
 type listDue struct {
 	run, id uint64
+}
+
+// listChanged takes notice that the child's list is another, or may be. That is counted
+// before anything else that the child says is dealt with: who has the answer that comes
+// after it finds that the catalog's listing is old.
+func (c *connection) listChanged(ctx *kernel.Context) {
+	c.gate.announced++
+	c.gauge.Changes.Add(1)
+	c.onListChanged(ctx)
+}
+
+// onRelist reads the list for somebody who waits for it. The pause before the listing of a
+// changed list is not for him; a listing that is under way is, where the child has announced
+// nothing since it began.
+func (c *connection) onRelist(ctx *kernel.Context) {
+	if l := c.listing; l == nil || l.changes < c.gauge.Changes.Load() {
+		c.list(ctx)
+	}
 }
 
 // onListChanged reads the list anew, if not now then after a pause.
@@ -193,7 +212,7 @@ func (c *connection) list(ctx *kernel.Context) {
 	}
 	c.relist.timer.Stop()
 	c.relist.timer = nil
-	c.listing = &listing{cursors: map[string]bool{}, announced: c.gate.announced}
+	c.listing = &listing{cursors: map[string]bool{}, announced: c.gate.announced, changes: c.gauge.Changes.Load()}
 	c.listPage(ctx, nil)
 }
 
@@ -284,7 +303,7 @@ func (c *connection) endListing(ctx *kernel.Context, truncated string) {
 	c.sys.Send(c.deps.index, &messages.Listing{
 		Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
 		Era: c.hs.era, Version: c.hs.version, SpecHash: c.spec.Hash,
-		ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Offers: c.hs.offers, Verdict: verdict,
+		ServerName: c.hs.name, ServerVersion: c.hs.childVer, Instructions: c.hs.instr, Offers: c.hs.offers, Verdict: verdict, Changes: l.changes,
 	})
 	c.awaitVerdict(ctx, verdict)
 	c.afterListing(ctx, l)

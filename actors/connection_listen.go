@@ -427,8 +427,7 @@ func (c *connection) onListenDue(ctx *kernel.Context, m *listenDue) {
 
 // listsChanged has all lists be read anew: nobody heard whether they changed.
 func (c *connection) listsChanged(ctx *kernel.Context) {
-	c.gate.announced++
-	c.onListChanged(ctx)
+	c.listChanged(ctx)
 	for _, of := range []struct {
 		has    messages.Offers
 		method string

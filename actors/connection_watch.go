@@ -95,6 +95,5 @@ func (c *connection) onRenewed(ctx *kernel.Context, m *runRenewed) {
 	c.watch = watching{}
 	c.freeIfUnwatched(ctx)
 	ctx.Send(c.deps.notices, &childRenewed{server: c.spec.Name, instance: c.instance})
-	c.gate.announced++
-	c.onListChanged(ctx)
+	c.listChanged(ctx)
 }

@@ -41,7 +41,7 @@ func (e *Engine) Call(call *messages.Call) {
 	call.Checked = e.view.Version()
 	known := e.view.Load().Server(call.Server)
 	if known == nil {
-		e.callAfterContact(entry, call)
+		e.callAfterContact(entry, call, false)
 		return
 	}
 	if tool := known.Tool(call.Tool); tool != nil && tool.Enabled && tool.Validator.Accepts(call.Args) {
@@ -49,6 +49,10 @@ func (e *Engine) Call(call *messages.Call) {
 		return
 	}
 	e.later(call, func() func() {
+		known := known
+		if now := e.view.Load().Server(call.Server); now != nil {
+			known = now // which may have come while the call waited for a worker
+		}
 		tool, err, final := e.check(entry.Spec(), call, known)
 		switch {
 		case err == nil:
@@ -56,7 +60,7 @@ func (e *Engine) Call(call *messages.Call) {
 		case final:
 			return func() { e.refuse(call, err) }
 		default:
-			return func() { e.callAfterContact(entry, call) }
+			return func() { e.callAfterContact(entry, call, e.present(known.Toolset)) }
 		}
 	})
 }
@@ -103,9 +107,23 @@ func (e *Engine) stale(ts *messages.Toolset) bool {
 }
 
 // Fresh says whether what is known of a server is final: a running child listed it,
-// and not too long ago. Otherwise the server may have other tools by now.
+// not too long ago, and none has announced a change since. Otherwise the server may have
+// other tools by now.
 func (e *Engine) Fresh(known *index.ServerEntry) bool {
-	return known.Toolset.Live && !e.stale(known.Toolset)
+	ts := known.Toolset
+	entry, ok := e.dir.Lookup(ts.Server)
+	if !ok || !e.present(ts) || entry.Behind() {
+		return false
+	}
+	// A listing that came while this one was looked at is what is not behind.
+	now := e.view.Load().Server(ts.Server)
+	return now != nil && now.Toolset == ts
+}
+
+// present says whether a listing is of a running child, and not too old. It may lack what
+// has been announced since.
+func (e *Engine) present(ts *messages.Toolset) bool {
+	return ts.Live && !e.stale(ts)
 }
 
 // refreshPause is how long after one refresh of a listing the next may begin: one

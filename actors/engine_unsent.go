@@ -119,8 +119,9 @@ func (e *Engine) later(call *messages.Call, check func() (then func())) {
 	})
 }
 
-// callAfterContact gets the server's listing first.
-func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call) {
+// callAfterContact gets the server's listing first; announced: the one that there is lacks at
+// most what children have announced.
+func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call, announced bool) {
 	u := e.hold(call, func() *messages.Error {
 		if !entry.Placed() {
 			return notStarted(call.Server, call.Tool, entry.Status())
@@ -128,7 +129,7 @@ func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call)
 		return outOfTime(call, strconv.Quote(call.Server)+" was not ready")
 	})
 	if !u.done.Load() {
-		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: true, Reply: &firstContact{u, entry}})
+		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: !announced, Announced: announced, Reply: &firstContact{u, entry}})
 	}
 }
 

@@ -53,6 +53,9 @@ type Toolset struct {
 	// Live is true for a listing from a running child and false for one that
 	// was read from the schema cache, which is never authoritative.
 	Live bool
+	// Changes is how many changes of its list the connection's children had announced when
+	// it began.
+	Changes uint64
 	// Era and Version are what the child spoke when it listed.
 	Era     Era
 	Version string

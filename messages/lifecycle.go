@@ -177,11 +177,17 @@ type Contact struct {
 	Meta
 	ID      uint64
 	Refresh bool // list anew even where a listing is there
+	// Announced is for a listing of all that children have announced by now, which may be
+	// there.
+	Announced bool
 	// Background is for a contact that nobody waits for: a start that is given up by
 	// those who do is not made for it.
 	Background bool
 	// Since is the breaker's: when it began to wait.
 	Since time.Time
+	// Needs is the breaker's: by instance, how many changes of its list have to be in a
+	// listing that the catalog has. nil: nothing is known of any that are in none.
+	Needs map[uint64]uint64
 	Reply ContactPort
 }
 
@@ -204,6 +210,8 @@ type Listing struct {
 	Offers        Offers
 	// Verdict is the number under which the connection wants to hear of the listing.
 	Verdict uint64
+	// Changes is that of the [Toolset].
+	Changes uint64
 }
 
 // Cataloged tells a breaker that the index has taken in a listing, and what is listed.

@@ -16,7 +16,10 @@ func (b *breakerActor) onContact(ctx *kernel.Context, m *messages.Contact) {
 		return
 	}
 	connected := b.others(nil)
-	if connected && b.cataloged && !m.Refresh {
+	if m.Refresh || m.Announced {
+		m.Needs = b.owed()
+	}
+	if connected && b.cataloged && !m.Refresh && len(m.Needs) == 0 {
 		b.contacted(m, nil)
 		return
 	}
@@ -68,7 +71,7 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 			coming = true
 		case in.listing:
 			return
-		case ready == nil || lessToDo(in, ready):
+		case ready == nil || b.sooner(in, ready):
 			ready = in
 		}
 	}
@@ -131,11 +134,14 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	if in != nil && m.Verdict != 0 {
 		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Listed: m.Listed, Err: m.Err})
 	}
+	if in != nil && m.Listed != nil {
+		in.gauge.Listed.Store(max(m.Listed.Changes, in.gauge.Listed.Load()))
+	}
 	if in == nil || in.retire || in.phase == phaseFailed || in.phase == phaseClosing {
 		// The listing of a connection that is gone is as good as any other,
 		// but that it has none says nothing of the next.
 		if m.Err == nil {
-			b.answerContacts(nil)
+			b.answerListed()
 		}
 		b.serveContacts(ctx)
 		return
@@ -152,7 +158,12 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 		b.unlisted(ctx, in, in.answered, time.Now(), b.deps.Scrub(m.Err), 0)
 	}
 	b.releaseContact(in) // who was waited for may call now, and that is the probe
-	b.answerContacts(m.Err)
+	if m.Err != nil {
+		b.answerContacts(m.Err)
+	} else {
+		b.answerListed()
+		b.serveContacts(ctx)
+	}
 	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.given() {
 		b.close(ctx, in, "ephemeral and idle", nil)
 	}
@@ -210,17 +221,7 @@ func (b *breakerActor) answerContacts(err *messages.Error) {
 // turnContactsAway answers those of one client that have waited for a place for as long
 // as they may.
 func (b *breakerActor) turnContactsAway(m *messages.TurnAway) {
-	var over []*messages.Contact
-	b.contacts = slices.DeleteFunc(b.contacts, func(c *messages.Contact) bool {
-		if c.Of() != m.Client || c.Since.After(m.Before) {
-			return false
-		}
-		over = append(over, c)
-		return true
-	})
-	for _, c := range over {
-		b.contacted(c, m.Err)
-	}
+	b.answerSome(func(c *messages.Contact) bool { return c.Of() == m.Client && !c.Since.After(m.Before) }, m.Err)
 }
 
 // lostContacts is for those who wait for a listing when in is lost. Where it was not
@@ -362,7 +363,7 @@ func (b *breakerActor) publish() {
 		if r > rank {
 			rank, s.State = r, state
 		}
-		alive = append(alive, live{in.pid.GetId(), state, in.owner, in.spawned, &in.gauge})
+		alive = append(alive, live{in.pid.GetId(), state, in.retire, in.owner, in.spawned, &in.gauge})
 	}
 	slices.SortFunc(alive, func(x, y live) int { return x.since.Compare(y.since) })
 	b.entry.live.Store(&alive)

@@ -217,3 +217,43 @@ func (s *stage) counts(server string) messages.ServerCounts {
 	}
 	return e.Counts()
 }
+
+// TestContactAfterAnAnnouncement is answered by a listing that has what a child had announced
+// before, and not by one that had begun earlier. What is announced later is not waited for.
+func TestContactAfterAnAnnouncement(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.idle("a")
+	s.mu.Lock()
+	gauge := s.gauges["a#1"]
+	s.mu.Unlock()
+	entry, ok := s.dir.Lookup("a")
+	if !ok || entry.Behind() {
+		t.Fatal("it is behind before it has announced anything")
+	}
+	listed := func(changes uint64) {
+		s.say("a", &messages.Cataloged{Server: "a", Instance: 1, Listed: &messages.Toolset{Changes: changes}})
+	}
+	gauge.Changes.Store(3)
+	port := make(contacts, 1)
+	s.say("a", &messages.Contact{ID: 1, Refresh: true, Reply: port})
+	s.hears("a#1 Relist", 1)
+	listed(2)
+	s.hears("a#1 Relist", 2)
+	if len(port) > 0 {
+		t.Error("it is answered by an older listing")
+	}
+	gauge.Changes.Store(4)
+	listed(3)
+	if err := take(s, port); err != nil {
+		t.Error(err)
+	}
+	if !entry.Behind() {
+		t.Error("what was announced last is taken for listed")
+	}
+	listed(4)
+	s.until("it is no longer behind", func() bool { return !entry.Behind() })
+	if n := s.count("a#1 Relist"); n != 2 {
+		t.Errorf("it was asked %d times, want twice", n)
+	}
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // Gauge is what a connection shows of itself to anyone, without a message. The
-// connection alone sets it.
+// connection alone sets it, but for Listed.
 type Gauge struct {
 	Load atomic.Int64 // calls held, those that wait included
 	PID  atomic.Int64 // of the child process; 0: none
@@ -17,17 +17,36 @@ type Gauge struct {
 	Answered atomic.Uint64
 	// Placed says that it has been told to start: it has a place in the pool.
 	Placed atomic.Bool
+	// Changes is how many changes of their list of tools its children have announced; the
+	// start of each is one. It is counted before what the child says after it goes to anyone.
+	Changes atomic.Uint64
+	// Listed is how many of them are in a listing that the catalog has, or had. The breaker
+	// sets it, after the catalog.
+	Listed atomic.Uint64
 
 	tally *Tally // of the server; nil: nobody counts
 }
 
+// behind says whether its children have announced a change that the catalog has not seen.
+func (g *Gauge) behind() bool { return g.Listed.Load() < g.Changes.Load() }
+
 // live is one connection of a breaker's as the directory knows it.
 type live struct {
-	actor string
-	state messages.State
-	owner uint64
-	since time.Time
-	gauge *Gauge
+	actor   string
+	state   messages.State
+	retired bool // it gets no calls any more
+	owner   uint64
+	since   time.Time
+	gauge   *Gauge
+}
+
+// Behind says whether a child of the server, which runs, has announced a change of its list
+// of tools that the catalog has not seen yet.
+func (e *Entry) Behind() bool {
+	known := e.live.Load()
+	return known != nil && slices.ContainsFunc(*known, func(l live) bool {
+		return l.state == messages.StateIdle && !l.retired && l.gauge.behind()
+	})
 }
 
 // Placed says whether a connection of the server has a place in the pool; others may wait
