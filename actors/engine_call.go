@@ -60,7 +60,7 @@ func (e *Engine) Call(call *messages.Call) {
 		case final:
 			return func() { e.refuse(call, err) }
 		default:
-			return func() { e.callAfterContact(entry, call, e.present(known.Toolset)) }
+			return func() { e.callAfterContact(entry, call, e.present(entry, known.Toolset)) }
 		}
 	})
 }
@@ -106,13 +106,13 @@ func (e *Engine) stale(ts *messages.Toolset) bool {
 	return ttl > 0 && (age < 0 || age > ttl)
 }
 
-// Fresh says whether what is known of a server is final: a running child listed it,
+// Fresh says whether what is known of a server is final: a child that runs now listed it,
 // not too long ago, and none has announced a change since. Otherwise the server may have
 // other tools by now.
 func (e *Engine) Fresh(known *index.ServerEntry) bool {
 	ts := known.Toolset
 	entry, ok := e.dir.Lookup(ts.Server)
-	if !ok || !e.present(ts) || entry.Behind() {
+	if !ok || !e.present(entry, ts) || entry.Behind() {
 		return false
 	}
 	// A listing that came while this one was looked at is what is not behind.
@@ -120,10 +120,10 @@ func (e *Engine) Fresh(known *index.ServerEntry) bool {
 	return now != nil && now.Toolset == ts
 }
 
-// present says whether a listing is of a running child, and not too old. It may lack what
-// has been announced since.
-func (e *Engine) present(ts *messages.Toolset) bool {
-	return ts.Live && !e.stale(ts)
+// present says whether a listing is of a child that runs now, and not too old. It may lack
+// what has been announced since.
+func (e *Engine) present(entry *supervision.Entry, ts *messages.Toolset) bool {
+	return ts.Live && !e.stale(ts) && entry.Runs(ts.Instance)
 }
 
 // refreshPause is how long after one refresh of a listing the next may begin: one

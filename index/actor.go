@@ -197,7 +197,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 		return
 	}
 	ts := &messages.Toolset{
-		Server: m.Server, Fetched: time.Now(), Live: true, Changes: m.Changes, Era: m.Era, Version: m.Version, SpecHash: m.SpecHash,
+		Server: m.Server, Fetched: time.Now(), Live: true, Instance: m.Instance, Changes: m.Changes, Era: m.Era, Version: m.Version, SpecHash: m.SpecHash,
 		ServerName: m.ServerName, ServerVersion: m.ServerVersion, Instructions: m.Instructions, Offers: m.Offers,
 	}
 	if m.Truncated != "" {

@@ -50,9 +50,11 @@ type Toolset struct {
 	// type) and were left out.
 	Skipped int
 	Fetched time.Time
-	// Live is true for a listing from a running child and false for one that
-	// was read from the schema cache, which is never authoritative.
+	// Live is true for a listing from a child of this host, which may have ended since,
+	// and false for one that was read from the schema cache, which is never authoritative.
 	Live bool
+	// Instance is the connection whose child listed; 0 where that is not known.
+	Instance uint64
 	// Changes is how many changes of its list the connection's children had announced when
 	// it began.
 	Changes uint64

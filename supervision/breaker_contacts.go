@@ -363,7 +363,7 @@ func (b *breakerActor) publish() {
 		if r > rank {
 			rank, s.State = r, state
 		}
-		alive = append(alive, live{in.pid.GetId(), state, in.retire, in.owner, in.spawned, &in.gauge})
+		alive = append(alive, live{in.n, in.pid.GetId(), state, in.retire, in.owner, in.spawned, &in.gauge})
 	}
 	slices.SortFunc(alive, func(x, y live) int { return x.since.Compare(y.since) })
 	b.entry.live.Store(&alive)

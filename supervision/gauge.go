@@ -18,7 +18,8 @@ type Gauge struct {
 	// Placed says that it has been told to start: it has a place in the pool.
 	Placed atomic.Bool
 	// Changes is how many changes of their list of tools its children have announced; the
-	// start of each is one. It is counted before what the child says after it goes to anyone.
+	// start of each is one, and so is its end. It is counted before what the child says
+	// after it goes to anyone.
 	Changes atomic.Uint64
 	// Listed is how many of them are in a listing that the catalog has, or had. The breaker
 	// sets it, after the catalog.
@@ -32,21 +33,29 @@ func (g *Gauge) behind() bool { return g.Listed.Load() < g.Changes.Load() }
 
 // live is one connection of a breaker's as the directory knows it.
 type live struct {
-	actor   string
-	state   messages.State
-	retired bool // it gets no calls any more
-	owner   uint64
-	since   time.Time
-	gauge   *Gauge
+	instance uint64
+	actor    string
+	state    messages.State
+	retired  bool // it gets no calls any more
+	owner    uint64
+	since    time.Time
+	gauge    *Gauge
 }
+
+// lists says whether its child runs, and that its listing counts for those to come.
+func (l *live) lists() bool { return l.state == messages.StateIdle && !l.retired }
 
 // Behind says whether a child of the server, which runs, has announced a change of its list
 // of tools that the catalog has not seen yet.
 func (e *Entry) Behind() bool {
 	known := e.live.Load()
-	return known != nil && slices.ContainsFunc(*known, func(l live) bool {
-		return l.state == messages.StateIdle && !l.retired && l.gauge.behind()
-	})
+	return known != nil && slices.ContainsFunc(*known, func(l live) bool { return l.lists() && l.gauge.behind() })
+}
+
+// Runs says whether the child of an instance runs.
+func (e *Entry) Runs(instance uint64) bool {
+	known := e.live.Load()
+	return known != nil && slices.ContainsFunc(*known, func(l live) bool { return l.instance == instance && l.lists() })
 }
 
 // Placed says whether a connection of the server has a place in the pool; others may wait
