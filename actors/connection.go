@@ -45,8 +45,9 @@ type connection struct {
 	self   *kernel.PID
 	parent *kernel.PID
 
-	state messages.State
-	ready bool // handshake over, requests may be sent
+	state     messages.State
+	ready     bool // handshake over, requests may be sent
+	finishing bool // it ends once it has no calls
 
 	waiters  []*messages.Call // FIFO
 	inflight map[uint64]*pending
@@ -224,6 +225,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onClose(ctx, m)
 	case *messages.ReturnCalls:
 		c.onReturnCalls(ctx)
+	case *messages.Finish:
+		c.onFinish(ctx)
 	case *messages.Relist:
 		c.onRelist(ctx)
 	case *messages.Respec:
@@ -351,6 +354,7 @@ func (c *connection) refuse(ctx *kernel.Context, e supervision.Event) {
 // idleIfDone takes an ACTIVE connection to IDLE when nothing is in flight.
 func (c *connection) idleIfDone(ctx *kernel.Context) {
 	c.nextTurn(ctx)
+	c.finish(ctx)
 	if c.state != messages.StateActive || len(c.inflight) > 0 || c.listing != nil {
 		return
 	}
@@ -367,6 +371,7 @@ func (c *connection) stillIdle(ctx *kernel.Context) {
 	if c.state == messages.StateIdle {
 		c.tellIdle(ctx)
 	}
+	c.finish(ctx)
 }
 
 func (c *connection) tellIdle(ctx *kernel.Context) {

@@ -202,6 +202,10 @@ func (c *connection) list(ctx *kernel.Context) {
 		c.listing.again = true
 		return
 	}
+	if c.finishing && len(c.waiters) == 0 {
+		c.finish(ctx)
+		return
+	}
 	if c.relist.verdict != 0 {
 		c.relist.again = true
 		c.stillIdle(ctx)

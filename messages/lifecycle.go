@@ -91,6 +91,10 @@ type (
 	// it, each of which comes as a CallReturned; its start goes on. One that is ready
 	// keeps them.
 	ReturnCalls struct{}
+	// Finish tells a connection that no new calls come and that it ends after those which
+	// it has. Then nothing that it asks of its child by itself is waited for any more, and
+	// ConnectionIdle says so, also where it is still being started.
+	Finish struct{}
 	// Relist asks a ready connection to list its tools anew.
 	Relist struct{}
 	// ConnectionReady says that the handshake is over.
@@ -106,7 +110,7 @@ type (
 		Answered bool
 	}
 	// ConnectionIdle says that nothing is in flight any more, or that nobody waits any
-	// more for a connection that has not been started. Handled counts
+	// more for a connection that has not been started, or that is to Finish. Handled counts
 	// all calls that the connection has finished, so that a breaker that has
 	// sent one since can tell that this is old news; Answered counts those that
 	// the child itself answered.

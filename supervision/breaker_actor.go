@@ -288,6 +288,9 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 		b.close(ctx, in, "nobody waits for it", nil)
 		b.answerContacts(givenUp(b.spec.Name)) // or another would be started for them
 		return
+	case in.phase == phaseConnecting && in.retire:
+		b.close(ctx, in, "nobody waits for it", nil)
+		return
 	case in.phase != phaseReady:
 		return
 	}

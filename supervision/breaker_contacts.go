@@ -287,12 +287,15 @@ func (b *breakerActor) retireAll(ctx *kernel.Context, reason string) {
 		// A start that nobody has a call on would hold its place for nothing.
 		if in.phase == phaseIdle || in.phase == phaseWaiting || in.phase == phaseConnecting && in.gauge.Load.Load() == 0 {
 			b.close(ctx, in, reason, nil)
+		} else {
+			ctx.Send(in.pid, &messages.Finish{})
 		}
 	}
 }
 
 // leave refuses new calls, lets those in flight go on until the deadline, and
-// ends every connection.
+// ends every connection. What connections ask of their children by themselves is not
+// waited for.
 func (b *breakerActor) leave(ctx *kernel.Context, why *messages.Error, deadline time.Time) {
 	if b.leaving == nil || deadline.Before(b.deadline) {
 		b.deadline = deadline
@@ -303,6 +306,8 @@ func (b *breakerActor) leave(ctx *kernel.Context, why *messages.Error, deadline 
 		in.retire = true
 		if in.phase == phaseIdle || in.gauge.Load.Load() == 0 && in.phase != phaseReady {
 			b.close(ctx, in, "leaving", why)
+		} else {
+			ctx.Send(in.pid, &messages.Finish{})
 		}
 	}
 	b.flushHeld(ctx)

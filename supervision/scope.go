@@ -70,6 +70,8 @@ func (b *breakerActor) onSessionOver(ctx *kernel.Context, session uint64) {
 		in.retire = true
 		if in.phase == phaseIdle || in.phase == phaseWaiting {
 			b.close(ctx, in, "its session is over", nil)
+		} else {
+			ctx.Send(in.pid, &messages.Finish{})
 		}
 	}
 }
