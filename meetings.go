@@ -84,7 +84,8 @@ func (m *meetings) join(a *meetingAsker, server string) bool {
 	return one != nil
 }
 
-// leave is for a search that waits no longer. What is under way goes on.
+// leave is for a search that waits no longer. What is under way goes on until it is
+// over, or a call needs its place.
 func (a *meetingAsker) leave() {
 	m := a.m
 	m.mu.Lock()

@@ -138,11 +138,11 @@ func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
 	c.refuseSome(ctx, err, func(*messages.Call) bool { return true })
 }
 
-// onTurnAway answers calls of a client for which no place is waited for any more. Where it
-// has none, it waited for the server's tools, and may have been the last for whom the start
+// onTurnAway answers calls of a client for which no place is waited for any more. A client
+// that has none waited for the server's tools, and may have been the last for whom the start
 // is.
 func (c *connection) onTurnAway(ctx *kernel.Context, m *messages.TurnAway) {
-	if !c.refuseSome(ctx, m.Err, func(w *messages.Call) bool { return w.Of() == m.Client && !w.Since.After(m.Before) }) {
+	if m.Contact || !c.refuseSome(ctx, m.Err, func(w *messages.Call) bool { return w.Of() == m.Client && !w.Since.After(m.Before) }) {
 		c.stillIdle(ctx)
 	}
 }

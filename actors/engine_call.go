@@ -155,7 +155,8 @@ func (e *Engine) refresh(entry *supervision.Entry, known *index.ServerEntry, ori
 
 // Contact makes sure that the catalog has a listing of the server from a
 // running child: it connects where nobody has. The port hears exactly once.
-// refresh lists anew even where there is one.
+// refresh lists anew even where there is one. It comes after all calls: where one needs
+// the place that it has in the pool, the port hears POOL_SATURATED.
 func (e *Engine) Contact(server string, refresh bool, port messages.ContactPort) {
 	entry, ok := e.dir.Lookup(server)
 	if !ok {

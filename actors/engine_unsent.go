@@ -129,7 +129,7 @@ func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call,
 		return outOfTime(call, strconv.Quote(call.Server)+" was not ready")
 	})
 	if !u.done.Load() {
-		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: !announced, Announced: announced, Reply: &firstContact{u, entry}})
+		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: !announced, Announced: announced, ForCall: true, Reply: &firstContact{u, entry}})
 	}
 }
 

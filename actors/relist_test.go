@@ -249,7 +249,7 @@ func TestTheLastWhoIsTurnedAway(t *testing.T) {
 	r.e.Cancel(given.call, "enough")
 	r.wantCode(r.wait(given), messages.CodeCancelled)
 	x, _ := r.e.dir.Lookup("x")
-	r.e.sys.Send(x.Breaker, &messages.TurnAway{Ticket: 3, Before: time.Now(), Err: &messages.Error{Code: messages.CodePoolSaturated}}) // the third start of all
+	r.e.sys.Send(x.Breaker, &messages.TurnAway{Ticket: 3, Contact: true, Before: time.Now(), Err: &messages.Error{Code: messages.CodePoolSaturated}}) // the third start of all
 	r.heard(waiting)
 	r.f.eventually(t, "nobody waits", func() bool { return r.stats().Waiting == 0 })
 	r.e.Cancel(busy.call, "enough")

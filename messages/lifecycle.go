@@ -11,12 +11,16 @@ type (
 		Meta
 		Ticket uint64
 		Server string
+		// Contact says that it is for a contact that no call waits for: any call comes
+		// before it, also for the place once it has that.
+		Contact bool
 	}
 	// Join says that one more request waits for the place of a Reserve, for as long
 	// as any may and in the turns of its own client, too.
 	Join struct {
 		Meta
-		Ticket uint64
+		Ticket  uint64
+		Contact bool // that of Reserve
 	}
 	// TurnAway says that those who wait for the place of a Reserve for one client, and
 	// have waited since Before or longer, are to wait no longer. Others wait still. The
@@ -24,14 +28,17 @@ type (
 	TurnAway struct {
 		Ticket uint64
 		Client uint64 // [Meta.Of]
-		Before time.Time
-		Err    *Error
+		// Contact says that it is for contacts alone; else it is for the others.
+		Contact bool
+		Before  time.Time
+		Err     *Error
 	}
 	// Granted answers Reserve with a place.
 	Granted struct {
-		Meta   // of the Reserve
-		Ticket uint64
-		Lease  uint64
+		Meta    // of the Reserve
+		Ticket  uint64
+		Lease   uint64
+		Contact bool // nobody had joined but contacts
 	}
 	// ReserveRefused answers Reserve when there is none to be had in time.
 	ReserveRefused struct {
@@ -43,7 +50,13 @@ type (
 	// releases the lease.
 	Withdraw struct{ Ticket uint64 }
 	// Used says that the connection on a lease has work again.
-	Used struct{ Lease uint64 }
+	Used struct {
+		Lease   uint64
+		Contact bool // that of Reserve
+	}
+	// Wanted says that a call wants the connection on a lease which was for contacts
+	// alone.
+	Wanted struct{ Lease uint64 }
 	// Unused says that it has become idle.
 	Unused struct {
 		Lease       uint64
@@ -62,7 +75,8 @@ type (
 	Ending struct{ Lease uint64 }
 	// Release gives a place back: the process tree on it is gone.
 	Release struct{ Lease uint64 }
-	// Evict asks the breaker to end the idle connection on a lease.
+	// Evict asks the breaker to end the connection on a lease, which is idle or for
+	// contacts alone.
 	Evict struct {
 		Lease  uint64
 		Reason string
@@ -187,6 +201,9 @@ type Contact struct {
 	// Background is for a contact that nobody waits for: a start that is given up by
 	// those who do is not made for it.
 	Background bool
+	// ForCall is for a contact of a call, which waits for it to go on. Any other gives its
+	// place in the pool to a call that needs one.
+	ForCall bool
 	// Since is the breaker's: when it began to wait.
 	Since time.Time
 	// Needs is the breaker's: by instance, how many changes of its list have to be in a

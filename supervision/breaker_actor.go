@@ -60,14 +60,14 @@ type breakerActor struct {
 	contacts  []*messages.Contact
 	cataloged bool // the catalog has a listing of a living connection
 	guess     messages.Era
-	noScale   time.Time     // until then no additional instance is started
-	notScaled int           // additional instances in a row that did not start
-	cause     messages.Meta // the request that is being served, for new instances
-	probeMark uint64        // instance that carries the half-open probe
-	probeCall uint64        // call that is the probe; 0: a contact
-	counted   time.Time     // when a failed request was last counted
-	heard     bool          // an instance that is gone has answered a call since a failure was counted
-	aside     bool          // the log was told of a quarantine, and not yet of its end
+	noScale   time.Time // until then no additional instance is started
+	notScaled int       // additional instances in a row that did not start
+	cause     wish      // the request that is being served, for new instances
+	probeMark uint64    // instance that carries the half-open probe
+	probeCall uint64    // call that is the probe; 0: a contact
+	counted   time.Time // when a failed request was last counted
+	heard     bool      // an instance that is gone has answered a call since a failure was counted
+	aside     bool      // the log was told of a quarantine, and not yet of its end
 
 	leaving  *messages.Error // set once the server is removed or the host ends
 	deadline time.Time       // of leaving
@@ -95,9 +95,10 @@ type instance struct {
 	phase      phase
 	ticket     uint64
 	lease      uint64
-	cause      messages.Meta   // the request that it was started for
-	fresh      bool            // nobody but that one waits for it yet
-	also       []messages.Meta // one of each client that waits for it, while it has no ticket
+	cause      wish   // the request that it was started for
+	fresh      bool   // nobody but that one waits for it yet
+	also       []wish // one of each client that waits for it, while it has no ticket
+	contact    bool   // its place is for contacts alone, and given up for a call
 	dispatched uint64
 	returned   uint64 // of those, what came back, or was for a process before this one
 	answered   uint64
@@ -302,7 +303,7 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 		}
 	}
 	b.recovered(ctx, in, m.Answered)
-	in.keep = m.Keep
+	in.keep, in.contact = m.Keep, false
 	in.phase = phaseIdle
 	b.idle = append(b.idle, in)
 	b.entry.active.Store(b.anyBusy())

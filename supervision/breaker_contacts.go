@@ -33,7 +33,12 @@ func (b *breakerActor) onContact(ctx *kernel.Context, m *messages.Contact) {
 	m.Since = time.Now()
 	b.contacts = append(b.contacts, m)
 	if in := b.waiting(); in != nil && !connected { // one that is connected lists them
-		b.join(ctx, in, m.Meta)
+		b.join(ctx, in, wishOf(m))
+	}
+	if m.ForCall {
+		for _, in := range b.instances {
+			b.wanted(ctx, in)
+		}
 	}
 	b.serveContacts(ctx)
 }
@@ -97,7 +102,7 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 		b.relist(ctx, ready)
 		return
 	}
-	b.cause = b.contacts[0].Meta
+	b.cause = wishOf(b.contacts[0])
 	in := b.pick(ctx, b.contacts[0].Session)
 	if in == nil {
 		b.answerContacts(b.spawnFailed())
@@ -107,26 +112,26 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 		b.probeMark = in.n
 	}
 	for _, c := range b.contacts {
-		b.join(ctx, in, c.Meta)
+		b.join(ctx, in, wishOf(c))
 	}
 }
 
 // relist has an instance list its tools anew.
 func (b *breakerActor) relist(ctx *kernel.Context, in *instance) {
-	b.busy(ctx, in)
+	b.busy(ctx, in, !b.calledFor())
 	in.listing = true
 	ctx.Send(in.pid, &messages.Relist{})
 }
 
-// busy takes an instance off the idle stack for a call or for work of the host's own.
-func (b *breakerActor) busy(ctx *kernel.Context, in *instance) {
+// busy takes an instance off the idle stack for a call, or for contacts alone.
+func (b *breakerActor) busy(ctx *kernel.Context, in *instance, contact bool) {
 	if in.phase != phaseIdle {
 		return
 	}
 	b.unstack(in)
-	in.phase = phaseReady
+	in.phase, in.contact = phaseReady, contact
 	b.entry.active.Store(true)
-	ctx.Send(b.pool, &messages.Used{Lease: in.lease})
+	ctx.Send(b.pool, &messages.Used{Lease: in.lease, Contact: contact})
 }
 
 func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
@@ -221,7 +226,9 @@ func (b *breakerActor) answerContacts(err *messages.Error) {
 // turnContactsAway answers those of one client that have waited for a place for as long
 // as they may.
 func (b *breakerActor) turnContactsAway(m *messages.TurnAway) {
-	b.answerSome(func(c *messages.Contact) bool { return c.Of() == m.Client && !c.Since.After(m.Before) }, m.Err)
+	b.answerSome(func(c *messages.Contact) bool {
+		return c.Of() == m.Client && c.ForCall != m.Contact && !c.Since.After(m.Before)
+	}, m.Err)
 }
 
 // lostContacts is for those who wait for a listing when in is lost. Where it was not

@@ -22,7 +22,7 @@ func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
 		b.refuse(call, b.policy.Refusal(time.Now(), b.spec.Name))
 		return
 	}
-	b.cause = call.Meta
+	b.cause = wish{Meta: call.Meta}
 	in := b.pick(ctx, call.Session)
 	if in == nil {
 		b.hold(ctx, call)
@@ -35,14 +35,15 @@ func (b *breakerActor) onCall(ctx *kernel.Context, call *messages.Call) {
 }
 
 func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Call) {
-	b.busy(ctx, in)
+	b.busy(ctx, in, false)
+	b.wanted(ctx, in)
 	in.dispatched++
 	if in.phase == phaseWaiting {
 		call.Since = time.Now()
 		if in.fresh {
 			call.Since = in.spawned // before the pool counts the time of its client
 		}
-		b.join(ctx, in, call.Meta)
+		b.join(ctx, in, wish{Meta: call.Meta})
 	}
 	ctx.Send(in.pid, call)
 }
@@ -113,7 +114,7 @@ func lessToDo(in, other *instance) bool {
 // start makes a new instance. It takes calls at once and keeps them until it
 // has a place, a process and a handshake.
 func (b *breakerActor) start(ctx *kernel.Context, owner uint64) *instance {
-	in := &instance{n: b.entry.instances.Add(1), owner: owner, spawned: time.Now(), hash: b.spec.Hash, grace: b.spec.StopGrace, cause: b.cause.Origin(), fresh: true}
+	in := &instance{n: b.entry.instances.Add(1), owner: owner, spawned: time.Now(), hash: b.spec.Hash, grace: b.spec.StopGrace, cause: wish{b.cause.Origin(), b.cause.contact}, fresh: true}
 	in.gauge.tally = &b.entry.tally
 	pid, err := b.deps.SpawnConnection(ctx, b.spec, in.n, &in.gauge)
 	if err != nil {
@@ -135,24 +136,25 @@ func (b *breakerActor) reserve(ctx *kernel.Context, in *instance) {
 	ctx.Send(b.pool, &reserveFrom{&messages.Reserve{
 		// A place serves whoever calls the server, so no single call's
 		// deadline ends the wait for it.
-		Meta: in.cause, Ticket: in.ticket, Server: b.spec.Name,
+		Meta: in.cause.Meta, Ticket: in.ticket, Server: b.spec.Name, Contact: in.cause.contact,
 	}, ctx.Self()})
 	for _, who := range in.also {
-		ctx.Send(b.pool, &messages.Join{Meta: who, Ticket: in.ticket})
+		ctx.Send(b.pool, &messages.Join{Meta: who.Meta, Ticket: in.ticket, Contact: who.contact})
 	}
 	in.also = nil
 }
 
-// join has an instance wait for its place in the turns of one more request's client.
-func (b *breakerActor) join(ctx *kernel.Context, in *instance, who messages.Meta) {
+// join has an instance wait for its place in the turns of one more request's client, and
+// as a call's where that is one.
+func (b *breakerActor) join(ctx *kernel.Context, in *instance, who wish) {
 	of := who.Of()
 	switch {
 	case in.fresh:
 		in.fresh = false // it was started for this very request
 	case in.ticket != 0:
-		ctx.Send(b.pool, &messages.Join{Meta: who.Origin(), Ticket: in.ticket})
-	case !slices.ContainsFunc(in.also, func(m messages.Meta) bool { return m.Of() == of }):
-		in.also = append(in.also, who.Origin())
+		ctx.Send(b.pool, &messages.Join{Meta: who.Origin(), Ticket: in.ticket, Contact: who.contact})
+	case !slices.ContainsFunc(in.also, func(m wish) bool { return m.Of() == of && m.contact == who.contact }):
+		in.also = append(in.also, wish{who.Origin(), who.contact})
 	}
 }
 
@@ -171,7 +173,10 @@ func (b *breakerActor) onGranted(ctx *kernel.Context, m *messages.Granted) {
 		ctx.Send(b.pool, &messages.Release{Lease: m.Lease})
 		return
 	}
-	in.lease, in.phase = m.Lease, phaseConnecting
+	in.lease, in.phase, in.contact = m.Lease, phaseConnecting, m.Contact
+	if in.given() || b.calledFor() {
+		b.wanted(ctx, in) // by a call that came when the place was granted
+	}
 	ctx.Send(in.pid, &messages.Connect{Era: b.era()})
 	b.publish()
 }

@@ -19,8 +19,13 @@ func (b *breakerActor) onEvict(ctx *kernel.Context, m *messages.Evict) {
 		}
 	}
 	for _, in := range b.instances {
-		if in.lease == m.Lease && (in.phase == phaseClosing || in.ending) {
+		switch {
+		case in.lease != m.Lease:
+		case in.phase == phaseClosing || in.ending:
 			return // it ends already, and Release follows
+		case in.contact && (in.phase == phaseConnecting || in.phase == phaseReady):
+			b.giveWay(ctx, in, m.Reason)
+			return
 		}
 	}
 	ctx.Send(b.pool, &messages.EvictRefused{Lease: m.Lease})

@@ -384,7 +384,7 @@ func (b *breakerActor) flushHeld(ctx *kernel.Context) {
 			b.refuse(call, b.policy.Refusal(time.Now(), b.spec.Name))
 			continue
 		}
-		b.cause = call.Meta
+		b.cause = wish{Meta: call.Meta}
 		in := b.pick(ctx, call.Session)
 		if in == nil && b.dying() {
 			b.held = append(b.held, still)

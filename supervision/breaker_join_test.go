@@ -39,8 +39,8 @@ func (s *stage) over(server string, instance uint64) {
 func TestAServerIsInTheTurnOfEachClient(t *testing.T) {
 	for name, ask := range map[string]func(s *stage){
 		"who calls it": func(s *stage) { s.call("c", of(2)) },
-		"who asks for its tools": func(s *stage) {
-			s.say("c", &messages.Contact{Meta: messages.Meta{Session: 2}, ID: 1, Reply: make(contacts, 1)})
+		"who asks for its tools to call one": func(s *stage) {
+			s.say("c", &messages.Contact{Meta: messages.Meta{Session: 2}, ID: 1, ForCall: true, Reply: make(contacts, 1)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

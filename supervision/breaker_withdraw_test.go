@@ -109,7 +109,7 @@ func TestAPlaceForARemovedServer(t *testing.T) {
 	breaker := s.breaker("a")
 	s.call("b")
 	closing, closed := make(chan struct{}), make(chan struct{})
-	s.say("a", &messages.Contact{ID: 1, Reply: looking(func(*messages.Error) { close(closing); <-closed })})
+	s.say("a", &messages.Contact{ID: 1, ForCall: true, Reply: looking(func(*messages.Error) { close(closing); <-closed })})
 	s.call("c")
 	if st := s.stats(); st.Waiting != 2 {
 		t.Fatalf("pool %+v, want two who wait", st)

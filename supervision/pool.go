@@ -23,6 +23,13 @@ import (
 // soon as it is idle. When a main place falls free and nobody waits for it,
 // the oldest reserve lease moves over to it, and the reserve is whole again
 // without ending anything.
+//
+// A place is for a call or for a contact alone, which only wants a server's tools. Calls
+// come first: contacts wait behind them, have no place of the reserve, and give the
+// one that they have to a call for which no idle connection can end. Free places
+// contacts may have all of; for their sake idle connections end only as long as a
+// part of the places is left to others, so that a search among servers which do not start
+// ends nothing that is in use now and then.
 type Pool struct {
 	cfg      PoolConfig
 	draining bool
@@ -36,6 +43,8 @@ type Pool struct {
 	// idle and idleKeepAlive hold the idle leases, least recently used first.
 	idle, idleKeepAlive list.List
 	lastIdle            uint64 // counts how often a lease fell idle
+	// contacts holds the busy leases that are for contacts alone, oldest first.
+	contacts list.List
 	// sweep orders the idle leases that have a timeout by its end.
 	sweep timeHeap[*lease]
 
@@ -63,16 +72,24 @@ func NewPool(cfg PoolConfig) *Pool {
 // A ticket that waits already is left as it is. A zero deadline is none; the
 // pool's AcquireTimeout bounds the wait in any case.
 func (p *Pool) Acquire(now time.Time, ticket uint64, server string, client uint64, deadline time.Time) []Action {
-	if p.waiters.has(ticket) {
+	return p.acquire(now, &waiter{ticket: ticket, server: server, client: client, since: now, last: now, deadline: deadline})
+}
+
+// AcquireForContact is Acquire for a contact alone.
+func (p *Pool) AcquireForContact(now time.Time, ticket uint64, server string, client uint64) []Action {
+	return p.acquire(now, &waiter{ticket: ticket, server: server, client: client, kind: forContact, since: now, last: now})
+}
+
+func (p *Pool) acquire(now time.Time, w *waiter) []Action {
+	if p.waiters.has(w.ticket) {
 		return p.settle(now, nil)
 	}
 	if p.draining {
-		return p.settle(now, []Action{Refuse{Ticket: ticket, Err: errDraining(server)}})
+		return p.settle(now, []Action{Refuse{Ticket: w.ticket, Err: errDraining(w.server)}})
 	}
-	if !deadline.IsZero() && !deadline.After(now) {
-		return p.settle(now, []Action{Refuse{Ticket: ticket, Err: errTooLate(server)}})
+	if !w.deadline.IsZero() && !w.deadline.After(now) {
+		return p.settle(now, []Action{Refuse{Ticket: w.ticket, Err: errTooLate(w.server)}})
 	}
-	w := &waiter{ticket: ticket, server: server, client: client, since: now, last: now, deadline: deadline}
 	return p.settle(now, p.enqueue(now, w, nil))
 }
 
@@ -82,8 +99,18 @@ func (p *Pool) Acquire(now time.Time, ticket uint64, server string, client uint6
 // What is over for some of those who wait is told by a TurnAway. Of a ticket that does
 // not wait it does nothing; its answer is on the way.
 func (p *Pool) Join(now time.Time, ticket, client uint64) []Action {
+	return p.join(now, ticket, client, forCall)
+}
+
+// JoinForContact is Join for one more contact. A ticket is for contacts alone until a call
+// joins.
+func (p *Pool) JoinForContact(now time.Time, ticket, client uint64) []Action {
+	return p.join(now, ticket, client, forContact)
+}
+
+func (p *Pool) join(now time.Time, ticket, client uint64, what kind) []Action {
 	acts := p.grant(now, p.expire(now, nil))
-	switch w := p.waiters.of(ticket, client); {
+	switch w := p.waiters.of(ticket, client, what); {
 	case w != nil:
 		w.last = now
 		if !w.deadline.IsZero() {
@@ -92,7 +119,7 @@ func (p *Pool) Join(now time.Time, ticket, client uint64) []Action {
 		}
 	case p.waiters.has(ticket):
 		server := p.waiters.byTicket[ticket][0].server
-		acts = p.enqueue(now, &waiter{ticket: ticket, server: server, client: client, since: now, last: now}, acts)
+		acts = p.enqueue(now, &waiter{ticket: ticket, server: server, client: client, kind: what, since: now, last: now}, acts)
 	}
 	return p.settle(now, acts)
 }
@@ -103,7 +130,7 @@ func (p *Pool) enqueue(now time.Time, w *waiter, acts []Action) []Action {
 	acts = p.grant(now, p.expire(now, acts))
 	var displaced *waiter
 	if p.waiters.room() >= p.cfg.MaxWaiters {
-		if displaced = p.waiters.displace(w.client); displaced == nil {
+		if displaced = p.waiters.displace(w.client, w.kind); displaced == nil {
 			return append(acts, p.refuse(w, now, p.errQueueFull(w.server)))
 		}
 	}
@@ -127,6 +154,24 @@ func (p *Pool) Withdraw(now time.Time, ticket uint64) []Action {
 func (p *Pool) Used(now time.Time, id uint64) []Action {
 	if l := p.leases[id]; l != nil && l.state == leaseIdle {
 		p.makeBusy(l)
+	}
+	return p.settle(now, nil)
+}
+
+// UsedForContact is Used where that is for a contact alone.
+func (p *Pool) UsedForContact(now time.Time, id uint64) []Action {
+	if l := p.leases[id]; l != nil && l.state == leaseIdle {
+		p.makeBusy(l)
+		p.lendToContacts(l)
+	}
+	return p.settle(now, nil)
+}
+
+// Wanted reports that a call wants the connection of a lease that was for contacts alone.
+// Of any other it changes nothing. Where it was asked to end, EvictRefused follows.
+func (p *Pool) Wanted(now time.Time, id uint64) []Action {
+	if l := p.leases[id]; l != nil {
+		p.takeFromContacts(l)
 	}
 	return p.settle(now, nil)
 }
@@ -159,6 +204,7 @@ func (p *Pool) IdleChanged(now time.Time, id uint64, opts IdleOptions) []Action 
 func (p *Pool) Release(now time.Time, id uint64) []Action {
 	if l := p.leases[id]; l != nil {
 		p.makeBusy(l)
+		p.takeFromContacts(l)
 		p.busy.add(l.server, -1)
 		if l.onReserve != nil {
 			p.reserve.Remove(l.onReserve)
@@ -227,7 +273,7 @@ func (p *Pool) NextWake() (t time.Time, ok bool) {
 	if w := p.waiters.nextToExpire(); w != nil {
 		earliest(w.expires)
 	}
-	if w := p.waiters.oldest(); w != nil && p.reserveFree() {
+	if w := p.waiters.oldest(forCall); w != nil && p.reserveFree() {
 		earliest(w.since.Add(p.cfg.ReserveAfter))
 	}
 	if len(p.sweep) > 0 && p.aboveMin() {

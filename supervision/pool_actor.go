@@ -116,15 +116,29 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	now := time.Now()
 	switch m := msg.(type) {
 	case *messages.Used:
+		if m.Contact {
+			p.apply(ctx, p.pool.UsedForContact(now, m.Lease))
+			return
+		}
 		p.apply(ctx, p.pool.Used(now, m.Lease))
+	case *messages.Wanted:
+		p.apply(ctx, p.pool.Wanted(now, m.Lease))
 	case *messages.Unused:
 		p.apply(ctx, p.pool.Idle(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
 	case *messages.IdleChanged:
 		p.apply(ctx, p.pool.IdleChanged(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
 	case *reserveFrom:
 		p.askers[m.Ticket] = asker{m.from, m.Meta}
+		if m.Contact {
+			p.apply(ctx, p.pool.AcquireForContact(now, m.Ticket, m.Server, m.Of()))
+			return
+		}
 		p.apply(ctx, p.pool.Acquire(now, m.Ticket, m.Server, m.Of(), m.Deadline))
 	case *messages.Join:
+		if m.Contact {
+			p.apply(ctx, p.pool.JoinForContact(now, m.Ticket, m.Of()))
+			return
+		}
 		p.apply(ctx, p.pool.Join(now, m.Ticket, m.Of()))
 	case *messages.Withdraw:
 		delete(p.askers, m.Ticket)
@@ -194,13 +208,13 @@ func (p *poolActor) apply(ctx *kernel.Context, actions []Action) {
 				ctx.Event("lease", a.Server+" #"+strconv.FormatUint(a.Lease, 10)+" after "+a.Waited.String(), asker.meta.Trace)
 			}
 			p.holders[a.Lease] = asker.pid
-			ctx.Send(asker.pid, &messages.Granted{Meta: asker.meta, Ticket: a.Ticket, Lease: a.Lease})
+			ctx.Send(asker.pid, &messages.Granted{Meta: asker.meta, Ticket: a.Ticket, Lease: a.Lease, Contact: a.Contact})
 		case Refuse:
 			asker := p.askers[a.Ticket]
 			delete(p.askers, a.Ticket)
 			ctx.Send(asker.pid, &messages.ReserveRefused{Meta: asker.meta, Ticket: a.Ticket, Err: a.Err})
 		case TurnAway:
-			ctx.Send(p.askers[a.Ticket].pid, &messages.TurnAway{Ticket: a.Ticket, Client: a.Client, Before: a.Before, Err: a.Err})
+			ctx.Send(p.askers[a.Ticket].pid, &messages.TurnAway{Ticket: a.Ticket, Client: a.Client, Contact: a.Contact, Before: a.Before, Err: a.Err})
 		case Evict:
 			p.evictions++
 			if ctx.Tracing() {

@@ -24,6 +24,7 @@ type lease struct {
 	state  leaseState
 
 	onReserve *list.Element // in Pool.reserve; nil: on a main place
+	onContact *list.Element // in Pool.contacts; nil: it is not for contacts alone, or not busy
 
 	// The rest is set while it is idle.
 	opts       IdleOptions
@@ -49,6 +50,7 @@ func (p *Pool) idleList(opts IdleOptions) *list.List {
 // makeIdle puts a busy or idle lease at the most recently used end.
 func (p *Pool) makeIdle(l *lease, now time.Time, opts IdleOptions) {
 	p.makeBusy(l)
+	p.takeFromContacts(l)
 	p.busy.add(l.server, -1)
 	p.lastIdle++
 	l.state, l.opts, l.since, l.idleSeq = leaseIdle, opts, now, p.lastIdle
@@ -93,14 +95,30 @@ func (p *Pool) makeBusy(l *lease) {
 	p.busy.add(l.server, 1)
 }
 
-// evict turns an idle lease into an evicting one.
+// evict turns a lease that is idle, or for contacts alone, into an evicting one.
 func (p *Pool) evict(l *lease, reason EvictReason) Evict {
-	p.leaveIdle(l)
+	if l.state == leaseIdle {
+		p.leaveIdle(l)
+	} else {
+		p.busy.add(l.server, -1)
+	}
 	p.startEvicting(l)
 	return Evict{Lease: l.id, Server: l.server, Reason: reason}
 }
 
+// lendToContacts marks a busy lease as one for contacts alone.
+func (p *Pool) lendToContacts(l *lease) { l.onContact = p.contacts.PushBack(l) }
+
+// takeFromContacts ends that.
+func (p *Pool) takeFromContacts(l *lease) {
+	if l.onContact != nil {
+		p.contacts.Remove(l.onContact)
+		l.onContact = nil
+	}
+}
+
 func (p *Pool) startEvicting(l *lease) {
+	p.takeFromContacts(l)
 	l.state = leaseEvicting
 	p.evicting++
 	if l.onReserve == nil {

@@ -22,11 +22,19 @@ type modelLease struct {
 	keep     bool
 	evicting bool
 	room     bool // evicted for a waiter
+	contact  bool // for contacts alone, and busy
+}
+
+// modelSession is a session with its calls or its contacts.
+type modelSession struct {
+	session uint64
+	contact bool
 }
 
 // modelWaiter is a session that waits for a ticket.
 type modelWaiter struct {
-	ticket, session uint64
+	modelSession
+	ticket          uint64
 	since, deadline time.Time
 	calls           []time.Time // when each of them came
 }
@@ -51,7 +59,7 @@ type model struct {
 	lru        []uint64 // idle leases, least recently used first
 	// passed counts how often other sessions were served on main places since
 	// a waiting session's last turn.
-	passed map[uint64]map[uint64]int
+	passed map[modelSession]map[modelSession]int
 }
 
 func (m *model) apply(acts []supervision.Action) {
@@ -77,32 +85,50 @@ func (m *model) answer(ticket uint64) {
 }
 
 // index is where a session waits for a ticket; -1: it does not.
-func (m *model) index(ticket, session uint64) int {
-	return slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return w.ticket == ticket && w.session == session })
+func (m *model) index(ticket uint64, session modelSession) int {
+	return slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return w.ticket == ticket && w.modelSession == session })
 }
 
 // leave takes one who waits out.
-func (m *model) leave(ticket, session uint64) modelWaiter {
+func (m *model) leave(ticket uint64, session modelSession) modelWaiter {
 	i := m.index(ticket, session)
 	if i < 0 {
-		m.t.Fatalf("session %d does not wait for ticket %d", session, ticket)
+		m.t.Fatalf("session %v does not wait for ticket %d", session, ticket)
 	}
 	w := m.waiting[i]
 	m.waiting = slices.Delete(m.waiting, i, i+1)
-	if !slices.ContainsFunc(m.waiting, func(o modelWaiter) bool { return o.session == w.session }) {
-		delete(m.passed, w.session)
+	if !slices.ContainsFunc(m.waiting, func(o modelWaiter) bool { return o.modelSession == session }) {
+		delete(m.passed, session)
 	}
 	return w
 }
 
 // sessions are those that wait for a ticket.
-func (m *model) sessions(ticket uint64) (out []uint64) {
+func (m *model) sessions(ticket uint64) (out []modelSession) {
 	for _, w := range m.waiting {
 		if w.ticket == ticket {
-			out = append(out, w.session)
+			out = append(out, w.modelSession)
 		}
 	}
 	return out
+}
+
+// calls are the tickets that a call waits for.
+func (m *model) calls() (n int) {
+	for _, ticket := range m.tickets() {
+		if slices.ContainsFunc(m.sessions(ticket), func(s modelSession) bool { return !s.contact }) {
+			n++
+		}
+	}
+	return n
+}
+
+// toEmpty is for how many tickets idle connections may end: for those of calls, and of
+// the others for as many as leave a quarter of the places, or one, to other uses.
+func (m *model) toEmpty() int {
+	most := max(1, m.cfg.Size-max(1, m.cfg.Size/4))
+	calls, lent := m.calls(), m.count(func(l *modelLease) bool { return l.contact })
+	return calls + min(len(m.tickets())-calls, max(0, most-lent))
 }
 
 // tickets are those that somebody waits for.
@@ -117,44 +143,49 @@ func (m *model) tickets() (out []uint64) {
 
 func (m *model) granted(g supervision.Grant) {
 	m.answer(g.Ticket)
+	who := modelSession{g.Client, g.Contact}
+	if g.Contact && m.calls() > 0 {
+		m.t.Fatalf("ticket %d was granted to a contact while calls wait", g.Ticket)
+	}
 	for _, w := range m.waiting {
-		if w.ticket == g.Ticket && w.session == g.Client {
+		if w.ticket == g.Ticket && w.modelSession == who {
 			break
 		}
-		if w.session == g.Client {
-			m.t.Fatalf("session %d: ticket %d overtook %d", w.session, g.Ticket, w.ticket)
+		if w.modelSession == who {
+			m.t.Fatalf("session %v: ticket %d overtook %d", who, g.Ticket, w.ticket)
 		}
 	}
 	if g.Reserve {
-		if m.waiting[0].ticket != g.Ticket {
-			m.t.Fatalf("the reserve went to %d, the oldest is %d", g.Ticket, m.waiting[0].ticket)
+		first := slices.IndexFunc(m.waiting, func(w modelWaiter) bool { return !w.contact })
+		if first < 0 || m.waiting[first].ticket != g.Ticket {
+			m.t.Fatalf("the reserve went to %d, and not to the oldest call", g.Ticket)
 		}
-		if m.now.Sub(m.waiting[0].since) < m.cfg.ReserveAfter {
-			m.t.Fatalf("the reserve opened after %v", m.now.Sub(m.waiting[0].since))
+		if m.now.Sub(m.waiting[first].since) < m.cfg.ReserveAfter {
+			m.t.Fatalf("the reserve opened after %v", m.now.Sub(m.waiting[first].since))
 		}
 	} else {
 		for session, others := range m.passed {
-			if session == g.Client {
+			if session == who || session.contact != who.contact {
 				continue
 			}
-			if others[g.Client]++; others[g.Client] > 1 {
-				m.t.Fatalf("session %d was served twice while %d waited", g.Client, session)
+			if others[who]++; others[who] > 1 {
+				m.t.Fatalf("session %v was served twice while %v waited", who, session)
 			}
 		}
 	}
-	if m.index(g.Ticket, g.Client) < 0 {
-		m.t.Fatalf("ticket %d was granted to %d, who does not wait for it", g.Ticket, g.Client)
+	if m.index(g.Ticket, who) < 0 {
+		m.t.Fatalf("ticket %d was granted to %v, who does not wait for it", g.Ticket, who)
 	}
 	for _, session := range m.sessions(g.Ticket) {
 		m.leave(g.Ticket, session)
 	}
-	if m.passed[g.Client] != nil {
-		m.passed[g.Client] = map[uint64]int{} // it had its turn
+	if m.passed[who] != nil {
+		m.passed[who] = map[modelSession]int{} // it had its turn
 	}
 	if m.leases[g.Lease] != nil {
 		m.t.Fatalf("lease %d was given twice", g.Lease)
 	}
-	m.leases[g.Lease] = &modelLease{id: g.Lease, reserve: g.Reserve}
+	m.leases[g.Lease] = &modelLease{id: g.Lease, reserve: g.Reserve, contact: g.Contact}
 	if !m.shrunk && len(m.leases) > m.cfg.Size+m.cfg.Reserve {
 		m.t.Fatalf("%d live, limit %d+%d", len(m.leases), m.cfg.Size, m.cfg.Reserve)
 	}
@@ -199,13 +230,14 @@ func (m *model) over(w modelWaiter, err *messages.Error) {
 // turnedAway is for some calls of one session, after which it waits with the others or
 // others do.
 func (m *model) turnedAway(a supervision.TurnAway) {
-	i := m.index(a.Ticket, a.Client)
+	who := modelSession{a.Client, a.Contact}
+	i := m.index(a.Ticket, who)
 	if i < 0 {
-		m.t.Fatalf("session %d, which does not wait for %d, was turned away", a.Client, a.Ticket)
+		m.t.Fatalf("session %v, which does not wait for %d, was turned away", who, a.Ticket)
 	}
 	w := &m.waiting[i]
 	if !w.last().After(a.Before) {
-		m.over(m.leave(a.Ticket, a.Client), a.Err)
+		m.over(m.leave(a.Ticket, who), a.Err)
 		if len(m.sessions(a.Ticket)) == 0 {
 			m.t.Fatalf("nobody waits for %d, which is not answered", a.Ticket)
 		}
@@ -219,8 +251,11 @@ func (m *model) turnedAway(a supervision.TurnAway) {
 
 func (m *model) evicted(e supervision.Evict) {
 	l := m.leases[e.Lease]
-	if l == nil || !l.idle || l.evicting {
+	if l == nil || !l.idle && !l.contact || l.evicting {
 		m.t.Fatalf("evicted %+v, which is %+v", e, l)
+	}
+	if l.contact && (m.calls() == 0 || len(m.lru) > 0) {
+		m.t.Fatalf("evicted %+v, with %d idle and calls for %d tickets", e, len(m.lru), m.calls())
 	}
 	if e.Reason == supervision.EvictForRoom || e.Reason == supervision.EvictShrink {
 		for _, id := range m.lru {
@@ -232,15 +267,15 @@ func (m *model) evicted(e supervision.Evict) {
 		}
 	}
 	if l.room = e.Reason == supervision.EvictForRoom; l.room && !m.shrunk {
-		if n := m.count(func(l *modelLease) bool { return l.room }); n > len(m.tickets()) {
-			m.t.Fatalf("%d evictions for %d tickets", n, len(m.tickets()))
+		if n := m.count(func(l *modelLease) bool { return l.room }); n > m.toEmpty() {
+			m.t.Fatalf("%d evictions for %d tickets of %d", n, m.toEmpty(), len(m.tickets()))
 		}
 	}
 	if e.Reason == supervision.EvictIdle && len(m.leases)-m.count(func(l *modelLease) bool { return l.evicting }) <= m.cfg.Min {
 		m.t.Fatalf("swept below the minimum")
 	}
 	m.lru = slices.DeleteFunc(m.lru, func(id uint64) bool { return id == e.Lease })
-	l.idle, l.evicting = false, true
+	l.idle, l.contact, l.evicting = false, false, true
 }
 
 func (m *model) count(f func(*modelLease) bool) (n int) {
@@ -273,8 +308,11 @@ func (m *model) atRest() {
 	if s.Waiting > 0 && main < m.cfg.Size {
 		m.t.Fatalf("%d wait for %d free places", s.Waiting, m.cfg.Size-main)
 	}
-	if s.Waiting > 0 && s.Idle > 0 && evicting < s.Waiting {
-		m.t.Fatalf("%d wait beside %d idle and only %d evictions", s.Waiting, s.Idle, evicting)
+	if s.Idle > 0 && evicting < m.toEmpty() {
+		m.t.Fatalf("%d of %d who wait may have places emptied, beside %d idle, and only %d evictions", m.toEmpty(), s.Waiting, s.Idle, evicting)
+	}
+	if lent := m.count(func(l *modelLease) bool { return l.contact }); lent > 0 && evicting < m.calls() {
+		m.t.Fatalf("%d calls wait beside %d for contacts and only %d evictions", m.calls(), lent, evicting)
 	}
 	if s.Reserve > 0 && main < m.cfg.Size {
 		m.t.Fatalf("%d on the reserve beside %d free main places", s.Reserve, m.cfg.Size-main)
@@ -309,7 +347,12 @@ func (m *model) pick(f func(*modelLease) bool) *modelLease {
 
 func (m *model) acquire() {
 	m.lastTicket++
-	w := modelWaiter{ticket: m.lastTicket, session: rapid.Uint64Range(1, 3).Draw(m.t, "session"), since: m.now, calls: []time.Time{m.now}}
+	w := modelWaiter{ticket: m.lastTicket, modelSession: m.session(), since: m.now, calls: []time.Time{m.now}}
+	if w.contact {
+		m.wait(w)
+		m.apply(m.pool.AcquireForContact(m.now, w.ticket, fmt.Sprint("s", w.ticket%4), w.session))
+		return
+	}
 	if rapid.IntRange(0, 3).Draw(m.t, "has deadline") == 0 {
 		w.deadline = m.now.Add(time.Duration(rapid.IntRange(-1, 20).Draw(m.t, "deadline")) * time.Second)
 	}
@@ -317,10 +360,14 @@ func (m *model) acquire() {
 	m.apply(m.pool.Acquire(m.now, w.ticket, fmt.Sprint("s", w.ticket%4), w.session, w.deadline))
 }
 
+func (m *model) session() modelSession {
+	return modelSession{rapid.Uint64Range(1, 3).Draw(m.t, "session"), rapid.Bool().Draw(m.t, "contact")}
+}
+
 func (m *model) wait(w modelWaiter) {
 	m.waiting = append(m.waiting, w)
-	if m.passed[w.session] == nil {
-		m.passed[w.session] = map[uint64]int{}
+	if m.passed[w.modelSession] == nil {
+		m.passed[w.modelSession] = map[modelSession]int{}
 	}
 }
 
@@ -329,19 +376,23 @@ func (m *model) join() {
 	if len(m.waiting) == 0 {
 		return
 	}
-	ticket, session := rapid.SampledFrom(m.tickets()).Draw(m.t, "ticket"), rapid.Uint64Range(1, 3).Draw(m.t, "session")
+	ticket, session := rapid.SampledFrom(m.tickets()).Draw(m.t, "ticket"), m.session()
 	if i := m.index(ticket, session); i >= 0 {
 		m.waiting[i].calls, m.waiting[i].deadline = append(m.waiting[i].calls, m.now), time.Time{}
 	} else {
-		m.wait(modelWaiter{ticket: ticket, session: session, since: m.now, calls: []time.Time{m.now}})
+		m.wait(modelWaiter{ticket: ticket, modelSession: session, since: m.now, calls: []time.Time{m.now}})
 	}
-	m.apply(m.pool.Join(m.now, ticket, session))
+	if session.contact {
+		m.apply(m.pool.JoinForContact(m.now, ticket, session.session))
+		return
+	}
+	m.apply(m.pool.Join(m.now, ticket, session.session))
 }
 
 func (m *model) idle() {
 	if l := m.pick(func(l *modelLease) bool { return !l.evicting }); l != nil {
 		opts := m.options(l)
-		l.idle = true
+		l.idle, l.contact = true, false
 		m.lru = append(slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id }), l.id)
 		m.apply(m.pool.Idle(m.now, l.id, opts))
 	}
@@ -365,9 +416,23 @@ func (m *model) options(l *modelLease) supervision.IdleOptions {
 
 func (m *model) used() {
 	if l := m.pick(func(*modelLease) bool { return true }); l != nil {
+		was := l.idle
 		l.idle = false
 		m.lru = slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id })
+		if rapid.Bool().Draw(m.t, "contact") {
+			l.contact = l.contact || was
+			m.apply(m.pool.UsedForContact(m.now, l.id))
+			return
+		}
 		m.apply(m.pool.Used(m.now, l.id))
+	}
+}
+
+// wanted has a call join a contact.
+func (m *model) wanted() {
+	if l := m.pick(func(*modelLease) bool { return true }); l != nil {
+		l.contact = false
+		m.apply(m.pool.Wanted(m.now, l.id))
 	}
 }
 
@@ -385,7 +450,7 @@ func (m *model) releaseLease(l *modelLease) {
 
 func (m *model) ending() {
 	if l := m.pick(func(l *modelLease) bool { return !l.evicting }); l != nil {
-		l.idle, l.evicting = false, true
+		l.idle, l.contact, l.evicting = false, false, true
 		m.lru = slices.DeleteFunc(m.lru, func(id uint64) bool { return id == l.id })
 		m.apply(m.pool.Ending(m.now, l.id))
 	}
@@ -462,7 +527,7 @@ func (m *model) finish() {
 	for range m.cfg.Size {
 		before := len(m.leases)
 		m.lastTicket++
-		m.waiting = append(m.waiting, modelWaiter{ticket: m.lastTicket, session: 1, since: m.now, calls: []time.Time{m.now}})
+		m.waiting = append(m.waiting, modelWaiter{ticket: m.lastTicket, modelSession: modelSession{session: 1}, since: m.now, calls: []time.Time{m.now}})
 		m.apply(m.pool.Acquire(m.now, m.lastTicket, "s", 1, time.Time{}))
 		if len(m.leases) != before+1 {
 			m.t.Fatalf("a place was lost: only %d of %d can be granted", before, m.cfg.Size)
@@ -474,11 +539,11 @@ func TestPoolProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{
 			t: t, cfg: drawConfig(t), now: epoch,
-			answered: map[uint64]int{}, leases: map[uint64]*modelLease{}, passed: map[uint64]map[uint64]int{},
+			answered: map[uint64]int{}, leases: map[uint64]*modelLease{}, passed: map[modelSession]map[modelSession]int{},
 		}
 		m.pool = supervision.NewPool(m.cfg)
 		ops := []func(){
-			m.acquire, m.acquire, m.acquire, m.acquire, m.join, m.join, m.idle, m.idle, m.idle, m.idleChanged, m.used,
+			m.acquire, m.acquire, m.acquire, m.acquire, m.join, m.join, m.idle, m.idle, m.idle, m.idleChanged, m.used, m.wanted,
 			m.release, m.release, m.ending, m.refuseEviction, m.withdraw, m.tick, m.tick, m.reconfigure,
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {

@@ -27,7 +27,7 @@ func (p *Pool) settle(now time.Time, acts []Action) []Action {
 const expirySteps = 8
 
 func (p *Pool) drain(acts []Action) []Action {
-	for w := p.waiters.oldest(); w != nil; w = p.waiters.oldest() {
+	for w := p.waiters.any(); w != nil; w = p.waiters.any() {
 		p.waiters.withdraw(w.ticket)
 		acts = append(acts, Refuse{Ticket: w.ticket, Err: errDraining(w.server)})
 	}
@@ -49,7 +49,7 @@ func (p *Pool) expire(now time.Time, acts []Action) []Action {
 		if last.After(now) {
 			// When those between the first and the last came is not kept, so it is looked
 			// after them some times.
-			acts = append(acts, TurnAway{Ticket: w.ticket, Client: w.client, Before: before, Err: err})
+			acts = append(acts, TurnAway{Ticket: w.ticket, Client: w.client, Contact: w.kind == forContact, Before: before, Err: err})
 			next := now.Add(max(p.cfg.AcquireTimeout/expirySteps, 1))
 			if last.Before(next) {
 				next = last
@@ -67,14 +67,14 @@ func (p *Pool) expire(now time.Time, acts []Action) []Action {
 // else waits for that.
 func (p *Pool) refuse(w *waiter, before time.Time, err *messages.Error) Action {
 	if p.waiters.has(w.ticket) {
-		return TurnAway{Ticket: w.ticket, Client: w.client, Before: before, Err: err}
+		return TurnAway{Ticket: w.ticket, Client: w.client, Contact: w.kind == forContact, Before: before, Err: err}
 	}
 	return Refuse{Ticket: w.ticket, Err: err}
 }
 
-// grant gives free main places to the waiters, one client after the other,
-// and then free reserve places to the oldest of them, if it waited for long
-// enough.
+// grant gives free main places to the waiters, one client after the other and to
+// contacts once no call waits, and then free reserve places to the oldest call, if it
+// waited for long enough.
 func (p *Pool) grant(now time.Time, acts []Action) []Action {
 	for p.mainLive() < p.cfg.Size {
 		w := p.waiters.next()
@@ -84,7 +84,7 @@ func (p *Pool) grant(now time.Time, acts []Action) []Action {
 		acts = append(acts, p.grantTo(w, now, false))
 	}
 	for p.reserveFree() {
-		w := p.waiters.oldest()
+		w := p.waiters.oldest(forCall)
 		if w == nil || now.Before(w.since.Add(p.cfg.ReserveAfter)) {
 			break
 		}
@@ -102,8 +102,11 @@ func (p *Pool) grantTo(w *waiter, now time.Time, reserve bool) Grant {
 	if reserve {
 		l.onReserve = p.reserve.PushBack(l)
 	}
+	if w.kind == forContact {
+		p.lendToContacts(l)
+	}
 	return Grant{
-		Ticket: w.ticket, Lease: l.id, Server: w.server, Client: w.client,
+		Ticket: w.ticket, Lease: l.id, Server: w.server, Client: w.client, Contact: w.kind == forContact,
 		Reserve: reserve, Waited: max(now.Sub(w.since), 0),
 	}
 }
@@ -121,15 +124,19 @@ func (p *Pool) refillReserve() {
 
 // evictForWaiters evicts the least recently used idle connections, as many as main
 // places are lacking for those who wait and for what a smaller pool has too
-// many. Those that are ending already count, so there is never one eviction
-// more in flight than is needed.
+// many, and where there are none for a call one that is for contacts alone: that which
+// has had most time, since it is the least likely to be of use soon. Those that are
+// ending already count, so there is never one eviction more in flight than is needed.
 func (p *Pool) evictForWaiters(acts []Action) []Action {
 	for {
-		staying := p.mainLive() - p.evictingMain
-		if staying+p.waiters.len() <= p.cfg.Size {
+		staying, calls := p.mainLive()-p.evictingMain, p.waiters.calls()
+		if staying+calls+p.contactsToServe() <= p.cfg.Size {
 			return acts
 		}
 		l := p.leastRecentlyUsed()
+		if e := p.contacts.Front(); l == nil && e != nil && calls > 0 && staying+calls > p.cfg.Size {
+			l = e.Value.(*lease)
+		}
 		if l == nil {
 			return acts
 		}
@@ -139,6 +146,17 @@ func (p *Pool) evictForWaiters(acts []Action) []Action {
 		}
 		acts = append(acts, p.evict(l, reason))
 	}
+}
+
+// keptFromContacts is which part of the main places, and one at least, is not emptied
+// for contacts.
+const keptFromContacts = 4
+
+// contactsToServe is how many places are waited for by contacts alone for which idle
+// connections may end.
+func (p *Pool) contactsToServe() int {
+	most := max(p.cfg.Size-max(p.cfg.Size/keptFromContacts, 1), 1)
+	return min(p.waiters.len()-p.waiters.calls(), max(most-p.contacts.Len(), 0))
 }
 
 func (p *Pool) sweepIdle(now time.Time, acts []Action) []Action {

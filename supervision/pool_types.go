@@ -43,6 +43,7 @@ type Grant struct {
 	Lease   uint64 // unique in this pool, never 0
 	Server  string
 	Client  uint64        // in whose turn
+	Contact bool          // it is for contacts alone
 	Reserve bool          // from the reserve
 	Waited  time.Duration // since that client's Acquire or first Join
 }
@@ -58,8 +59,10 @@ type Refuse struct {
 type TurnAway struct {
 	Ticket uint64
 	Client uint64
-	Before time.Time
-	Err    *messages.Error
+	// Contact says which: contacts alone, or calls alone.
+	Contact bool
+	Before  time.Time
+	Err     *messages.Error
 }
 
 // EvictReason says why a connection has to go.
@@ -75,9 +78,9 @@ const (
 	EvictMemory   EvictReason = "memory"  // memory is short
 )
 
-// Evict asks for the end of an idle connection. It is answered by exactly one
-// of Release, once the process tree is really gone, and EvictRefused, where
-// the connection had become busy meanwhile.
+// Evict asks for the end of a connection that is idle or for contacts alone. It is
+// answered by exactly one of Release, once the process tree is really gone, and
+// EvictRefused, where the connection had become busy, or a call's, meanwhile.
 type Evict struct {
 	Lease  uint64
 	Server string

@@ -1,0 +1,99 @@
+package supervision_test
+
+import (
+	"testing"
+
+	"github.com/metamcp/metamcp/messages"
+	"github.com/metamcp/metamcp/supervision"
+)
+
+// contacted has a server started for its tools alone.
+func (s *stage) contacted(server string, change ...func(*messages.Contact)) contacts {
+	s.t.Helper()
+	port := make(contacts, 1)
+	m := &messages.Contact{ID: 1, Reply: port}
+	for _, f := range change {
+		f(m)
+	}
+	s.say(server, m)
+	s.hears(server+"#1 Connect", 1)
+	return port
+}
+
+// TestACallHasThePlaceOfAContact, however far that has come. The server is no worse for it.
+func TestACallHasThePlaceOfAContact(t *testing.T) {
+	for name, far := range map[string]func(s *stage) contacts{
+		"starting": func(s *stage) contacts { return s.contacted("a") },
+		"listing": func(s *stage) contacts {
+			port := s.contacted("a")
+			s.say("a", &messages.ConnectionReady{Instance: 1})
+			return port
+		},
+		"listing anew": func(s *stage) contacts {
+			s.idle("a")
+			port := make(contacts, 1)
+			s.say("a", &messages.Contact{ID: 2, Refresh: true, Reply: port})
+			s.hears("a#1 Relist", 1)
+			return port
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve, p.FailureThreshold = 1, 0, 1 })
+			s.add("a", "b")
+			port := far(s)
+			_, answered := s.call("b")
+			s.hears("a#1 Close", 1)
+			if err := take(s, port); err == nil || err.Code != messages.CodePoolSaturated || !err.Retryable {
+				t.Errorf("who asked for the tools heard %+v", err)
+			}
+			s.say("a", &messages.ConnectionClosed{Instance: 1})
+			s.hears("b#1 Connect", 1)
+			e, _ := s.dir.Lookup("a")
+			if st := e.Status(); st.Failures != 0 || st.Breaker != "closed" || st.LastError != nil || !st.RetryAt.IsZero() {
+				t.Errorf("status %+v", st)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, h := range s.heard {
+				if h != "a#1 Connect" && h != "a#1 Relist" && h != "a#1 Close" && h != "b#1 Call" && h != "b#1 Connect" {
+					t.Errorf("heard %q", h)
+				}
+			}
+			if len(answered) != 0 {
+				t.Error("the call was answered without a child")
+			}
+		})
+	}
+}
+
+// TestAContactThatACallJoins keeps its place, also where it was about to give it up.
+func TestAContactThatACallJoins(t *testing.T) {
+	contact := func(s *stage) { s.contacted("a") }
+	call := func(s *stage) { s.call("a") }
+	callsTools := func(s *stage) {
+		s.say("a", &messages.Contact{ID: 2, ForCall: true, Reply: make(contacts, 1)})
+	}
+	for name, begin := range map[string][]func(s *stage){
+		"a call":                 {contact, call},
+		"one without the tools":  {contact, callsTools},
+		"a contact after a call": {call, contact},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 2, 0 })
+			s.add("a", "b", "c")
+			for _, f := range begin {
+				f(s)
+			}
+			s.contacted("b")
+			s.say("a", &messages.Evict{Lease: 1, Reason: "test"})
+			s.call("c")
+			s.hears("b#1 Close", 1)
+			if st := s.stats(); st.Busy != 1 || st.Evicting != 1 || st.Waiting != 1 {
+				t.Errorf("pool %+v, want one that a call has, one that ends and one who waits", st)
+			}
+			if s.count("a#1 Close") != 0 {
+				t.Error("the one that a call wants was ended")
+			}
+		})
+	}
+}
