@@ -147,7 +147,7 @@ func (s *stage) play(ctx context.Context, sc scenario, tn turn, log io.Writer) e
 		for range most {
 			out, err := s.command(ctx, dir, "call", "suite", c.tool, c.args).CombinedOutput()
 			_, _ = fmt.Fprintf(log, "%s %s: %v\n%s\n", c.tool, c.args, err, out)
-			if !bytes.Contains(out, []byte("metamcp auth login")) {
+			if !bytes.Contains(out, []byte(" auth login suite")) {
 				break
 			}
 			if err := logIn(ctx, s.command(ctx, dir, "auth", "login", "suite", "--no-browser", "--timeout", "60s"), log); err != nil {
