@@ -93,7 +93,8 @@ func atTerminal(t *testing.T, answer string, words ...string) (shown string, err
 	return shown, err
 }
 
-// Empty parts of METAMCP_CONFIG and of --config name nothing, here as everywhere else.
+// Empty parts of METAMCP_CONFIG name nothing, here as everywhere else. Those of --config, which
+// the command line refuses, would not either.
 func TestEmptyNamesOfFiles(t *testing.T) {
 	home, _ := place(t)
 	cwd, err := os.Getwd()

@@ -94,3 +94,12 @@ func TestSignaturesAreShown(t *testing.T) {
 		}
 	}
 }
+
+// TestSkillsHaveTheirPaths: the note says to read a skill at its path.
+func TestSkillsHaveTheirPaths(t *testing.T) {
+	var out bytes.Buffer
+	a := &metamcp.DiscoverAnswer{Skills: []metamcp.SkillLine{{Name: "release", Description: "Publish a release.", Path: "/home/me/skills/release/SKILL.md", Ready: true}}}
+	if err := printAnswer(newRoot(io.Discard), &out, a); err != nil || !strings.Contains(out.String(), "\nrelease: /home/me/skills/release/SKILL.md\n") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
