@@ -224,7 +224,7 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 			switch err := stopHost(ctx, info, false); {
 			case err == nil:
 				told[info.PID] = true
-			case !wentAway(err):
+			case !control.WentAway(err):
 				return nil, fmt.Errorf("the host that runs did not make way: %w", err)
 			}
 		}
@@ -237,14 +237,6 @@ func takePlace(ctx context.Context, e *metamcp.Engine, o metamcp.HostOptions, we
 		const pause = 10 * time.Millisecond
 		time.Sleep(pause)
 	}
-}
-
-// wentAway tells whether a host could not be asked since it was there a moment ago and
-// has ended or made way for another, which is asked in its turn.
-func wentAway(err error) bool {
-	var e *control.Error
-	var hangs *attach.HangsError
-	return errors.As(err, &e) && e.Code == control.CodeUnreachable && !errors.As(err, &hangs) && !attach.Unusable(err)
 }
 
 func alreadyRuns(err error) bool {

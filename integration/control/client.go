@@ -66,6 +66,14 @@ func (c *Client) unreachable(err error) error {
 	}
 }
 
+// unreadable is of a record that the host sent, so that it is there.
+func (c *Client) unreadable(err error) error {
+	return &Error{
+		Code: CodeInternal, Message: fmt.Sprintf("a record of the trace of the host %s (pid %d) is not understood: %v", c.info.Name, c.info.PID, err),
+		Hint: "it may be of another version of metamcp; metamcp status shows which", Cause: err,
+	}
+}
+
 // Do sends one request to an endpoint, such as "/v1/status". An answer that is
 // no success is returned as an *[Error]; otherwise the caller closes the body.
 func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
@@ -150,23 +158,36 @@ func (c *Client) Trace(ctx context.Context) iter.Seq2[messages.TraceRecord, erro
 		defer func() { _ = resp.Body.Close() }()
 		lines := bufio.NewScanner(resp.Body)
 		lines.Buffer(nil, maxRecord)
+		lines.Split(wholeLines)
 		for lines.Scan() {
 			if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 				continue
 			}
 			var rec messages.TraceRecord
 			if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
-				yield(rec, c.unreachable(fmt.Errorf("a record of its trace is not understood: %w", err)))
+				yield(rec, c.unreadable(err))
 				return
 			}
 			if !yield(rec, nil) {
 				return
 			}
 		}
-		if err := lines.Err(); err != nil && ctx.Err() == nil {
+		switch err := lines.Err(); {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, bufio.ErrTooLong):
+			yield(messages.TraceRecord{}, c.unreadable(err))
+		default:
 			yield(messages.TraceRecord{}, c.unreachable(err))
 		}
 	}
+}
+
+// wholeLines is [bufio.ScanLines] without a last line that was cut off.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if atEOF && !bytes.ContainsRune(data, '\n') {
+		return len(data), nil, nil
+	}
+	return bufio.ScanLines(data, atEOF)
 }
 
 // Logs returns what a server wrote to stderr; with Follow the reader ends with

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -44,6 +45,15 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// WentAway tells whether a client's call failed since its host is no longer there: it
+// ended, or made way for another, while it was asked or just before. A host that hangs,
+// and one that this user may not ask, are there.
+func WentAway(err error) bool {
+	var e *Error
+	var hangs *attach.HangsError
+	return errors.As(err, &e) && e.Code == CodeUnreachable && !errors.As(err, &hangs) && !attach.Unusable(err)
+}
 
 // asError makes any failure of a host one that can be sent.
 func asError(err error) *Error {

@@ -3,12 +3,11 @@ package liveview
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -207,12 +206,13 @@ func (f *feed) ask(ctx context.Context, src Source) {
 
 const hostEnded = "the host ended"
 
-// reason is an error in few words. A host that ends in a hurry cuts its streams.
+// reason is an error in few words. A host that ends cuts its streams, and may do so
+// with one that was just begun.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the host does not answer"
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case control.WentAway(err):
 		return hostEnded
 	}
 	return clean(err.Error(), maxDetail)

@@ -3,7 +3,6 @@ package liveview
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -70,7 +70,7 @@ func TestFeed(t *testing.T) {
 	hosts := []*host{
 		newHost(nil, message(1, "a", "b", "First")),
 		newHost(errors.New("lost\x1b[2J"), message(1, "a", "b", "Second")),
-		newHost(fmt.Errorf("the host cannot be reached: %w", io.ErrUnexpectedEOF), message(1, "a", "b", "Third")),
+		newHost(&control.Error{Code: control.CodeUnreachable, Message: "the host cannot be reached: EOF", Cause: io.EOF}, message(1, "a", "b", "Third")),
 		newHost(nil, message(1, "a", "b", "Fourth")),
 	}
 	for _, h := range hosts[:3] {
