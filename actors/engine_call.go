@@ -320,31 +320,28 @@ func toolDisabled(call *messages.Call) *messages.Error {
 func held(tool *index.Entry) bool { return tool.Review != nil && tool.Review.Held }
 
 // vet is the verdict on a call that a child is about to get: it may have waited for long
-// since it was checked, and what the child lists, what rules and pins say of that, and
-// whether the server is to be used at all may have changed meanwhile. Nothing is looked up
-// for a call that has not waited. Where tools are not held back, whether a tool that is no
-// longer listed can still be called is for the child to say.
+// since it was checked, and what the child lists, what rules and pins say of its tool, and
+// whether the server is to be used at all may have changed meanwhile. Tools are looked at
+// only where the catalog changed. A rule holds for a tool that the catalog does not have,
+// too, as while a server whose entry has changed is yet to list; where tools are not held
+// back, whether such a tool can still be called is for the child to say.
 func (e *Engine) vet(call *messages.Call) *messages.Error {
-	if call.Checked == e.view.Version() || !call.OfTool() || call.Tool == "" {
-		return nil
-	}
 	if entry, ok := e.dir.Lookup(call.Server); ok && entry.Spec().Disabled {
 		return supervision.Disabled(entry.Spec())
 	}
-	known := e.view.Load().Server(call.Server)
-	if known == nil {
+	if call.Checked == e.view.Version() || !call.OfTool() || call.Tool == "" {
 		return nil
 	}
+	catalog := e.view.Load()
+	known := catalog.Server(call.Server)
 	tool := known.Tool(call.Tool)
 	switch {
-	case tool == nil && known.Toolset.Live && e.view.Holding():
-		return toolNotFound(known, call)
-	case tool == nil:
-		return nil
-	case held(tool):
+	case tool != nil && held(tool):
 		return toolHeld(call, tool.Review)
-	case !tool.Enabled:
+	case tool != nil && !tool.Enabled, !catalog.Allows(call.Server, call.Tool):
 		return toolDisabled(call)
+	case tool == nil && known != nil && known.Toolset.Live && e.view.Holding():
+		return toolNotFound(known, call)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/metamcp/metamcp/index"
@@ -9,21 +10,43 @@ import (
 	"github.com/metamcp/metamcp/supervision"
 )
 
-// shut has a rule close a tool of all servers.
-func (r *rig) shut(tool string) {
+// shut has a rule close a tool of all servers, in one go with what else changes.
+func (r *rig) shut(tool string, changed ...*messages.ServerSpec) {
 	r.t.Helper()
 	rules, err := index.CompileRules([]index.Rule{{Patterns: []string{tool}, Enabled: new(bool)}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.apply(Change{NewRules: true, Rules: rules})
+	for _, s := range changed {
+		r.specs[s.Name] = s
+	}
+	r.apply(Change{NewRules: true, Rules: rules, Changed: changed})
+}
+
+// secondStart has a call wait for the second start of a child, and those after it.
+func secondStart() (s *script, waiting func(r *rig) (p *pendingCall, letGo func())) {
+	release := make(chan struct{})
+	s = &script{launch: func(n int) error {
+		if n > 1 {
+			<-release
+		}
+		return nil
+	}}
+	return s, func(r *rig) (*pendingCall, func()) {
+		r.f.living("a")[0].crash()
+		r.settled(0)
+		p := r.start("a", "read", doArgs{})
+		r.f.eventually(r.t, "it waits for a start", func() bool { return r.f.started("a") == 2 })
+		return p, func() { close(release) }
+	}
 }
 
 // TestClosedWhileItWaited: a rule that closes a tool, or an entry that is disabled, holds
 // for calls that no child has yet, whatever they wait for.
 func TestClosedWhileItWaited(t *testing.T) {
 	shut := func(r *rig) { r.shut("read") }
-	release := make(chan struct{})
+	oneStart, forOneStart := secondStart()
+	another, forAnother := secondStart()
 	for name, tt := range map[string]struct {
 		pool    func(s *supervision.PoolSettings)
 		script  *script
@@ -40,18 +63,18 @@ func TestClosedWhileItWaited(t *testing.T) {
 			r.f.eventually(r.t, "it waits for a place", func() bool { return r.stats().Waiting == 1 })
 			return p, func() { r.e.Cancel(busy.call, "enough") }
 		}},
-		"for a start": {script: &script{launch: func(n int) error {
-			if n == 2 {
-				<-release
-			}
-			return nil
-		}}, closes: shut, want: messages.CodeToolDisabled, says: "by a tool rule", waiting: func(r *rig) (*pendingCall, func()) {
-			r.f.living("a")[0].crash()
-			r.settled(0)
-			p := r.start("a", "read", doArgs{})
-			r.f.eventually(r.t, "it waits for a start", func() bool { return r.f.started("a") == 2 })
-			return p, func() { close(release) }
-		}},
+		"for a start": {script: oneStart, waiting: forOneStart, closes: shut, want: messages.CodeToolDisabled, says: "by a tool rule"},
+		"for the start of an entry that changed": {script: another, waiting: forAnother, closes: func(r *rig) {
+			r.shut("read", spec("a", newHash))
+		}, want: messages.CodeToolDisabled, says: "by a tool rule"},
+		"behind others, of a tool that is no longer listed": {
+			script: &script{pages: []string{usualTools, `{"tools":[{"name":"do","inputSchema":{"type":"object"}}]}`}}, change: oneAtATime, waiting: behindAnother,
+			closes: func(r *rig) {
+				r.f.living("a")[0].say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				r.f.eventually(r.t, "it is no longer listed", func() bool { return r.e.view.Load().Server("a").Tool("read") == nil })
+				r.shut("read")
+			}, want: messages.CodeToolDisabled, says: "by a tool rule",
+		},
 		"behind others": {change: oneAtATime, closes: shut, want: messages.CodeToolDisabled, says: "by a tool rule", waiting: behindAnother},
 		"for a second try": {closes: shut, want: messages.CodeToolDisabled, says: "the connection was lost during the call", waiting: func(r *rig) (*pendingCall, func()) {
 			p := r.start("a", "read", doArgs{Do: "silent"})
@@ -102,4 +125,25 @@ func TestOpenWhileOthersWereClosed(t *testing.T) {
 	r.shut("do")
 	letGo()
 	r.wantResult(r.wait(p))
+}
+
+// TestDisabledForEveryRequest: what is no call of a tool and waits for its turn at a server
+// that is then disabled is not carried out either.
+func TestDisabledForEveryRequest(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("a", nil, oneAtATime)
+	r.ok("a")
+	busy := r.start("a", "do", doArgs{Do: "silent"})
+	r.got("a", methodToolsCall, 2)
+	asked := newPort()
+	r.ports = append(r.ports, asked)
+	p := &pendingCall{asked, &messages.Call{ID: lastCall.Add(1), Server: "a", Method: "prompts/list", Cancelled: &atomic.Bool{}, Reply: asked}}
+	r.e.Ask(p.call)
+	r.f.eventually(t, "it waits for its turn", func() bool { return r.held("a") == 2 })
+	r.change("a", func(s *messages.ServerSpec) { s.Disabled = true })
+	r.e.Cancel(busy.call, "enough")
+	r.wantCode(r.wait(p), messages.CodeConfiguration)
+	if lines := r.f.lines("a", "prompts/list"); len(lines) > 0 {
+		t.Errorf("it was carried out: %v", lines)
+	}
 }

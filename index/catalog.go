@@ -141,6 +141,12 @@ func (c *Catalog) Ruled(rules *Rules) *Catalog {
 	return next
 }
 
+// Allows says whether the rules leave a tool open, also one that is not in the catalog.
+func (c *Catalog) Allows(server, tool string) bool {
+	enabled, _ := c.ruleset().Decide(server, tool, nil)
+	return enabled
+}
+
 func (c *Catalog) ruleset() *Rules {
 	if c == nil {
 		return nil
