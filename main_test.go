@@ -13,6 +13,7 @@ import (
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/demoserver"
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // childVariable makes this test binary be a child server: a real process for
@@ -38,18 +39,26 @@ func beChild() int {
 	return 0
 }
 
-// children is a configuration of demo servers, each with its own flags.
-func children(servers map[string][]string, settings map[string]any) map[string]any {
+// demo is how a demo server is started: by the metamcp that `make` has built for the
+// tests, else by this test binary, which takes four times as long for it where it has
+// the race detector.
+func demo(flags ...string) (command string, args []string) {
+	if built := testkit.Prebuilt(); built != "" {
+		return built, append([]string{"demo-server"}, flags...)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
+	return self, append([]string{}, flags...)
+}
+
+// children is a configuration of demo servers, each with its own flags.
+func children(servers map[string][]string, settings map[string]any) map[string]any {
 	entries := map[string]any{}
-	for name, args := range servers {
-		if args == nil {
-			args = []string{}
-		}
-		entries[name] = map[string]any{"command": self, "args": args, "env": map[string]string{childVariable: "1"}}
+	for name, flags := range servers {
+		command, args := demo(flags...)
+		entries[name] = map[string]any{"command": command, "args": args, "env": map[string]string{childVariable: "1"}}
 	}
 	return map[string]any{"mcpServers": entries, "metamcp": settings}
 }

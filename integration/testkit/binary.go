@@ -79,6 +79,17 @@ func PlainBinary(tb testing.TB) string {
 	return once(tb, &build.plain, "plain", false)
 }
 
+// Prebuilt returns the path of what [PlainBinary] returns where `make` has built it;
+// else, or where it is not there, "". A test that can do without, in a package whose
+// TestMain is its own, asks for it.
+func Prebuilt() string {
+	path, err := find(os.Getenv(builtVariable), "plain")
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
 func once(tb testing.TB, b *built, folder string, race bool) string {
 	tb.Helper()
 	build.mu.Lock()
