@@ -236,8 +236,13 @@ func (c *connection) onInput(ctx *kernel.Context, a *ask, m *messages.QuestionAn
 	}
 }
 
-// repeat gives the call to the child once more, with its input.
+// repeat gives the call to the child once more, with its input, unless its tool was
+// closed while it waited for that.
 func (c *connection) repeat(ctx *kernel.Context, p *pending) {
+	if err := c.vet(p.call); err != nil {
+		c.endInput(ctx, p, &messages.Answer{Err: err})
+		return
+	}
 	w := p.wanted
 	p.wanted, p.away = nil, false
 	p.round++
