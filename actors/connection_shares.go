@@ -47,11 +47,16 @@ func (s *shares) turn(client uint64) {
 }
 
 // window is how many calls the child is given at once, share how many of them one
-// client may have.
+// client may have. To a server at a URL no more are given than can be with it: what
+// waited in the link would have no turns, and would not be looked at again before it is
+// sent.
 func (c *connection) window() (window, share int) {
 	window = c.spec.MaxInFlight
 	if window <= 0 {
 		window = DefaultInFlight
+	}
+	if t := c.spec.Transport; t == messages.TransportHTTP || t == messages.TransportSSE {
+		window = min(window, messages.RemoteInFlight)
 	}
 	return window, window - window/4
 }

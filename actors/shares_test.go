@@ -160,6 +160,39 @@ func TestGreedyClientDoesNotStarveAnother(t *testing.T) {
 	}
 }
 
+// TestServersAtURLsAreGivenNoMoreThanTheirLinkTakes: what waits in a link has no turns.
+func TestServersAtURLsAreGivenNoMoreThanTheirLinkTakes(t *testing.T) {
+	for transport, window := range map[messages.Transport]int{
+		messages.TransportHTTP: messages.RemoteInFlight, messages.TransportSSE: messages.RemoteInFlight, messages.TransportStdio: DefaultInFlight,
+	} {
+		t.Run(string(transport), func(t *testing.T) {
+			g := &gatekeeper{}
+			r := newRig(t, nil)
+			r.add("x", g.script(), func(s *messages.ServerSpec) { s.Transport = transport })
+			greedy := r.session()
+			r.wantResult(r.wait(r.by(greedy, "x", "echo"))) // it runs
+			all := make([]*pendingCall, window)
+			for i := range all {
+				all[i] = r.by(greedy, "x", "hold greedy")
+			}
+			share := window - window/4
+			r.f.eventually(t, "all are with the instance", func() bool { return r.held("x") == len(all) })
+			r.f.eventually(t, "the client's share is full", func() bool { return g.count("greedy") == share })
+			r.wantResult(r.wait(r.by(r.session(), "x", "echo")))
+			if n := g.count("greedy"); n != share {
+				t.Errorf("it was given %d calls of one client, want %d", n, share)
+			}
+			for range all {
+				r.f.eventually(t, "a call is there", func() bool { return g.count("") > 0 })
+				g.let()
+			}
+			for _, p := range all {
+				r.wantResult(r.wait(p))
+			}
+		})
+	}
+}
+
 // TestRoomToWaitIsShared has a client fill all the room: another's call takes the
 // place of its newest.
 func TestRoomToWaitIsShared(t *testing.T) {

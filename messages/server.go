@@ -17,6 +17,10 @@ const (
 	TransportSSE   Transport = "sse"
 )
 
+// RemoteInFlight is how many requests one connection has with a server at a URL at once,
+// whatever its entry says.
+const RemoteInFlight = 256
+
 // LifecycleMode says what happens to a connection that is idle.
 type LifecycleMode string
 

@@ -78,7 +78,7 @@ var entryTable = []EntryKey{
 			"processes":  map[string]any{"type": "integer", "minimum": 1, "maximum": maxProcesses},
 			"cpuSeconds": map[string]any{"type": "integer", "minimum": 1, "maximum": week / 1000},
 		}}},
-	{Name: "maxInFlight", Type: "integer", Default: "1024", Min: 1, Max: 65_536, Doc: "Calls that one instance is given at once, three quarters of them of one client at most (over HTTP, of one token); more wait, and clients take turns. 1 is for servers that do one thing at a time."},
+	{Name: "maxInFlight", Type: "integer", Default: "1024", Min: 1, Max: 65_536, Doc: "Calls that one instance is given at once, three quarters of them of one client at most (over HTTP, of one token); more wait, and clients take turns. One with a url is given 256 at most. 1 is for servers that do one thing at a time."},
 	{Name: "scope", Type: "shared or session", Default: "shared", Doc: "shared: every instance serves all clients. session: each client session has instances of its own, maxInstances at most, that end with it; see ISOLATION.md.", schema: stringSchema("enum", []any{"shared", "session"})},
 	{Name: "retry", Type: "safe, always or never", Default: "safe", Doc: "When a call that was lost in a crash is sent once more.", schema: stringSchema("enum", []any{"safe", "always", "never"})},
 	{Name: "scrub", Type: "boolean", Default: "true", Doc: "Remove secrets from what the server answers; metamcp.scrub must be on.", schema: map[string]any{"type": "boolean"}},

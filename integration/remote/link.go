@@ -18,7 +18,7 @@ import (
 
 const (
 	// maxPosts is how many calls are with one server at once; more wait here.
-	maxPosts = 256
+	maxPosts = messages.RemoteInFlight
 	// maxAsks is the same for what the host itself asks, a few at a time. None of it
 	// waits for calls: one of it is whether a server lives that has not answered one.
 	maxAsks = 16
