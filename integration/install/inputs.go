@@ -132,14 +132,10 @@ func (r *inputReader) add(n *Need, missing bool) {
 // value returns what an input is given, in the words of a configuration file;
 // ok is false where that is nothing.
 func (r *inputReader) value(n *Need, in *registry.Input) (value string, ok bool, err error) {
-	if in.Value != "" {
-		if !r.own {
-			return "", false, nil // nobody trusts it to fix anything
-		}
-		return r.fixed(n, in)
-	}
 	given, isGiven := r.values[n.Name]
 	switch {
+	case in.Value != "" && r.own:
+		return r.fixed(n, in)
 	case isGiven:
 		r.add(n, false)
 		if err := checkValue(n, given); err != nil {
@@ -152,9 +148,21 @@ func (r *inputReader) value(n *Need, in *registry.Input) (value string, ok bool,
 	case r.own && n.Required && n.Place == provisioned.InEnvironment && r.has(n.Name):
 		r.add(n, false)
 		return "${" + n.Name + "}", true, nil
+	case in.Value != "":
+		return "", false, nil // nobody trusts it to fix anything
 	}
 	r.add(n, n.Required)
 	return "", false, nil
+}
+
+// lacking is what stands in an entry for an input that it cannot do without and that
+// nobody has given: the entry is shown, and the input is missing. Nothing is started with
+// it, since whoever describes a server could name any variable of the host.
+func (r *inputReader) lacking(n *Need, in *registry.Input) string {
+	if in.Value == "" || !r.own { // else what is missing is a part of what is fixed
+		r.add(n, true)
+	}
+	return "${" + variableName(n.Name) + "}"
 }
 
 // fixed returns a value of the publisher, with its {variables} filled in.

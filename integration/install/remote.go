@@ -40,6 +40,7 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 			return "", false
 		}
 		n := in.need(name, provisioned.InURL, &variable)
+		n.Required = true // an address cannot do without it
 		value, ok, err := in.value(&n, &variable)
 		switch {
 		case err != nil:
@@ -47,7 +48,7 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 		case ok:
 			return value, true
 		}
-		return "${" + variableName(name) + "}", true
+		return in.lacking(&n, &variable), true
 	})
 	for i := range r.Headers {
 		h := &r.Headers[i]
@@ -59,7 +60,7 @@ func (p *Plan) resolveRemote(r *registry.Transport, own bool) error {
 		case ok:
 			e.Headers[h.Name] = value
 		case n.Required:
-			e.Headers[h.Name] = "${" + variableName(h.Name) + "}"
+			e.Headers[h.Name] = in.lacking(&n, &h.Input)
 		}
 	}
 	if failed != nil {
