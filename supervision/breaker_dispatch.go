@@ -86,7 +86,9 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 		}
 		return b.start(ctx, owner)
 	}
-	busy := best.phase == phaseReady && best.given()
+	// One that only lists its tools takes the call at once, and could be ended for the
+	// place of another one.
+	busy := best.phase == phaseReady && best.given() && !best.contact
 	if busy && b.mayScale(living) {
 		if in := b.scale(ctx, owner); in != nil {
 			return in
@@ -96,10 +98,13 @@ func (b *breakerActor) pick(ctx *kernel.Context, session uint64) *instance {
 }
 
 // better reports whether a call is to go to in rather than to other: to one that may be
-// waited for, else to the one with the least to do.
+// waited for, else to one that no call has yet, else to the one with the least to do.
 func (b *breakerActor) better(in, other *instance) bool {
 	if soon := b.soon(in); soon != b.soon(other) {
 		return soon
+	}
+	if in.contact != other.contact {
+		return in.contact
 	}
 	return lessToDo(in, other)
 }

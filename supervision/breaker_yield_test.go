@@ -97,3 +97,42 @@ func TestAContactThatACallJoins(t *testing.T) {
 		})
 	}
 }
+
+// TestAnInstanceThatListsTakesTheCall: no other one is started, for whose place it would
+// have to end.
+func TestAnInstanceThatListsTakesTheCall(t *testing.T) {
+	for name, begin := range map[string]func(s *stage) (lists string){
+		"it alone": func(s *stage) string {
+			s.say("a", &messages.ConnectionIdle{Instance: 1, Handled: 1, Answered: 1})
+			return "a#1"
+		},
+		"beside an older one": func(s *stage) string {
+			s.load("a#1", 1)
+			s.call("a")
+			s.hears("a#2 Connect", 1)
+			s.say("a", &messages.ConnectionReady{Instance: 2})
+			s.say("a", &messages.Cataloged{Server: "a", Instance: 2})
+			s.say("a", &messages.ConnectionIdle{Instance: 2, Handled: 1, Answered: 1})
+			return "a#2"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 2, 0 })
+			s.scaling()
+			in := begin(s)
+			s.say("a", &messages.Contact{ID: 2, Refresh: true, Reply: make(contacts, 1)})
+			s.hears(in+" Relist", 1)
+			s.load("a#1", 0) // its call is answered, or given to it just now
+			if in == "a#1" {
+				s.add("b")
+				s.call("b")
+				s.hears("b#1 Connect", 1)
+			}
+			s.call("a")
+			s.hears(in+" Call", 2)
+			if st := s.stats(); st.Busy != 2 || st.Waiting != 0 || s.count(in+" Close") != 0 {
+				t.Errorf("pool %+v, want the two busy and nobody who waits", st)
+			}
+		})
+	}
+}
