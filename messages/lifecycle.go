@@ -83,7 +83,10 @@ type (
 	}
 	// EvictRefused answers Evict, or takes either that or Ending back: the connection has
 	// work again, or it does not end.
-	EvictRefused struct{ Lease uint64 }
+	EvictRefused struct {
+		Lease   uint64
+		Contact bool // its work is for contacts alone
+	}
 )
 
 // What breaker and connection say to each other. An instance is the

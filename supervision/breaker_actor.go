@@ -117,7 +117,7 @@ type instance struct {
 	squeezed   int           // how often in a row the system refused its start
 	ends       int           // how often its end was watched
 	ended      bool          // it failed and has nothing left
-	ending     bool          // it failed idle, and the pool was told that its place comes free
+	ending     bool          // it failed, and the pool was told that its place comes free
 	stuck      bool          // it has left something behind that does not end
 	keep       bool          // somebody is subscribed to what it has
 	// noRoom is why the system refused its start, while it waits for another

@@ -23,7 +23,7 @@ func (b *breakerActor) onEvict(ctx *kernel.Context, m *messages.Evict) {
 		case in.lease != m.Lease:
 		case in.phase == phaseClosing || in.ending:
 			return // it ends already, and Release follows
-		case in.contact && (in.phase == phaseConnecting || in.phase == phaseReady):
+		case in.contact && in.phase != phaseWaiting:
 			b.giveWay(ctx, in, m.Reason)
 			return
 		}

@@ -25,8 +25,10 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 	// anew; ConnectionClosed or ConnectionEnded tells.
 	in.phase, in.ended = phaseFailed, false
 	b.watchEnd(ctx, in)
-	if wasIdle { // nobody else is to be evicted for its place, nor it once more
-		in.ending = true
+	exhausted := !m.Started && isExhausted(m.Evidence.Err)
+	// Its place comes free: nobody else is to be evicted for it, nor it once more.
+	if wasIdle || in.contact && !exhausted {
+		in.ending, in.contact = true, false
 		ctx.Send(b.pool, &messages.Ending{Lease: in.lease})
 	}
 	err := b.deps.Scrub(Describe(b.spec.Name, m.Evidence))
@@ -34,7 +36,7 @@ func (b *breakerActor) onFailed(ctx *kernel.Context, m *messages.ConnectionFaile
 		b.onNotScaled(ctx, in, m.Returned, err)
 		return
 	}
-	if !m.Started && isExhausted(m.Evidence.Err) {
+	if exhausted {
 		b.onExhausted(ctx, in, m.Returned, err)
 		return
 	}
@@ -276,8 +278,8 @@ func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded)
 		in.phase, in.ended = phaseConnecting, false
 		in.returned = in.dispatched // of the process to come nothing is asked yet
 		if in.ending {              // after all it keeps its place
-			in.ending = false
-			ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease})
+			in.ending, in.contact = false, !b.heldFor(in) && !b.calledFor()
+			ctx.Send(b.pool, &messages.EvictRefused{Lease: in.lease, Contact: in.contact})
 		}
 		ctx.Send(in.pid, &messages.Connect{Era: b.era()})
 		b.flushHeld(ctx)
@@ -337,6 +339,11 @@ func (b *breakerActor) holdUntil(ctx *kernel.Context, call *messages.Call, until
 	}
 	b.holds++
 	b.held = append(b.held, heldCall{call, b.holds})
+	for _, in := range b.instances {
+		if in.phase == phaseFailed && in.owner == b.owner(call.Session) {
+			b.wanted(ctx, in)
+		}
+	}
 	if !until.IsZero() {
 		ctx.After(time.Until(until), &heldDue{b.holds})
 	}

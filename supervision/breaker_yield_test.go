@@ -136,3 +136,89 @@ func TestAnInstanceThatListsTakesTheCall(t *testing.T) {
 		})
 	}
 }
+
+// TestAContactThatHasFailedGivesItsPlaceUp: no other one ends for a call meanwhile.
+func TestAContactThatHasFailedGivesItsPlaceUp(t *testing.T) {
+	for name, beside := range map[string]func(s *stage){
+		"beside another contact":  func(s *stage) { s.contacted("b") },
+		"beside one that is idle": func(s *stage) { s.idle("b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = 2, 0 })
+			s.add("a", "b", "c")
+			s.contacted("a")
+			beside(s)
+			s.say("a", &messages.ConnectionFailed{Instance: 1, Evidence: messages.Evidence{Timeout: true}})
+			s.call("c")
+			if st := s.stats(); st.Evicting != 1 || st.Waiting != 1 {
+				t.Errorf("pool %+v, want one that ends and the call to wait for that", st)
+			}
+			s.say("a", &messages.ConnectionEnded{Instance: 1})
+			s.hears("a#1 Close", 1)
+			s.say("a", &messages.ConnectionClosed{Instance: 1})
+			s.hears("c#1 Connect", 1)
+			if s.count("b#1 Close") != 0 {
+				t.Error("another one was ended")
+			}
+		})
+	}
+}
+
+// TestAContactThatIsStartedAgain after it has failed gives its place to a call as it did
+// before, unless a call waits for it by then.
+func TestAContactThatIsStartedAgain(t *testing.T) {
+	anew := func(s *stage) contacts {
+		s.contacted("a")
+		s.say("a", &messages.ConnectionFailed{Instance: 1, Evidence: messages.Evidence{Timeout: true}})
+		port := make(contacts, 1)
+		s.say("a", &messages.Contact{ID: 2, Reply: port})
+		return port
+	}
+	// The system has no room for it, so that it waits for the end of an idle one.
+	squeezed := func(s *stage) contacts {
+		s.add("idle", "d")
+		s.idle("idle")
+		port := s.contacted("a")
+		s.refuseStart("a", 1)
+		s.hears("idle#1 Close", 1)
+		s.call("d") // which has the place of that
+		return port
+	}
+	for name, tc := range map[string]struct {
+		size   int
+		fails  func(s *stage) contacts
+		called bool
+	}{
+		"":                    {1, anew, false},
+		"for a call":          {1, anew, true},
+		"squeezed":            {2, squeezed, false},
+		"squeezed for a call": {2, squeezed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve = tc.size, 0 })
+			s.add("a", "b")
+			port := tc.fails(s)
+			if tc.called {
+				s.call("a")
+			}
+			if tc.size == 1 {
+				s.say("a", &messages.ConnectionEnded{Instance: 1})
+				s.hears("a#1 Connect", 2)
+			}
+			s.call("b")
+			before := s.stats().Waiting
+			if tc.called {
+				if s.count("a#1 Close") != 0 || len(port) != 0 {
+					t.Error("the one that a call waits for was ended")
+				}
+				return
+			}
+			if err := take(s, port); err == nil || err.Code != messages.CodePoolSaturated {
+				t.Errorf("who asked for the tools heard %+v", err)
+			}
+			s.hears("a#1 Close", 1)
+			s.say("a", &messages.ConnectionClosed{Instance: 1})
+			s.until("a call has its place", func() bool { return s.stats().Waiting == before-1 })
+		})
+	}
+}

@@ -224,6 +224,15 @@ func (p *Pool) EvictRefused(now time.Time, id uint64) []Action {
 	return p.settle(now, nil)
 }
 
+// EvictRefusedForContact is EvictRefused where the connection is for a contact alone.
+func (p *Pool) EvictRefusedForContact(now time.Time, id uint64) []Action {
+	if l := p.leases[id]; l != nil && l.state == leaseEvicting {
+		p.makeBusy(l)
+		p.lendToContacts(l)
+	}
+	return p.settle(now, nil)
+}
+
 // MakeRoom evicts the least recently used idle connection, for a connection
 // that has a place but was refused a process or a descriptor by the system. It
 // returns the lease that ends, 0 where nothing is idle.

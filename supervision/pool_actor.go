@@ -148,7 +148,11 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Release:
 		p.release(ctx, now, m.Lease)
 	case *messages.EvictRefused:
-		p.apply(ctx, p.pool.EvictRefused(now, m.Lease))
+		if m.Contact {
+			p.apply(ctx, p.pool.EvictRefusedForContact(now, m.Lease))
+		} else {
+			p.apply(ctx, p.pool.EvictRefused(now, m.Lease))
+		}
 		p.roomMade(ctx, m.Lease)
 	case *makeRoom:
 		p.onMakeRoom(ctx, now, m)

@@ -73,6 +73,17 @@ func TestPoolKeepsPlacesFromContacts(t *testing.T) {
 	}
 }
 
+// TestPoolEndsAContactThatIsStartedAgain, after the others: it has begun anew.
+func TestPoolEndsAContactThatIsStartedAgain(t *testing.T) {
+	p := lent(t, config(2))
+	expect(t, p.Ending(at(1*ms), 1), "")
+	expect(t, acquire(p, 2*ms, 10), "")
+	expect(t, p.EvictRefusedForContact(at(3*ms), 1), "evict 2 room")
+	expect(t, acquire(p, 4*ms, 11), "evict 1 room")
+	expect(t, p.Release(at(5*ms), 1), "grant 10→3")
+	expect(t, p.Release(at(5*ms), 2), "grant 11→4")
+}
+
 func TestPoolHasNoReserveForContacts(t *testing.T) {
 	cfg := config(1)
 	cfg.Reserve = 1

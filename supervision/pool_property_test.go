@@ -459,6 +459,10 @@ func (m *model) ending() {
 func (m *model) refuseEviction() {
 	if l := m.pick(func(l *modelLease) bool { return l.evicting }); l != nil {
 		l.evicting, l.room = false, false
+		if l.contact = rapid.Bool().Draw(m.t, "contact"); l.contact {
+			m.apply(m.pool.EvictRefusedForContact(m.now, l.id))
+			return
+		}
 		m.apply(m.pool.EvictRefused(m.now, l.id))
 	}
 }

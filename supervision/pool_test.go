@@ -421,7 +421,7 @@ func TestPoolDrain(t *testing.T) {
 
 func TestPoolIgnoresUnknownLeasesAndNonsense(t *testing.T) {
 	p := supervision.NewPool(supervision.PoolConfig{Size: -1, Reserve: -1, Min: -1, MaxWaiters: -1, IdleTimeout: -1, AcquireTimeout: -1, ReserveAfter: -1})
-	for _, f := range []func(time.Time, uint64) []supervision.Action{p.Used, p.Release, p.EvictRefused, p.Withdraw} {
+	for _, f := range []func(time.Time, uint64) []supervision.Action{p.Used, p.Release, p.EvictRefused, p.EvictRefusedForContact, p.Withdraw} {
 		expect(t, f(epoch, 99), "")
 	}
 	expect(t, p.Idle(epoch, 99, supervision.IdleOptions{}), "")
