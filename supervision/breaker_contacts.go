@@ -249,15 +249,18 @@ func (b *breakerActor) onRespec(ctx *kernel.Context, m *messages.Respec) {
 	if rescoped {
 		b.retireAll(ctx, "its scope changed")
 	}
-	if m.Restart || m.Spec.Err != nil || m.Spec.Disabled {
+	restart := m.Restart || m.Spec.Err != nil || m.Spec.Disabled
+	if restart {
 		b.policy.Reset()
 		b.noScale, b.notScaled = time.Time{}, 0
 		b.guess = messages.EraUnknown
 		b.cataloged = false
 		b.retireAll(ctx, "its configuration changed")
-		b.serveContacts(ctx)
 	} else {
 		b.updateAll(ctx, m)
+	}
+	if restart || rescoped {
+		b.serveContacts(ctx)
 	}
 	b.publish()
 }

@@ -1,6 +1,7 @@
 package supervision_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -122,5 +123,45 @@ func TestOneOfSeveralStartsFails(t *testing.T) {
 	s.say("a", &messages.Cataloged{Server: "a", Instance: 2})
 	if err := take(s, port); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhoWaitsForAListingOfOneThatEnds gets another's, without waiting for that end.
+func TestWhoWaitsForAListingOfOneThatEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  any
+		want string
+	}{
+		"its session is over": {&messages.SessionOver{Session: 1}, "a#2 Relist"},
+		"the scope changes":   {&messages.Respec{Spec: &messages.ServerSpec{Name: "a", MaxInstances: 1}}, "a#3 Connect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quickly(t, func(t *testing.T) {
+				s := newStage(t, nil)
+				s.scoped("a")
+				for n := uint64(1); n <= 2; n++ {
+					s.call("a", of(n))
+					s.hears("a#"+strconv.FormatUint(n, 10)+" Connect", 1)
+					s.say("a", &messages.ConnectionReady{Instance: n})
+					s.say("a", &messages.Cataloged{Server: "a", Instance: n})
+					s.say("a", &messages.ConnectionIdle{Instance: n, Handled: 1, Answered: 1})
+				}
+				port := make(contacts, 1)
+				s.say("a", &messages.Contact{ID: 1, Refresh: true, Reply: port})
+				s.hears("a#1 Relist", 1)
+				begun := time.Now()
+				s.say("a", tc.end)
+				s.hears(tc.want, 1)
+				if took := time.Since(begun); took > time.Second {
+					t.Errorf("it took %s", took)
+				}
+				if e, _ := s.dir.Lookup("a"); e.Runs(1) {
+					t.Error("what the one lists that ends still counts")
+				}
+				if len(port) != 0 {
+					t.Errorf("it was told of the end: %v", <-port)
+				}
+			})
+		})
 	}
 }

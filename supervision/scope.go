@@ -61,17 +61,22 @@ func (b *breakerActor) heldFor(in *instance) bool {
 }
 
 // onSessionOver ends what the session owned, when it is idle: its calls have been
-// cancelled.
+// cancelled. Who waits for a listing of it gets that of another one.
 func (b *breakerActor) onSessionOver(ctx *kernel.Context, session uint64) {
+	owned := false
 	for _, in := range b.instances {
 		if in.owner != session {
 			continue
 		}
-		in.retire = true
+		owned, in.retire = true, true
 		if in.phase == phaseIdle || in.phase == phaseWaiting {
 			b.close(ctx, in, "its session is over", nil)
 		} else {
 			ctx.Send(in.pid, &messages.Finish{})
 		}
+	}
+	if owned {
+		b.publish()
+		b.serveContacts(ctx)
 	}
 }
