@@ -136,7 +136,12 @@ func (b *breakerActor) start(ctx *kernel.Context, owner uint64) *instance {
 	return in
 }
 
+// reserve has an instance wait for a place, for all who want it. A call that is among them
+// comes first, since it may wait where a contact may not.
 func (b *breakerActor) reserve(ctx *kernel.Context, in *instance) {
+	if i := slices.IndexFunc(in.also, func(w wish) bool { return !w.contact }); i >= 0 && in.cause.contact {
+		in.also[i], in.cause = in.cause, in.also[i]
+	}
 	in.ticket = b.tickets.Add(1)
 	ctx.Send(b.pool, &reserveFrom{&messages.Reserve{
 		// A place serves whoever calls the server, so no single call's

@@ -90,6 +90,40 @@ func TestAStartThatWasPutOffIsInTheTurnOfEachClient(t *testing.T) {
 	})
 }
 
+// TestAStartThatWasPutOffIsTheCalls that came meanwhile, though it is made for a contact:
+// where nobody else may wait for a place, another contact makes room.
+func TestAStartThatWasPutOffIsTheCalls(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, func(p *supervision.PoolSettings) {
+			p.Pool.Size, p.Pool.Reserve, p.Pool.MaxWaiters, p.FailureThreshold = 1, 0, 1, 9
+		})
+		s.add("a", "b", "busy")
+		for n := uint64(1); n <= 2; n++ {
+			s.call("a")
+			s.hears("a#"+strconv.FormatUint(n, 10)+" Connect", 1)
+			s.say("a", &messages.ConnectionFailed{Instance: n, Evidence: messages.Evidence{EOF: true}})
+			s.say("a", &messages.ConnectionEnded{Instance: n})
+			s.say("a", &messages.ConnectionClosed{Instance: n})
+		}
+		s.idle("busy")
+		s.call("busy")
+		own, other := make(contacts, 1), make(contacts, 1)
+		s.say("b", &messages.Contact{ID: 1, Reply: other})
+		s.say("a", &messages.Contact{ID: 2, Reply: own})
+		_, answer := s.call("a")
+		for _, port := range []contacts{other, own} {
+			if err := take(s, port); err == nil || err.Code != messages.CodePoolSaturated {
+				t.Errorf("a contact heard %+v", err)
+			}
+		}
+		s.over("busy", 1)
+		s.hears("a#3 Connect", 1)
+		if len(answer) != 0 || s.count("a#3 Close") != 0 {
+			t.Errorf("the call is answered or given up: %v", s.heard)
+		}
+	})
+}
+
 // TestEachWaitsForItsOwnTime, and not for what is left of another's.
 func TestEachWaitsForItsOwnTime(t *testing.T) {
 	const patience, later = 30 * time.Second, 29 * time.Second
