@@ -205,7 +205,13 @@ func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return &Error{Code: messages.CodeConfiguration, Message: "the sandbox cannot be used: " + err.Error(), Cause: err}
 	}
-	e.meetings = newMeetings(maxMeetings(st.Pool), func(server string, port messages.ContactPort) { e.core.Contact(server, false, port) })
+	e.meetings = newMeetings(maxMeetings(st.Pool), func(server string, named bool, port messages.ContactPort) {
+		if named {
+			e.core.ContactNamed(server, false, port)
+		} else {
+			e.core.Contact(server, false, port)
+		}
+	})
 	e.core, err = actors.NewEngine(actors.Options{
 		Provisioner: provisioner{e},
 		Sandbox:     scripts, SandboxSettings: sandboxSettings(st.Execute), NextCall: front.NextCall, Discover: e.discoverForScript,

@@ -11,11 +11,12 @@ import (
 )
 
 // meetings are the contacts of all searches with servers that nothing is known of. A
-// server is contacted once for all who search meanwhile, and not more than most are at
-// a time: a search that contacted thousands would have the pool refuse most of them and
-// end every idle child for the rest. It is safe for any goroutine.
+// server is contacted once for all who search meanwhile, and once more for those who name
+// it, and not more than most are at a time: a search that contacted thousands would have
+// the pool refuse most of them and end every idle child for the rest. It is safe for any
+// goroutine.
 type meetings struct {
-	contact func(server string, port messages.ContactPort)
+	contact func(server string, named bool, port messages.ContactPort)
 	most    int
 
 	mu     sync.Mutex
@@ -28,6 +29,7 @@ type meetings struct {
 // meeting is a contact that is under way.
 type meeting struct {
 	at     time.Time
+	named  bool // so that no call has its place
 	askers []*meetingAsker
 }
 
@@ -39,7 +41,7 @@ func maxMeetings(p config.PoolSettings) int {
 	return max(least, times*maxStarts(p))
 }
 
-func newMeetings(most int, contact func(server string, port messages.ContactPort)) *meetings {
+func newMeetings(most int, contact func(server string, named bool, port messages.ContactPort)) *meetings {
 	return &meetings{contact: contact, most: most, under: map[string]*meeting{}, askers: map[*meetingAsker]struct{}{}}
 }
 
@@ -55,7 +57,8 @@ type meetingAsker struct {
 
 // ask is for a search that wants to meet the servers, which are sorted: it contacts them
 // with each begin, as far as it may, and hears of each once, from any goroutine and not
-// after leave. heard must not block. One that names its server is not held up by others.
+// after leave. heard must not block. One that names its server is not held up by others, and
+// waits for no contact that calls may end.
 func (m *meetings) ask(servers []string, named bool, heard func(server string, err *Error)) *meetingAsker {
 	a := &meetingAsker{m: m, named: named, heard: heard, more: make(chan struct{}, 1)}
 	m.mu.Lock()
@@ -75,13 +78,14 @@ func (m *meetings) ask(servers []string, named bool, heard func(server string, e
 	return a
 }
 
-// join has a hear of a contact that is under way, if one is. m.mu is held.
+// join has a hear of a contact that is under way, if one is that will do. m.mu is held.
 func (m *meetings) join(a *meetingAsker, server string) bool {
 	one := m.under[server]
-	if one != nil {
-		one.askers = append(one.askers, a)
+	if one == nil || a.named && !one.named {
+		return false
 	}
-	return one != nil
+	one.askers = append(one.askers, a)
+	return true
 }
 
 // leave is for a search that waits no longer. What is under way goes on until it is
@@ -104,7 +108,7 @@ func (a *meetingAsker) begin() {
 		if one == nil {
 			return
 		}
-		a.m.contact(server, contactFunc(func(err *Error) { a.m.end(server, one, err) }))
+		a.m.contact(server, a.named, contactFunc(func(err *Error) { a.m.end(server, one, err) }))
 	}
 }
 
@@ -129,7 +133,7 @@ func (a *meetingAsker) next() (string, *meeting) {
 		case len(m.under) >= m.most:
 			return "", nil
 		}
-		one := &meeting{at: time.Now(), askers: []*meetingAsker{a}}
+		one := &meeting{at: time.Now(), named: a.named, askers: []*meetingAsker{a}}
 		m.under[server], m.last, a.left = one, server, a.left[1:]
 		return server, one
 	}

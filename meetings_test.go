@@ -18,12 +18,16 @@ type contacted struct {
 	ports map[string]messages.ContactPort // that have no answer yet
 	count int
 	order []string
+	named []string
 	err   *Error // with which all answer at once; nil: none does
 }
 
-func (c *contacted) contact(server string, port messages.ContactPort) {
+func (c *contacted) contact(server string, named bool, port messages.ContactPort) {
 	c.mu.Lock()
 	c.count++
+	if named {
+		c.named = append(c.named, server)
+	}
 	c.order = append(c.order, server)
 	err := c.err
 	if err == nil {
@@ -137,6 +141,36 @@ func TestSearchesLetAFullPoolBe(t *testing.T) {
 	m.full = time.Now().Add(-fullPause)
 	if search(false, manyServers(all)); c.count != 3 {
 		t.Errorf("after a while the pool was asked %d times in all, want 3", c.count)
+	}
+}
+
+// A search that names a server does not wait for a contact that gives way to calls; one
+// that names none waits for either.
+func TestASearchThatNamesAServerContactsIt(t *testing.T) {
+	t.Parallel()
+	c := &contacted{ports: map[string]messages.ContactPort{}}
+	m := newMeetings(8, c.contact)
+	var heard []int
+	ask := func(n int, named bool) {
+		a := m.ask([]string{"s"}, named, func(string, *Error) { heard = append(heard, n) })
+		t.Cleanup(a.leave)
+		a.begin()
+	}
+	ask(0, false)
+	guess := c.ports["s"]
+	for n := 1; n <= 3; n++ {
+		ask(n, n < 3)
+	}
+	if c.count != 2 || len(c.named) != 1 {
+		t.Errorf("it was contacted %d times, %d of them as one that was named, want 2 and 1", c.count, len(c.named))
+	}
+	guess.Contacted(0, nil)
+	if ask(4, true); c.count != 2 || !slices.Equal(heard, []int{0}) {
+		t.Errorf("%v have heard of the first, and it was contacted %d times", heard, c.count)
+	}
+	c.answer("s", nil)
+	if len(heard) != 5 || len(m.under) > 0 {
+		t.Errorf("%v have heard, and %d are under way", heard, len(m.under))
 	}
 }
 

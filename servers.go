@@ -230,7 +230,7 @@ func (e *Engine) contact(ctx context.Context, server string, refresh bool) error
 		return notAwaited(server, ctx.Err(), "Nothing was sent.")
 	}
 	port := make(contactPort, 1)
-	e.core.Contact(server, refresh, port)
+	e.core.ContactNamed(server, refresh, port)
 	select {
 	case got := <-port:
 		if got != nil {

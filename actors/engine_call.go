@@ -158,12 +158,22 @@ func (e *Engine) refresh(entry *supervision.Entry, known *index.ServerEntry, ori
 // refresh lists anew even where there is one. It comes after all calls: where one needs
 // the place that it has in the pool, the port hears POOL_SATURATED.
 func (e *Engine) Contact(server string, refresh bool, port messages.ContactPort) {
+	e.contactBy(server, &messages.Contact{Refresh: refresh, Reply: port})
+}
+
+// ContactNamed is Contact for somebody who has named the server and waits for it. It gets
+// its place in the pool as a call does, and keeps it.
+func (e *Engine) ContactNamed(server string, refresh bool, port messages.ContactPort) {
+	e.contactBy(server, &messages.Contact{Refresh: refresh, ForCall: true, Reply: port})
+}
+
+func (e *Engine) contactBy(server string, m *messages.Contact) {
 	entry, ok := e.dir.Lookup(server)
 	if !ok {
-		port.Contacted(0, e.ServerNotFound(server))
+		m.Reply.Contacted(0, e.ServerNotFound(server))
 		return
 	}
-	e.contact(entry, &messages.Contact{Refresh: refresh, Reply: port})
+	e.contact(entry, m)
 }
 
 func (e *Engine) contact(entry *supervision.Entry, m *messages.Contact) {

@@ -204,8 +204,9 @@ type Contact struct {
 	// Background is for a contact that nobody waits for: a start that is given up by
 	// those who do is not made for it.
 	Background bool
-	// ForCall is for a contact of a call, which waits for it to go on. Any other gives its
-	// place in the pool to a call that needs one.
+	// ForCall is for a contact of a call, which waits for it to go on, and for that of
+	// somebody who has named the server: it has its place in the pool as a call has. Any
+	// other gives its place to a call that needs one.
 	ForCall bool
 	// Since is the breaker's: when it began to wait.
 	Since time.Time

@@ -12,7 +12,7 @@ import (
 // may have many started that never answer. Such a start is a guess, and a call is none: it
 // has the place of one that nobody has called (see [Pool]). What was begun goes on as long
 // as nobody needs its place, also where nobody waits for it any more, since a download may
-// be a part of it.
+// be a part of it. Whoever names the server does not guess, and is served as a call is.
 
 // wish is a request that wants an instance; contact: for the server's tools alone.
 type wish struct {
@@ -23,7 +23,7 @@ type wish struct {
 // wishOf is what a contact wants.
 func wishOf(m *messages.Contact) wish { return wish{m.Meta, !m.ForCall} }
 
-// calledFor reports whether a call waits for a listing.
+// calledFor reports whether a call waits for a listing, or somebody who has named the server.
 func (b *breakerActor) calledFor() bool {
 	return slices.ContainsFunc(b.contacts, func(c *messages.Contact) bool { return c.ForCall })
 }
@@ -43,7 +43,7 @@ func (b *breakerActor) giveWay(ctx *kernel.Context, in *instance, reason string)
 	b.close(ctx, in, "evicted: "+reason, nil)
 	b.lostContacts(ctx, in, &messages.Error{
 		Code: messages.CodePoolSaturated, Server: b.spec.Name, Retryable: true,
-		Message: "the server " + strconv.Quote(b.spec.Name) + " was ended before it had listed its tools, since a call to another one needed its place",
+		Message: "the server " + strconv.Quote(b.spec.Name) + " was ended before it had listed its tools, since a request for another one needed its place",
 		Hint:    "Ask again in some seconds, or call one of its tools, which has it started as well. The operator can raise pool.poolSize.",
 	})
 }
