@@ -82,7 +82,7 @@ type (
 		Reason string
 	}
 	// EvictRefused answers Evict, or takes either that or Ending back: the connection has
-	// work again, or it does not end.
+	// work, again or for a call by now, or it does not end.
 	EvictRefused struct {
 		Lease   uint64
 		Contact bool // its work is for contacts alone

@@ -98,7 +98,7 @@ type instance struct {
 	cause      wish   // the request that it was started for
 	fresh      bool   // nobody but that one waits for it yet
 	also       []wish // one of each client that waits for it, while it has no ticket
-	contact    bool   // its place is for contacts alone, and given up for a call
+	contact    bool   // no call has had it since it got its place or was idle last, and one that needs the place gets that
 	dispatched uint64
 	returned   uint64 // of those, what came back, or was for a process before this one
 	answered   uint64

@@ -10,7 +10,8 @@ import (
 
 // Whoever only wants the tools of servers, as a search does that does not know them yet,
 // may have many started that never answer. Such a start is a guess, and a call is none: it
-// has the place of one that nobody has called (see [Pool]). What was begun goes on as long
+// has the place of one that no call has had since it was started, or was idle last and
+// lists its tools anew (see [Pool]). What was begun goes on as long
 // as nobody needs its place, also where nobody waits for it any more, since a download may
 // be a part of it. Whoever names the server does not guess, and is served as a call is.
 
@@ -43,7 +44,7 @@ func (b *breakerActor) giveWay(ctx *kernel.Context, in *instance, reason string)
 	b.close(ctx, in, "evicted: "+reason, nil)
 	b.lostContacts(ctx, in, &messages.Error{
 		Code: messages.CodePoolSaturated, Server: b.spec.Name, Retryable: true,
-		Message: "the server " + strconv.Quote(b.spec.Name) + " was ended before it had listed its tools, since a request for another one needed its place",
+		Message: "the server " + strconv.Quote(b.spec.Name) + " was ended before it had answered with its tools, since a request for another one needed its place",
 		Hint:    "Ask again in some seconds, or call one of its tools, which has it started as well. The operator can raise pool.poolSize.",
 	})
 }

@@ -27,9 +27,9 @@ import (
 // A place is for a call or for a contact alone, which only wants a server's tools. Calls
 // come first: contacts wait behind them, have no place of the reserve, and give the
 // one that they have to a call for which no idle connection can end. Free places
-// contacts may have all of; for their sake idle connections end only as long as a
-// part of the places is left to others, so that a search among servers which do not start
-// ends nothing that is in use now and then.
+// contacts may have all of; for their sake idle connections end only as long as those
+// under way leave a part of the places to others, so that a search among servers which do
+// not start ends nothing that is in use now and then.
 type Pool struct {
 	cfg      PoolConfig
 	draining bool
@@ -215,8 +215,8 @@ func (p *Pool) Release(now time.Time, id uint64) []Action {
 }
 
 // EvictRefused reports that a connection which was asked to end had become
-// busy before, or that one which ends does not come to its end. It is busy from
-// now on.
+// busy before, or a call's, or that one which ends is started again or does not come to
+// its end. It is busy from now on.
 func (p *Pool) EvictRefused(now time.Time, id uint64) []Action {
 	if l := p.leases[id]; l != nil && l.state == leaseEvicting {
 		p.makeBusy(l)

@@ -181,7 +181,7 @@ func (p *Pool) aboveMin() bool { return len(p.leases)-p.evicting > p.cfg.Min }
 func (p *Pool) errQueueFull(server string) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodePoolSaturated, Server: server, Retryable: true,
-		Message: fmt.Sprintf("no connection to server %q could be opened: %s, and %d calls wait for one already",
+		Message: fmt.Sprintf("no connection to server %q could be opened: %s, and %d requests wait for one already",
 			server, p.inUse(), p.waiters.room()),
 		Hint: fmt.Sprintf("Wait for running calls to finish before starting more. The operator can raise pool.poolSize (now %d) or pool.maxWaiters (now %d).",
 			p.cfg.Size, p.cfg.MaxWaiters),

@@ -246,7 +246,7 @@ func TestPoolMaxWaiters(t *testing.T) {
 	expect(t, acquire(p, 0, 11), "")
 	acts := acquire(p, 0, 12)
 	expect(t, acts, "refuse 12 POOL_SATURATED")
-	if m := acts[0].(supervision.Refuse).Err.Message; !strings.Contains(m, "s1 (1)") || !strings.Contains(m, "2 calls wait") {
+	if m := acts[0].(supervision.Refuse).Err.Message; !strings.Contains(m, "s1 (1)") || !strings.Contains(m, "2 requests wait") {
 		t.Errorf("message %q", m)
 	}
 	p.Withdraw(epoch, 10)

@@ -79,8 +79,9 @@ const (
 )
 
 // Evict asks for the end of a connection that is idle or for contacts alone. It is
-// answered by exactly one of Release, once the process tree is really gone, and
-// EvictRefused, where the connection had become busy, or a call's, meanwhile.
+// answered by Release, once the process tree is really gone, or by EvictRefused: the
+// connection had become busy, or a call's, meanwhile, one that had failed before is started
+// again, or it does not end, and then Release follows once it does.
 type Evict struct {
 	Lease  uint64
 	Server string
