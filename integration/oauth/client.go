@@ -85,8 +85,9 @@ func newClient(m *Manager, spec *messages.ServerSpec) (*Client, error) {
 // itself says whether the client logs in without a person.
 func (c *Client) itself() bool { return c.spec.OAuth != nil && c.spec.OAuth.ClientCredentials }
 
-// now returns what is stored, which another process may have changed. c.mu is
-// held.
+// now returns what is stored, which another process may have changed. Its Login is
+// one of the entry: nothing that the entry has meets a login of another
+// authorization server. c.mu is held.
 func (c *Client) now() (*saved, error) {
 	stamp := c.shelf.stamp()
 	if c.read && unchanged(stamp, c.stamp) {
@@ -96,6 +97,7 @@ func (c *Client) now() (*saved, error) {
 	if err != nil {
 		return nil, err
 	}
+	kept.setAside(c.spec.OAuth)
 	// What another process has stored since is newer than what was not stored.
 	c.read, c.stamp, c.kept, c.unsaved = true, stamp, kept, nil
 	c.learn(kept)
@@ -114,10 +116,12 @@ func (c *Client) learn(v *saved) {
 	for _, id := range v.Clients {
 		add(id.Secret)
 	}
-	if l := v.Login; l != nil {
-		add(l.Client.Secret)
-		add(l.Refresh)
-		add(l.Access)
+	for _, l := range []*login{v.foreign, v.Login} {
+		if l != nil {
+			add(l.Client.Secret)
+			add(l.Refresh)
+			add(l.Access)
+		}
 	}
 	if !slices.ContainsFunc(used, func(s string) bool { return !slices.Contains(c.known, s) }) {
 		return
@@ -136,6 +140,12 @@ func (c *Client) learn(v *saved) {
 func (c *Client) keep(ctx context.Context, v *saved) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if v.Login != nil {
+		v.foreign = nil // it is replaced
+		if id, ok := configured(c.spec.OAuth); ok {
+			v.bind(id.ID, v.Login.Issuer) // which counts when the entry names no issuer any more
+		}
+	}
 	c.learn(v)
 	c.unsaved = v
 	return c.save(ctx)

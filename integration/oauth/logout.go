@@ -9,9 +9,10 @@ import (
 )
 
 // Logout forgets the login and the registrations, and tells the authorization
-// server where it wants to know. had is false where there was nothing. told says
-// whether the authorization server confirmed it; the error only that something is
-// still stored.
+// server where it wants to know. A login that is none of the entry any more is given
+// back by the client to which it was given, with nothing of the entry. had is false
+// where there was nothing. told says whether the authorization server confirmed it;
+// the error only that something is still stored.
 func (c *Client) Logout(ctx context.Context) (had, told bool, err error) {
 	unlock, err := c.shelf.lock(ctx)
 	if err != nil {
@@ -22,9 +23,11 @@ func (c *Client) Logout(ctx context.Context) (had, told bool, err error) {
 	kept, readErr := c.now()
 	c.mu.Unlock()
 	if readErr == nil {
-		had = kept.Login != nil || len(kept.Clients) > 0
-		if l := kept.Login; l != nil && l.Revocation != "" {
-			told = c.revoke(ctx, l) == nil
+		had = kept.Login != nil || kept.foreign != nil || len(kept.Clients) > 0
+		if l := kept.Login; l != nil {
+			told = c.revoke(ctx, l, c.granting(l, nil, nil))
+		} else if l := kept.foreign; l != nil {
+			told = c.revoke(ctx, l, l.granting(nil, nil))
 		}
 	} else {
 		had = true
@@ -38,26 +41,25 @@ func (c *Client) Logout(ctx context.Context) (had, told bool, err error) {
 	return had, told, nil
 }
 
-// revoke gives the tokens back, RFC 7009: the one with which there would be
-// others first.
-func (c *Client) revoke(ctx context.Context, l *login) error {
+// revoke gives the tokens back, RFC 7009: the one with which there would be others
+// first. It reports whether the authorization server confirmed it.
+func (c *Client) revoke(ctx context.Context, l *login, as *granting) bool {
+	if l.Revocation == "" {
+		return false
+	}
 	for _, t := range []struct{ hint, token string }{{"refresh_token", l.Refresh}, {"access_token", l.Access}} {
-		if t.token == "" {
-			continue
-		}
-		if err := c.revokeOne(ctx, l, t.hint, t.token); err != nil {
-			return err
+		if t.token != "" && c.revokeOne(ctx, l.Revocation, as, t.hint, t.token) != nil {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
-func (c *Client) revokeOne(ctx context.Context, l *login, hint, token string) error {
-	u, err := c.web.address(l.Revocation)
+func (c *Client) revokeOne(ctx context.Context, endpoint string, g *granting, hint, token string) error {
+	u, err := c.web.address(endpoint)
 	if err != nil {
 		return err
 	}
-	g := c.granting(l, nil, nil)
 	form := url.Values{"token": {token}, "token_type_hint": {hint}}
 	method := g.method()
 	switch method {

@@ -148,13 +148,19 @@ func (c *Client) ownGrant(ctx context.Context, kept *saved, asked *challenge) er
 	return nil
 }
 
+// granting is a request for a login of the entry, by its client.
 func (c *Client) granting(l *login, algs []string, params url.Values) *granting {
-	g := &granting{issuer: l.Issuer, endpoint: l.Token, methods: l.Methods, algs: algs, client: l.Client, params: params}
+	g := l.granting(algs, params)
 	// The user may have corrected the secret since.
 	if id, ok := configured(c.spec.OAuth); ok && id.ID == l.Client.ID {
 		g.client.Secret, g.key = id.Secret, c.spec.OAuth.PrivateKey
 	}
 	return g
+}
+
+// granting is a request by the client to which the login was given.
+func (l *login) granting(algs []string, params url.Values) *granting {
+	return &granting{issuer: l.Issuer, endpoint: l.Token, methods: l.Methods, algs: algs, client: l.Client, params: params}
 }
 
 // bind holds a client that the user configured to the authorization server that
@@ -168,7 +174,6 @@ func bind(v *saved, client, issuer, now string) error {
 		e.Advice = fmt.Sprintf("A client is known to one authorization server only. If the new one is right, register there and write the new clientId, or \"issuer\": %q, into oauth of the entry.", oneLine(now))
 		return e
 	}
-	bound := map[string]string{client: now}
-	v.Bound = bound
+	v.bind(client, now)
 	return nil
 }

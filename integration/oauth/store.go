@@ -15,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/secrets"
+	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -38,10 +39,50 @@ type saved struct {
 	URL string `json:"url"`
 	// Clients are the registrations, by issuer.
 	Clients map[string]identity `json:"clients,omitempty"`
-	// Bound is, by the id of a client that the user configured, the issuer where
-	// it was used first.
+	// Bound is, by the id of a client that the user configured, the issuer to which
+	// it belongs: where it was used first, or was logged in as the user said.
 	Bound map[string]string `json:"bound,omitempty"`
 	Login *login            `json:"login,omitempty"`
+
+	// foreign is a login that is stored in the place of Login and is none of the
+	// server's entry: that names another authorization server or another client
+	// now. It is kept, as the entry may change back, and is given back by a logout.
+	foreign *login
+}
+
+// setAside makes the login foreign unless it is one of an entry. Any other one is not
+// used, and is given nothing of the entry: no secret, no key and no id.
+func (v *saved) setAside(o *messages.OAuth) {
+	if v.Login != nil && o != nil && !v.loginOf(o) {
+		v.foreign, v.Login = v.Login, nil
+	}
+}
+
+// loginOf says whether the login is of the client that an entry has, as far as it has
+// one, at the authorization server that it names, or else to which that client belongs.
+func (v *saved) loginOf(o *messages.OAuth) bool {
+	switch l := v.Login; {
+	case o.Issuer != "" && l.Issuer != o.Issuer: // discover compares them so, too
+		return false
+	case o.ClientID == "":
+		return true
+	default:
+		// The id alone does not tell: that of a client which registers itself is chosen
+		// by the authorization server, and may be that of the user's client elsewhere.
+		return l.Client.ID == o.ClientID && (o.Issuer != "" || v.Bound[o.ClientID] == l.Issuer)
+	}
+}
+
+// bind makes a client that the user configured belong to an authorization server.
+func (v *saved) bind(client, issuer string) {
+	if v.Bound[client] == issuer {
+		return
+	}
+	v.Bound = maps.Clone(v.Bound) // others read the map that it came from
+	if v.Bound == nil {
+		v.Bound = map[string]string{}
+	}
+	v.Bound[client] = issuer
 }
 
 // shelf is the place of one server's tokens: the keyring, or a file that nobody
@@ -104,10 +145,15 @@ func (s *shelf) read() (*saved, error) {
 	return &v, nil
 }
 
-// write replaces what is stored.
+// write replaces what is stored. A foreign login stays until there is another one.
 func (s *shelf) write(ctx context.Context, v *saved) error {
 	if s.dir == "" {
 		return nil
+	}
+	if v.Login == nil && v.foreign != nil {
+		whole := *v
+		whole.Login = v.foreign
+		v = &whole
 	}
 	if len(v.Clients) > maxClients {
 		v.Clients = maps.Clone(v.Clients) // others read the map that it came from
