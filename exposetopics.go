@@ -15,7 +15,8 @@ type topicOf struct {
 }
 
 // subscription is one that is there, or is asked for. It is kept for the end of the
-// session until none of the requests for it can have made it.
+// session until none of the requests for it can have made it; one that is granted when
+// it is not kept any more is given back.
 type subscription struct {
 	topic actors.Topic
 	asked int  // requests without an answer
@@ -42,49 +43,84 @@ func (p *passed) subscribe(a *front.Ask) {
 // begin subscribes to a resource, and remembers it for the end of the session.
 func (p *passed) begin(call uint64, uri string, topic actors.Topic, to front.Updates, reply func(failure *messages.Answer)) {
 	of := topicOf{to, uri}
-	p.mu.Lock()
-	over := p.topics == nil
-	own := p.topics[of]
-	if !over {
-		if own == nil {
-			own = &subscription{}
-			p.topics[of] = own
-		}
-		own.topic = topic
-		own.asked++
-	}
-	p.mu.Unlock()
-	if over {
+	own := p.want(of, topic)
+	if own == nil {
 		reply(&messages.Answer{Call: call, Err: errEnding})
 		return
 	}
+	p.order(call, of, own, reply)
+}
+
+// want remembers that a request for a subscription is made; nil: none may begin any
+// more. A client knows its subscriptions by URI, so it has one of each: where the
+// URI has become another server's, that at the server before ends.
+func (p *passed) want(of topicOf, topic actors.Topic) *subscription {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.topics == nil {
+		return nil
+	}
+	own := p.topics[of]
+	if own != nil && own.topic != topic {
+		p.leave(of, own)
+		own = nil
+	}
+	if own == nil {
+		own = &subscription{topic: topic}
+		p.topics[of] = own
+	}
+	own.asked++
+	return own
+}
+
+// order makes the request that is remembered.
+func (p *passed) order(call uint64, of topicOf, own *subscription, reply func(failure *messages.Answer)) {
 	p.x.e.core.Subscribe(&actors.Subscribe{
-		Topic: topic, As: uri, Port: to, Call: call, Session: p.session.ID(),
+		Topic: own.topic, As: of.uri, Port: of.to, Call: call, Session: p.session.ID(),
 		Reply: func(failure *messages.Answer) {
-			p.mu.Lock()
-			own.asked--
-			own.there = own.there || failure == nil
-			if !own.there && own.asked == 0 && p.topics[of] == own {
-				delete(p.topics, of)
-			}
-			p.mu.Unlock()
+			p.answered(of, own, failure == nil)
 			reply(failure)
 		},
 	})
 }
 
+// answered takes notice of the answer to a request.
+func (p *passed) answered(of topicOf, own *subscription, granted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own.asked--
+	kept := p.topics[of]
+	switch {
+	case granted && kept != nil && kept.topic == own.topic: // its own, or one made since of the same
+		kept.there = true
+	case granted:
+		p.leave(of, own)
+	case kept == own && !own.there && own.asked == 0:
+		delete(p.topics, of)
+	}
+}
+
+// leave ends a subscription. It is called with mu held: who is remembered later asks
+// later, so this does not end what a client wants anew.
+func (p *passed) leave(of topicOf, own *subscription) {
+	p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: of.to, Session: p.session.ID()})
+}
+
 // unsubscribe answers resources/unsubscribe. Who is not subscribed is not told
 // so: that is what it wanted.
 func (p *passed) unsubscribe(a *front.Ask) {
-	of := topicOf{a.Peer, stringOf(a.Params, "uri")}
-	p.mu.Lock()
-	own := p.topics[of]
-	delete(p.topics, of)
-	p.mu.Unlock()
-	if own != nil {
-		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: a.Peer, Session: p.session.ID()})
-	}
+	p.forget(topicOf{a.Peer, stringOf(a.Params, "uri")})
 	p.result(a, json.RawMessage(`{}`), nil)
+}
+
+// forget ends the subscription that is kept, if there is one.
+func (p *passed) forget(of topicOf) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if own := p.topics[of]; own != nil {
+		delete(p.topics, of)
+		p.leave(of, own)
+	}
 }
 
 // Subscribe implements front.Passed.
@@ -122,11 +158,11 @@ func (p *passed) Subscribe(call uint64, uri string, to front.Updates, done func(
 // Unsubscribe implements front.Passed.
 func (p *passed) Unsubscribe(to front.Updates) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for of := range p.topics {
 		if of.to == to {
 			delete(p.topics, of)
 		}
 	}
-	p.mu.Unlock()
 	p.x.e.core.Unsubscribe(&actors.Unsubscribe{Port: to})
 }
