@@ -16,6 +16,7 @@ import (
 // TestAServerThatIsNamedIsReached though a search, which is answered by now, has all places
 // taken by servers that do not start.
 func TestAServerThatIsNamedIsReached(t *testing.T) {
+	t.Parallel()
 	settle := DiscoverRequest{Server: "named", Settle: time.Second}
 	for name, ask := range map[string]func(ctx context.Context, e *Engine) error{
 		"ListTools": func(ctx context.Context, e *Engine) error {
