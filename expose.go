@@ -42,8 +42,9 @@ type exposure struct {
 	told  atomic.Pointer[string] // the print of the tools that clients know of; nil: none were listed
 	wake  chan struct{}
 
-	mu    sync.Mutex
-	asked map[string]*asking // servers that were contacted for a list, by name and hash
+	mu     sync.Mutex
+	asked  map[string]*asking   // servers that were contacted for a list, by name and hash
+	behind map[string]time.Time // since when servers are to list what they announced, likewise
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -63,6 +64,12 @@ type asking struct {
 	done chan struct{} // closed when it has answered
 }
 
+// askedKey is what a server is remembered by: another configuration is another server.
+func askedKey(entry *supervision.Entry) string {
+	spec := entry.Spec()
+	return spec.Name + "\x00" + spec.Hash
+}
+
 // askAgain is how long a server that nothing is known of is not contacted a
 // second time, and one whose list could not be read not asked for it.
 const askAgain = time.Minute
@@ -71,7 +78,7 @@ func (e *Engine) newExposure(st *config.Settings) *exposure {
 	x := &exposure{
 		e: e, plain: st.ExposePrefix == "none", only: st.ExposeOnly,
 		tools: slices.Contains(st.Expose, "tools"), prompts: slices.Contains(st.Expose, "prompts"), resources: slices.Contains(st.Expose, "resources"),
-		wake: make(chan struct{}, 1), asked: map[string]*asking{}, ours: map[string]bool{},
+		wake: make(chan struct{}, 1), asked: map[string]*asking{}, behind: map[string]time.Time{}, ours: map[string]bool{},
 	}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	x.lists = newChildLists(x)
@@ -245,7 +252,7 @@ func (x *exposure) meet(ctx context.Context, unknown func(known *index.ServerEnt
 		if !ok || entry.Spec().Disabled || entry.Spec().Err != nil || !unknown(cat.Server(name)) {
 			continue
 		}
-		key := name + "\x00" + entry.Spec().Hash
+		key := askedKey(entry)
 		x.mu.Lock()
 		a := x.asked[key]
 		recent := a != nil && time.Since(a.at) < askAgain
@@ -307,17 +314,28 @@ func (x *exposure) withoutSecrets(server string, definition json.RawMessage) jso
 	return f.Result
 }
 
-// catchUp has the servers list their tools anew of which a child has announced a change
-// that is not listed yet, and waits for them until ctx ends.
+// catchUp has the servers list their tools anew of which a child was started, or has announced
+// a change, and has not listed that yet, and waits for them until ctx ends. One that has not
+// done so for as long as a list waits is left alone for a minute.
 func (x *exposure) catchUp(ctx context.Context) {
+	x.mu.Lock()
+	maps.DeleteFunc(x.behind, func(_ string, since time.Time) bool { return time.Since(since) >= askAgain })
+	x.mu.Unlock()
 	var waiting []<-chan struct{}
 	x.e.core.Directory().Each(func(entry *supervision.Entry) {
-		if !entry.Behind() {
+		name, key := entry.Spec().Name, askedKey(entry)
+		x.e.core.Retry(name)
+		if !entry.Lists() || !x.mayCatchUp(key) {
 			return
 		}
 		done := make(chan struct{})
 		waiting = append(waiting, done)
-		x.e.core.Contact(entry.Spec().Name, true, contactFunc(func(*Error) { close(done) }))
+		x.e.core.Contact(name, true, contactFunc(func(err *Error) {
+			if err == nil {
+				x.caughtUp(key)
+			}
+			close(done)
+		}))
 	})
 	for _, done := range waiting {
 		select {
@@ -326,6 +344,25 @@ func (x *exposure) catchUp(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// mayCatchUp says whether a server is waited for that is behind.
+func (x *exposure) mayCatchUp(key string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	since, known := x.behind[key]
+	if !known {
+		x.behind[key] = time.Now()
+		return true
+	}
+	return time.Since(since) < x.e.Config().Settings.DiscoverTimeout
+}
+
+// caughtUp takes notice of a server that has listed what it announced.
+func (x *exposure) caughtUp(key string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.behind, key)
 }
 
 // findTool is whose tool a name is. The servers that nothing is known of are asked where

@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/config"
 )
@@ -71,5 +73,71 @@ func TestAnnouncedToolHasItsNameAtOnce(t *testing.T) {
 		if _, ok := e.expose.findTool(t.Context(), name); !ok {
 			t.Errorf("there is no %s", name)
 		}
+	}
+}
+
+// unanswered is a server behind a URL that announces a change with each call and does not
+// answer tools/list from then on.
+type unanswered struct {
+	announcing
+	gone <-chan struct{}
+}
+
+func (s *unanswered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err == nil && s.calls.Load() > 0 && bytes.Contains(body, []byte(`"tools/list"`)) {
+		select {
+		case <-r.Context().Done():
+		case <-s.gone:
+		}
+		return
+	}
+	s.announcing.ServeHTTP(w, r)
+}
+
+// TestAServerThatDoesNotListIsNotAwaitedWithEachName: once a list would have waited long
+// enough for it, unknown names are answered without it.
+func TestAServerThatDoesNotListIsNotAwaitedWithEachName(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	web := httptest.NewServer(&unanswered{gone: gone})
+	t.Cleanup(web.Close)
+	t.Cleanup(func() { close(gone) })
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{"x":{"url":"`+web.URL+`"}},"metamcp":{"expose":["tools"],"timeoutMs":600000,"discoverTimeoutMs":50}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := opened(t, Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)})
+	if _, err := e.Execute(t.Context(), "x", "tool0", json.RawMessage(`{}`), ExecuteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := e.expose.findTool(t.Context(), "x__tool1"); ok {
+		t.Fatal("there is a tool that was not listed")
+	}
+	entry, ok := e.core.Directory().Lookup("x")
+	if !ok || !entry.Behind() {
+		t.Fatal("it has listed what it announced, or is not asked for it")
+	}
+	askedAgo := func(long time.Duration) {
+		e.expose.mu.Lock()
+		defer e.expose.mu.Unlock()
+		if e.expose.behind[askedKey(entry)].IsZero() {
+			t.Error("it is not remembered")
+		}
+		e.expose.behind[askedKey(entry)] = time.Now().Add(-long)
+	}
+	askedAgo(e.Config().Settings.DiscoverTimeout)
+	patient, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if e.expose.catchUp(patient); patient.Err() != nil {
+		t.Error("it is waited for with each unknown name")
+	}
+	askedAgo(askAgain)
+	wait, over := e.expose.patient(t.Context())
+	defer over()
+	if e.expose.catchUp(wait); wait.Err() == nil {
+		t.Error("it is never waited for again")
 	}
 }

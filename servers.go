@@ -173,7 +173,8 @@ func (e *Engine) toolDetails(ctx context.Context, server, tool string) (*Tool, e
 	entry := known.Tool(tool)
 	if entry == nil && !e.core.Fresh(known) {
 		// Only a running server can say that there is no such tool, and only now.
-		if err := e.contact(ctx, server, true); err != nil {
+		err := e.awaitContact(ctx, server, func(port messages.ContactPort) { e.core.Renew(known, port) })
+		if err != nil {
 			return nil, err
 		}
 		if known = e.core.Catalog().Server(server); known != nil {
@@ -226,11 +227,16 @@ func (e *Engine) known(ctx context.Context, server string) (*index.ServerEntry, 
 
 // contact waits until the catalog has a live listing of the server.
 func (e *Engine) contact(ctx context.Context, server string, refresh bool) error {
+	return e.awaitContact(ctx, server, func(port messages.ContactPort) { e.core.ContactNamed(server, refresh, port) })
+}
+
+// awaitContact waits for what comes of a contact that begin makes.
+func (e *Engine) awaitContact(ctx context.Context, server string, begin func(port messages.ContactPort)) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return notAwaited(server, ctx.Err(), "Nothing was sent.")
 	}
 	port := make(contactPort, 1)
-	e.core.ContactNamed(server, refresh, port)
+	begin(port)
 	select {
 	case got := <-port:
 		if got != nil {

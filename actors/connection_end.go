@@ -187,7 +187,7 @@ func (c *connection) onClose(ctx *kernel.Context, m *messages.Close) {
 // endRun starts the ladder for the process tree, once.
 func (c *connection) endRun(ctx *kernel.Context) {
 	if c.ready {
-		c.gauge.Changes.Add(1)
+		c.gauge.Turn()
 		ctx.Send(c.deps.notices, &childGone{server: c.spec.Name, instance: c.instance})
 	}
 	c.watch.listen.due.Stop()

@@ -323,7 +323,7 @@ func (c *connection) failListing(ctx *kernel.Context, why string, m messages.Lis
 	}
 	ev.Remote, ev.Limits = ev.Remote || c.spec.URL != "", c.spec.Limits
 	ev.Log = c.said()
-	m.Instance, m.Sent, m.Answered = c.instance, l.sent, c.answered
+	m.Instance, m.Sent, m.Answered, m.Changes = c.instance, l.sent, c.answered, l.changes
 	ctx.Send(c.parent, &m)
 	c.gateFailed(ctx, why)
 	c.afterListing(ctx, l)

@@ -330,7 +330,7 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 		return
 	}
 	c.ready = true
-	c.gauge.Changes.Add(1)
+	c.gauge.Turn()
 	ctx.Send(c.parent, &messages.ConnectionReady{Instance: c.instance})
 	ctx.Send(c.deps.notices, &childReady{server: c.spec.Name, instance: c.instance, pid: c.self})
 	c.list(ctx)

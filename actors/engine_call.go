@@ -58,7 +58,7 @@ func (e *Engine) Call(call *messages.Call) {
 		case err == nil:
 			return func() { e.send(entry, call, tool, known) }
 		case final:
-			return func() { e.refuse(call, err) }
+			return func() { e.refuse(call, e.doubted(call.Server, err)) }
 		default:
 			return func() { e.callAfterContact(entry, call, e.present(entry, known.Toolset)) }
 		}
@@ -107,8 +107,9 @@ func (e *Engine) stale(ts *messages.Toolset) bool {
 }
 
 // Fresh says whether what is known of a server is final: a child that runs now listed it,
-// not too long ago, and none has announced a change since. Otherwise the server may have
-// other tools by now.
+// not too long ago, and none has announced a change since that is still to be listed. Otherwise
+// the server may have other tools by now. It may as well where a child is beside that one which
+// has not listed its tools, or has failed to list what it has announced: nobody waits for these.
 func (e *Engine) Fresh(known *index.ServerEntry) bool {
 	ts := known.Toolset
 	entry, ok := e.dir.Lookup(ts.Server)
@@ -123,7 +124,7 @@ func (e *Engine) Fresh(known *index.ServerEntry) bool {
 // present says whether a listing is of a child that runs now, and not too old. It may lack
 // what has been announced since.
 func (e *Engine) present(entry *supervision.Entry, ts *messages.Toolset) bool {
-	return ts.Live && !e.stale(ts) && entry.Runs(ts.Instance)
+	return ts.Live && !e.stale(ts) && entry.Runs(ts)
 }
 
 // refreshPause is how long after one refresh of a listing the next may begin: one
@@ -297,7 +298,7 @@ func (e *Engine) ToolNotFound(server, tool string) *messages.Error {
 	if known == nil {
 		known = &index.ServerEntry{}
 	}
-	return toolNotFound(known, &messages.Call{Server: server, Tool: tool})
+	return e.doubted(server, toolNotFound(known, &messages.Call{Server: server, Tool: tool}))
 }
 
 func toolNotFound(known *index.ServerEntry, call *messages.Call) *messages.Error {

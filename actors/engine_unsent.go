@@ -157,7 +157,7 @@ func (f *firstContact) Contacted(_ uint64, err *messages.Error) {
 		}
 		tool, err, _ := e.check(f.entry.Spec(), call, known)
 		if err != nil {
-			return func() { e.refuse(call, err) }
+			return func() { e.refuse(call, e.doubted(call.Server, err)) }
 		}
 		return func() { e.send(f.entry, call, tool, known) }
 	})

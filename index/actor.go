@@ -111,7 +111,7 @@ func NewActor(deps *ActorDeps) func() kernel.Actor {
 func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 	switch m := msg.(type) {
 	case *messages.Listing:
-		a.take(m.Server, m.Instance, m.Verdict, func() { a.onListing(ctx, m) })
+		a.take(m.Server, m.Instance, m.Verdict, m.Changes, func() { a.onListing(ctx, m) })
 	case *Known:
 		a.onKnown(ctx, m)
 	case *loaded:
@@ -174,13 +174,13 @@ func (a *indexActor) Receive(ctx *kernel.Context, msg any) {
 // take has f deal with a listing, which meets what strangers wrote and the code of
 // others. Where that breaks the listing is over: nobody is to wait for ever for what
 // becomes of it. The panic goes on, to whoever supervises this actor.
-func (a *indexActor) take(server string, instance, verdict uint64, f func()) {
+func (a *indexActor) take(server string, instance, verdict, changes uint64, f func()) {
 	taken := false
 	defer func() {
 		if taken {
 			return
 		}
-		a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: instance, Verdict: verdict, Err: &messages.Error{
+		a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: instance, Verdict: verdict, Changes: changes, Err: &messages.Error{
 			Code: messages.CodeConnection, Server: server, Class: messages.ClassOther, Retryable: true,
 			Message: fmt.Sprintf("%q is connected but taking in its tool listing broke inside metamcp", server),
 			Hint:    "Try again; if it stays so, report it with the log of the host.",
@@ -206,7 +206,7 @@ func (a *indexActor) onListing(ctx *kernel.Context, m *messages.Listing) {
 	for _, page := range m.Pages {
 		tools, skipped, err := ParseTools(m.Server, page)
 		if err != nil {
-			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Fault: true, Err: &messages.Error{
+			a.deps.Notify(m.Server, &messages.Cataloged{Server: m.Server, Instance: m.Instance, Verdict: m.Verdict, Changes: m.Changes, Fault: true, Err: &messages.Error{
 				Code: messages.CodeConnection, Server: m.Server, Class: messages.ClassOther, Cause: err,
 				Message: fmt.Sprintf("%q is connected but its tool listing is not understood: %v", m.Server, err),
 				Hint:    "This is a fault of the server; its log may say more.",
@@ -233,7 +233,7 @@ func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.R
 	}
 	old := a.deps.View.Load().Server(server)
 	a.deps.View.store(a.deps.View.Load().with(j.ts, labels(spec, review), j.like))
-	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Listed: j.ts})
+	a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Changes: j.ts.Changes, Listed: j.ts})
 	if a.deps.Cache != nil && (old == nil || !sameListing(old.Toolset, j.ts) || j.ts.Fetched.Sub(a.saved[server]) >= relisted) {
 		a.saves[server], a.saved[server] = j.ts, j.ts.Fetched
 		a.work(ctx)

@@ -153,7 +153,7 @@ func (a *indexActor) unsettledFailed(why any) {
 	for server, waiting := range a.pins.unsettled {
 		delete(a.pins.unsettled, server)
 		for _, j := range waiting {
-			a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Err: &messages.Error{
+			a.deps.Notify(server, &messages.Cataloged{Server: server, Instance: j.instance, Verdict: j.verdict, Changes: j.ts.Changes, Err: &messages.Error{
 				Code: messages.CodeConnection, Server: server, Class: messages.ClassOther, Retryable: true,
 				Message: fmt.Sprintf("what was accepted of %q could not be looked up: %v", server, why),
 				Hint:    "Try again; if it stays so, report it with the log of the host.",
@@ -172,7 +172,7 @@ func (a *indexActor) accept(ctx *kernel.Context, server string, accepted message
 	delete(p.unsettled, server)
 	for _, j := range waiting {
 		ctx.Contain(func() { // the others wait, too
-			a.take(server, j.instance, j.verdict, func() {
+			a.take(server, j.instance, j.verdict, j.ts.Changes, func() {
 				review := a.review(j.ts)
 				a.publish(ctx, j, a.sticky(j, review))
 				a.writeAgain(ctx, j.ts, review)
@@ -232,7 +232,7 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 			delete(p.unsettled, server)
 			for _, j := range waiting {
 				ctx.Contain(func() {
-					a.take(server, j.instance, j.verdict, func() { a.publish(ctx, j, nil) })
+					a.take(server, j.instance, j.verdict, j.ts.Changes, func() { a.publish(ctx, j, nil) })
 				})
 			}
 		}

@@ -182,6 +182,7 @@ type (
 		Toolless bool
 		Sent     time.Time // when the child got the request
 		Answered uint64    // that of ConnectionIdle
+		Changes  uint64    // that of a [Listing]
 	}
 )
 
@@ -199,8 +200,12 @@ type Contact struct {
 	ID      uint64
 	Refresh bool // list anew even where a listing is there
 	// Announced is for a listing of all that children have announced by now, which may be
-	// there.
+	// there. Where one fails of a server whose tools the catalog has, that is no error: there
+	// will be no other for it.
 	Announced bool
+	// Retry is for another listing of what children have announced where one has failed. There
+	// may be none by now. It starts nothing.
+	Retry bool
 	// Background is for a contact that nobody waits for: a start that is given up by
 	// those who do is not made for it.
 	Background bool
@@ -211,13 +216,13 @@ type Contact struct {
 	// Since is the breaker's: when it began to wait.
 	Since time.Time
 	// Needs is the breaker's: by instance, how many changes of its list have to be in a
-	// listing that the catalog has. nil: nothing is known of any that are in none.
+	// listing that is over. nil: nothing is known of any that are in none.
 	Needs map[uint64]uint64
 	Reply ContactPort
 }
 
 // ContactPort takes the one answer to a [Contact]: nil when the catalog holds
-// a live listing of the server.
+// a live listing of the server. See [Contact.Announced] for what else it is then.
 type ContactPort interface{ Contacted(id uint64, err *Error) }
 
 // Listing carries the pages of a child's tools/list to the index.
@@ -245,9 +250,12 @@ type Cataloged struct {
 	Server   string
 	Instance uint64
 	Verdict  uint64
-	Listed   *Toolset // nil where Err is not
-	Err      *Error
-	Fault    bool // Err is the child's: nobody understands what it listed
+	// Changes is that of the listing; 0 where that was of an older configuration, and says
+	// nothing of what the server has.
+	Changes uint64
+	Listed  *Toolset // nil where Err is not
+	Err     *Error
+	Fault   bool // Err is the child's: nobody understands what it listed
 }
 
 // Judged tells a connection that the index has compared a listing with what was

@@ -269,6 +269,7 @@ func (b *breakerActor) onReady(ctx *kernel.Context, m *messages.ConnectionReady)
 		return
 	}
 	in.phase, in.ready, in.listing, in.unlisted = phaseReady, time.Now(), true, false
+	in.gauge.Unlisted.Store(nil) // which was of the child before
 	in.squeezed, in.heldUntil, b.notScaled = 0, nil, 0
 	b.guess = messages.EraUnknown
 	b.entry.active.Store(true)

@@ -16,10 +16,10 @@ func (b *breakerActor) onContact(ctx *kernel.Context, m *messages.Contact) {
 		return
 	}
 	connected := b.others(nil)
-	if m.Refresh || m.Announced {
-		m.Needs = b.owed()
+	if m.Refresh || m.Announced || m.Retry {
+		m.Needs = b.owed(m)
 	}
-	if connected && b.cataloged && !m.Refresh && len(m.Needs) == 0 {
+	if len(m.Needs) == 0 && (m.Retry || connected && b.cataloged && !m.Refresh) {
 		b.contacted(m, nil)
 		return
 	}
@@ -57,6 +57,7 @@ func (b *breakerActor) waiting() *instance {
 // serveContacts makes sure that a listing is on its way for those who wait for
 // one.
 func (b *breakerActor) serveContacts(ctx *kernel.Context) {
+	b.answerSome(func(c *messages.Contact) bool { return c.Retry && !b.owe(c) }, nil) // nothing is started for it
 	if len(b.contacts) == 0 {
 		return
 	}
@@ -66,7 +67,7 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 	}
 	now := time.Now()
 	var ready *instance
-	coming := false
+	coming, listing := false, false
 	for _, in := range b.instances {
 		switch {
 		case in.retire || in.phase == phaseClosing:
@@ -75,10 +76,14 @@ func (b *breakerActor) serveContacts(ctx *kernel.Context) {
 		case in.phase != phaseReady && in.phase != phaseIdle:
 			coming = true
 		case in.listing:
-			return
+			listing = true
 		case ready == nil || b.sooner(in, ready):
 			ready = in
 		}
+	}
+	// One that lists, and may never have done, holds up none that is waited for.
+	if listing && (ready == nil || !b.cataloged || !b.waited(ready)) {
+		return
 	}
 	if ready != nil && b.cataloged {
 		b.relist(ctx, ready)
@@ -139,8 +144,8 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	if in != nil && m.Verdict != 0 {
 		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Listed: m.Listed, Err: m.Err})
 	}
-	if in != nil && m.Listed != nil {
-		in.gauge.Listed.Store(max(m.Listed.Changes, in.gauge.Listed.Load()))
+	if in != nil {
+		b.tried(in, m)
 	}
 	if in == nil || in.retire || in.phase == phaseFailed || in.phase == phaseClosing {
 		// The listing of a connection that is gone is as good as any other,
@@ -163,12 +168,15 @@ func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 		b.unlisted(ctx, in, in.answered, time.Now(), b.deps.Scrub(m.Err), 0)
 	}
 	b.releaseContact(in) // who was waited for may call now, and that is the probe
-	if m.Err != nil {
-		b.answerContacts(m.Err)
-	} else {
+	switch {
+	case m.Err == nil:
 		b.answerListed()
-		b.serveContacts(ctx)
+	case b.cataloged && m.Changes > 0:
+		b.answerUnlisted(m.Err)
+	default:
+		b.answerContacts(m.Err)
 	}
+	b.serveContacts(ctx)
 	if in.phase == phaseIdle && b.ephemeral() && !in.keep && in.given() {
 		b.close(ctx, in, "ephemeral and idle", nil)
 	}
@@ -180,7 +188,7 @@ func (b *breakerActor) onListingFailed(ctx *kernel.Context, m *messages.ListingF
 	if in := b.instances[m.Instance]; in != nil && !m.Toolless {
 		b.unlisted(ctx, in, m.Answered, m.Sent, err, m.Evidence.RetryAfter)
 	}
-	b.onCataloged(ctx, &messages.Cataloged{Server: b.spec.Name, Instance: m.Instance, Err: err})
+	b.onCataloged(ctx, &messages.Cataloged{Server: b.spec.Name, Instance: m.Instance, Changes: m.Changes, Err: err})
 }
 
 // unlisted counts a listing that failed while the server has none, as a start that failed:

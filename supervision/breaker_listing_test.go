@@ -232,7 +232,7 @@ func TestContactAfterAnAnnouncement(t *testing.T) {
 		t.Fatal("it is behind before it has announced anything")
 	}
 	listed := func(changes uint64) {
-		s.say("a", &messages.Cataloged{Server: "a", Instance: 1, Listed: &messages.Toolset{Changes: changes}})
+		s.say("a", &messages.Cataloged{Server: "a", Instance: 1, Changes: changes, Listed: &messages.Toolset{Changes: changes}})
 	}
 	gauge.Changes.Store(3)
 	port := make(contacts, 1)

@@ -155,7 +155,7 @@ func TestWhoWaitsForAListingOfOneThatEnds(t *testing.T) {
 				if took := time.Since(begun); took > time.Second {
 					t.Errorf("it took %s", took)
 				}
-				if e, _ := s.dir.Lookup("a"); e.Runs(1) {
+				if e, _ := s.dir.Lookup("a"); e.Runs(&messages.Toolset{Server: "a", Instance: 1}) {
 					t.Error("what the one lists that ends still counts")
 				}
 				if len(port) != 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Gauge is what a connection shows of itself to anyone, without a message. The
-// connection alone sets it, but for Listed.
+// connection alone sets it, but for what says that the breaker does.
 type Gauge struct {
 	Load atomic.Int64 // calls held, those that wait included
 	PID  atomic.Int64 // of the child process; 0: none
@@ -21,15 +21,51 @@ type Gauge struct {
 	// start of each is one, and so is its end. It is counted before what the child says
 	// after it goes to anyone.
 	Changes atomic.Uint64
-	// Listed is how many of them are in a listing that the catalog has, or had. The breaker
-	// sets it, after the catalog.
+	// Began is what Changes was at the start of the child that runs, or at the end of the
+	// last one: what was listed before is of another child.
+	Began atomic.Uint64
+	// Listed is how many of the changes are in a listing that the catalog has, or had. The
+	// breaker sets it, after the catalog.
 	Listed atomic.Uint64
+	// Tried is how many of them are in a listing that is over: the catalog has taken it in,
+	// or it has failed. The breaker sets it.
+	Tried atomic.Uint64
+	// Unlisted is why the last listing has failed; nil: the catalog has it. The breaker sets it.
+	Unlisted atomic.Pointer[messages.Error]
 
 	tally *Tally // of the server; nil: nobody counts
 }
 
-// behind says whether its children have announced a change that the catalog has not seen.
-func (g *Gauge) behind() bool { return g.Listed.Load() < g.Changes.Load() }
+// Turn counts the start of a child, or its end.
+func (g *Gauge) Turn() {
+	g.Began.Store(g.Changes.Load() + 1) // before: what its children listed so far is out of date at once
+	g.Changes.Add(1)
+}
+
+// announced is how many changes there are where the child that runs has announced some of
+// them; 0: none but its start.
+func (g *Gauge) announced() uint64 {
+	if n := g.Changes.Load(); n > g.Began.Load() {
+		return n
+	}
+	return 0
+}
+
+// listed says whether the child that runs has listed its tools, and the catalog had that.
+func (g *Gauge) listed() bool { n := g.Listed.Load(); return n > 0 && n >= g.Began.Load() }
+
+// behind says whether the child that runs has announced a change that is in no listing
+// which is over.
+func (g *Gauge) behind() bool { return g.Tried.Load() < g.announced() }
+
+// missed is why a change that the child which runs has announced is in no listing that the
+// catalog has, though that was tried; nil: none is missing.
+func (g *Gauge) missed() *messages.Error {
+	if g.Tried.Load() > max(g.Listed.Load(), g.Began.Load()) {
+		return g.Unlisted.Load()
+	}
+	return nil
+}
 
 // live is one connection of a breaker's as the directory knows it.
 type live struct {
@@ -45,17 +81,39 @@ type live struct {
 // lists says whether its child runs, and that its listing counts for those to come.
 func (l *live) lists() bool { return l.state == messages.StateIdle && !l.retired }
 
-// Behind says whether a child of the server, which runs, has announced a change of its list
-// of tools that the catalog has not seen yet.
-func (e *Entry) Behind() bool {
+// any says whether the gauge of a connection whose child runs is so.
+func (e *Entry) any(so func(g *Gauge) bool) bool {
 	known := e.live.Load()
-	return known != nil && slices.ContainsFunc(*known, func(l live) bool { return l.lists() && l.gauge.behind() })
+	return known != nil && slices.ContainsFunc(*known, func(l live) bool { return l.lists() && so(l.gauge) })
 }
 
-// Runs says whether the child of an instance runs.
-func (e *Entry) Runs(instance uint64) bool {
+// Behind says whether a child of the server, which runs, has announced a change of its list
+// of tools of which it is not known yet what came. A change whose listing has failed is none
+// of these: see [Entry.Missed]. Nor is the start of a child beside others.
+func (e *Entry) Behind() bool { return e.any((*Gauge).behind) }
+
+// Lists says whether a child of the server, which runs, is still to list its tools: it has
+// only been started, or is behind.
+func (e *Entry) Lists() bool {
+	return e.any(func(g *Gauge) bool { return g.Tried.Load() < g.Changes.Load() })
+}
+
+// Missed is why the catalog has no listing of a change that a child of the server, which
+// runs, has announced, though it was asked for one; nil: there is no such change.
+func (e *Entry) Missed() (why *messages.Error) {
+	e.any(func(g *Gauge) bool {
+		why = g.missed()
+		return why != nil
+	})
+	return why
+}
+
+// Runs says whether the child runs that has made a listing.
+func (e *Entry) Runs(ts *messages.Toolset) bool {
 	known := e.live.Load()
-	return known != nil && slices.ContainsFunc(*known, func(l live) bool { return l.instance == instance && l.lists() })
+	return known != nil && slices.ContainsFunc(*known, func(l live) bool {
+		return l.instance == ts.Instance && l.lists() && ts.Changes >= l.gauge.Began.Load()
+	})
 }
 
 // Placed says whether a connection of the server has a place in the pool; others may wait

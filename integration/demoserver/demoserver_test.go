@@ -227,6 +227,15 @@ func TestListings(t *testing.T) {
 			t.Errorf("first %s, again %s", first, again)
 		}
 	})
+	t.Run("lists", func(t *testing.T) {
+		l := start(t, "--lists", "1").Lines(t)
+		if result, failure := l.Call("1", "tools/list", `{}`); failure != nil || result == nil {
+			t.Errorf("the first is refused: %s", failure)
+		}
+		if _, failure := l.Call("2", "tools/list", `{}`); failure == nil {
+			t.Error("the second is not refused")
+		}
+	})
 	t.Run("odd tools", func(t *testing.T) {
 		got := list(t, `{}`, "--odd-tools")
 		for _, want := range []string{`12345678901234567890`, `"inputSchema":true`, `"not a tool"`, `{"name":"odd_bare"}`} {

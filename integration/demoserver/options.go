@@ -73,6 +73,8 @@ type Options struct {
 	// cursor; EmptyCursor ends a listing with "nextCursor": "".
 	RepeatCursor bool
 	EmptyCursor  bool
+	// Lists is how many times tools/list is answered; it is refused from then on. 0: always.
+	Lists int
 	// Tools is the number of generated tools beyond the built-in ones.
 	Tools int
 	// OddTools adds definitions that a strict reader stumbles over.
@@ -165,6 +167,7 @@ func (o *Options) register(fs *flag.FlagSet) {
 	fs.IntVar(&o.PageSize, "page-size", 0, "tools per page of tools/list; 0: all")
 	fs.BoolVar(&o.RepeatCursor, "repeat-cursor", false, "answer tools/list with the same cursor for ever")
 	fs.BoolVar(&o.EmptyCursor, "empty-cursor", false, "end a listing with an empty cursor")
+	fs.IntVar(&o.Lists, "lists", 0, "answer tools/list so many times and refuse it from then on; 0: always")
 	fs.IntVar(&o.Tools, "tools", 0, "generated tools beyond the built-in ones")
 	fs.BoolVar(&o.OddTools, "odd-tools", false, "list some definitions that strict readers stumble over")
 	fs.BoolVar(&o.HiddenText, "hidden-text", false, "list a tool whose texts hold invisible characters")
@@ -196,8 +199,8 @@ func (o *Options) check() error {
 	if o.Resources < 0 || o.Resources > maxExtraTools {
 		return fmt.Errorf("--resources must be between 0 and %d, not %d", maxExtraTools, o.Resources)
 	}
-	if o.PageSize < 0 || o.StderrLines < 0 || o.StartDelay < 0 {
-		return errors.New("--page-size, --stderr-lines and --start-delay must not be negative")
+	if o.PageSize < 0 || o.Lists < 0 || o.StderrLines < 0 || o.StartDelay < 0 {
+		return errors.New("--page-size, --lists, --stderr-lines and --start-delay must not be negative")
 	}
 	return nil
 }

@@ -175,6 +175,9 @@ func (s *server) list(m message, modern bool) error {
 		Cursor string `json:"cursor"`
 	}
 	_ = json.Unmarshal(m.Params, &p)
+	if s.lists++; s.opts.Lists > 0 && s.lists > s.opts.Lists {
+		return s.out.failure(m.ID, &rpcError{Code: codeBusy, Message: "the tools are listed no more"})
+	}
 	all := s.listed()
 	from := 0
 	if p.Cursor != "" && !s.opts.RepeatCursor {

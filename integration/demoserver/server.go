@@ -60,6 +60,7 @@ type server struct {
 	tools *toolbox
 	level string // of the log, as a legacy client asked for it
 	ready bool   // notifications/initialized has come
+	lists int    // how many times tools/list was asked
 
 	wg      sync.WaitGroup // calls that take their time
 	mu      sync.Mutex

@@ -109,6 +109,24 @@ func TestListChanged(t *testing.T) {
 	}
 }
 
+// A server that has announced a change and does not list it refuses no call by that, and is
+// called as before. What its tools were decides, and a refusal says that they may be others.
+func TestChangeIsNotListed(t *testing.T) {
+	t.Parallel()
+	c := host(t, servers{"x": testkit.DemoServer(t, "--lists", "1")}, nil)
+	c.refuse("x", "fresh", `{}`, "TOOL_NOT_FOUND")
+	c.call("x", "add_tool", `{"name":"fresh"}`)
+	for range 3 {
+		if r := c.refuse("x", "echo", `{"text":1}`, "VALIDATION_ERROR"); len(r.Details) == 0 || !strings.Contains(r.Details[0], "text") {
+			t.Errorf("it does not say which argument is wrong: %s", r)
+		}
+		if r := c.refuse("x", "fresh", `{}`, "TOOL_NOT_FOUND"); !r.Retryable || !strings.Contains(r.Message, "the tools are listed no more") {
+			t.Errorf("it does not say why it may be wrong: %s", r)
+		}
+	}
+	c.echo("x", "still here")
+}
+
 // What a server asks its client is answered: a ping with a result, everything
 // else with a refusal, and never with silence.
 func TestRequestsOfAServer(t *testing.T) {
