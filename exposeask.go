@@ -46,6 +46,9 @@ type passed struct {
 	links  memory // URI → the server whose result named it
 	tasks  memory // task → the server that made it
 	topics map[topicOf]*subscription
+
+	posted  []func() // what is to be sent, in this order, with mu not held
+	sending bool     // somebody does so
 }
 
 var _ front.Passed = (*passed)(nil)
@@ -63,15 +66,16 @@ func (p *passed) close() {
 	p.stop() // who looks whether it is over under this lock has begun what is waited for
 	p.mu.Unlock()
 	p.work.Wait()
+	defer p.dispatch()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	ports := map[front.Updates]bool{}
 	for of := range p.topics {
 		ports[of.to] = true
 	}
 	p.topics = nil
-	p.mu.Unlock()
 	for to := range ports {
-		p.x.e.core.Unsubscribe(&actors.Unsubscribe{Port: to})
+		p.leaveAll(to)
 	}
 }
 

@@ -55,6 +55,7 @@ func (p *passed) begin(call uint64, uri string, topic actors.Topic, to front.Upd
 // more. A client knows its subscriptions by URI, so it has one of each: where the
 // URI has become another server's, that at the server before ends.
 func (p *passed) want(of topicOf, topic actors.Topic) *subscription {
+	defer p.dispatch()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.topics == nil {
@@ -75,17 +76,45 @@ func (p *passed) want(of topicOf, topic actors.Topic) *subscription {
 
 // order makes the request that is remembered.
 func (p *passed) order(call uint64, of topicOf, own *subscription, reply func(failure *messages.Answer)) {
-	p.x.e.core.Subscribe(&actors.Subscribe{
+	m := &actors.Subscribe{
 		Topic: own.topic, As: of.uri, Port: of.to, Call: call, Session: p.session.ID(),
 		Reply: func(failure *messages.Answer) {
 			p.answered(of, own, failure == nil)
 			reply(failure)
 		},
-	})
+	}
+	p.mu.Lock()
+	p.post(func() { p.x.e.core.Subscribe(m) })
+	p.mu.Unlock()
+	p.dispatch()
+}
+
+// post has something sent by the next dispatch, after what was posted before. mu is held.
+func (p *passed) post(send func()) { p.posted = append(p.posted, send) }
+
+// dispatch sends what was posted, unless that is done already: on another goroutine, or
+// further up on this one, on which whoever gets a message may run and come back here. So
+// nothing is sent with mu held.
+func (p *passed) dispatch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sending {
+		return
+	}
+	p.sending = true
+	for len(p.posted) > 0 {
+		send := p.posted[0]
+		p.posted = p.posted[1:]
+		p.mu.Unlock()
+		send()
+		p.mu.Lock()
+	}
+	p.posted, p.sending = nil, false
 }
 
 // answered takes notice of the answer to a request.
 func (p *passed) answered(of topicOf, own *subscription, granted bool) {
+	defer p.dispatch()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own.asked--
@@ -100,10 +129,11 @@ func (p *passed) answered(of topicOf, own *subscription, granted bool) {
 	}
 }
 
-// leave ends a subscription. It is called with mu held: who is remembered later asks
-// later, so this does not end what a client wants anew.
+// leave ends a subscription with the next dispatch. It is called with mu held: who is
+// remembered later asks later, so this does not end what a client wants anew.
 func (p *passed) leave(of topicOf, own *subscription) {
-	p.x.e.core.Unsubscribe(&actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: of.to, Session: p.session.ID()})
+	m := &actors.Unsubscribe{Topic: own.topic, As: of.uri, Port: of.to, Session: p.session.ID()}
+	p.post(func() { p.x.e.core.Unsubscribe(m) })
 }
 
 // unsubscribe answers resources/unsubscribe. Who is not subscribed is not told
@@ -115,6 +145,7 @@ func (p *passed) unsubscribe(a *front.Ask) {
 
 // forget ends the subscription that is kept, if there is one.
 func (p *passed) forget(of topicOf) {
+	defer p.dispatch()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if own := p.topics[of]; own != nil {
@@ -157,6 +188,7 @@ func (p *passed) Subscribe(call uint64, uri string, to front.Updates, done func(
 
 // Unsubscribe implements front.Passed.
 func (p *passed) Unsubscribe(to front.Updates) {
+	defer p.dispatch()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for of := range p.topics {
@@ -164,5 +196,10 @@ func (p *passed) Unsubscribe(to front.Updates) {
 			delete(p.topics, of)
 		}
 	}
-	p.x.e.core.Unsubscribe(&actors.Unsubscribe{Port: to})
+	p.leaveAll(to)
+}
+
+// leaveAll is leave for all that updates go to.
+func (p *passed) leaveAll(to front.Updates) {
+	p.post(func() { p.x.e.core.Unsubscribe(&actors.Unsubscribe{Port: to}) })
 }

@@ -2,6 +2,7 @@ package metamcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -25,6 +26,7 @@ type subscribable struct {
 	mu      sync.Mutex
 	lists   bool           // the resource x:y
 	refuses bool           // every subscription
+	held    chan struct{}  // subscriptions are answered once it is closed; nil: at once
 	asked   map[string]int // how often, by method
 }
 
@@ -36,6 +38,11 @@ func (s *subscribable) answer(method string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked[method]++
+	if held := s.held; held != nil && method == methodSubscribe {
+		s.mu.Unlock()
+		<-held
+		s.mu.Lock()
+	}
 	switch {
 	case method == "initialize":
 		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true}},"serverInfo":{"name":"x","version":"1"}}`
@@ -170,17 +177,66 @@ func TestSubscriptionFollowsItsURI(t *testing.T) {
 	}
 }
 
+// subscriptionEnds are the ways in which a subscription ends.
+var subscriptionEnds = map[string]func(p *passed, of topicOf){
+	"unsubscribed":  func(p *passed, of topicOf) { p.forget(of) },
+	"listener ends": func(p *passed, of topicOf) { p.Unsubscribe(of.to) },
+	"session ends":  func(p *passed, _ topicOf) { p.close() },
+	"moved":         func(p *passed, of topicOf) { p.want(of, actors.Topic{Server: "b", URI: "x:y"}) },
+}
+
+// A subscription may end while its server has not answered yet. Whoever ends it is
+// answered, and so are all who subscribe later.
+func TestSubscriptionEndsBeforeItIsAnswered(t *testing.T) {
+	t.Parallel()
+	topic := actors.Topic{Server: "a", URI: "x:y"}
+	for name, end := range subscriptionEnds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, a, _ := subscribables(t)
+			a.held = make(chan struct{})
+			answer := sync.OnceFunc(func() { close(a.held) })
+			defer answer()
+			p, of := clientOf(t, e), topicOf{&front.Peer{}, "x:y"}
+			over := make(chan struct{})
+			p.begin(front.NextCall(), of.uri, topic, of.to, func(*messages.Answer) {})
+			testkit.Eventually(t, time.Minute, func() error {
+				if a.count(methodSubscribe) == 0 {
+					return errors.New("the server is not asked yet")
+				}
+				return nil
+			})
+			go func() {
+				defer close(over)
+				end(p, of)
+			}()
+			other := clientOf(t, e)
+			granted := make(chan *messages.Answer, 1)
+			go func() {
+				<-over
+				other.begin(front.NextCall(), of.uri, topic, &front.Peer{}, func(failure *messages.Answer) { granted <- failure })
+				answer()
+			}()
+			select {
+			case failure := <-granted:
+				if failure != nil {
+					t.Errorf("%+v", failure)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("nobody is answered any more")
+			}
+			other.close()
+			p.close()
+		})
+	}
+}
+
 // A subscription that its client ends before the request for it has come to the server
 // does not stay for ever.
 func TestSubscriptionIsOvertakenByItsEnd(t *testing.T) {
 	t.Parallel()
 	topic := actors.Topic{Server: "a", URI: "x:y"}
-	for name, end := range map[string]func(p *passed, of topicOf){
-		"unsubscribed":  func(p *passed, of topicOf) { p.forget(of) },
-		"listener ends": func(p *passed, of topicOf) { p.Unsubscribe(of.to) },
-		"session ends":  func(p *passed, _ topicOf) { p.close() },
-		"moved":         func(p *passed, of topicOf) { p.want(of, actors.Topic{Server: "b", URI: "x:y"}) },
-	} {
+	for name, end := range subscriptionEnds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e, a, _ := subscribables(t)
