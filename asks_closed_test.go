@@ -38,7 +38,7 @@ func TestClosedWhileAPersonIsAsked(t *testing.T) {
 				want = messages.CodeConfiguration
 			}
 			l := c.call("x", "elicit", `{"message":"one"}`)
-			if text := textIn(t, l); !strings.Contains(text, string(want)) {
+			if text := textIn(t, l); !strings.Contains(text, string(want)) || !strings.Contains(text, "check what it may have done") {
 				t.Errorf("%s; want %s", text, want)
 			}
 			if n := c.questions(); n != 1 {

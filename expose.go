@@ -330,10 +330,8 @@ func (x *exposure) catchUp(ctx context.Context) {
 		}
 		done := make(chan struct{})
 		waiting = append(waiting, done)
-		x.e.core.Contact(name, true, contactFunc(func(err *Error) {
-			if err == nil {
-				x.caughtUp(key)
-			}
+		x.e.core.Contact(name, true, contactFunc(func(*Error) {
+			x.caughtUp(key)
 			close(done)
 		}))
 	})
@@ -358,7 +356,8 @@ func (x *exposure) mayCatchUp(key string) bool {
 	return time.Since(since) < x.e.Config().Settings.DiscoverTimeout
 }
 
-// caughtUp takes notice of a server that has listed what it announced.
+// caughtUp takes notice of the answer of a server that was asked to list what it announced:
+// one that refuses, too, keeps nobody waiting.
 func (x *exposure) caughtUp(key string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

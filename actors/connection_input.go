@@ -240,7 +240,9 @@ func (c *connection) onInput(ctx *kernel.Context, a *ask, m *messages.QuestionAn
 // closed while it waited for that.
 func (c *connection) repeat(ctx *kernel.Context, p *pending) {
 	if err := c.vet(p.call); err != nil {
-		c.endInput(ctx, p, &messages.Answer{Err: err})
+		begun := *err
+		begun.Hint += " The server had begun with the call when it asked for input: check what it may have done."
+		c.endInput(ctx, p, &messages.Answer{Err: &begun})
 		return
 	}
 	w := p.wanted

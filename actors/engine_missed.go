@@ -32,7 +32,7 @@ func (e *Engine) Retry(server string) {
 
 // retry is at a pace at which a list that changes is read.
 func (e *Engine) retry(entry *supervision.Entry) {
-	if entry.MayRefresh(time.Now(), firstPause) {
+	if entry.MayRetry(time.Now(), firstPause) {
 		e.contact(entry, &messages.Contact{Retry: true, Background: true, Reply: nobody{}})
 	}
 }

@@ -87,7 +87,11 @@ func TestAnAnnouncedChangeIsNotListed(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			r := newRig(t, nil)
 			u := &unlister{how: how}
-			r.add("a", u.script(), func(s *messages.ServerSpec) { s.Timeout = 50 * time.Millisecond })
+			r.add("a", u.script(), func(s *messages.ServerSpec) {
+				if how == "silent" {
+					s.Timeout = 3 * time.Second
+				}
+			})
 			r.ok("a")
 			r.wantCode(r.do("a", "new1", doArgs{}), messages.CodeToolNotFound)
 			u.from.Store(1)

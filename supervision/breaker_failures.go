@@ -3,6 +3,7 @@ package supervision
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -273,7 +274,7 @@ func (b *breakerActor) onEnded(ctx *kernel.Context, m *messages.ConnectionEnded)
 		return // onRoomMade goes on
 	}
 	now := time.Now()
-	wanted := b.heldFor(in) || len(b.contacts) > 0
+	wanted := b.heldFor(in) || slices.ContainsFunc(b.contacts, func(c *messages.Contact) bool { return !c.Retry })
 	if wanted && !in.retire && b.leaving == nil && b.policy.StartDelay(now) == 0 && b.policy.State(now) != BreakerOpen {
 		in.phase, in.ended = phaseConnecting, false
 		in.returned = in.dispatched // of the process to come nothing is asked yet

@@ -1,6 +1,7 @@
 package supervision_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -186,5 +187,24 @@ func TestRetryStartsNothing(t *testing.T) {
 	}
 	if s.count("a#2 Connect") != 0 {
 		t.Error("another child is started for it")
+	}
+
+	s = newStage(t, nil)
+	s.scoped("b")
+	for n := uint64(1); n <= 2; n++ {
+		s.call("b", of(n))
+		s.hears("b#"+strconv.FormatUint(n, 10)+" Connect", 1)
+		s.say("b", &messages.ConnectionReady{Instance: n})
+		s.say("b", &messages.Cataloged{Server: "b", Instance: n})
+		s.say("b", &messages.ConnectionIdle{Instance: n, Handled: 1, Answered: 1})
+	}
+	s.gauge("b#2").Changes.Store(1)
+	s.asks("b", retry)
+	s.hears("b#2 Relist", 1)
+	s.say("b", &messages.ConnectionFailed{Instance: 1, Started: true})
+	s.say("b", &messages.ConnectionEnded{Instance: 1})
+	s.hears("b#1 Close", 1)
+	if s.count("b#1 Connect") != 1 {
+		t.Error("one that has failed is started again for it")
 	}
 }

@@ -38,6 +38,7 @@ type Entry struct {
 	active    atomic.Bool
 	tally     Tally
 	refreshed atomic.Pointer[time.Time]
+	retried   atomic.Pointer[time.Time]
 	// instances is the number of the newest connection of the server, or of one
 	// that was removed and had its name: what those say late is told apart by it.
 	instances *atomic.Uint64
@@ -60,8 +61,18 @@ func (e *Entry) Status() messages.Status {
 // MayRefresh says whether who asks is the first within pause, and may have the
 // server list its tools anew.
 func (e *Entry) MayRefresh(now time.Time, pause time.Duration) bool {
-	last := e.refreshed.Load()
-	return (last == nil || now.Sub(*last) >= pause) && e.refreshed.CompareAndSwap(last, &now)
+	return first(&e.refreshed, now, pause)
+}
+
+// MayRetry is MayRefresh for a listing that has failed, and is asked for more often.
+func (e *Entry) MayRetry(now time.Time, pause time.Duration) bool {
+	return first(&e.retried, now, pause)
+}
+
+// first says whether last is so long ago, and has it be now for one of those who ask.
+func first(last *atomic.Pointer[time.Time], now time.Time, pause time.Duration) bool {
+	before := last.Load()
+	return (before == nil || now.Sub(*before) >= pause) && last.CompareAndSwap(before, &now)
 }
 
 // Lookup finds a server by its exact name.
