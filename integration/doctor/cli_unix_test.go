@@ -104,7 +104,7 @@ func TestCommandWithServersThatFail(t *testing.T) {
 		"silent": demo(t, "--silent", "--stderr-lines", "3"),
 		"self":   object{"command": testkit.Binary(t), "args": []string{}},
 	}, nil)
-	r := command(t, home, "--json", "--timeout", "2s")
+	r := command(t, home, "--json", "--timeout", "12s")
 	rep := r.report(t)
 	if r.status != 1 || rep.Version == "" || rep.Summary.Fail < 4 {
 		t.Errorf("status %d, %+v", r.status, rep.Summary)
@@ -116,7 +116,7 @@ func TestCommandWithServersThatFail(t *testing.T) {
 	if text := strings.Join(crash.Details, "\n"); !strings.Contains(text, "no luck with [REDACTED:API_KEY]") {
 		t.Errorf("the end of stderr: %q", text)
 	}
-	silent := expect(t, rep.Results, want{"server.start", "silent", doctor.Fail, "within 2s, which this trial gave it", "--timeout"})
+	silent := expect(t, rep.Results, want{"server.start", "silent", doctor.Fail, "within 12s, which this trial gave it", "--timeout"})
 	if text := strings.Join(silent.Details, "\n"); !strings.Contains(text, "line 3 of 3 at start") {
 		t.Errorf("the end of stderr: %q", text)
 	}
