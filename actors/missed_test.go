@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"encoding/json"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,17 +34,6 @@ func (u *unlister) script() *script {
 		return true
 	}
 	return s
-}
-
-// as sends a call of a client's.
-func (r *rig) as(s *guest, server, tool, args string) *pendingCall {
-	p := newPort()
-	c := &messages.Call{ID: lastCall.Add(1), Server: server, Method: methodToolsCall, Tool: tool, Args: json.RawMessage(args), Reply: p}
-	r.mu.Lock()
-	r.ports = append(r.ports, p)
-	r.mu.Unlock()
-	s.Call(c)
-	return &pendingCall{p, c}
 }
 
 // TestAChildThatDoesNotListHoldsUpNoOthersCalls: what another child of the server has listed

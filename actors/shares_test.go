@@ -101,8 +101,13 @@ func (r *rig) by(s *guest, server, do string) *pendingCall {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return r.as(s, server, "do", string(raw))
+}
+
+// as sends a call of a client with any tool and arguments.
+func (r *rig) as(s *guest, server, tool, args string) *pendingCall {
 	p := newPort()
-	c := &messages.Call{ID: lastCall.Add(1), Server: server, Method: methodToolsCall, Tool: "do", Args: raw, Reply: p}
+	c := &messages.Call{ID: lastCall.Add(1), Server: server, Method: methodToolsCall, Tool: tool, Args: json.RawMessage(args), Reply: p}
 	r.mu.Lock()
 	r.ports = append(r.ports, p)
 	r.mu.Unlock()

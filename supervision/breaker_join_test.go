@@ -67,13 +67,7 @@ func TestAStartThatWasPutOffIsInTheTurnOfEachClient(t *testing.T) {
 	quickly(t, func(t *testing.T) {
 		s := newStage(t, func(p *supervision.PoolSettings) { p.Pool.Size, p.Pool.Reserve, p.FailureThreshold = 1, 0, 9 })
 		s.add("a", "b", "c", "busy")
-		for n := uint64(1); n <= 2; n++ {
-			s.call("a", of(3))
-			s.hears("a#"+strconv.FormatUint(n, 10)+" Connect", 1)
-			s.say("a", &messages.ConnectionFailed{Instance: n, Evidence: messages.Evidence{EOF: true}})
-			s.say("a", &messages.ConnectionEnded{Instance: n})
-			s.say("a", &messages.ConnectionClosed{Instance: n})
-		}
+		s.failsTwice("a", of(3))
 		s.idle("busy")
 		s.call("busy")
 		s.call("b", of(1))
@@ -98,13 +92,7 @@ func TestAStartThatWasPutOffIsTheCalls(t *testing.T) {
 			p.Pool.Size, p.Pool.Reserve, p.Pool.MaxWaiters, p.FailureThreshold = 1, 0, 1, 9
 		})
 		s.add("a", "b", "busy")
-		for n := uint64(1); n <= 2; n++ {
-			s.call("a")
-			s.hears("a#"+strconv.FormatUint(n, 10)+" Connect", 1)
-			s.say("a", &messages.ConnectionFailed{Instance: n, Evidence: messages.Evidence{EOF: true}})
-			s.say("a", &messages.ConnectionEnded{Instance: n})
-			s.say("a", &messages.ConnectionClosed{Instance: n})
-		}
+		s.failsTwice("a")
 		s.idle("busy")
 		s.call("busy")
 		own, other := make(contacts, 1), make(contacts, 1)
@@ -202,6 +190,31 @@ func TestAnotherInstanceWhoseCallIsTurnedAway(t *testing.T) {
 // scoped adds a server that has an instance for each client.
 func (s *stage) scoped(name string) {
 	s.sys.Send(s.pool, &supervision.AddServers{Specs: []*messages.ServerSpec{{Name: name, MaxInstances: 1, Scope: messages.ScopeSession}}})
+}
+
+// idlePair is two instances of a scoped server, of sessions 1 and 2, that have nothing to do.
+func (s *stage) idlePair(name string) {
+	s.t.Helper()
+	s.scoped(name)
+	for n := uint64(1); n <= 2; n++ {
+		s.call(name, of(n))
+		s.hears(name+"#"+strconv.FormatUint(n, 10)+" Connect", 1)
+		s.say(name, &messages.ConnectionReady{Instance: n})
+		s.say(name, &messages.Cataloged{Server: name, Instance: n})
+		s.say(name, &messages.ConnectionIdle{Instance: n, Handled: 1, Answered: 1})
+	}
+}
+
+// failsTwice has a server fail at two starts for calls, so that the next one is put off.
+func (s *stage) failsTwice(name string, change ...func(*messages.Call)) {
+	s.t.Helper()
+	for n := uint64(1); n <= 2; n++ {
+		s.call(name, change...)
+		s.hears(name+"#"+strconv.FormatUint(n, 10)+" Connect", 1)
+		s.say(name, &messages.ConnectionFailed{Instance: n, Evidence: messages.Evidence{EOF: true}})
+		s.say(name, &messages.ConnectionEnded{Instance: n})
+		s.say(name, &messages.ConnectionClosed{Instance: n})
+	}
 }
 
 // TestWhoWantsTheToolsOfAServerThatIsThere gives no other instance of it a turn.

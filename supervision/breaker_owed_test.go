@@ -1,7 +1,6 @@
 package supervision_test
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -190,14 +189,7 @@ func TestRetryStartsNothing(t *testing.T) {
 	}
 
 	s = newStage(t, nil)
-	s.scoped("b")
-	for n := uint64(1); n <= 2; n++ {
-		s.call("b", of(n))
-		s.hears("b#"+strconv.FormatUint(n, 10)+" Connect", 1)
-		s.say("b", &messages.ConnectionReady{Instance: n})
-		s.say("b", &messages.Cataloged{Server: "b", Instance: n})
-		s.say("b", &messages.ConnectionIdle{Instance: n, Handled: 1, Answered: 1})
-	}
+	s.idlePair("b")
 	s.gauge("b#2").Changes.Store(1)
 	s.asks("b", retry)
 	s.hears("b#2 Relist", 1)

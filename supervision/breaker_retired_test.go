@@ -1,7 +1,6 @@
 package supervision_test
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -138,14 +137,7 @@ func TestWhoWaitsForAListingOfOneThatEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			quickly(t, func(t *testing.T) {
 				s := newStage(t, nil)
-				s.scoped("a")
-				for n := uint64(1); n <= 2; n++ {
-					s.call("a", of(n))
-					s.hears("a#"+strconv.FormatUint(n, 10)+" Connect", 1)
-					s.say("a", &messages.ConnectionReady{Instance: n})
-					s.say("a", &messages.Cataloged{Server: "a", Instance: n})
-					s.say("a", &messages.ConnectionIdle{Instance: n, Handled: 1, Answered: 1})
-				}
+				s.idlePair("a")
 				port := make(contacts, 1)
 				s.say("a", &messages.Contact{ID: 1, Refresh: true, Reply: port})
 				s.hears("a#1 Relist", 1)

@@ -1,7 +1,6 @@
 package supervision_test
 
 import (
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -74,13 +73,7 @@ func TestNobodyWaitsForTheStart(t *testing.T) {
 		quickly(t, func(t *testing.T) {
 			s := newStage(t, func(p *supervision.PoolSettings) { p.FailureThreshold = 5 })
 			s.add("a")
-			for n := uint64(1); n <= 2; n++ {
-				s.call("a")
-				s.hears("a#"+strconv.FormatUint(n, 10)+" Connect", 1)
-				s.say("a", &messages.ConnectionFailed{Instance: n, Evidence: messages.Evidence{EOF: true}})
-				s.say("a", &messages.ConnectionEnded{Instance: n})
-				s.say("a", &messages.ConnectionClosed{Instance: n})
-			}
+			s.failsTwice("a")
 			s.call("a")
 			s.hears("a#3 Call", 1)
 			s.say("a", &messages.ConnectionIdle{Instance: 3, Handled: 1})
