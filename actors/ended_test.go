@@ -19,8 +19,12 @@ func TestListingOfAnEndedChildRefusesNothing(t *testing.T) {
 		end    func(r *rig)
 		left   int // that are idle then
 	}{
-		"lost":      {end: func(r *rig) { r.f.living("a")[0].crash() }},
-		"unused":    {change: func(s *messages.ServerSpec) { s.IdleTimeout = 200 * time.Millisecond }},
+		"lost": {end: func(r *rig) { r.f.living("a")[0].crash() }},
+		"unused": {end: func(r *rig) {
+			r.update("a", func(s *messages.ServerSpec) { s.IdleTimeout = time.Millisecond })
+			r.settled(0)
+			r.update("a", nil) // or another one would be idle too long between its listing and the call
+		}},
 		"evicted":   {pool: places(1), end: func(r *rig) { r.add("b", nil, nil); r.ok("b") }, left: 1},
 		"ephemeral": {change: func(s *messages.ServerSpec) { s.Lifecycle = messages.LifecycleEphemeral }},
 	}

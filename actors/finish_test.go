@@ -83,10 +83,11 @@ func TestAnEndWaitsForTheCallsBesideAListing(t *testing.T) {
 // TestAnEndWaitsForNoStartThatNobodyWaitsFor: whose call it was has given it up.
 func TestAnEndWaitsForNoStartThatNobodyWaitsFor(t *testing.T) {
 	r := newRig(t, nil)
-	r.add("a", &script{answers: func(l *fakeLink, _ rpcLine) bool { return l.n > 1 }}, func(s *messages.ServerSpec) {
+	r.add("a", &script{answers: func(l *fakeLink, _ rpcLine) bool { return l.n > 1 }}, nil)
+	r.ok("a")
+	r.update("a", func(s *messages.ServerSpec) { // not before: it would be idle between its listing and the call
 		s.IdleTimeout, s.StartupTimeout = 20*time.Millisecond, time.Hour
 	})
-	r.ok("a")
 	r.f.eventually(t, "the first one ends", func() bool { return r.f.aliveNow() == 0 })
 	p := r.start("a", "do", doArgs{})
 	r.got("a", methodInitialize, 2)
