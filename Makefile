@@ -82,15 +82,17 @@ test-20: npm built ## run all tests 20 times in a row
 	$(TEST_BUILT) $(TEST) -count=20 -timeout 4h ./...
 
 # Several packages test the whole program; here it is built for all of them, with
-# and without the race detector. A file that has not changed is left alone, so
-# that Go knows which tests it need not run again.
+# and without the race detector, and the demo server, of which they start thousands. A
+# file that has not changed is left alone, so that Go knows which tests it need not run
+# again.
 TEST_BUILT := METAMCP_TEST_BUILT='$(CURDIR)/bin/test'
 
 .PHONY: built
 built:
 	@$(GO) build $(RACE) -o bin/test/new/host/ ./cmd/metamcp
 	@CGO_ENABLED=0 $(GO) build -o bin/test/new/plain/ ./cmd/metamcp
-	@cd bin/test && mkdir -p host plain && for f in host/metamcp plain/metamcp; do \
+	@CGO_ENABLED=0 $(GO) build -o bin/test/new/demo/ ./integration/demoserver/internal/demomain
+	@cd bin/test && mkdir -p host plain demo && for f in host/metamcp plain/metamcp demo/demomain; do \
 		cmp -s new/$$f $$f || { cp new/$$f $$f.new && mv $$f.new $$f; } || exit 1; done
 
 .PHONY: fmt-check

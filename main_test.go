@@ -39,18 +39,18 @@ func beChild() int {
 	return 0
 }
 
-// demo is how a demo server is started: by the metamcp that `make` has built for the
-// tests, else by this test binary, which takes four times as long for it where it has
-// the race detector.
+// demo is how a demo server is started: the program that `make` has built for the
+// tests, else this test binary, which takes ten times as long for it where it has the
+// race detector.
 func demo(flags ...string) (command string, args []string) {
-	if built := testkit.Prebuilt(); built != "" {
-		return built, append([]string{"demo-server"}, flags...)
+	command = testkit.PrebuiltDemo()
+	if command == "" {
+		var err error
+		if command, err = os.Executable(); err != nil {
+			panic(err)
+		}
 	}
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return self, append([]string{}, flags...)
+	return command, append([]string{}, flags...)
 }
 
 // children is a configuration of demo servers, each with its own flags.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -23,9 +24,16 @@ const (
 	raceSettings = "atexit_sleep_ms=0"
 )
 
-// builtVariable is a folder with what [Binary] and [PlainBinary] return, below
-// "host" and "plain", that somebody has built for the tests of several packages.
+// builtVariable is a folder with what [Binary] and [PlainBinary] return and the demo
+// server, below "host", "plain" and "demo", that somebody has built for the tests of
+// several packages.
 const builtVariable = "METAMCP_TEST_BUILT"
+
+// What is built, as Go names it.
+const (
+	programPackage = "./cmd/metamcp"
+	demoPackage    = "./integration/demoserver/internal/demomain"
+)
 
 // built is a binary that this test process has built, or failed to build.
 type built struct {
@@ -39,6 +47,7 @@ var build struct {
 	dir   string // made by Main
 	host  built
 	plain built
+	demo  built
 }
 
 // Main runs the tests of a package that uses [Binary] and removes what was
@@ -65,7 +74,7 @@ func Main(m interface{ Run() int }) int {
 // asks does; the others wait. It may be called from any goroutine of a test.
 func Binary(tb testing.TB) string {
 	tb.Helper()
-	return once(tb, &build.host, "host", raceEnabled)
+	return once(tb, &build.host, "host", programPackage, raceEnabled)
 }
 
 // PlainBinary is [Binary] without the race detector, for a test of what a host
@@ -76,21 +85,27 @@ func PlainBinary(tb testing.TB) string {
 	if !raceEnabled {
 		return Binary(tb)
 	}
-	return once(tb, &build.plain, "plain", false)
+	return once(tb, &build.plain, "plain", programPackage, false)
 }
 
-// Prebuilt returns the path of what [PlainBinary] returns where `make` has built it;
-// else, or where it is not there, "". A test that can do without, in a package whose
-// TestMain is its own, asks for it.
-func Prebuilt() string {
-	path, err := find(os.Getenv(builtVariable), "plain")
+// demoBinary is the demo server alone, without the race detector.
+func demoBinary(tb testing.TB) string {
+	tb.Helper()
+	return once(tb, &build.demo, "demo", demoPackage, false)
+}
+
+// PrebuiltDemo returns the path of the demo server, which takes its flags as they
+// are, where `make` has built it; else, or where it is not there, "". A test that can
+// do without, in a package whose TestMain is its own, asks for it.
+func PrebuiltDemo() string {
+	path, err := find(os.Getenv(builtVariable), "demo", demoPackage)
 	if err != nil {
 		return ""
 	}
 	return path
 }
 
-func once(tb testing.TB, b *built, folder string, race bool) string {
+func once(tb testing.TB, b *built, folder, pkg string, race bool) string {
 	tb.Helper()
 	build.mu.Lock()
 	defer build.mu.Unlock()
@@ -98,10 +113,10 @@ func once(tb testing.TB, b *built, folder string, race bool) string {
 		tb.Fatal("testkit.Binary needs a TestMain that calls testkit.Main")
 	}
 	if b.path == "" && b.err == nil {
-		b.path, b.err = find(os.Getenv(builtVariable), folder)
+		b.path, b.err = find(os.Getenv(builtVariable), folder, pkg)
 	}
 	if b.path == "" && b.err == nil {
-		b.path, b.err = buildBinary(filepath.Join(build.dir, folder), "./cmd/metamcp", race)
+		b.path, b.err = buildBinary(filepath.Join(build.dir, folder), pkg, race)
 	}
 	if b.err != nil {
 		tb.Fatal(b.err)
@@ -111,18 +126,20 @@ func once(tb testing.TB, b *built, folder string, race bool) string {
 
 // find returns the path of a binary that was built before the tests; "": there is
 // none. That it is looked at makes go test run the tests again when it changes.
-func find(dir, folder string) (string, error) {
+func find(dir, folder, pkg string) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
-	path := filepath.Join(dir, folder, program("metamcp"))
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s should hold a metamcp for the tests: %w", builtVariable, err)
+	file := filepath.Join(dir, folder, program(pkg))
+	if _, err := os.Stat(file); err != nil {
+		return "", fmt.Errorf("%s should hold a %s for the tests: %w", builtVariable, path.Base(pkg), err)
 	}
-	return path, nil
+	return file, nil
 }
 
-func program(name string) string {
+// program is the file that a package is built into.
+func program(pkg string) string {
+	name := path.Base(pkg)
 	if runtime.GOOS == "windows" {
 		return name + ".exe"
 	}
@@ -134,8 +151,8 @@ func buildBinary(dir, pkg string, race bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, program(filepath.Base(pkg)))
-	args := []string{"build", "-buildvcs=false", "-o", path}
+	file := filepath.Join(dir, program(pkg))
+	args := []string{"build", "-buildvcs=false", "-o", file}
 	if race {
 		args = append(args, "-race")
 	}
@@ -149,7 +166,7 @@ func buildBinary(dir, pkg string, race bool) (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
-	return path, nil
+	return file, nil
 }
 
 // ModuleRoot returns the folder of go.mod above the running test.

@@ -111,10 +111,11 @@ func withMark(entry map[string]any, mark string) map[string]any {
 	return out
 }
 
-// DemoServer returns a configuration entry for the built-in demo server with
-// the given flags. It runs without the race detector, which looks for its races
-// in its own package: hundreds of children start here, each a third as fast with it.
+// DemoServer returns a configuration entry for the demo server with the given
+// flags. It is a program of its own and without the race detector, which looks for its
+// races in its own package: hundreds of children start here, and `metamcp demo-server`
+// takes ten times as long for that.
 func DemoServer(tb testing.TB, flags ...string) map[string]any {
 	tb.Helper()
-	return map[string]any{"command": PlainBinary(tb), "args": append([]string{"demo-server"}, flags...)}
+	return map[string]any{"command": demoBinary(tb), "args": append([]string{}, flags...)}
 }
