@@ -98,6 +98,7 @@ func openLogging(t testing.TB, dir string, cfg map[string]any, log slog.Handler)
 	e, err := metamcp.Open(t.Context(), metamcp.Options{
 		Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir},
 		Log:     slog.New(log),
+		Sandbox: testkit.Prebuilt(), Watchdog: testkit.Prebuilt(), // else this test binary, see [demo]
 	})
 	if err != nil {
 		t.Fatal(err)

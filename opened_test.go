@@ -17,12 +17,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
-// opened is an engine that is closed at the end of the test.
+// opened is an engine that is closed at the end of the test. Its processes are of the
+// program that `make` has built for the tests, where it has: this test binary takes three
+// times as long to start where it has the race detector.
 func opened(t testing.TB, opts Options) *Engine {
 	t.Helper()
+	opts.Sandbox, opts.Watchdog = testkit.Prebuilt(), testkit.Prebuilt()
 	e, err := Open(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

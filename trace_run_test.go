@@ -19,6 +19,7 @@ import (
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/integration/traceview"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -43,6 +44,7 @@ func newScripted(t *testing.T, servers map[string][]string, settings map[string]
 	}
 	e, err := metamcp.Open(t.Context(), metamcp.Options{
 		Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler),
+		Sandbox: testkit.Prebuilt(), Watchdog: testkit.Prebuilt(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -94,11 +94,16 @@ func demoBinary(tb testing.TB) string {
 	return once(tb, &build.demo, "demo", demoPackage, false)
 }
 
-// PrebuiltDemo returns the path of the demo server, which takes its flags as they
-// are, where `make` has built it; else, or where it is not there, "". A test that can
-// do without, in a package whose TestMain is its own, asks for it.
-func PrebuiltDemo() string {
-	path, err := find(os.Getenv(builtVariable), "demo", demoPackage)
+// Prebuilt returns the path of what [PlainBinary] returns where `make` has built it;
+// else, or where it is not there, "". A test that can do without, in a package whose
+// TestMain is its own, asks for it.
+func Prebuilt() string { return prebuilt("plain", programPackage) }
+
+// PrebuiltDemo is [Prebuilt] for the demo server, which takes its flags as they are.
+func PrebuiltDemo() string { return prebuilt("demo", demoPackage) }
+
+func prebuilt(folder, pkg string) string {
+	path, err := find(os.Getenv(builtVariable), folder, pkg)
 	if err != nil {
 		return ""
 	}
