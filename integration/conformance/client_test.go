@@ -82,7 +82,7 @@ func TestConformanceAsAClient(t *testing.T) {
 	for _, a := range askedOfClients {
 		t.Run(a.suite+" "+a.revision, func(t *testing.T) {
 			t.Parallel()
-			dir, s := t.TempDir(), newStage(t, testkit.Binary(t), a.scenarios)
+			dir, s := t.TempDir(), newStage(t, testkit.PlainBinary(t), a.scenarios)
 			args := []string{"client", "--command", self, "--suite", a.suite, "--timeout", "600000"}
 			if a.revision != "" {
 				args = append(args, "--spec-version", a.revision)

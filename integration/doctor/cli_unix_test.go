@@ -68,7 +68,7 @@ func (r run) report(t *testing.T) (rep struct {
 
 func demo(t *testing.T, flags ...string) object {
 	t.Helper()
-	return object{"command": testkit.Binary(t), "args": append([]string{"demo-server"}, flags...), "env": object{"API_KEY": secret}}
+	return object{"command": testkit.PlainBinary(t), "args": append([]string{"demo-server"}, flags...), "env": object{"API_KEY": secret}}
 }
 
 func configured(t *testing.T, servers, settings object) (home string) {

@@ -288,7 +288,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 	t.Parallel()
 	flag := tempFile(t, "well")
 	script := `if [ -e "$0" ]; then exec "$1" demo-server; fi; echo "no flag" >&2; exit 1`
-	entry := map[string]any{"command": "/bin/sh", "args": []string{"-c", script, flag, testkit.Binary(t)}}
+	entry := map[string]any{"command": "/bin/sh", "args": []string{"-c", script, flag, testkit.PlainBinary(t)}}
 	c := host(t, servers{"x": entry, "good": testkit.DemoServer(t)}, map[string]any{"pool": map[string]any{"failureThreshold": 2, "cooldownMs": 3000}})
 	deadline := time.Now().Add(patience)
 	var open refused
@@ -321,7 +321,7 @@ func TestBrokenConfiguration(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	file := filepath.Join(home, "servers.json")
-	demo := quote(testkit.Binary(t))
+	demo := quote(testkit.PlainBinary(t))
 	text := `{
   // comments and trailing commas are allowed
   "mcpServers": {

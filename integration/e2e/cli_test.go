@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,15 +13,13 @@ import (
 // and a folder of its own, and what it starts there is gone when it ends.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
-	// Those that only read and write files need no race detector.
-	plain := []string{"script-config", "script-import", "script-init", "script-usage", "script-version"}
+	// Without the race detector, which takes three times as long to start hundreds of
+	// commands; what it would look at here is looked at in hosts and in the engine's tests.
+	bin := testkit.PlainBinary(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
-			m, bin := testkit.NewMark(), testkit.Binary(t)
-			if slices.Contains(plain, filepath.Base(env.WorkDir)) {
-				bin = testkit.PlainBinary(t)
-			}
+			m := testkit.NewMark()
 			env.Defer(func() {
 				// A command ends all that it has started before it does.
 				testkit.AwaitMarkedGone(t, goneWithin, m)
