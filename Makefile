@@ -72,10 +72,14 @@ test: fmt-check tidy-check ## run everything that CI runs
 LONG := ./integration/e2e ./index/store . ./integration/sandbox ./integration/conformance \
 	./integration/telemetry ./actors ./integration/doctor ./integration/scrub
 
+# Tests wait for processes and deadlines more than they compute: of three packages for
+# two processors one waits.
+PACKAGES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
+
 .PHONY: unit
 unit: built
 	@$(if $(RACE),:,echo 'WARNING: there is no C compiler, so the tests run without the race detector' >&2)
-	$(TEST_BUILT) $(TEST) -vet=off -timeout 25m $(LONG) ./...
+	$(TEST_BUILT) $(TEST) -p $(PACKAGES) -vet=off -timeout 25m $(LONG) ./...
 
 .PHONY: test-20
 test-20: npm built ## run all tests 20 times in a row
