@@ -20,7 +20,8 @@ const (
 	// idle machine.
 	workerStartup = 30 * time.Second
 	// spareAfter is how long a script may run before the next worker is started:
-	// a start takes a processor for a while, and most scripts are over sooner.
+	// a start takes a processor for a while, and most scripts are over sooner. While
+	// one waits for the start of its own worker, none is started beside that.
 	spareAfter = 250 * time.Millisecond
 	// answerFirst is how long after the last script the next worker is started
 	// where nobody waits for one: the answer is on its way, and shares the
@@ -255,11 +256,12 @@ func (s *sandboxActor) settle(ctx *kernel.Context) {
 	if next < 0 {
 		wanted = 0 // those who wait have their share of the places
 	}
+	wanted = min(wanted, free)
 	spare := 0
-	if s.used && s.failedStarts == 0 && !s.begun {
+	if s.used && s.failedStarts == 0 && wanted == 0 && !s.begun {
 		spare = 1
 	}
-	for missing := min(wanted, free) + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
+	for missing := wanted + spare - s.count(workerIdle) - s.count(workerStarting); missing > 0; missing-- {
 		s.launch(ctx)
 	}
 	s.idleGen++

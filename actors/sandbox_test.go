@@ -522,6 +522,22 @@ func TestTheEndOfTheSandboxIsExpected(t *testing.T) {
 	}
 }
 
+// TestNoSpareBesideAStart: a script that waits for its worker to start does not share the
+// processors with the start of the next one.
+func TestNoSpareBesideAStart(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.unready = func(start int) bool { return start == 1 }
+	r.s.programs["one"] = func(s *fakeScript) { s.value("1") }
+	p := r.script("one")
+	r.s.until(t, "the first worker has been started", func() bool { return r.s.started() > 0 })
+	r.e.ConfigureSandbox(sandboxSettings()) // after which the sandbox looks again at what it lacks
+	r.e.KeepResult(0, nil)                  // and has looked
+	if n := r.s.started(); n != 1 {
+		t.Errorf("%d workers were started for one script", n)
+	}
+	r.e.CancelRun(p.run, "")
+}
+
 // One worker is ready when the next script comes, and goes when none comes for
 // long.
 func TestSpareWorker(t *testing.T) {

@@ -17,7 +17,7 @@ func run() int {
 	opts, err := demoserver.ParseArgs(os.Args[1:], os.Stderr)
 	if err == nil {
 		opts.Self = os.Args[:1]
-		err = demoserver.Run(context.Background(), os.Stdin, os.Stdout, opts) //nolint:forbidigo // a server speaks there
+		err = demoserver.Run(context.Background(), os.Stdin, os.Stdout, opts)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
