@@ -134,8 +134,8 @@ func (p *Pool) evictForWaiters(acts []Action) []Action {
 			return acts
 		}
 		l := p.leastRecentlyUsed()
-		if e := p.contacts.Front(); l == nil && e != nil && calls > 0 && staying+calls > p.cfg.Size {
-			l = e.Value.(*lease)
+		if l == nil && calls > 0 && staying+calls > p.cfg.Size {
+			l = p.contactToEnd()
 		}
 		if l == nil {
 			return acts
@@ -146,6 +146,18 @@ func (p *Pool) evictForWaiters(acts []Action) []Action {
 		}
 		acts = append(acts, p.evict(l, reason))
 	}
+}
+
+// contactToEnd returns the lease for contacts alone that ends for a call which waits: the
+// longest one on a main place; nil: there is none. The end of one on the reserve frees no
+// main place.
+func (p *Pool) contactToEnd() *lease {
+	for e := p.contacts.Front(); e != nil; e = e.Next() {
+		if l := e.Value.(*lease); l.onReserve == nil {
+			return l
+		}
+	}
+	return nil
 }
 
 // keptFromContacts is which part of the main places, and one at least, is not emptied

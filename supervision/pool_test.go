@@ -446,6 +446,29 @@ func TestPoolGrantSaysWhatTheWaiterNeeds(t *testing.T) {
 	}
 }
 
+// TestContactsOnTheReserveStay: one that came to be there does not end for a call, whose
+// main place its end would not free, beside one that ends for it.
+func TestContactsOnTheReserveStay(t *testing.T) {
+	cfg := config(1)
+	cfg.Reserve = 1
+	p := supervision.NewPool(cfg)
+	p.AcquireForContact(epoch, 1, "x", 1)    // lease 1, on the main place
+	p.Acquire(epoch, 2, "y", 2, time.Time{}) // lease 1 is to end for it
+	p.EvictRefused(epoch, 1)                 // which a call has by now
+	p.Tick(at(cfg.ReserveAfter))             // lease 2, on the reserve
+	p.AcquireForContact(at(cfg.ReserveAfter), 3, "z", 3)
+	p.Release(at(cfg.ReserveAfter), 1) // lease 3, on the main place
+	now := at(cfg.ReserveAfter + time.Second)
+	p.Idle(now, 2, supervision.IdleOptions{}) // is to end, as the reserve is for need
+	p.Acquire(now, 4, "w", 4, time.Time{})    // lease 3 is to end for it
+	p.EvictRefusedForContact(now, 2)          // which a contact has by now
+	acts := p.EvictRefusedForContact(now, 3)
+	want := []supervision.Action{supervision.Evict{Lease: 3, Server: "z", Reason: supervision.EvictForRoom}}
+	if !slices.Equal(acts, want) {
+		t.Errorf("%+v, want %+v", acts, want)
+	}
+}
+
 func BenchmarkPoolUsedIdle(b *testing.B) {
 	cfg := config(5000)
 	p := supervision.NewPool(cfg)
