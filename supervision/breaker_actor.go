@@ -237,9 +237,9 @@ func (b *breakerActor) receive(ctx *kernel.Context, msg any) {
 	case *messages.Respec:
 		b.onRespec(ctx, m)
 	case *messages.Retire:
-		b.leave(ctx, NotFound(b.spec.Name, "it was removed from the configuration"), time.Now().Add(m.Drain))
+		b.leave(ctx, NotFound(b.spec.Name, "it was removed from the configuration"), time.Now().Add(m.Drain), true)
 	case *messages.Drain:
-		b.leave(ctx, ShuttingDown(b.spec.Name), m.Deadline)
+		b.leave(ctx, ShuttingDown(b.spec.Name), m.Deadline, false)
 	case *leaveDue:
 		b.onLeaveDue(ctx)
 	case *messages.SessionOver:
