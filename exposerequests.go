@@ -164,20 +164,38 @@ func (p *passed) findPrompt(name string) (owner, *Error) {
 	}
 }
 
-// complete answers completion/complete.
+// notExposed is the error for the completion of what is not exposed.
+func notExposed(code messages.Code, kind, name string) *Error {
+	return &Error{
+		Code: code, Message: "there is no " + kind + " " + strconv.Quote(short(name)) + ": " + kind + "s are not exposed here",
+		Hint: "Completion works for what is exposed; the user may add \"" + kind + "s\" to metamcp.expose.",
+	}
+}
+
+// complete answers completion/complete for what is exposed.
 func (p *passed) complete(a *front.Ask) {
 	ref := jsonrpc.Get(a.Params, "ref")
 	var server string
 	switch kind := stringOf(ref, "type"); kind {
 	case "ref/prompt":
-		o, err := p.findPrompt(stringOf(ref, "name"))
+		name := stringOf(ref, "name")
+		if !p.x.prompts {
+			p.fail(a, notExposed(messages.CodePromptNotFound, "prompt", name))
+			return
+		}
+		o, err := p.findPrompt(name)
 		if err != nil {
 			p.fail(a, err)
 			return
 		}
 		server, ref = o.server, withMember(ref, "name", o.name)
 	case "ref/resource":
-		topic, err := p.routeTemplate(stringOf(ref, "uri"))
+		uri := stringOf(ref, "uri")
+		if !p.x.resources {
+			p.fail(a, notExposed(messages.CodeResourceNotFound, "resource", uri))
+			return
+		}
+		topic, err := p.routeTemplate(uri)
 		if err != nil {
 			p.fail(a, err)
 			return
