@@ -34,7 +34,7 @@ import (
 
 // fakeNPM is a fake npm on PATH that knows every package in any version but 9.9.9, of
 // which 1.2.3 is the newest, and installs that, a small MCP server, for each. In the folder that it returns a script
-// "meanwhile" runs with each installation.
+// "meanwhile" runs with each installation, and "asked" whenever a package is asked about.
 func fakeNPM(t *testing.T) string {
 	t.Helper()
 	npmservers.Node(t)
@@ -51,6 +51,7 @@ case "$1 $version" in
 esac
 case "$1" in
 view)
+	[ ! -f "` + dir + `/asked" ] || . "` + dir + `/asked"
 	case "$version" in [0-9]*) ;; *) version=1.2.3 ;; esac
 	printf '{"name":"%s","version":"%s","dist.integrity":"sha512-AAAA","bin":"index.js"}' "$name" "$version" ;;
 install)
@@ -118,6 +119,72 @@ func openBeside(t *testing.T, configured map[string]any, server fakeregistry.Ent
 	cfg := children(nil, all)
 	maps.Copy(cfg["mcpServers"].(map[string]any), configured)
 	return openConfig(t, dir, cfg), state
+}
+
+// What the configuration forbids while it is under way is not installed, or not kept: who
+// asked gets the answer of one that was forbidden from the start. A person's yes counts.
+func TestProvisionThatIsForbiddenMeanwhile(t *testing.T) {
+	for _, while := range []string{"asked", "meanwhile"} {
+		for _, person := range []bool{false, true} {
+			t.Run(fmt.Sprint(while, " person ", person), func(t *testing.T) {
+				npm := fakeNPM(t)
+				reg := fakeregistry.Start(t, fakeregistry.Server("io.github.acme/weather", "1.2.3", "Tells the weather of any place", "@acme/weather"))
+				dir := t.TempDir()
+				state := filepath.Join(dir, ".metamcp")
+				waits, goOn, installs := filepath.Join(npm, "waits"), filepath.Join(npm, "go-on"), filepath.Join(npm, "installs")
+				if err := errors.Join(
+					os.WriteFile(filepath.Join(npm, "meanwhile"), []byte(": > "+installs+"\n"), 0o600), // unless it is what waits
+					os.MkdirAll(state, 0o700), os.WriteFile(filepath.Join(state, "trusted-servers.json"), []byte(`{"trusted": ["@acme/*"]}`), 0o600),
+					os.WriteFile(filepath.Join(npm, while), []byte(": > "+waits+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done\n"), 0o600),
+				); err != nil {
+					t.Fatal(err)
+				}
+				settings := map[string]any{"registry": map[string]any{"url": reg.URL}, "search": map[string]any{"embedder": "none"}}
+				e := openConfig(t, dir, children(nil, settings))
+				req := metamcp.ProvisionRequest{Intent: "use @acme/weather", AutoProvision: true, Person: person}
+				var a *metamcp.ProvisionAnswer
+				var err error
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					a, err = e.Provision(t.Context(), req)
+				}()
+				awaitFile(t, waits)
+				settings["trust"] = map[string]any{"autoProvision": false}
+				if _, err := writeConfig(dir, children(nil, settings)); err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(e.Reload(t.Context()), os.WriteFile(goOn, nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				<-ended
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept, err := provisioned.Open(state).List()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if person {
+					if a.Decision != metamcp.DecisionProvisioned || len(kept) != 1 {
+						t.Errorf("%s, kept are %+v", text(t, a), kept)
+					}
+					return
+				}
+				first := ask(t, e, req) // forbidden from the start
+				first.Source = a.Source // it is from the cache now
+				if a.Decision != metamcp.DecisionDenied || len(kept) != 0 || text(t, a) != text(t, first) {
+					t.Errorf("%s\nwant %s\nkept are %+v", text(t, a), text(t, first), kept)
+				}
+				if _, err := os.Stat(installs); err == nil {
+					t.Error("npm was asked to install it")
+				}
+				if left, err := os.ReadDir(filepath.Join(state, "servers")); err == nil && len(left) > 0 {
+					t.Errorf("left are %v", left)
+				}
+			})
+		}
+	}
 }
 
 // A person's yes stands in for trust, and not for what nobody may install.

@@ -124,7 +124,9 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		r.Notes = append(r.Notes, "This was a dry run: nothing was installed.")
 		return r, nil
 	}
-	return r, &provisionJob{p: p, plan: plan, values: opts.Values, option: chosen, report: *r, say: say, allowedBy: allowedBy, reason: reason}
+	return r, &provisionJob{
+		p: p, ask: ask, plan: plan, values: opts.Values, option: chosen, options: options, report: *r, say: say, allowedBy: allowedBy, reason: reason,
+	}
 }
 
 // sayer passes on what a plan says, to whom it concerns at the time.

@@ -15,6 +15,7 @@ import (
 	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/safename"
+	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -28,9 +29,11 @@ const reloadTime = 3 * time.Second
 // provisionJob installs one server that may be installed.
 type provisionJob struct {
 	p         provisioner
+	ask       *messages.Provision // of the request whose job it is
 	plan      *install.Plan
 	values    map[string]string // that the server gets
 	option    *option
+	options   []*option                // what else there is, best first
 	report    messages.ProvisionReport // what is known of it already
 	say       *sayer                   // what the plan says goes there
 	allowedBy string
@@ -61,11 +64,18 @@ func (j *provisionJob) Do(ctx context.Context, step func(string)) *messages.Prov
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
+		closed := (*closedMeanwhile)(nil)
+		if errors.As(err, &closed) {
+			r = *closed.report
+			err = r.Err
+		} else {
+			r.Decision, r.Server = messages.DecisionFailed, ""
+		}
 		failure := *provisionError(err) // a copy: others may have it, too
 		if left != nil {
 			failure.Details = append(slices.Clip(failure.Details), notUndone+": "+left.Error())
 		}
-		r.Decision, r.Err, r.Server = messages.DecisionFailed, &failure, ""
+		r.Err = &failure
 		return &r
 	}
 	r.Decision = messages.DecisionProvisioned
@@ -75,6 +85,9 @@ func (j *provisionJob) Do(ctx context.Context, step func(string)) *messages.Prov
 // do returns with an error why what it had done could not be undone; nil: it was.
 func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.ProvisionReport) (left, err error) {
 	e := j.p.e
+	if err := j.stillAllowed(); err != nil { // the look may have taken minutes
+		return nil, err
+	}
 	installed, err := j.plan.Install(ctx)
 	if err != nil {
 		return nil, err
@@ -103,6 +116,9 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		return nil, err
 	}
 	step("keeping " + installed.Name)
+	if err := j.stillAllowed(); err != nil {
+		return nil, err
+	}
 	locked, fresh, err := installed.Keep(ctx, "", func(name string) bool { return e.Config().Server(name) != nil }, j.allowedBy, j.reason)
 	if err != nil {
 		return nil, err
@@ -141,6 +157,36 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	r.Server = kept
 	done = true
 	return nil, nil
+}
+
+// closedMeanwhile says that who wanted a server may not have it any more. Its text is
+// that of the report's error.
+type closedMeanwhile struct{ report *messages.ProvisionReport }
+
+func (c *closedMeanwhile) Error() string { return c.report.Err.Error() }
+
+// stillAllowed returns a [closedMeanwhile] where the configuration in force does not let the
+// job's request have servers installed any more, with the report that it would have got. A
+// person's yes is not asked again.
+func (j *provisionJob) stillAllowed() error {
+	e, ask := j.p.e, j.ask
+	if ask.Consent != messages.ConsentAsked {
+		return nil
+	}
+	who := aClient
+	if ask.Session == 0 { // a client without one has never been allowed to
+		who = theProgram
+	}
+	if e.mayProvision(who, ask.Session) {
+		return nil
+	}
+	o := j.option
+	o.decision = trust.Load(e.Config().Settings.TrustFile).Decide(&o.candidate, o.confidence, trust.Forbidden)
+	o.shown.Gate, o.shown.Reason = string(o.decision.Gate), o.decision.Reason()
+	r := j.report
+	r.Notes = nil // as in Do
+	r.Trusted, r.Gate = o.decision.Trusted, o.shown.Gate
+	return &closedMeanwhile{denied(&r, j.options, o.shown.Reason, j.p.gateHint(o, ask.Session))}
 }
 
 // try starts the installed server in a short-lived runtime, shakes hands, lists

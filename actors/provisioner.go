@@ -46,7 +46,8 @@ type ProvisionJob interface {
 	// once.
 	Key() string
 	// Do installs it, and leaves nothing behind where the report does not say
-	// that it was provisioned.
+	// that it was provisioned. That it was denied is about the request of this
+	// job alone: what others ask for that wait with it is decided by a job of theirs.
 	Do(ctx context.Context, step func(text string)) *messages.ProvisionReport
 }
 
@@ -72,17 +73,18 @@ type provisionAsk struct {
 	stop    context.CancelFunc        // of its look; nil: that is over
 	found   *messages.ProvisionReport // by the look
 	install *install                  // that it waits for; nil: none
+	job     ProvisionJob              // its own of that; another's may be done for it
 }
 
 // install is a package that is being installed.
 type install struct {
 	n      uint64
 	job    ProvisionJob
+	of     uint64 // the request whose job it is
 	stop   context.CancelFunc
 	ending bool                     // nobody wants it any more; it is being undone
 	asks   map[uint64]*provisionAsk // that wait for it
 	next   []*provisionAsk          // that came while it was being undone
-	jobs   []ProvisionJob           // of those in next
 	step   string                   // the last one, for those who join
 }
 
@@ -207,23 +209,24 @@ func (a *provisionerActor) onLooked(ctx *kernel.Context, m *provisionLooked) {
 	if ask == nil {
 		return // it was given up
 	}
-	ask.stop, ask.found = nil, m.report
+	ask.stop, ask.found, ask.job = nil, m.report, m.job
 	if m.job == nil {
 		a.end(ask, m.report)
 		return
 	}
-	a.install(ctx, ask, m.job)
+	a.install(ctx, ask)
 }
 
 // install lets a request wait for a package, which is installed once however
 // many want it.
-func (a *provisionerActor) install(ctx *kernel.Context, ask *provisionAsk, job ProvisionJob) {
+func (a *provisionerActor) install(ctx *kernel.Context, ask *provisionAsk) {
+	job := ask.job
 	key := job.Key()
 	in := a.installs[key]
 	switch {
 	case in != nil && in.ending:
 		ask.install = in
-		in.next, in.jobs = append(in.next, ask), append(in.jobs, job)
+		in.next = append(in.next, ask)
 		a.tell(ask, "waiting until an earlier attempt is undone")
 		return
 	case in != nil:
@@ -243,7 +246,7 @@ func (a *provisionerActor) install(ctx *kernel.Context, ask *provisionAsk, job P
 	a.lastStart++
 	n := a.lastStart
 	working, stop := context.WithTimeout(context.Background(), installTime)
-	in = &install{n: n, job: job, stop: stop, asks: map[uint64]*provisionAsk{ask.p.ID: ask}}
+	in = &install{n: n, job: job, of: ask.p.ID, stop: stop, asks: map[uint64]*provisionAsk{ask.p.ID: ask}}
 	a.installs[key] = in
 	ask.install = in
 	sys, self, meta := ctx.System(), a.self, messages.Meta{Trace: ask.p.Trace}
@@ -293,14 +296,18 @@ func (a *provisionerActor) onDone(ctx *kernel.Context, m *provisionDone) {
 	}
 	delete(a.installs, m.key)
 	ctx.Event("provision-ended", m.key+": "+string(m.report.Decision), m.Trace)
-	for _, ask := range in.asks {
+	for id, ask := range in.asks {
+		if m.report.Decision == messages.DecisionDenied && id != in.of {
+			in.next = append(in.next, ask)
+			continue
+		}
 		own := *m.report
 		own.Notes = slices.Concat(ask.found.Notes, own.Notes)
 		a.end(ask, &own)
 	}
-	for i, ask := range in.next {
+	for _, ask := range in.next {
 		if a.asks[ask.p.ID] == ask {
-			a.install(ctx, ask, in.jobs[i])
+			a.install(ctx, ask)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // fakeProvisioner does what the intent of a request says: "local", "install
-// KEY", "hang", "panic", or "break KEY", whose job panics.
+// KEY", "deny KEY", whose job is denied once it is let go, "hang", "panic", or "break KEY",
+// whose job panics.
 type fakeProvisioner struct {
 	mu     sync.Mutex
 	began  []string // keys of jobs, in order
@@ -59,8 +60,8 @@ func (f *fakeProvisioner) Look(ctx context.Context, p *messages.Provision, step 
 		return failedProvision(cancelledProvision("late")), nil
 	case "panic":
 		panic("of the look")
-	case "install", "break":
-		return &messages.ProvisionReport{Notes: []string{"look of " + p.Context}}, &fakeJob{f, key, word == "break"}
+	case "install", "break", "deny":
+		return &messages.ProvisionReport{Notes: []string{"look of " + p.Context}}, &fakeJob{f, key, word == "break", word == "deny"}
 	}
 	return &messages.ProvisionReport{Decision: messages.DecisionLocal}, nil
 }
@@ -69,6 +70,7 @@ type fakeJob struct {
 	f      *fakeProvisioner
 	key    string
 	breaks bool
+	denied bool
 }
 
 func (j *fakeJob) Key() string { return j.key }
@@ -83,6 +85,9 @@ func (j *fakeJob) Do(ctx context.Context, step func(string)) *messages.Provision
 	step("installing " + j.key)
 	select {
 	case <-j.f.gate(j.f.release, j.key):
+		if j.denied {
+			return &messages.ProvisionReport{Decision: messages.DecisionDenied}
+		}
 		return &messages.ProvisionReport{Decision: messages.DecisionProvisioned, Server: j.key, Notes: []string{"installed"}}
 	case <-ctx.Done():
 		<-j.f.gate(j.f.undo, j.key)
@@ -219,6 +224,23 @@ func TestProvisionOfOnePackageIsDoneOnce(t *testing.T) {
 	}
 	if got := r.e.ProvisionStatus().Decisions; got[messages.DecisionProvisioned] != 3 || got[messages.DecisionLocal] != 1 {
 		t.Errorf("decisions %v", got)
+	}
+}
+
+// That one may not have a package says nothing of who waits beside it.
+func TestProvisionThatIsDeniedMeanwhileIsDoneForOthers(t *testing.T) {
+	r := newProvisionRig(t)
+	first := r.ask("deny a")
+	r.installing(first)
+	second, third := r.ask("install a"), r.ask("install a")
+	r.installing(second)
+	r.installing(third)
+	r.f.letGo("a")
+	r.wants(first, messages.DecisionDenied, "")
+	r.wants(second, messages.DecisionProvisioned, "")
+	r.wants(third, messages.DecisionProvisioned, "")
+	if began, _ := r.f.seen(); len(began) != 2 {
+		t.Errorf("jobs %q, want one that is denied and one for all others", began)
 	}
 }
 
