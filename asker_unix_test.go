@@ -245,6 +245,35 @@ func TestProvisionWithoutTheSecrets(t *testing.T) {
 	}
 }
 
+// A page that is over ends the question that sent the user there: the client may have
+// shown the address and never answer, or have vanished.
+func TestProvisionWaitsForNoAnswerBesideThePage(t *testing.T) {
+	noKeyring(t)
+	fakeNPM(t)
+	for what, values := range map[string]func(string) string{"entered": weatherValues, "declined": nil} {
+		t.Run(what, func(t *testing.T) {
+			e, _ := openWithServer(t, weatherWithKey(), `{"trusted": ["io.github.acme/*"]}`, nil)
+			c := connectInvited(t, e, "", "")
+			_, answer := c.begin("tools/call", provisionOf("use @acme/weather"))
+			_, page := c.question()
+			if _, err := testkit.AnswerPage(t.Context(), page, "", values); err != nil {
+				t.Fatal(err)
+			}
+			want := metamcp.DecisionProvisioned
+			if values == nil {
+				want = metamcp.DecisionDenied
+			}
+			var a metamcp.ProvisionAnswer
+			if l := c.await(answer); json.Unmarshal([]byte(textIn(t, l)), &a) != nil || a.Decision != want {
+				t.Errorf("%s %s", l.Result, l.Error)
+			}
+			if said := c.notified("notifications/cancelled"); len(said) != 1 {
+				t.Errorf("the question is withdrawn with %v", said)
+			}
+		})
+	}
+}
+
 // Who does not answer a form as it asks is not sent to a page for the same values.
 func TestProvisionAsksInOneWay(t *testing.T) {
 	noKeyring(t)

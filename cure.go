@@ -3,7 +3,6 @@ package metamcp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -202,7 +201,7 @@ func (w *curable) uncured(err error) string {
 	case errors.Is(err, errDeclined), errors.Is(err, askpage.ErrDeclined):
 		return "The user was asked in the client, and declined."
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("The user was asked in the client, and was not done within %v.", askpage.TimeLimit)
+		return notDone(askpage.TimeLimit)
 	case errors.Is(err, errNoAnswer), errors.Is(err, errEnded), errors.Is(err, context.Canceled), errors.Is(err, errAbandoned):
 		return ""
 	case errors.Is(err, errBusy), errors.Is(err, errTurn), errors.Is(err, errNoPlace):

@@ -3,9 +3,13 @@ package metamcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
@@ -43,22 +47,44 @@ func (e *Engine) provisionFor(ctx context.Context, caller *front.Caller, ask Pro
 }
 
 // askVariables asks by form for the variables that are missing; nil: it has them not.
-// asked tells a user who gave none from one who was not asked.
+// asked tells a user who gave none from one who was not asked. The answer says where the
+// user was not done in time.
 func (e *Engine) askVariables(ctx context.Context, caller *front.Caller, a *ProvisionAnswer) (env map[string]string, asked bool) {
 	if len(a.missing) == 0 || !caller.Can().Form || slices.ContainsFunc(a.missing, looksSecret) {
 		return nil, false
 	}
 	answer := make(questionPort, 1)
 	q := &messages.Question{ID: e.core.NextQuestion(), Method: messages.MethodElicit, Params: variableForm(a), Reply: answer}
-	client := caller.Client()
-	client.Ask(caller.Call(), []*messages.Question{q})
-	select {
-	case got := <-answer:
-		return formValues(got, a.missing), got == nil || got.Error == nil
-	case <-ctx.Done():
-		client.Withdraw(caller.Call(), []*messages.Question{q}, "the request was cancelled")
+	got, err := askForm(ctx, caller.Client(), caller.Call(), q, answer)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		a.Notes = append(a.Notes, notDone(actors.AskPatience))
+		return nil, true
+	case err != nil:
 		return nil, true
 	}
+	return formValues(got, a.missing), got.Error == nil
+}
+
+// askForm puts a form to the client, and waits for it no longer than a client has for
+// an answer: one that has vanished would keep its session for good. The error is that of
+// the context.
+func askForm(ctx context.Context, client messages.ClientPort, call uint64, q *messages.Question, answer <-chan *messages.QuestionAnswer) (*messages.QuestionAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, actors.AskPatience)
+	defer cancel()
+	client.Ask(call, []*messages.Question{q})
+	select {
+	case got := <-answer:
+		return got, nil
+	case <-ctx.Done():
+		client.Withdraw(call, []*messages.Question{q}, "nobody waits for it any more: "+ctx.Err().Error())
+		return nil, ctx.Err()
+	}
+}
+
+// notDone says that the user of a client has let the time go by.
+func notDone(limit time.Duration) string {
+	return fmt.Sprintf("The user was asked in the client, and was not done within %v.", limit)
 }
 
 // questionPort takes the answer to one question, or nil where it was withdrawn before

@@ -23,7 +23,8 @@ type givenValues struct {
 }
 
 // askSecrets sends the client's user to a page for the values that are missing;
-// nil: it cannot, or the user gave none. The page ends with the request.
+// nil: it cannot, or the user gave none. The page ends with the request, and the
+// question to the client with the page.
 func (e *Engine) askSecrets(ctx context.Context, caller *front.Caller, a *ProvisionAnswer, progress func(ProvisionStep)) *givenValues {
 	s := e.askerOf(caller.Session())
 	if s == nil || !caller.Can().URL || caller.Streamless() || !s.local && e.pages.Public == nil || len(a.missing) > askpage.MaxFields {
@@ -40,7 +41,10 @@ func (e *Engine) askSecrets(ctx context.Context, caller *front.Caller, a *Provis
 		return nil
 	}
 	answered := make(chan error, 1)
-	go func() { answered <- p.Wait() }()
+	go func() {
+		answered <- p.Wait()
+		cancel() // the client may not have answered yet, or have vanished
+	}()
 	at := &invitation{
 		ID: rand.Text(), Address: p.URL(),
 		Message: "metamcp is about to install " + a.Package + ", which needs values that nobody has given, secrets among them: " + names(a.missing) +
@@ -53,6 +57,9 @@ func (e *Engine) askSecrets(ctx context.Context, caller *front.Caller, a *Provis
 	err = waitTelling(answered, progress, "waiting for the user, who enters what "+a.Package+" needs")
 	at.over(client, caller.Call())
 	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			a.Notes = append(a.Notes, notDone(askpage.TimeLimit))
+		}
 		e.forgetGiven(ctx, given, false)
 		return nil
 	}

@@ -18,9 +18,9 @@ const (
 	maxCallAsks = 1000
 	// maxStood bounds for how long in all a call's time stands still.
 	maxStood = time.Hour
-	// askPatience is how long a client, which is mostly a person, has for one
-	// answer where the server has no maxTimeoutMs.
-	askPatience = 10 * time.Minute
+	// AskPatience is how long a client, which is mostly a person, has for one
+	// answer where the server has no maxTimeoutMs, or where metamcp itself asks.
+	AskPatience = 10 * time.Minute
 	// holdPatience is how long a question waits until it is clear whose it is.
 	holdPatience = 2 * time.Second
 	// maxProgressed bounds how often in a second a child is told how far its clients
@@ -201,7 +201,7 @@ func (c *connection) askFor(ctx *kernel.Context, p *pending, f *messages.Frame) 
 func (c *connection) newAsk(ctx *kernel.Context, p *pending, method string, params json.RawMessage) *ask {
 	patience := c.spec.MaxTimeout
 	if patience <= 0 {
-		patience = askPatience
+		patience = AskPatience
 	}
 	a := &ask{p: p, since: time.Now(), q: &messages.Question{
 		ID: c.deps.asked.Add(1), Method: method, Params: params, Reply: askPort{c.sys, c.self},
