@@ -14,7 +14,7 @@ import (
 // Bounds of the subscriptions to resources.
 const (
 	maxSubscriptions    = 16_384 // of all clients
-	maxSubscriptionsOne = 4096   // of one client
+	maxSubscriptionsOne = 4096   // of one client, which may have a port with each request
 	// maxSubscribedURI is the longest URI that is subscribed to, in bytes.
 	maxSubscribedURI = 8 << 10
 	// firstRenewal and lastRenewal bound how long a lost subscription waits
@@ -69,6 +69,7 @@ type noticesActor struct {
 	topics  map[topicAt]*topic
 	places  map[place]int      // topics of each
 	ports   map[UpdatePort]int // subscriptions of each
+	clients map[uint64]int     // likewise, by session
 	total   int
 	renewal map[place]*renewal
 }
@@ -155,7 +156,7 @@ type (
 )
 
 func newNotices(e *Engine) *noticesActor {
-	return &noticesActor{e: e, running: map[string][]runningChild{}, topics: map[topicAt]*topic{}, places: map[place]int{}, ports: map[UpdatePort]int{}, renewal: map[place]*renewal{}}
+	return &noticesActor{e: e, running: map[string][]runningChild{}, topics: map[topicAt]*topic{}, places: map[place]int{}, ports: map[UpdatePort]int{}, clients: map[uint64]int{}, renewal: map[place]*renewal{}}
 }
 
 // Subscribe subscribes a port to a resource.
@@ -284,7 +285,7 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 		}})
 		return
 	}
-	if a.total >= maxSubscriptions || a.ports[s.Port] >= maxSubscriptionsOne {
+	if a.total >= maxSubscriptions || a.clients[s.Session] >= maxSubscriptionsOne {
 		s.answer(ctx, &messages.Answer{Call: s.Call, Err: &messages.Error{
 			Code: messages.CodePoolSaturated, Server: s.Server,
 			Message: "there are too many subscriptions already: " + strconv.Itoa(maxSubscriptionsOne) + " of one client and " + strconv.Itoa(maxSubscriptions) + " of all are the most",
@@ -297,6 +298,7 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 	}
 	a.total++
 	a.ports[s.Port]++
+	a.clients[s.Session]++
 	if t.at != 0 {
 		t.who[who] = true
 		s.answer(ctx, nil)
@@ -340,7 +342,7 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	t.waiting = nil
 	if m.answer.Result == nil {
 		for _, s := range waiting {
-			a.less(s.Port)
+			a.less(s.Port, s.Session)
 			failure := *m.answer
 			failure.Call = s.Call
 			s.answer(ctx, &failure)
@@ -354,7 +356,7 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	}
 	for _, s := range waiting {
 		if who := (subscriber{s.Port, s.As, s.Session}); t.who[who] {
-			a.less(s.Port) // it asked twice
+			a.less(s.Port, s.Session) // it asked twice
 		} else {
 			t.who[who] = true
 		}
@@ -376,11 +378,14 @@ func (a *noticesActor) onSubscribed(ctx *kernel.Context, m *subscribedAt) {
 	}
 }
 
-// less takes a subscription of a port off the count.
-func (a *noticesActor) less(port UpdatePort) {
+// less takes a subscription of a port, and of its session, off the count.
+func (a *noticesActor) less(port UpdatePort, session uint64) {
 	a.total--
 	if a.ports[port]--; a.ports[port] <= 0 {
 		delete(a.ports, port)
+	}
+	if a.clients[session]--; a.clients[session] <= 0 {
+		delete(a.clients, session)
 	}
 }
 
@@ -417,14 +422,14 @@ func (a *noticesActor) onUnsubscribe(ctx *kernel.Context, m *Unsubscribe) {
 				kept = append(kept, s)
 				continue
 			}
-			a.less(m.Port)
+			a.less(m.Port, s.Session)
 			s.answer(ctx, &messages.Answer{Call: s.Call, Err: &messages.Error{Code: messages.CodeCancelled, Server: of.Server, Message: "the subscription was ended before it was made"}})
 		}
 		t.waiting = kept
 		for s := range t.who {
 			if s.port == m.Port && (all || s.as == m.As) {
 				delete(t.who, s)
-				a.less(m.Port)
+				a.less(m.Port, s.session)
 			}
 		}
 		a.drop(ctx, of, t)

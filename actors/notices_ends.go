@@ -89,7 +89,7 @@ func (a *noticesActor) onRenewDue(ctx *kernel.Context, m *renewDue) {
 			continue
 		}
 		for s := range t.who {
-			a.less(s.port)
+			a.less(s.port, s.session)
 		}
 		a.remove(of)
 	}
@@ -131,7 +131,7 @@ func (a *noticesActor) regroup(ctx *kernel.Context, of topicAt, t *topic) {
 			next = a.add(to)
 		}
 		if next.who[s] {
-			a.less(s.port) // it asked there as well
+			a.less(s.port, s.session) // it asked there as well
 			continue
 		}
 		next.who[s] = true
