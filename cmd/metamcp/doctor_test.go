@@ -97,6 +97,10 @@ func doctorCommand(ctx context.Context, words ...string) (stdout, stderr string,
 }
 
 func TestDoctorCommand(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join("..", "..", "docs", "DOCTOR.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
@@ -105,7 +109,8 @@ func TestDoctorCommand(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"mcpServers": {"off": {"command": "x", "disabled": true}, "broken": {}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := doctorCommand(t.Context(), "-c", file, "--json", "--no-start")
+	var out string
+	out, _, err = doctorCommand(t.Context(), "-c", file, "--json", "--no-start")
 	var status statusError
 	if !errors.As(err, &status) || int(status) != exitFailed {
 		t.Errorf("a broken entry: %v", err)
@@ -122,6 +127,11 @@ func TestDoctorCommand(t *testing.T) {
 	}
 	if !slices.Equal(order, doctor.Groups()) {
 		t.Errorf("groups %q", order)
+	}
+	for _, r := range rep.Results { // scripts go by the ids
+		if !strings.Contains(string(table), "\n| `"+r.ID+"` |") {
+			t.Errorf("docs/DOCTOR.md lacks %s", r.ID)
+		}
 	}
 	// What belongs to a server that was not asked for does not count.
 	if out, _, err = doctorCommand(t.Context(), "-c", file, "--server", "off"); err != nil || !strings.Contains(out, "it is turned off at "+file+":1") {

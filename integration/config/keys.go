@@ -131,7 +131,7 @@ var keyTable = []Key{
 	{Path: "execute.memoryMb", Flag: "execute-memory", Type: TypeInt, Default: "64", Min: 8, Max: 4096,
 		Doc: "Heap of the sandbox in MiB.", ref: func(s *Settings) any { return &s.Execute.MemoryMB }},
 	{Path: "execute.maxCalls", Flag: "execute-max-calls", Type: TypeInt, Default: "1000", Min: 1, Max: 1_000_000,
-		Doc: "Child calls that one mcp_execute may make.", ref: func(s *Settings) any { return &s.Execute.MaxCalls }},
+		Doc: "Child calls that one mcp_execute may make; searches and kept results that it reads count too.", ref: func(s *Settings) any { return &s.Execute.MaxCalls }},
 	{Path: "execute.codeKb", Flag: "execute-code", Type: TypeInt, Default: "50", Min: 1, Max: 10_240,
 		Doc: "Size of the code in KB of 1000 bytes.", ref: func(s *Settings) any { return &s.Execute.CodeKB }},
 	{Path: "execute.outputMb", Flag: "execute-output", Type: TypeInt, Default: "10", Min: 1, Max: 128,

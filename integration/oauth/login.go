@@ -112,8 +112,9 @@ func usable(meta *issuerMetadata) error {
 	return nil
 }
 
-// scopes are those to ask for: what the refusal named, or the entry, or the
-// server; together with what was there before where a login is to be widened.
+// scopes are those to ask for: what the entry names together with what the
+// refusal named, or what the refusal named, or what the server's metadata name;
+// together with what was there before where a login is to be widened.
 func (c *Client) scopes(before *login, p *place, ch challenge) []string {
 	var list []string
 	switch o := c.spec.OAuth; {
