@@ -22,9 +22,10 @@ const maxCacheFile = 64 << 20
 const cacheFile = "schema.json"
 
 const (
-	// unusedFor is how long a listing of which nobody knows whose it is stays after
-	// its last use. It may be that of another configuration with the same folder,
-	// of whose hosts none runs at the moment.
+	// unusedFor is how long a listing of which nobody knows whose it is, and the
+	// vectors of a model other than the one in force, stay after their last use.
+	// They may be those of another configuration with the same folder, of whose
+	// hosts none runs at the moment, and vectors may have cost money.
 	unusedFor = 30 * 24 * time.Hour
 	// usedEvery is how old the time of a file gets at most while it is in use.
 	usedEvery = 24 * time.Hour

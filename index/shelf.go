@@ -381,7 +381,8 @@ func (s *sweeping) needed() map[[32]byte]struct{} {
 }
 
 // vectors deletes the vectors that neither the catalog uses nor a listing that
-// stays in the store: other configurations may have theirs there.
+// stays in the store, and those of models that nobody has used for long: other
+// configurations may have theirs there.
 func (s *sweeping) vectors(st *store.Store) error {
 	needed := s.needed()
 	err := st.Listings(func(server string, raw []byte) error {
@@ -398,7 +399,7 @@ func (s *sweeping) vectors(st *store.Store) error {
 	if err != nil {
 		return err
 	}
-	_, err = st.Sweep(s.model, func(hash [32]byte) bool { _, ok := needed[hash]; return ok }, store.DefaultGrace)
+	_, err = st.Sweep(s.model, func(hash [32]byte) bool { _, ok := needed[hash]; return ok }, unusedFor)
 	return err
 }
 

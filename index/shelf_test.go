@@ -112,6 +112,35 @@ func TestASweepTakesListingsThatNobodyUses(t *testing.T) {
 	}
 }
 
+// The vectors of another model may be another configuration's, and may have cost money: they
+// stay for as long as its listings do.
+func TestASweepKeepsVectorsOfAnotherModelLikeListings(t *testing.T) {
+	now := time.Now()
+	st, err := store.Open(t.TempDir(), store.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	if err := st.PutVectors("theirs", []store.Vector{{Hash: [32]byte{1}, Values: []float32{1}}}); err != nil {
+		t.Fatal(err)
+	}
+	sweep := &sweeping{catalog: new(Catalog), background: newBackground(), model: "ours"}
+	used := now
+	for _, c := range []struct {
+		unused time.Duration
+		want   int
+	}{{unusedFor - time.Hour, 1}, {unusedFor + time.Hour, 0}} {
+		now = used.Add(c.unused)
+		if err := sweep.vectors(st); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := st.Stats()
+		if err != nil || len(stats.Models) != c.want {
+			t.Errorf("after %v the store has %+v, %v", c.unused, stats.Models, err)
+		}
+	}
+}
+
 // One server with a listing that the store never takes keeps no other from being stored,
 // and nothing is tried again for its sake.
 func TestAListingThatIsTooLargeForTheStoreHarmsNoOther(t *testing.T) {

@@ -262,7 +262,7 @@ func TestDamagedRecords(t *testing.T) {
 	if err != nil || st.Damaged < 8 || st.Listings != 1 {
 		t.Errorf("stats: %+v, %v", st, err)
 	}
-	if _, err := s.Sweep("m", nil, DefaultGrace); err != nil {
+	if _, err := s.Sweep("m", nil, grace); err != nil {
 		t.Fatal(err)
 	}
 	mustPut(t, s, "m", vectors(0, 1, 8, "s")) // deletes the rest
@@ -270,6 +270,9 @@ func TestDamagedRecords(t *testing.T) {
 		t.Errorf("stats: %+v, %v", st, err)
 	}
 }
+
+// grace is how long the tests keep the vectors of a model that is not in use.
+const grace = 7 * 24 * time.Hour
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
@@ -281,7 +284,7 @@ func TestSweep(t *testing.T) {
 	now = now.Add(6 * 24 * time.Hour)
 	mustPut(t, s, "new", vectors(0, 10, 4, "n"))
 	gone := vector(3, 4, "n").Hash
-	swept, err := s.Sweep("new", func(h [32]byte) bool { return h != gone }, DefaultGrace)
+	swept, err := s.Sweep("new", func(h [32]byte) bool { return h != gone }, grace)
 	if err != nil || swept.Vectors != 1 || len(swept.Models) != 0 {
 		t.Fatalf("swept %+v, %v", swept, err)
 	}
@@ -295,7 +298,7 @@ func TestSweep(t *testing.T) {
 	now = now.Add(2 * 24 * time.Hour)
 	s = mustOpen(t, path, o)
 	defer func() { mustClose(t, s) }()
-	if swept, err = s.Sweep("", nil, DefaultGrace); err != nil || !slices.Equal(swept.Models, []string{"old"}) {
+	if swept, err = s.Sweep("", nil, grace); err != nil || !slices.Equal(swept.Models, []string{"old"}) {
 		t.Fatalf("swept %+v, %v", swept, err)
 	}
 	if n := countTrue(present(t, s, "old", 10, 4, "o")); n != 0 {
@@ -307,7 +310,7 @@ func TestSweep(t *testing.T) {
 	// A model that is swept every hour is in use, however long ago it was put.
 	for range 10 {
 		now = now.Add(24 * time.Hour)
-		if swept, err = s.Sweep("new", nil, DefaultGrace); err != nil || swept.Vectors+len(swept.Models) != 0 {
+		if swept, err = s.Sweep("new", nil, grace); err != nil || swept.Vectors+len(swept.Models) != 0 {
 			t.Fatalf("swept %+v, %v", swept, err)
 		}
 	}
@@ -330,7 +333,7 @@ func TestAModelWhoseVectorsAreReadIsInUse(t *testing.T) {
 	mustPut(t, s, "unread", vectors(0, 10, 4, "u"))
 	for range 3 {
 		mustClose(t, s)
-		now = now.Add(DefaultGrace - time.Hour)
+		now = now.Add(grace - time.Hour)
 		s = mustOpen(t, path, o)
 		if n := countTrue(present(t, s, "read", 10, 4, "r")); n != 10 {
 			t.Errorf("at %v the model has %d", now, n)
@@ -338,7 +341,7 @@ func TestAModelWhoseVectorsAreReadIsInUse(t *testing.T) {
 		present(t, s, "none", 1, 4, "")
 	}
 	defer func() { mustClose(t, s) }()
-	swept, err := s.Sweep("", nil, DefaultGrace)
+	swept, err := s.Sweep("", nil, grace)
 	if err != nil || !slices.Equal(swept.Models, []string{"unread"}) {
 		t.Errorf("swept %+v, %v", swept, err)
 	}
@@ -435,7 +438,7 @@ func TestReadsDuringWrites(t *testing.T) {
 		for n := range 100 {
 			keep[vector(n, 1, "").Hash] = true
 		}
-		if _, err := s.Sweep("m", func(h [32]byte) bool { return keep[h] }, DefaultGrace); err != nil {
+		if _, err := s.Sweep("m", func(h [32]byte) bool { return keep[h] }, grace); err != nil {
 			t.Error(err)
 		}
 	}

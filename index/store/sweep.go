@@ -9,10 +9,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// DefaultGrace is how long the vectors of a model are kept after its last use,
-// so that changing the embedder and back costs nothing.
-const DefaultGrace = 7 * 24 * time.Hour
-
 // Swept says what a Sweep deleted.
 type Swept struct {
 	Vectors int      // of the model in use
