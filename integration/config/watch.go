@@ -62,9 +62,10 @@ type Watcher struct {
 }
 
 // Watch starts to watch the files that current was read from, or, where none
-// was found, those that would have been read; once one is there it stays with
-// it. The lock file of provisioned servers is watched in any case. sources must be those of the [Load] that returned current; its
-// environment and overlay are used for every later load.
+// was found, those that would have been read; once one of them could be loaded it
+// stays with that. The lock file of provisioned servers is watched in any case.
+// sources must be those of the [Load] that returned current; its environment and
+// overlay are used for every later load.
 //
 // changed is called within two seconds of a change of content, with a new
 // configuration, or with the error of a load that failed: the caller then
@@ -103,8 +104,8 @@ func newWatcher(sources Sources, current *Config, changed func(*Config, error), 
 	if current != nil {
 		w.paths, w.candidates, w.fixed = current.Files, current.candidates, current.fixed
 		w.loaded(current)
-	} else {
-		w.paths, w.candidates = w.src.choose()
+	} else if w.paths, w.candidates = w.src.choose(); len(w.candidates) > 0 {
+		w.paths = nil // none was named, and what was found is not usable
 	}
 	return w
 }
@@ -292,10 +293,10 @@ func (w *Watcher) check(forced bool) {
 	if same && !askRing {
 		return
 	}
-	w.content = hash
-	w.paths, w.candidates = paths, candidates
+	w.content = hash // also of what is not usable, which is reported once
 	cfg, err := w.src.build(begun, contents, candidates, before)
 	if err == nil {
+		w.paths, w.candidates = paths, candidates // not before: a usable file may come in another place
 		w.loaded(cfg)
 	} else if askRing {
 		w.ringLater()

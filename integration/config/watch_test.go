@@ -173,6 +173,43 @@ func TestWatchFindsTheFirstFile(t *testing.T) {
 	})
 }
 
+// A first file that cannot be loaded is told of once, and one that can be is taken
+// wherever it comes.
+func TestWatchDoesNotStayWithAFirstFileThatIsBroken(t *testing.T) {
+	for _, start := range []string{"none", "broken"} {
+		t.Run(start, func(t *testing.T) {
+			w := newWorld(t)
+			src := w.sources()
+			cfg, err := Load(src)
+			must(t, err)
+			first := w.file(".mcp.json", "{ broken")
+			if start == "broken" {
+				failing(t, src)
+				cfg = nil
+			}
+			n := startWatching(t, src, cfg, 20*time.Millisecond, noNotify)
+			n.failure(".mcp.json:1:3")
+
+			path := filepath.Join(w.home, ".metamcp", "mcp.json")
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must(t, os.WriteFile(path, []byte(oneServer("moved")), 0o600))
+			must(t, os.Remove(first))
+			n.until("the moved file", func(c change) bool {
+				if c.err != nil {
+					t.Errorf("another failure was reported: %v", c.err)
+				}
+				return c.err == nil && c.cfg.Server("moved") != nil
+			})
+			// From now on it stays with this file.
+			w.file(".mcp.json", oneServer("stranger"))
+			must(t, os.WriteFile(path, []byte(oneServer("second")), 0o600))
+			if got := n.server("second"); len(got.Files) != 1 || got.Files[0] != path {
+				t.Errorf("files are %v", got.Files)
+			}
+		})
+	}
+}
+
 func TestWatchSeesWhatChangedBefore(t *testing.T) {
 	w := newWorld(t)
 	path := w.file("c.json", oneServer("a"))
