@@ -415,6 +415,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	}
 	e.learnSecrets(cfg)
 	e.config.Store(cfg)
+	e.expose.scrubChanged(old, cfg)
 	e.mayRun(cfg)
 	e.core.ConfigureSandbox(sandboxSettings(cfg.Settings.Execute))
 	e.report(cfg)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/actors"
+	"github.com/metamcp/metamcp/integration/config"
 )
 
 // changed marks lists of a server that may have changed. list "": all.
@@ -23,6 +24,36 @@ func (l *childLists) changed(server string, list actors.ChildList) {
 		case c.read:
 			c.stale = true
 		}
+	}
+}
+
+// scrubChanged takes notice of a configuration in force that takes the secrets out of what
+// other servers say than the old one.
+func (x *exposure) scrubChanged(old, now *config.Config) {
+	clean := func(cfg *config.Config, server string) bool {
+		spec := cfg.Server(server)
+		return cfg.Settings.Scrub && (spec == nil || !spec.Unscrubbed)
+	}
+	x.lists.forgetScrubbed(func(server string) bool { return clean(old, server) != clean(now, server) })
+	x.poke()
+}
+
+// forgetScrubbed drops what is kept of the lists of those servers whose secrets are
+// taken out from now on, or no longer: items are kept as they came. A server that cannot
+// be asked lists nothing then, rather than a secret. What a reading under way has read
+// already is dropped with it.
+func (l *childLists) forgetScrubbed(others func(server string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, c := range l.lists {
+		if !others(key.server) {
+			continue
+		}
+		l.bytes -= c.bytes
+		l.stamp++
+		// The print stays, so that clients are told only where the list is another one;
+		// of one that was never read, whether somebody missed it is not known any more.
+		l.lists[key] = &childList{hash: c.hash, print: c.print, told: c.told, read: c.read, missed: true, stale: c.read}
 	}
 }
 

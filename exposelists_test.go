@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,6 +243,93 @@ func TestSlowListHoldsUpNoOther(t *testing.T) {
 	})
 	answer(`"error":{"code":-32000,"message":"not now"}`, resource("u://3"))
 	told("u://3")
+}
+
+// Whether secrets are taken out of lists follows the configuration, also where a list was
+// kept, or its first page had come, before that changed.
+func TestListsAreScrubbedAsTheConfigurationSays(t *testing.T) {
+	t.Parallel()
+	const secret = "c0nfigured-key"
+	page := func(uri, next string) string {
+		return `"result":{"resources":[{"uri":"` + uri + `","name":"n","description":"say ` + secret + `"}]` + next + `}`
+	}
+	var base refusing
+	var lists atomic.Pointer[func(ctx context.Context) string]
+	says := func(answer string) {
+		f := func(context.Context) string { return answer }
+		lists.Store(&f)
+	}
+	says(page("u://1", ""))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serveRPC(w, r, func(method string) string {
+			if method == "resources/list" {
+				return (*lists.Load())(r.Context())
+			}
+			return base.answer(method)
+		})
+	}))
+	t.Cleanup(web.Close)
+	text := func(entry, all string) string {
+		return `{"mcpServers":{"a":{"command":"none","disabled":true,"env":{"SOME_KEY":"` + secret + `"}},"x":{"url":"` + web.URL + `"` + entry + `}},"metamcp":{"expose":["resources"]` + all + `}}`
+	}
+	r := openReloading(t, text(`,"scrub":false`, ""))
+	// shows looks at the list as clients are shown it.
+	shows := func(when string, want bool, items int) {
+		t.Helper()
+		page, err := r.e.expose.lists.all(t.Context(), listResources).named.page("resources", "", nil, nil, messages.EraLegacy)
+		if err != nil || strings.Count(string(page), `"uri"`) != items || strings.Contains(string(page), secret) != want {
+			t.Errorf("%s: %s, %v", when, page, err)
+		}
+	}
+	shows("of a server whose answers are left as they are", true, 1)
+	steps := []struct {
+		when, entry, all string
+		shown            bool
+	}{
+		{"of one whose answers are scrubbed now", "", "", false},
+		{"where nothing is scrubbed any more", "", `,"scrub":false`, true},
+		{"where everything is again", "", "", false},
+		{"of a server whose answers are left as they are again", `,"scrub":false`, "", true},
+	}
+	for _, step := range steps {
+		r.write(text(step.entry, step.all))
+		r.reload()
+		shows(step.when, step.shown, 1)
+	}
+
+	// The first page came before the change, the second comes after it.
+	var asked atomic.Int32
+	second, goOn := make(chan struct{}), make(chan struct{})
+	paged := func(ctx context.Context) string {
+		switch asked.Add(1) {
+		case 1:
+			return page("u://1", `,"nextCursor":"2"`)
+		case 2:
+			close(second)
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+			}
+			return page("u://2", "")
+		}
+		return page("u://1", "")
+	}
+	lists.Store(&paged)
+	r.e.expose.listChanged("x", actors.ResourceList)
+	<-second
+	r.write(text("", ""))
+	r.reload()
+	close(goOn)
+	shows("of which a part had come", false, 1)
+
+	// One that cannot be asked any more.
+	r.write(text(`,"scrub":false`, ""))
+	r.reload()
+	shows("before its server refuses", true, 1)
+	says(`"error":{"code":-32000,"message":"not now"}`)
+	r.write(text("", ""))
+	r.reload()
+	shows("of a server that refuses to list it again", false, 0)
 }
 
 // Tools are named once for all who ask, and not again where a listing has the same ones.

@@ -65,7 +65,7 @@ func (l *childLists) begin(key listKey, c *childList) <-chan struct{} {
 // keep takes over what was read. l.mu is held.
 func (l *childLists) keep(key listKey, c *childList, items []listItem, size int, err *Error) {
 	if l.lists[key] != c {
-		return // of another configuration
+		return // of another configuration, or scrubbed otherwise
 	}
 	if err == nil && l.bytes-c.bytes+size > maxListsBytes {
 		err = &Error{Message: fmt.Sprintf("the lists of all servers together have more than %d MiB", maxListsBytes>>20)}
