@@ -297,7 +297,9 @@ func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Er
 	set := x.toolSet().named
 	if x.told.Load() == nil {
 		now := set.sum()
-		x.told.CompareAndSwap(nil, &now)
+		if x.told.CompareAndSwap(nil, &now) {
+			x.poke() // what changed since set was made found nothing that clients know of
+		}
 	}
 	var first []json.RawMessage
 	if !x.only {

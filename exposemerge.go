@@ -85,6 +85,7 @@ func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 	defer l.mu.Unlock()
 	if l.merged[kind] == nil {
 		l.told[kind] = servers
+		l.x.poke() // a server that came since they were counted found nothing that clients know of
 	}
 	l.merged[kind] = merged
 	return merged
