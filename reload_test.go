@@ -2,14 +2,21 @@ package metamcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // reloading is an engine with a configuration file that its test writes.
@@ -128,6 +135,85 @@ func TestEntryThatMovedIsNamedWhereItStands(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A server whose entry is being taken over is there: whoever asks for its tools meanwhile
+// gets those that it lists then.
+func TestEntryThatIsTakenOverIsThere(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	relisted := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serveRPC(w, r, func(method string) string {
+			switch method {
+			case "initialize":
+				return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
+			case "tools/list":
+				if asked.Add(1) == 2 { // by the client of the old entry, which is given up
+					close(relisted)
+					<-r.Context().Done()
+				}
+				return `"result":{"tools":[{"name":"one","inputSchema":{"type":"object"}}]}`
+			}
+			return noSuchMethod
+		})
+	}))
+	t.Cleanup(web.Close)
+	other := &refusing{tools: `{"name":"two","inputSchema":{"type":"object"}}`}
+	beside := httptest.NewServer(other)
+	t.Cleanup(beside.Close)
+	entries := func(more string) string {
+		return `{"mcpServers":{"other":{"url":"` + beside.URL + `"},"x":{"url":"` + web.URL + `"` + more + `}}}`
+	}
+	r := openReloading(t, entries(""))
+	for _, server := range []string{"other", "x"} { // "other" is idle for longer
+		if err := r.e.contact(t.Context(), server, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The pool is held up, so that the catalog hears of the change before the server does.
+	held, goOn := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release()
+	var holding, reloading, listing sync.WaitGroup
+	holding.Go(func() {
+		r.e.core.Squeeze(func(int) {
+			close(held)
+			<-goOn
+		})
+	})
+	<-held
+	r.write(entries(`,"headers":{"X-More":"1"}`))
+	reloading.Go(func() {
+		if err := r.e.Reload(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	testkit.Eventually(t, time.Minute, func() error {
+		if r.e.core.Catalog().Server("x") != nil {
+			return errors.New("the catalog has not heard of the change")
+		}
+		return nil
+	})
+	listing.Go(func() {
+		tools, err := r.e.ListTools(t.Context(), "x", false)
+		if err != nil || len(tools) != 1 {
+			t.Errorf("%+v, %v", tools, err)
+		}
+	})
+	answered := make(chan struct{})
+	go func() {
+		listing.Wait()
+		close(answered)
+	}()
+	select {
+	case <-relisted:
+	case <-answered:
+	}
+	release()
+	holding.Wait()
+	reloading.Wait()
+	listing.Wait()
 }
 
 // What is known of servers does not outlive them.

@@ -215,14 +215,20 @@ func (e *Engine) known(ctx context.Context, server string) (*index.ServerEntry, 
 			return known, nil
 		}
 	}
-	if err := e.contact(ctx, server, false); err != nil {
-		return nil, err
+	for _, refresh := range []bool{false, true} {
+		if err := e.contact(ctx, server, refresh); err != nil {
+			return nil, err
+		}
+		if known := e.core.Catalog().Server(server); known != nil {
+			return known, nil
+		}
+		// An entry that changes is taken out of the catalog before its server hears of
+		// that: until then the server takes itself for listed, unless it is to list anew.
+		if _, ok := e.core.Directory().Lookup(server); !ok {
+			break
+		}
 	}
-	known := e.core.Catalog().Server(server)
-	if known == nil {
-		return nil, supervision.NotFound(server, "it was removed while it was asked for its tools")
-	}
-	return known, nil
+	return nil, e.core.Unlisted(server)
 }
 
 // contact waits until the catalog has a live listing of the server.

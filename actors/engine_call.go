@@ -41,7 +41,7 @@ func (e *Engine) Call(call *messages.Call) {
 	call.Checked = e.view.Version()
 	known := e.view.Load().Server(call.Server)
 	if known == nil {
-		e.callAfterContact(entry, call, false)
+		e.callAfterContact(entry, call, false, false)
 		return
 	}
 	if tool := known.Tool(call.Tool); tool != nil && tool.Enabled && tool.Validator.Accepts(call.Args) {
@@ -60,7 +60,7 @@ func (e *Engine) Call(call *messages.Call) {
 		case final:
 			return func() { e.refuse(call, e.doubted(call.Server, err)) }
 		default:
-			return func() { e.callAfterContact(entry, call, e.present(entry, known.Toolset)) }
+			return func() { e.callAfterContact(entry, call, e.present(entry, known.Toolset), false) }
 		}
 	})
 }

@@ -120,8 +120,8 @@ func (e *Engine) later(call *messages.Call, check func() (then func())) {
 }
 
 // callAfterContact gets the server's listing first; announced: the one that there is lacks at
-// most what children have announced.
-func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call, announced bool) {
+// most what children have announced; again: what it listed the first time is gone.
+func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call, announced, again bool) {
 	u := e.hold(call, func() *messages.Error {
 		if !entry.Placed() {
 			return notStarted(call.Server, call.Tool, entry.Status())
@@ -129,7 +129,7 @@ func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call,
 		return outOfTime(call, strconv.Quote(call.Server)+" was not ready")
 	})
 	if !u.done.Load() {
-		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: !announced, Announced: announced, ForCall: true, Reply: &firstContact{u, entry}})
+		e.contact(entry, &messages.Contact{Meta: call.Meta, Refresh: !announced, Announced: announced, ForCall: true, Reply: &firstContact{u, entry, again}})
 	}
 }
 
@@ -137,6 +137,7 @@ func (e *Engine) callAfterContact(entry *supervision.Entry, call *messages.Call,
 type firstContact struct {
 	*unsent
 	entry *supervision.Entry
+	again bool
 }
 
 // Contacted implements messages.ContactPort.
@@ -153,7 +154,7 @@ func (f *firstContact) Contacted(_ uint64, err *messages.Error) {
 		call.Checked = e.view.Version()
 		known := e.view.Load().Server(call.Server)
 		if known == nil {
-			return func() { e.refuse(call, supervision.NotFound(call.Server, "it was removed while it was being started")) }
+			return func() { e.callUnlisted(call, f.again) }
 		}
 		tool, err, _ := e.check(f.entry.Spec(), call, known)
 		if err != nil {
@@ -161,4 +162,27 @@ func (f *firstContact) Contacted(_ uint64, err *messages.Error) {
 		}
 		return func() { e.send(f.entry, call, tool, known) }
 	})
+}
+
+// callUnlisted goes on with a call whose server has listed its tools, and is not in the
+// catalog: an entry that changes is taken out of that first. It is contacted once more.
+func (e *Engine) callUnlisted(call *messages.Call, again bool) {
+	entry, ok := e.dir.Lookup(call.Server)
+	if !ok || again {
+		e.refuse(call, e.Unlisted(call.Server))
+		return
+	}
+	e.callAfterContact(entry, call, false, true)
+}
+
+// Unlisted is the error where a server was contacted and the catalog has nothing of it
+// after that: its entry was changed or removed.
+func (e *Engine) Unlisted(server string) *messages.Error {
+	if _, ok := e.dir.Lookup(server); !ok {
+		return supervision.NotFound(server, "it was removed while it was asked for its tools")
+	}
+	return &messages.Error{
+		Code: messages.CodeConnection, Server: server, Class: messages.ClassOffline, Retryable: true,
+		Message: "the server's configuration changed while it was asked for its tools; nothing was sent", Hint: "Try again.",
+	}
 }

@@ -24,6 +24,38 @@ func TestWaitForAJudgeIsBounded(t *testing.T) {
 	r.wantCode(r.wait(patient), messages.CodeToolNotFound)
 }
 
+// TestCallWhoseServerChangesOnTheWay: what the server listed is of its entry before that
+// changed, and it lists anew; of one that was removed meanwhile it is said.
+func TestCallWhoseServerChangesOnTheWay(t *testing.T) {
+	r := newRig(t, nil)
+	waits := func(name string) (call *pendingCall, free func(n int)) {
+		t.Helper()
+		r.add(name, nil, nil)
+		free = r.noJudge()
+		call = r.start(name, "do", doArgs{})
+		r.f.eventually(t, "the server has listed its tools, and the call is to be checked", func() bool {
+			r.e.judges.mu.Lock()
+			defer r.e.judges.mu.Unlock()
+			return len(r.e.judges.waiting[0]) == 1
+		})
+		return call, free
+	}
+	call, free := waits("a")
+	r.change("a", newHash)
+	free(maxJudges)
+	r.wantResult(r.wait(call))
+
+	call, free = waits("b")
+	delete(r.specs, "b")
+	r.apply(Change{Removed: []string{"b"}})
+	free(maxJudges)
+	a := r.wait(call)
+	r.wantCode(a, messages.CodeServerNotFound)
+	if a.Err.Retryable {
+		t.Errorf("of a server that was removed: %+v", a.Err)
+	}
+}
+
 // TestCancelLeavesTheDeadlineToItsHolder gives a call up while the connection that
 // has it sets its deadline; the race detector judges.
 func TestCancelLeavesTheDeadlineToItsHolder(t *testing.T) {
