@@ -77,17 +77,17 @@ func newChildLists(x *exposure) *childLists {
 	return &childLists{x: x, lists: map[listKey]*childList{}}
 }
 
-// get returns what a server lists, read anew where nothing is known or it may
-// have changed, and after a while where that failed: a server that is away or refuses
-// is not to be asked with each request of a client. Where ctx ends first it returns
-// what was known before.
-func (l *childLists) get(ctx context.Context, server, hash string, kind listKind) []listItem {
+// refresh reads what a server lists where nothing is known or it may have changed, and
+// after a while where that failed: a server that is away or refuses is not to be asked
+// with each request of a client. Where ctx ends first, what was known before stays for
+// now.
+func (l *childLists) refresh(ctx context.Context, server, hash string, kind listKind) {
 	key := listKey{server, kind}
 	l.mu.Lock()
 	c := l.of(key, hash)
 	if c.read && !c.stale && (c.err == nil || time.Since(c.failed) < askAgain) {
-		defer l.mu.Unlock()
-		return c.items
+		l.mu.Unlock()
+		return
 	}
 	reading := l.begin(key, c)
 	l.mu.Unlock()
@@ -98,7 +98,6 @@ func (l *childLists) get(ctx context.Context, server, hash string, kind listKind
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.missed = c.missed || !c.read
-	return c.items
 }
 
 // forget drops the lists of servers that are gone. l.mu is held.

@@ -66,19 +66,26 @@ func (l *childLists) all(ctx context.Context, kind listKind) *mergedList {
 	l.x.meet(ctx, func(known *index.ServerEntry) bool { return known == nil || !known.Toolset.Offers.Known() })
 	parts, servers := l.offering(kind)
 	l.mu.Lock()
-	stamp := l.stamp // before anything is read: what changes meanwhile is merged the next time
 	l.forget()
 	l.mu.Unlock()
-	items := make([][]listItem, len(parts))
 	var readers sync.WaitGroup
-	for i, p := range parts {
-		readers.Go(func() { items[i] = l.get(ctx, p.server, p.hash, kind) })
+	for _, p := range parts {
+		readers.Go(func() { l.refresh(ctx, p.server, p.hash, kind) })
 	}
 	readers.Wait()
-	merged := l.kept(kind)
+	l.mu.Lock()
+	merged, stamp := l.merged[kind], l.stamp
 	if merged != nil && merged.stamp == stamp && merged.servers == servers {
+		l.mu.Unlock()
 		return merged
 	}
+	items := make([][]listItem, len(parts)) // all of one moment, that of the stamp
+	for i, p := range parts {
+		if c := l.lists[listKey{p.server, kind}]; c != nil {
+			items[i] = c.items
+		}
+	}
+	l.mu.Unlock()
 	merged = l.x.merge(kind, parts, items)
 	merged.stamp, merged.servers = stamp, servers
 	l.mu.Lock()
@@ -113,11 +120,25 @@ func (l *childLists) offering(kind listKind) (parts []offer, servers string) {
 	return parts, strings.Join(names, "\x00")
 }
 
-// kept is what was merged last; nil: nothing.
+// kept is what was merged last; nil: nothing, or a list is another one since.
 func (l *childLists) kept(kind listKind) *mergedList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.merged[kind]
+	m := l.merged[kind]
+	if m == nil || m.stamp != l.stamp {
+		return nil
+	}
+	return m
+}
+
+// stale says whether a server has announced another list than the one that was read.
+// Nobody else's is asked about, so that a server that announces all the time, and is
+// slow to list, holds up nothing that is another's.
+func (l *childLists) stale(server string, kind listKind) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.lists[listKey{server, kind}]
+	return c == nil || c.stale || c.reading != nil && c.again
 }
 
 // merge puts the lists of servers together, by the names that clients see.

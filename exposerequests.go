@@ -150,7 +150,7 @@ func (p *passed) prompt(a *front.Ask) {
 
 func (p *passed) findPrompt(name string) (owner, *Error) {
 	if kept := p.x.lists.kept(listPrompts); kept != nil {
-		if o, ok := kept.named.owner(name); ok {
+		if o, ok := kept.named.owner(name); ok && !p.x.lists.stale(o.server, listPrompts) {
 			return o, nil
 		}
 	}

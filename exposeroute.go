@@ -58,7 +58,7 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 		return topic, nil
 	}
 	if kept := p.x.lists.kept(listResources); kept != nil {
-		if owners := p.there(kept.owners[uri]); len(owners) == 1 {
+		if owners := p.there(kept.owners[uri]); len(owners) == 1 && !p.x.lists.stale(owners[0], listResources) {
 			return actors.Topic{Server: owners[0], URI: uri}, nil
 		}
 	}

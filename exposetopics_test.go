@@ -24,7 +24,7 @@ import (
 // subscribable is a server whose resources can be subscribed to.
 type subscribable struct {
 	mu      sync.Mutex
-	lists   bool           // the resource x:y
+	lists   bool           // the resource x:y and the prompt y
 	refuses bool           // every subscription
 	held    chan struct{}  // subscriptions are answered once it is closed; nil: at once
 	asked   map[string]int // how often, by method
@@ -45,13 +45,21 @@ func (s *subscribable) answer(method string) string {
 	}
 	switch {
 	case method == "initialize":
-		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true}},"serverInfo":{"name":"x","version":"1"}}`
+		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true},"prompts":{}},"serverInfo":{"name":"x","version":"1"}}`
 	case method == "tools/list":
 		return `"result":{"tools":[]}`
 	case method == "resources/list" && s.lists:
 		return `"result":{"resources":[{"uri":"x:y","name":"y"}]}`
 	case method == "resources/list":
 		return `"result":{"resources":[]}`
+	case method == "resources/read":
+		return `"result":{"contents":[]}`
+	case method == "prompts/list" && s.lists:
+		return `"result":{"prompts":[{"name":"y"}]}`
+	case method == "prompts/list":
+		return `"result":{"prompts":[]}`
+	case method == "prompts/get":
+		return `"result":{"messages":[]}`
 	case method == methodSubscribe && s.refuses:
 		return `"error":{"code":-32000,"message":"not today"}`
 	case method == "ping", method == methodSubscribe, method == methodUnsubscribe:
@@ -77,8 +85,9 @@ func (s *subscribable) ends(t *testing.T, made int) {
 	})
 }
 
-// subscribables are two such servers, a and b, of which a lists the resource.
-func subscribables(t *testing.T) (e *Engine, a, b *subscribable) {
+// subscribables are two such servers, a and b, of which a has the resource and the
+// prompt. exposed is what clients are shown, in JSON.
+func subscribables(t *testing.T, exposed string) (e *Engine, a, b *subscribable) {
 	t.Helper()
 	a, b = &subscribable{lists: true, asked: map[string]int{}}, &subscribable{asked: map[string]int{}}
 	webA, webB := httptest.NewServer(a), httptest.NewServer(b)
@@ -86,7 +95,7 @@ func subscribables(t *testing.T) (e *Engine, a, b *subscribable) {
 	t.Cleanup(webB.Close)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mcp.json")
-	if err := os.WriteFile(file, []byte(`{"mcpServers":{"a":{"url":"`+webA.URL+`"},"b":{"url":"`+webB.URL+`"}},"metamcp":{"expose":["resources"]}}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{"a":{"url":"`+webA.URL+`"},"b":{"url":"`+webB.URL+`"}},"metamcp":{"expose":[`+exposed+`],"exposePrefix":"none"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	e = opened(t, Options{Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, Log: slog.New(slog.DiscardHandler)})
@@ -129,7 +138,7 @@ func TestSubscriptionFollowsItsURI(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		t.Run(fmt.Sprintf("refuses=%v", refuses), func(t *testing.T) {
 			t.Parallel()
-			e, a, b := subscribables(t)
+			e, a, b := subscribables(t, `"resources"`)
 			b.refuses = refuses
 			p, peer := clientOf(t, e), &front.Peer{}
 			defer p.close()
@@ -193,7 +202,7 @@ func TestSubscriptionEndsBeforeItIsAnswered(t *testing.T) {
 	for name, end := range subscriptionEnds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, a, _ := subscribables(t)
+			e, a, _ := subscribables(t, `"resources"`)
 			a.held = make(chan struct{})
 			answer := sync.OnceFunc(func() { close(a.held) })
 			defer answer()
@@ -239,7 +248,7 @@ func TestSubscriptionIsOvertakenByItsEnd(t *testing.T) {
 	for name, end := range subscriptionEnds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, a, _ := subscribables(t)
+			e, a, _ := subscribables(t, `"resources"`)
 			p, of := clientOf(t, e), topicOf{&front.Peer{}, "x:y"}
 			answer := make(chan *messages.Answer, 1)
 			own := p.want(of, topic)
@@ -258,7 +267,7 @@ func TestSubscriptionIsOvertakenByItsEnd(t *testing.T) {
 // first request takes nothing from it, and what there is ends with the session.
 func TestSubscriptionIsWantedAgain(t *testing.T) {
 	t.Parallel()
-	e, a, _ := subscribables(t)
+	e, a, _ := subscribables(t, `"resources"`)
 	p, of, topic := clientOf(t, e), topicOf{&front.Peer{}, "x:y"}, actors.Topic{Server: "a", URI: "x:y"}
 	answer := make(chan *messages.Answer, 2)
 	first := p.want(of, topic)
