@@ -201,6 +201,9 @@ func takesStream(client messages.ClientPort) bool {
 
 // Ask implements front.Passed.
 func (p *passed) Ask(a front.Ask) {
+	if a.Method == methodToolsCall {
+		a.Reply = toolResults{a.Reply}
+	}
 	if s := p.x.e.askerOf(a.Session); s.cures(a.Client, a.Can) {
 		a.Reply = p.watch(s, a)
 	}

@@ -3,6 +3,7 @@ package metamcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,10 +52,28 @@ func (r replyAs) Answer(a *messages.Answer) {
 	r.to.Answer(a)
 }
 
+// toolResults answers a call of a tool that was not known a moment ago as those of known
+// tools are answered: what fails is a result, so that the model hears of it. Only that
+// there is no such tool is an error of the protocol. It stands behind what may mend a
+// failure, which has to see it.
+type toolResults struct{ to messages.ReplyPort }
+
+// Answer implements messages.ReplyPort.
+func (r toolResults) Answer(a *messages.Answer) {
+	if a.Err != nil && !errors.Is(a.Err, errNoTool) {
+		own := *a
+		own.Result, own.Err, own.Server = front.ToolErrorResult(a.Err), nil, ""
+		a = &own
+	}
+	r.to.Answer(a)
+}
+
+var errNoTool = errors.New("no tool has this name")
+
 // noTool is the error for a name that no tool has, with the nearest ones.
 func (x *exposure) noTool(name string) *Error {
 	err := &Error{
-		Code: messages.CodeToolNotFound, Tool: short(name), Message: "there is no tool " + strconv.Quote(short(name)),
+		Cause: errNoTool, Code: messages.CodeToolNotFound, Tool: short(name), Message: "there is no tool " + strconv.Quote(short(name)),
 		Hint: "tools/list has what can be called directly.",
 	}
 	const most = 3
