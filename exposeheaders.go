@@ -3,6 +3,7 @@ package metamcp
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -17,10 +18,14 @@ var headerMark = []byte("x-mcp-header")
 // checkHeaders refuses a call of an exposed tool over HTTP whose headers say
 // something else than its arguments: what stands between client and host may have
 // decided by the headers. name is the tool's for clients; lookup returns a header,
-// and whether there is one.
-func (x *exposure) checkHeaders(name string, params []byte, lookup func(header string) (string, bool)) error {
+// and whether there is one. For a tool that is not known yet it waits as the call would,
+// which then finds it known.
+func (x *exposure) checkHeaders(ctx context.Context, name string, params []byte, lookup func(header string) (string, bool)) error {
 	if !x.tools || x.ours[name] {
 		return nil
+	}
+	if _, ok := x.findTool(ctx, name); !ok {
+		return nil // the call itself says so
 	}
 	definition := x.toolSet().named.definition(name)
 	if !bytes.Contains(definition, headerMark) {

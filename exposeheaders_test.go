@@ -81,3 +81,29 @@ func TestHeadersOfExposedTools(t *testing.T) {
 		}
 	}
 }
+
+// What headers say is compared with the arguments in the very first call of a tool, too,
+// before its server was listed.
+func TestHeadersOfToolsThatAreNotKnownYet(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, calls := filepath.Join(dir, "tools.json"), filepath.Join(dir, "calls")
+	const deploy = `{"name":"deploy","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`
+	if err := os.WriteFile(file, []byte(`{"deploy":`+deploy+`}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := openConfig(t, dir, children(map[string][]string{"x": {"--tools-file", file, "--calls-file", calls}}, map[string]any{"expose": []string{"tools"}}))
+	post := poster(t, fronts["http"](t, e))
+	if status, body := post("tools/call", "x__deploy", `{"region":"us"}`, "Mcp-Param-Region: eu"); status != http.StatusBadRequest || !strings.Contains(body, "-32020") {
+		t.Errorf("another value: %d, %s", status, body)
+	}
+	if sent, err := os.ReadFile(calls); err == nil && len(sent) > 0 {
+		t.Errorf("sent was %s", sent)
+	}
+	if status, body := post("tools/call", "x__deploy", `{"region":"eu"}`, "Mcp-Param-Region: eu"); status != http.StatusOK {
+		t.Errorf("as it is: %d, %s", status, body)
+	}
+	if status, body := post("tools/call", "x__nothing", `{}`); status != http.StatusBadRequest || strings.Contains(body, "-32020") || !strings.Contains(body, "TOOL_NOT_FOUND") {
+		t.Errorf("a name that nobody has: %d, %s", status, body)
+	}
+}

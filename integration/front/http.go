@@ -82,8 +82,9 @@ type HTTPOptions struct {
 	LoopbackOnly bool
 	// CheckParams, where not nil, judges the headers of a modern tools/call that
 	// its Mcp-Name header names rightly. lookup returns a header, and whether
-	// there is one. An error is answered as a mismatch of headers.
-	CheckParams func(tool string, params []byte, lookup func(name string) (string, bool)) error
+	// there is one. An error is answered as a mismatch of headers. It may wait, on the
+	// goroutine of the request, until ctx ends, which does with the request.
+	CheckParams func(ctx context.Context, tool string, params []byte, lookup func(name string) (string, bool)) error
 
 	Tool         string // as in [Options]
 	ServerInfo   []byte

@@ -146,7 +146,7 @@ func (h *HTTP) mismatch(r *http.Request, in *incoming) *refusal {
 	if in.Method == "tools/call" && h.o.CheckParams != nil {
 		name, err := jsonrpc.Unquote(in.slots[slotName])
 		if err == nil {
-			err = h.o.CheckParams(name, in.Params, func(name string) (string, bool) {
+			err = h.o.CheckParams(r.Context(), name, in.Params, func(name string) (string, bool) {
 				values := r.Header.Values(name)
 				return strings.Join(values, ", "), len(values) > 0 // several of one name are one (RFC 9110, 5.3)
 			})
