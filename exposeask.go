@@ -46,6 +46,9 @@ type passed struct {
 	links  memory // URI → the server whose result named it
 	tasks  memory // task → the server that made it
 	topics map[topicOf]*subscription
+	// routing are the requests for subscriptions whose server is being looked for, by
+	// the number of the call, but for those that their client has ended since.
+	routing map[uint64]topicOf
 
 	posted  []func() // what is to be sent, in this order, with mu not held
 	sending bool     // somebody does so
@@ -54,7 +57,7 @@ type passed struct {
 var _ front.Passed = (*passed)(nil)
 
 func (x *exposure) passedFor(session *actors.Session) *passed {
-	p := &passed{x: x, session: session, turns: make(chan struct{}, maxAsks), topics: map[topicOf]*subscription{}}
+	p := &passed{x: x, session: session, turns: make(chan struct{}, maxAsks), topics: map[topicOf]*subscription{}, routing: map[uint64]topicOf{}}
 	p.ctx, p.stop = context.WithCancel(x.ctx)
 	return p
 }
@@ -129,6 +132,7 @@ func (p *passed) take(a front.Ask) {
 		p.fail(&a, errEnding)
 		return
 	}
+	p.note(&a)
 	go func() {
 		defer p.work.Done()
 		defer func() { <-p.turns }()

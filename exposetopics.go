@@ -2,6 +2,8 @@ package metamcp
 
 import (
 	"encoding/json"
+	"maps"
+	"sync/atomic"
 
 	"github.com/metamcp/metamcp/actors"
 	"github.com/metamcp/metamcp/integration/front"
@@ -18,19 +20,41 @@ type topicOf struct {
 // session until none of the requests for it can have made it; one that is granted when
 // it is not kept any more is given back.
 type subscription struct {
-	topic actors.Topic
-	asked int  // requests without an answer
-	there bool // one of them was granted
+	topic  actors.Topic
+	asked  int  // requests without an answer
+	there  bool // one of them was granted
+	wanted bool // one of those was not cancelled
+}
+
+var errUnwanted = &Error{Code: messages.CodeCancelled, Message: "the subscription was ended before it was made"}
+
+// note takes notice of a request in the order in which the client sent them: each is
+// worked on by a goroutine of its own, which calls dispatch.
+func (p *passed) note(a *front.Ask) {
+	if a.Method != methodSubscribe && a.Method != methodUnsubscribe {
+		return
+	}
+	of := topicOf{a.Peer, stringOf(a.Params, "uri")}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.Method == methodSubscribe {
+		p.routing[a.Call] = of
+	} else {
+		maps.DeleteFunc(p.routing, func(_ uint64, other topicOf) bool { return other == of })
+		p.end(of)
+	}
 }
 
 // subscribe answers resources/subscribe.
 func (p *passed) subscribe(a *front.Ask) {
-	topic, err := p.route(stringOf(a.Params, "uri"))
+	of := topicOf{a.Peer, stringOf(a.Params, "uri")}
+	topic, err := p.route(of.uri)
+	own, err := p.routed(a, of, topic, err)
 	if err != nil {
 		p.fail(a, err)
 		return
 	}
-	p.begin(a.Call, stringOf(a.Params, "uri"), topic, a.Peer, func(failure *messages.Answer) {
+	p.order(a.Call, of, own, a.Cancelled, func(failure *messages.Answer) {
 		if failure == nil {
 			failure = &messages.Answer{Result: json.RawMessage(`{}`)}
 		}
@@ -40,6 +64,27 @@ func (p *passed) subscribe(a *front.Ask) {
 	})
 }
 
+// routed is want for a request whose server is found, or not, unless its client has
+// given it up meanwhile.
+func (p *passed) routed(a *front.Ask, of topicOf, topic actors.Topic, err *Error) (*subscription, *Error) {
+	defer p.dispatch()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, asked := p.routing[a.Call]
+	delete(p.routing, a.Call)
+	switch {
+	case err != nil:
+		return nil, err
+	case !asked, isSet(a.Cancelled):
+		return nil, errUnwanted
+	case p.topics == nil:
+		return nil, errEnding
+	}
+	return p.remember(of, topic), nil
+}
+
+func isSet(flag *atomic.Bool) bool { return flag != nil && flag.Load() }
+
 // begin subscribes to a resource, and remembers it for the end of the session.
 func (p *passed) begin(call uint64, uri string, topic actors.Topic, to front.Updates, reply func(failure *messages.Answer)) {
 	of := topicOf{to, uri}
@@ -48,12 +93,11 @@ func (p *passed) begin(call uint64, uri string, topic actors.Topic, to front.Upd
 		reply(&messages.Answer{Call: call, Err: errEnding})
 		return
 	}
-	p.order(call, of, own, reply)
+	p.order(call, of, own, nil, reply)
 }
 
 // want remembers that a request for a subscription is made; nil: none may begin any
-// more. A client knows its subscriptions by URI, so it has one of each: where the
-// URI has become another server's, that at the server before ends.
+// more.
 func (p *passed) want(of topicOf, topic actors.Topic) *subscription {
 	defer p.dispatch()
 	p.mu.Lock()
@@ -61,6 +105,13 @@ func (p *passed) want(of topicOf, topic actors.Topic) *subscription {
 	if p.topics == nil {
 		return nil
 	}
+	return p.remember(of, topic)
+}
+
+// remember is want with mu held, and before the end. A client knows its subscriptions by
+// URI, so it has one of each: where the URI has become another server's, that at the
+// server before ends. Who calls it calls dispatch.
+func (p *passed) remember(of topicOf, topic actors.Topic) *subscription {
 	own := p.topics[of]
 	if own != nil && own.topic != topic {
 		p.leave(of, own)
@@ -74,13 +125,14 @@ func (p *passed) want(of topicOf, topic actors.Topic) *subscription {
 	return own
 }
 
-// order makes the request that is remembered.
-func (p *passed) order(call uint64, of topicOf, own *subscription, reply func(failure *messages.Answer)) {
+// order makes the request that is remembered. cancelled is set where its client has
+// given it up, and not any more once the reply is there; nil: that is told otherwise.
+func (p *passed) order(call uint64, of topicOf, own *subscription, cancelled *atomic.Bool, reply func(failure *messages.Answer)) {
 	m := &actors.Subscribe{
 		Topic: own.topic, As: of.uri, Port: of.to, Call: call, Session: p.session.ID(),
 		Reply: func(failure *messages.Answer) {
-			p.answered(of, own, failure == nil)
-			reply(failure)
+			reply(failure) // from here on it is known whether its client has the answer
+			p.answered(of, own, failure == nil, isSet(cancelled))
 		},
 	}
 	p.mu.Lock()
@@ -112,8 +164,9 @@ func (p *passed) dispatch() {
 	p.posted, p.sending = nil, false
 }
 
-// answered takes notice of the answer to a request.
-func (p *passed) answered(of topicOf, own *subscription, granted bool) {
+// answered takes notice of the answer to a request. What was granted to one that its
+// client had cancelled ends, unless another request for it is there.
+func (p *passed) answered(of topicOf, own *subscription, granted, cancelled bool) {
 	defer p.dispatch()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,10 +175,16 @@ func (p *passed) answered(of topicOf, own *subscription, granted bool) {
 	switch {
 	case granted && kept != nil && kept.topic == own.topic: // its own, or one made since of the same
 		kept.there = true
+		kept.wanted = kept.wanted || !cancelled
 	case granted:
 		p.leave(of, own)
-	case kept == own && !own.there && own.asked == 0:
-		delete(p.topics, of)
+	}
+	if kept == nil || kept.wanted || kept.asked > 0 {
+		return
+	}
+	delete(p.topics, of)
+	if kept.there {
+		p.leave(of, kept)
 	}
 }
 
@@ -136,18 +195,16 @@ func (p *passed) leave(of topicOf, own *subscription) {
 	p.post(func() { p.x.e.core.Unsubscribe(m) })
 }
 
-// unsubscribe answers resources/unsubscribe. Who is not subscribed is not told
-// so: that is what it wanted.
+// unsubscribe answers resources/unsubscribe, of which note has taken notice. Who is not
+// subscribed is not told so: that is what it wanted.
 func (p *passed) unsubscribe(a *front.Ask) {
-	p.forget(topicOf{a.Peer, stringOf(a.Params, "uri")})
+	p.dispatch()
 	p.result(a, json.RawMessage(`{}`), nil)
 }
 
-// forget ends the subscription that is kept, if there is one.
-func (p *passed) forget(of topicOf) {
-	defer p.dispatch()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// end ends the subscription that is kept, if there is one, with the next dispatch. mu is
+// held.
+func (p *passed) end(of topicOf) {
 	if own := p.topics[of]; own != nil {
 		delete(p.topics, of)
 		p.leave(of, own)

@@ -27,6 +27,7 @@ type subscribable struct {
 	lists   bool           // the resource x:y and the prompt y
 	refuses bool           // every subscription
 	held    chan struct{}  // subscriptions are answered once it is closed; nil: at once
+	listing chan struct{}  // likewise the list
 	asked   map[string]int // how often, by method
 }
 
@@ -38,7 +39,7 @@ func (s *subscribable) answer(method string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked[method]++
-	if held := s.held; held != nil && method == methodSubscribe {
+	if held := map[string]chan struct{}{methodSubscribe: s.held, methodResources: s.listing}[method]; held != nil {
 		s.mu.Unlock()
 		<-held
 		s.mu.Lock()
@@ -186,9 +187,17 @@ func TestSubscriptionFollowsItsURI(t *testing.T) {
 	}
 }
 
+// unsubscribed ends a subscription as its client does.
+func unsubscribed(p *passed, of topicOf) {
+	p.mu.Lock()
+	p.end(of)
+	p.mu.Unlock()
+	p.dispatch()
+}
+
 // subscriptionEnds are the ways in which a subscription ends.
 var subscriptionEnds = map[string]func(p *passed, of topicOf){
-	"unsubscribed":  func(p *passed, of topicOf) { p.forget(of) },
+	"unsubscribed":  unsubscribed,
 	"listener ends": func(p *passed, of topicOf) { p.Unsubscribe(of.to) },
 	"session ends":  func(p *passed, _ topicOf) { p.close() },
 	"moved":         func(p *passed, of topicOf) { p.want(of, actors.Topic{Server: "b", URI: "x:y"}) },
@@ -253,7 +262,7 @@ func TestSubscriptionIsOvertakenByItsEnd(t *testing.T) {
 			answer := make(chan *messages.Answer, 1)
 			own := p.want(of, topic)
 			end(p, of)
-			p.order(front.NextCall(), of, own, func(failure *messages.Answer) { answer <- failure })
+			p.order(front.NextCall(), of, own, nil, func(failure *messages.Answer) { answer <- failure })
 			if failure := <-answer; failure != nil {
 				t.Fatalf("%+v", failure)
 			}
@@ -271,10 +280,10 @@ func TestSubscriptionIsWantedAgain(t *testing.T) {
 	p, of, topic := clientOf(t, e), topicOf{&front.Peer{}, "x:y"}, actors.Topic{Server: "a", URI: "x:y"}
 	answer := make(chan *messages.Answer, 2)
 	first := p.want(of, topic)
-	p.forget(of)
+	unsubscribed(p, of)
 	again := p.want(of, topic)
 	for _, own := range []*subscription{first, again} {
-		p.order(front.NextCall(), of, own, func(failure *messages.Answer) { answer <- failure })
+		p.order(front.NextCall(), of, own, nil, func(failure *messages.Answer) { answer <- failure })
 		if failure := <-answer; failure != nil {
 			t.Fatalf("%+v", failure)
 		}
