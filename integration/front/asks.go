@@ -117,19 +117,26 @@ func (c *connection) ask(e *Entry, list []*messages.Question) {
 			continue
 		}
 		id := c.opts.Parked.questionID(q)
-		if why := c.questions.add(string(id), q); why != "" {
+		key := string(id)
+		if why := c.questions.add(key, q); why != "" {
 			noAnswer(q, why)
 			continue
 		}
 		head := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":`...)
 		head = jsonrpc.AppendQuote(head, q.Method)
+		write := e.out.Write
+		if overHTTP {
+			write = func(parts ...[]byte) error {
+				return st.Ask(func() bool { return c.questions.find(key) == q }, parts...)
+			}
+		}
 		var err error
 		if q.Params != nil {
-			err = e.out.Write(append(head, `,"params":`...), flat(withToken(withElicitationID(q, id), id)), []byte{'}'})
+			err = write(append(head, `,"params":`...), flat(withToken(withElicitationID(q, id), id)), []byte{'}'})
 		} else {
-			err = e.out.Write(append(head, '}'))
+			err = write(append(head, '}'))
 		}
-		if err != nil && c.questions.take(string(id)) != nil {
+		if err != nil && c.questions.take(key) != nil {
 			noAnswer(q, "the client cannot be reached: "+err.Error())
 		}
 	}

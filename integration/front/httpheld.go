@@ -136,6 +136,7 @@ func (s *stream) dropAll() {
 	for len(s.events) > 0 {
 		s.drop()
 	}
+	s.settle(func(askedEvent) bool { return false })
 }
 
 // lostToBound says whether the stream was cut.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ const (
 	// maxUnasked is the same for the stream of a session, where the oldest goes.
 	maxUnasked = 256 << 10
 	// maxKept is how many bytes that were written are kept for a client that
-	// lost them on the way, beside the answer.
+	// lost them on the way, beside the answer and the questions that are open.
 	maxKept = 64 << 10
 )
 
@@ -32,6 +33,13 @@ type event struct {
 	parts  [][]byte
 	size   int
 	answer bool
+	open   func() bool // of a question: it has no answer yet; nil: it is none
+}
+
+// askedEvent is a question that has left the events of a stream.
+type askedEvent struct {
+	event
+	number uint64
 }
 
 // stream is a [sink] for a response over HTTP: what was written to it and is
@@ -46,11 +54,12 @@ type stream struct {
 
 	mu     sync.Mutex
 	events []event
-	first  uint64 // the number of events[0], from 1
-	sent   uint64 // the number of the last event that was written
-	size   int    // of all events
-	over   bool   // nothing follows
-	wasCut bool   // it was ended with what it held
+	first  uint64       // the number of events[0], from 1
+	sent   uint64       // the number of the last event that was written
+	size   int          // of all events
+	asked  []askedEvent // what was written and has to be answered, from before first
+	over   bool         // nothing follows
+	wasCut bool         // it was ended with what it held
 	since  time.Time
 	reader *reader
 
@@ -118,11 +127,15 @@ func (s *stream) Write(parts ...[]byte) error {
 	if s.answered {
 		return errNoStream
 	}
-	return s.put(parts, false)
+	return s.put(event{}, parts)
 }
 
+// Ask is Write for a question to the client, which is kept for as long as it is open: who
+// lost it on the way would never answer it.
+func (s *stream) Ask(open func() bool, parts ...[]byte) error { return s.put(event{open: open}, parts) }
+
 // Answer implements sink.
-func (s *stream) Answer(parts ...[]byte) error { return s.put(parts, true) }
+func (s *stream) Answer(parts ...[]byte) error { return s.put(event{answer: true}, parts) }
 
 // setForeign says that the answer, which follows, is an error of a child's.
 func (s *stream) setForeign() {
@@ -139,7 +152,7 @@ func (s *stream) isForeign() bool {
 
 // Hold implements sink; each response has a connection of its own, so that
 // nothing is won by waiting.
-func (s *stream) Hold(line []byte) { _ = s.put([][]byte{line}, true) } // who is gone needs no answer
+func (s *stream) Hold(line []byte) { _ = s.put(event{answer: true}, [][]byte{line}) } // who is gone needs no answer
 
 // Release implements sink.
 func (s *stream) Release() {}
@@ -162,6 +175,7 @@ func (s *stream) finish() {
 	if !s.over {
 		s.over = true
 		s.since = time.Now()
+		s.settle(func(askedEvent) bool { return false })
 	}
 	s.signal()
 }
@@ -176,8 +190,7 @@ func (s *stream) signal() {
 	}
 }
 
-func (s *stream) put(parts [][]byte, answer bool) error {
-	e := event{answer: answer}
+func (s *stream) put(e event, parts [][]byte) error {
 	var small []byte
 	for _, p := range parts {
 		e.size += len(p)
@@ -196,7 +209,7 @@ func (s *stream) put(parts [][]byte, answer bool) error {
 	if err := s.add(e); err != nil {
 		return err
 	}
-	if answer && s.ended != nil {
+	if e.answer && s.ended != nil {
 		s.ended()
 	}
 	return nil
@@ -208,6 +221,7 @@ func (s *stream) add(e event) error {
 	if s.over {
 		return errStreamOver
 	}
+	s.settle(askedEvent.isOpen)
 	if !e.answer && s.number != 0 && (s.size+e.size > maxStreamed || !s.bill.room(e.size)) {
 		return errStreamFull
 	}
@@ -237,12 +251,32 @@ func (s *stream) drop() {
 	}
 }
 
+func (a askedEvent) isOpen() bool { return a.open() }
+
+// settle forgets the questions from before first that need not be kept; s.mu is held.
+func (s *stream) settle(keep func(a askedEvent) bool) {
+	s.asked = slices.DeleteFunc(s.asked, func(a askedEvent) bool {
+		if keep(a) {
+			return false
+		}
+		s.bill.add(-a.size)
+		return true
+	})
+}
+
 // next returns the events behind the one with the number from, the number of
 // the first of them, and whether nothing will follow them. Where there was no
-// such number, these are all that are kept, or none.
+// such number, these are all that are kept, or none. What is gone is passed over, and of
+// that each open question returned alone.
 func (s *stream) next(from uint64) (events []event, first uint64, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle(askedEvent.isOpen)
+	for _, a := range s.asked {
+		if a.number > from {
+			return []event{a.event}, a.number, false
+		}
+	}
 	first = max(min(from, s.first+uint64(len(s.events))-1)+1, s.first)
 	return append(events, s.events[first-s.first:]...), first, s.over
 }
@@ -267,8 +301,14 @@ func (s *stream) written(number uint64) {
 	defer s.mu.Unlock()
 	s.sent = max(s.sent, number)
 	for len(s.events) > 0 && s.first <= s.sent && (!s.keep || s.size > maxKept && !s.events[0].answer) {
+		e, number := s.events[0], s.first
 		s.drop()
+		if s.keep && !s.over && e.open != nil {
+			s.asked = append(s.asked, askedEvent{e, number})
+			s.bill.add(e.size)
+		}
 	}
+	s.settle(askedEvent.isOpen)
 }
 
 // rest says how long the stream has had no reader, or has been over, and how
@@ -276,10 +316,14 @@ func (s *stream) written(number uint64) {
 func (s *stream) rest(now time.Time) (idle time.Duration, over bool, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reader != nil || s.since.IsZero() {
-		return 0, s.over, s.size
+	size = s.size
+	for _, a := range s.asked {
+		size += a.size
 	}
-	return now.Sub(s.since), s.over, s.size
+	if s.reader != nil || s.since.IsZero() {
+		return 0, s.over, size
+	}
+	return now.Sub(s.since), s.over, size
 }
 
 // code returns the code of the JSON-RPC error that answers the request with
