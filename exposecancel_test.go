@@ -47,7 +47,7 @@ func TestSubscriptionEndsWhileItsServerIsLookedFor(t *testing.T) {
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, a, _ := subscribables(t)
+			e, a, _ := subscribables(t, `"resources"`)
 			a.listing = make(chan struct{})
 			p, peer, cancelled := clientOf(t, e), &front.Peer{}, new(atomic.Bool)
 			defer p.close()
@@ -78,7 +78,7 @@ func TestCancelledSubscriptionIsGivenBack(t *testing.T) {
 	for _, others := range []int{0, 1} {
 		t.Run(fmt.Sprintf("others=%d", others), func(t *testing.T) {
 			t.Parallel()
-			e, a, _ := subscribables(t)
+			e, a, _ := subscribables(t, `"resources"`)
 			a.held = make(chan struct{})
 			p, peer, cancelled := clientOf(t, e), &front.Peer{}, new(atomic.Bool)
 			defer p.close()
