@@ -53,7 +53,9 @@ func (l *childLists) forgetScrubbed(others func(server string) bool) {
 		l.stamp++
 		// The print stays, so that clients are told only where the list is another one;
 		// of one that was never read, whether somebody missed it is not known any more.
-		l.lists[key] = &childList{hash: c.hash, print: c.print, told: c.told, read: c.read, missed: true, stale: c.read}
+		anew := &childList{hash: c.hash, told: c.told, read: c.read, missed: true, stale: c.read}
+		anew.print = c.print
+		l.lists[key] = anew
 	}
 }
 

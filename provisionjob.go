@@ -64,7 +64,7 @@ func (j *provisionJob) Do(ctx context.Context, step func(string)) *messages.Prov
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		closed := (*closedMeanwhile)(nil)
+		closed := (*forbiddenError)(nil)
 		if errors.As(err, &closed) {
 			r = *closed.report
 			err = r.Err
@@ -159,13 +159,13 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 	return nil, nil
 }
 
-// closedMeanwhile says that who wanted a server may not have it any more. Its text is
+// forbiddenError says that who wanted a server may not have it any more. Its text is
 // that of the report's error.
-type closedMeanwhile struct{ report *messages.ProvisionReport }
+type forbiddenError struct{ report *messages.ProvisionReport }
 
-func (c *closedMeanwhile) Error() string { return c.report.Err.Error() }
+func (c *forbiddenError) Error() string { return c.report.Err.Error() }
 
-// stillAllowed returns a [closedMeanwhile] where the configuration in force does not let the
+// stillAllowed returns a [forbiddenError] where the configuration in force does not let the
 // job's request have servers installed any more, with the report that it would have got. A
 // person's yes is not asked again.
 func (j *provisionJob) stillAllowed() error {
@@ -186,7 +186,7 @@ func (j *provisionJob) stillAllowed() error {
 	r := j.report
 	r.Notes = nil // as in Do
 	r.Trusted, r.Gate = o.decision.Trusted, o.shown.Gate
-	return &closedMeanwhile{denied(&r, j.options, o.shown.Reason, j.p.gateHint(o, ask.Session))}
+	return &forbiddenError{denied(&r, j.options, o.shown.Reason, j.p.gateHint(o, ask.Session))}
 }
 
 // try starts the installed server in a short-lived runtime, shakes hands, lists
