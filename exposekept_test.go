@@ -29,29 +29,21 @@ func TestRequestsFollowLists(t *testing.T) {
 				p.Ask(front.Ask{Request: front.Request{Call: front.NextCall(), Params: []byte(of.params), Reply: answer}, Method: method, Peer: &front.Peer{}})
 				return answer.granted(t)
 			}
-			lists := func(byA, byB bool) {
-				for s, lists := range map[*subscribable]bool{a: byA, b: byB} {
-					s.mu.Lock()
-					s.lists = lists
-					s.mu.Unlock()
-				}
-				e.expose.listChanged("a", of.list)
-				e.expose.listChanged("b", of.list)
-			}
-			lists(false, false)
+			listedBy := func(byA, byB bool) { lists(e, of.list, map[*subscribable]bool{a: byA, b: byB}) }
+			listedBy(false, false)
 			for range 2 {
 				if granted() {
 					t.Fatal("what nobody has is found")
 				}
 			}
-			lists(true, false)
+			listedBy(true, false)
 			if !granted() || a.count(method) != 1 {
 				t.Errorf("what is new at a server is not found there: it was asked %d times", a.count(method))
 			}
 			if !granted() || a.count(method) != 2 {
 				t.Errorf("what a server has was asked of it %d times, want 2", a.count(method))
 			}
-			lists(false, true)
+			listedBy(false, true)
 			if !granted() || a.count(method) != 2 || b.count(method) != 1 {
 				t.Errorf("what has moved to another server was asked of the two %d and %d times, want 2 and 1", a.count(method), b.count(method))
 			}

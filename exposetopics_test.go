@@ -103,6 +103,18 @@ func subscribables(t *testing.T, exposed string) (e *Engine, a, b *subscribable)
 	return e, a, b
 }
 
+// lists says which of the two servers have the resource and the prompt from now on, and
+// has them announce it.
+func lists(e *Engine, changed actors.ChildList, has map[*subscribable]bool) {
+	for s, lists := range has {
+		s.mu.Lock()
+		s.lists = lists
+		s.mu.Unlock()
+	}
+	e.expose.listChanged("a", changed)
+	e.expose.listChanged("b", changed)
+}
+
 func clientOf(t *testing.T, e *Engine) *passed {
 	t.Helper()
 	session, err := e.core.OpenSession(nil)
@@ -164,13 +176,7 @@ func TestSubscriptionFollowsItsURI(t *testing.T) {
 			if !ask(methodSubscribe) {
 				t.Fatal("the subscription is refused")
 			}
-			for s, lists := range map[*subscribable]bool{a: false, b: true} {
-				s.mu.Lock()
-				s.lists = lists
-				s.mu.Unlock()
-			}
-			e.expose.listChanged("a", actors.ResourceList)
-			e.expose.listChanged("b", actors.ResourceList)
+			lists(e, actors.ResourceList, map[*subscribable]bool{a: false, b: true})
 			listedBy("b")
 			if ask(methodSubscribe) == refuses {
 				t.Fatalf("the server that has the resource now refuses: %v; the client hears the opposite", refuses)

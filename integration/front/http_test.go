@@ -262,19 +262,25 @@ func TestHTTPProgress(t *testing.T) {
 	}
 }
 
+// streamed is a legacy call that has become a stream, with progress 1 on it.
+func (f *httpFront) streamed(calls *held, hs headers) (Request, *eventStream) {
+	f.t.Helper()
+	opened := make(chan *eventStream, 1)
+	go func() {
+		opened <- f.stream("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_call","arguments":`+someCall+`,"_meta":{"progressToken":"p"}}}`, hs)
+	}()
+	r := calls.next(f.t)
+	r.Progress.Progress(r.Call, []byte(`{"progress":1}`))
+	return r, <-opened
+}
+
 // A legacy client that loses its connection does not cancel the call, and comes
 // back for the answer.
 func TestHTTPResumption(t *testing.T) {
 	f := startHTTP(t, HTTPOptions{})
 	calls := hold(f)
 	hs := f.open()
-	opened := make(chan *eventStream, 1)
-	go func() {
-		opened <- f.stream("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_call","arguments":`+someCall+`,"_meta":{"progressToken":"p"}}}`, hs)
-	}()
-	r := calls.next(t)
-	r.Progress.Progress(r.Call, []byte(`{"progress":1}`))
-	st := <-opened
+	r, st := f.streamed(calls, hs)
 	first := st.want(`"progress":1`)
 	st.cancel()
 	r.Progress.Progress(r.Call, []byte(`{"progress":2}`))

@@ -21,16 +21,10 @@ func TestHTTPResumptionHasOpenQuestions(t *testing.T) {
 			f := startHTTP(t, HTTPOptions{})
 			calls := hold(f)
 			hs := f.open()
-			opened := make(chan *eventStream, 1)
-			go func() {
-				opened <- f.stream("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_call","arguments":`+someCall+`,"_meta":{"progressToken":"p"}}}`, hs)
-			}()
-			r := calls.next(t)
+			r, st := f.streamed(calls, hs)
 			progress := func(n string, more int) {
 				r.Progress.Progress(r.Call, []byte(`{"progress":`+n+`,"message":"`+strings.Repeat("x", more)+`"}`))
 			}
-			progress("1", 0)
-			st := <-opened
 			first := st.want(`"progress":1`)
 			said := make(heard, 1)
 			r.Client.Ask(r.Call, []*messages.Question{{
