@@ -74,13 +74,13 @@ LONG := ./integration/e2e ./index/store . ./integration/sandbox ./integration/co
 
 # Tests wait for processes and deadlines more than they compute: of three packages for
 # two processors one waits, and of four tests of a package two do.
-PACKAGES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
-TESTS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+TEST_PACKAGES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
+TEST_PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 
 .PHONY: unit
 unit: built
 	@$(if $(RACE),:,echo 'WARNING: there is no C compiler, so the tests run without the race detector' >&2)
-	$(TEST_BUILT) $(TEST) -p $(PACKAGES) -parallel $(TESTS) -vet=off -timeout 25m $(LONG) ./...
+	$(TEST_BUILT) $(TEST) -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -vet=off -timeout 25m $(LONG) ./...
 
 .PHONY: test-20
 test-20: npm built ## run all tests 20 times in a row
