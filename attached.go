@@ -66,14 +66,14 @@ func (e *Engine) OpenHost(o HostOptions) (*SharedHost, error) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	st := &e.Config().Settings
 	opts := control.Options{
-		StateDir: st.StateDir, Name: o.Name, Version: e.opts.Version, Started: e.started, Configs: e.Config().Files,
+		StateDir: st.StateDir, Name: o.Name, Version: e.opts.Version, Started: e.started,
 		Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
 		Attach: h.serve, AttachNotes: attachNotes, AttachMode: st.Attach, Manager: o.Manager, Stop: o.Stop, Flags: o.Flags, LogFile: o.Log,
 	}
 	if o.HTTP != nil {
 		opts.HTTP, opts.Socket = o.HTTP.URL(), o.HTTP.Socket()
 	}
-	server, err := control.Serve(opts)
+	server, err := e.announce(opts)
 	if err != nil {
 		h.cancel()
 		return nil, err

@@ -133,8 +133,10 @@ type Engine struct {
 	url     atomic.Pointer[string] // at which clients over HTTP are served; nil: none are
 	expose  *exposure
 	times   callTimes
-	procs   proctree.Sampler
-	endTime atomic.Int64 // see [Engine.EndTime]
+
+	announcing announcing
+	procs      proctree.Sampler
+	endTime    atomic.Int64 // see [Engine.EndTime]
 }
 
 // Open reads the configuration and starts the runtime. A configuration with
@@ -426,6 +428,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	e.core.ConfigureCatalog(cfg.Settings.Catalog.TTL, cfg.Settings.Catalog.Cleanup)
 	e.log.Info("configuration reloaded", "added", len(change.Added), "changed", len(change.Changed)+len(change.Updated), "removed", len(change.Removed), "settings", settings)
 	err = cancelled(ctx, e.core.Apply(ctx, change), "the new configuration is in force, but not all of metamcp follows it yet")
+	e.announceFiles(ctx) // by now it has their servers
 	e.times.keepOnly(e.thereIs)
 	e.keeper.slimGone(e.thereIs)
 	e.logins.KeepOnly(e.thereIs)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/metamcp/metamcp/integration/control"
@@ -222,10 +223,43 @@ func (e *Engine) LogFiles(server string) ([]string, error) {
 // after its pid. The caller closes the server after the engine. The error is no *[Error];
 // an engine does without the socket.
 func (e *Engine) OpenControl(name string) (*control.Server, error) {
-	return control.Serve(control.Options{
+	return e.announce(control.Options{
 		StateDir: e.Config().Settings.StateDir, Name: name, Version: e.opts.Version, Started: e.started,
-		Configs: e.Config().Files, Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
+		Host: controlled{e}, Handlers: map[string]http.Handler{"GET /metrics": e.telemetry.Metrics()}, Log: e.log,
 	})
+}
+
+// announcing is what announces the engine as a host.
+type announcing struct {
+	mu      sync.Mutex // held over the reading of the configuration's files and their announcement
+	servers []*control.Server
+}
+
+// announce begins to announce the engine as that of its configuration files.
+func (e *Engine) announce(o control.Options) (*control.Server, error) {
+	a := &e.announcing
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	o.Configs = e.Config().Files
+	s, err := control.Serve(o)
+	if err == nil {
+		a.servers = append(a.servers, s)
+	}
+	return s, err
+}
+
+// announceFiles announces the engine as that of the files of the configuration in
+// force: one that began without a file has one when it appears, and who looks for a
+// host goes by that.
+func (e *Engine) announceFiles(ctx context.Context) {
+	a := &e.announcing
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.servers {
+		if err := s.Follow(ctx, e.Config().Files); err != nil {
+			e.log.Warn("metamcp commands and clients do not find this host by its configuration file", "host", s.Info().Name, "files", e.Config().Files, "error", err)
+		}
+	}
 }
 
 // controlled is the engine as the control socket sees it.

@@ -46,12 +46,26 @@ func attachOrServe(ctx context.Context, c *common) error {
 		return serve(ctx, c)
 	}
 	code := relay.Main(first, func(ctx context.Context, resumed bool) (*attach.Conn, error) {
-		return attach.Connect(ctx, cfg.Settings.StateDir, cfg.Files, c.hello(resumed))
+		return c.nextHost(ctx, cfg, resumed)
 	})
 	if code != exitOK {
 		return statusError(code)
 	}
 	return nil
+}
+
+// nextHost connects with the host that runs now. Where there was no file, one may have
+// come since: a host that has read it is announced by it.
+func (c *common) nextHost(ctx context.Context, cfg *config.Config, resumed bool) (*attach.Conn, error) {
+	if len(cfg.Files) == 0 {
+		if come, _ := config.FilesOf(c.sources()); len(come) > 0 {
+			conn, err := attach.Connect(ctx, cfg.Settings.StateDir, come, c.hello(resumed))
+			if !errors.Is(err, attach.ErrNoHost) {
+				return conn, err
+			}
+		}
+	}
+	return attach.Connect(ctx, cfg.Settings.StateDir, cfg.Files, c.hello(resumed))
 }
 
 // ownHost is a flag that makes sense only for a host of one's own; "": there is

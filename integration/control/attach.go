@@ -53,7 +53,7 @@ func (s *Server) attached(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	welcome, err := json.Marshal(attach.Welcome{
-		Protocol: attach.Protocol, Version: s.info.Version, PID: s.info.PID, Name: s.info.Name, Notes: s.notes(hello),
+		Protocol: attach.Protocol, Version: s.Info().Version, PID: s.Info().PID, Name: s.Info().Name, Notes: s.notes(hello),
 	})
 	if err != nil {
 		writeError(w, err)
@@ -116,7 +116,7 @@ func (s *Server) hello(r *http.Request) (*attach.Hello, error) {
 	if hello.Protocol != attach.Protocol {
 		return nil, &Error{
 			Status: http.StatusUpgradeRequired, Code: CodeProtocol,
-			Message: fmt.Sprintf("the host %s (metamcp %s) speaks protocol %d, and the client's metamcp speaks %d", s.info.Name, s.info.Version, attach.Protocol, hello.Protocol),
+			Message: fmt.Sprintf("the host %s (metamcp %s) speaks protocol %d, and the client's metamcp speaks %d", s.Info().Name, s.Info().Version, attach.Protocol, hello.Protocol),
 			Hint:    "restart the host with the same version: metamcp host restart",
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 	if err := s.Withdraw(context.WithoutCancel(r.Context())); err != nil {
 		s.o.Log.Warn("what announces this host could not be removed", "error", err)
 	}
-	writeJSON(w, map[string]any{"pid": s.info.PID})
+	writeJSON(w, map[string]any{"pid": s.Info().PID})
 	s.o.Stop(now)
 }
 
@@ -159,8 +159,10 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 // does nothing.
 func (s *Server) Withdraw(ctx context.Context) error {
 	s.withdrawOnce.Do(func() {
+		s.placing.Lock()
+		defer s.placing.Unlock()
 		s.withdrawn.Store(true)
-		s.withdrawErr = errors.Join(s.place.withdraw(ctx, &s.info), s.listener.Close())
+		s.withdrawErr = errors.Join(s.place.withdraw(ctx, s.info.Load()), s.listener.Close())
 		s.single.release()
 	})
 	return s.withdrawErr

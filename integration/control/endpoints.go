@@ -54,18 +54,18 @@ func (s *Server) describe(parent context.Context, actors bool) (*messages.HostSt
 	}
 	out := *st
 	out.Servers = slices.Clone(st.Servers)
-	out.Name = s.info.Name
+	out.Name = s.Info().Name
 	if out.PID == 0 {
-		out.PID = s.info.PID
+		out.PID = s.Info().PID
 	}
 	if out.Version == "" {
-		out.Version = s.info.Version
+		out.Version = s.Info().Version
 	}
 	if out.Started.IsZero() {
-		out.Started = s.info.Started
+		out.Started = s.Info().Started
 	}
 	if out.Configs == nil {
-		out.Configs = s.info.Configs
+		out.Configs = s.Info().Configs
 	}
 	return &out, nil
 }

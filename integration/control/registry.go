@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/metamcp/metamcp/integration/atomicfile"
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/lockedfile"
 	"github.com/metamcp/metamcp/integration/safename"
@@ -129,7 +130,7 @@ func taken(path string) bool {
 }
 
 func (r registry) announce(info *HostInfo) error {
-	text, err := json.MarshalIndent(info, "", "  ")
+	text, err := announcement(info)
 	if err != nil {
 		return err
 	}
@@ -138,11 +139,38 @@ func (r registry) announce(info *HostInfo) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil
+}
+
+// announceAnew replaces what a host announced, unless another has the name by now.
+// Who reads it meanwhile has the one or the other.
+func (r registry) announceAnew(ctx context.Context, info *HostInfo) error {
+	text, err := announcement(info)
+	if err != nil {
+		return err
+	}
+	release, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	now, err := r.read(safename.SafeName(info.Name) + infoSuffix)
+	switch {
+	case err != nil:
+		return fmt.Errorf("what announces the host is gone: %w", err)
+	case !same(now, info):
+		return fmt.Errorf("another host, of the process %d, has the name %s by now", now.PID, info.Name)
+	}
+	return atomicfile.Write(r.infoPath(info.Name), text, 0o600)
+}
+
+func announcement(info *HostInfo) ([]byte, error) {
+	text, err := json.MarshalIndent(info, "", "  ")
+	return append(text, '\n'), err
 }
 
 // read is [attach.Read] for a file of the folder.

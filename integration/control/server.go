@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,7 @@ type Options struct {
 // Server answers the control socket of one host. It is safe for any goroutine.
 type Server struct {
 	o       Options
-	info    HostInfo
+	info    atomic.Pointer[HostInfo] // only its Configs change
 	place   registry
 	http    *http.Server
 	streams chan struct{} // a place for each
@@ -93,11 +94,14 @@ type Server struct {
 	handlers gate.Gate
 
 	listener     net.Listener
-	single       *single
 	withdrawn    atomic.Bool
 	withdrawOnce sync.Once
 	withdrawErr  error
-	passedOn     atomic.Bool // the socket for HTTP
+
+	placing sync.Mutex // held by who changes the place
+	single  *single
+
+	passedOn atomic.Bool // the socket for HTTP
 
 	closeOnce sync.Once
 	closeErr  error
@@ -180,7 +184,8 @@ func serve(o Options) (*Server, error) {
 		cancel()
 		return nil, err
 	}
-	s.info, s.listener = info, newBoundedListener(l, maxConns)
+	s.info.Store(&info)
+	s.listener = newBoundedListener(l, maxConns)
 	s.http = &http.Server{
 		Handler:           s.counted(http.MaxBytesHandler(mux, maxBodyBytes)),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -197,7 +202,37 @@ func serve(o Options) (*Server, error) {
 }
 
 // Info returns how the host is announced, its final name included.
-func (s *Server) Info() HostInfo { return s.info }
+func (s *Server) Info() HostInfo { return *s.info.Load() }
+
+// Follow announces the host as that of other configuration files, as when the first
+// one appears after the host began without. A shared host has their place then, and no
+// longer that of the files before; where another host has it already, or the folder
+// cannot be written to, all stays as it was, and the error says why. A host that has
+// withdrawn is announced no more, which is no error.
+func (s *Server) Follow(ctx context.Context, configs []string) error {
+	s.placing.Lock()
+	defer s.placing.Unlock()
+	info := s.Info()
+	if s.withdrawn.Load() || slices.Equal(info.Configs, configs) {
+		return nil
+	}
+	info.Configs = append([]string{}, configs...)
+	claimed := &single{}
+	if info.Shared {
+		var err error
+		if claimed, err = s.place.claimSingle(configs); err != nil {
+			return err
+		}
+	}
+	if err := s.place.announceAnew(ctx, &info); err != nil {
+		claimed.release()
+		return err
+	}
+	s.info.Store(&info)
+	s.single.release()
+	s.single = claimed
+	return nil
+}
 
 // Close withdraws the host, ends all streams and waits for every handler, for
 // as long as ctx lasts. A second call returns what the first did.

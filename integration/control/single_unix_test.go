@@ -3,9 +3,11 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,8 +41,7 @@ func TestPlaceByLink(t *testing.T) {
 	refused := func(path string) {
 		t.Helper()
 		s, err := r.claimSingle([]string{path})
-		var e *Error
-		if !errors.As(err, &e) || e.Code != CodeAlreadyRuns {
+		if !alreadyRuns(err) {
 			t.Errorf("%s: %v, %v", filepath.Base(path), s, err)
 		}
 	}
@@ -78,3 +79,73 @@ func TestPlaceWithPipes(t *testing.T) {
 		}
 	}
 }
+
+// A host that follows other files has their place and no longer the one before, and
+// who looks for it finds it by them. Where it cannot have the place all stays as it was.
+func TestFollow(t *testing.T) {
+	r := shortRegistry(t)
+	state, file, taken := filepath.Dir(r.dir), filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "taken")
+	s, err := Serve(Options{Host: nobodyAsks{}, StateDir: state, Name: "h", Attach: func(context.Context, *os.File, *os.File, attach.Hello) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	is := func(configs ...string) {
+		t.Helper()
+		if found := attach.Find(state, configs); len(found) != 1 || found[0].PID != os.Getpid() || found[0].Socket != s.Info().Socket {
+			t.Errorf("by %q there are %+v", configs, found)
+		}
+		if got := s.Info().Configs; !slices.Equal(got, configs) {
+			t.Errorf("it says that it is of %q, not %q", got, configs)
+		}
+		if _, err := r.claimSingle(configs); !alreadyRuns(err) {
+			t.Errorf("the place of %q is free: %v", configs, err)
+		}
+	}
+	isFree := func(configs ...string) {
+		t.Helper()
+		if found := attach.Find(state, configs); len(found) > 0 {
+			t.Errorf("by %q there are %+v", configs, found)
+		}
+		one, err := r.claimSingle(configs)
+		if err != nil {
+			t.Fatalf("the place of %q: %v", configs, err)
+		}
+		one.release()
+	}
+	is()
+	other, err := r.claimSingle([]string{taken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.release()
+	if err := s.Follow(t.Context(), []string{taken}); !alreadyRuns(err) {
+		t.Errorf("to the place of another: %v", err)
+	}
+	is()
+	if err := s.Follow(t.Context(), []string{file}); err != nil {
+		t.Fatal(err)
+	}
+	is(file)
+	isFree()
+	if err := os.Remove(r.infoPath("h")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Follow(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("after somebody removed the file: %v", err)
+	}
+	isFree()
+	if err := errors.Join(s.Withdraw(t.Context()), s.Follow(t.Context(), nil)); err != nil {
+		t.Errorf("after it withdrew: %v", err)
+	}
+	isFree()
+	isFree(file)
+}
+
+func alreadyRuns(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == CodeAlreadyRuns
+}
+
+// nobodyAsks is a host that nobody asks anything.
+type nobodyAsks struct{ Host }

@@ -84,7 +84,7 @@ func (s *Server) copyTrace(ctx context.Context, out *stream, records <-chan mess
 	enc := json.NewEncoder(out)
 	err := enc.Encode(&messages.TraceRecord{
 		V: messages.TraceVersion, Time: time.Now().UTC(), Kind: messages.TraceStart,
-		Detail: fmt.Sprintf("metamcp %s, pid %d", s.info.Version, s.info.PID),
+		Detail: fmt.Sprintf("metamcp %s, pid %d", s.Info().Version, s.Info().PID),
 	})
 	if err != nil {
 		return err

@@ -29,6 +29,8 @@ type place struct {
 	t    testing.TB
 	home string
 	mark string // of the servers
+	// found says that the configuration is named nowhere: it is looked for.
+	found bool
 }
 
 func newPlace(t testing.TB, entries servers, settings map[string]any) *place {
@@ -50,7 +52,20 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-func (p *place) config() string { return filepath.Join(p.home, "mcp.json") }
+func (p *place) config() string {
+	if p.found {
+		return filepath.Join(p.home, ".metamcp", "mcp.json")
+	}
+	return filepath.Join(p.home, "mcp.json")
+}
+
+// words are those of a command line that names the configuration.
+func (p *place) words(words []string) []string {
+	if p.found {
+		return words
+	}
+	return append(words, "--config", p.config())
+}
 
 func (p *place) env() []string { return []string{"HOME=" + p.home, "USERPROFILE=" + p.home} }
 
@@ -58,7 +73,7 @@ func (p *place) env() []string { return []string{"HOME=" + p.home, "USERPROFILE=
 func (p *place) run(words ...string) *testkit.Process {
 	p.t.Helper()
 	return testkit.StartCommand(p.t, testkit.Command{
-		Path: testkit.PlainBinary(p.t), Args: append(words, "--config", p.config()), Env: p.env(), Dir: p.home,
+		Path: testkit.PlainBinary(p.t), Args: p.words(words), Env: p.env(), Dir: p.home,
 	})
 }
 
@@ -101,7 +116,7 @@ func (p *place) status() (st hostState, err error) {
 
 // shell runs a command of metamcp to its end.
 func (p *place) shell(words ...string) ([]byte, error) {
-	cmd := exec.Command(testkit.PlainBinary(p.t), append(words, "--config", p.config())...)
+	cmd := exec.Command(testkit.PlainBinary(p.t), p.words(words)...)
 	cmd.Env, cmd.Dir = append(os.Environ(), p.env()...), p.home
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -377,6 +392,31 @@ func TestSharedHostIsReplaced(t *testing.T) {
 		if n := l.end(t); n != 0 {
 			t.Errorf("%d calls have an unknown outcome", n)
 		}
+	}
+}
+
+// A host that began without a file is found by the one that it has read since, by
+// commands and by clients; those that were there before go on, also with the next host.
+func TestSharedHostBeforeItsConfiguration(t *testing.T) {
+	p := &place{t: t, home: shortDir(t), mark: testkit.NewMark(), found: true}
+	t.Cleanup(func() { testkit.KillMarked(t, p.mark) })
+	h := p.host()
+	early := p.client()
+	early.refuse("d0", "echo", `{"text":"x"}`, "SERVER_NOT_FOUND")
+	testkit.WriteConfig(t, p.config(), p.mark, demos(t, 1), nil)
+	p.serves(h)
+	late := p.client()
+	late.echoes("d0", "late")
+	early.echoes("d0", "early")
+	p.awaitClients(2)
+	next := p.run("host", "--replace")
+	p.serves(next)
+	if code := h.Wait(t, patience); code != 0 {
+		t.Errorf("the host that was replaced ended with status %d: %s", code, h.Stderr)
+	}
+	p.awaitClients(2)
+	for _, c := range []*client{early, late} {
+		c.echoes("d0", "after")
 	}
 }
 
