@@ -372,6 +372,34 @@ func TestHoldSaysWhatChanged(t *testing.T) {
 	r.f.eventually(t, "nothing is compared", func() bool { return r.do("a", "late", doArgs{}).Err == nil })
 }
 
+// TestHoldCountsAtOnce: what warn has told is closed from when the change of the mode is
+// said to be done, also where the disk was not asked anew yet.
+func TestHoldCountsAtOnce(t *testing.T) {
+	k, c := newMemoryKeeper(), newTurncoat()
+	r := newRigWith(t, nil, keptBy(k))
+	r.e.SetPins(messages.PinsWarn)
+	r.add("a", &script{answers: c.answer}, nil)
+	r.ok("a")
+	c.mu.Lock()
+	c.world["do"] = 1
+	c.mu.Unlock()
+	r.wantResult(r.do("a", "read", doArgs{Do: "changed"}))
+	r.f.eventually(t, "the change is known", func() bool {
+		s := r.e.Catalog().Server("a")
+		return s != nil && s.Review().Of("do") != nil
+	})
+	r.wantResult(r.do("a", "do", doArgs{}))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r.e.SetPins(messages.PinsHold)
+	r.apply(Change{})
+	r.wantCode(r.do("a", "do", doArgs{}), messages.CodeToolDisabled)
+	r.wantResult(r.do("a", "read", doArgs{}))
+	r.e.SetPins(messages.PinsWarn)
+	r.apply(Change{})
+	r.wantResult(r.do("a", "do", doArgs{}))
+}
+
 // TestHoldDoesNotStarve: a child that announces changes all the time is called
 // all the same.
 func TestHoldDoesNotStarve(t *testing.T) {

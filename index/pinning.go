@@ -221,10 +221,20 @@ func (a *indexActor) onSetPins(ctx *kernel.Context, m *SetPins) {
 	if p.mode == m.Mode || a.deps.Keeper == nil {
 		return
 	}
+	before := p.mode
 	p.mode = m.Mode
 	a.deps.View.holding.Store(m.Mode == messages.PinsHold)
-	clear(p.accepted)
-	a.deps.View.accepted.Clear()
+	switch messages.PinsOff {
+	case before, m.Mode: // what others accepted meanwhile is not known
+		clear(p.accepted)
+		a.deps.View.accepted.Clear()
+	default: // what is known counts at once, and what the disk says when it is read
+		for server, accepted := range p.accepted {
+			if len(p.unsettled[server]) == 0 {
+				ctx.Contain(func() { a.accept(ctx, server, accepted) })
+			}
+		}
+	}
 	// What waits for the disk is answered all the same; under another mode
 	// than hold nobody has to wait.
 	if m.Mode == messages.PinsOff {
