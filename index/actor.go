@@ -243,7 +243,7 @@ func (a *indexActor) publish(ctx *kernel.Context, j *judging, review *messages.R
 
 func outdated(server string) *messages.Error {
 	return &messages.Error{
-		Code: messages.CodeServerNotFound, Server: server, Retryable: true,
+		Code: messages.CodeConnection, Server: server, Class: messages.ClassOffline, Retryable: true,
 		Message: "the server's configuration changed while it listed its tools", Hint: "Try again.",
 	}
 }
