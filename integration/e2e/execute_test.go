@@ -178,7 +178,7 @@ func TestExecuteWorkflow(t *testing.T) {
 	}
 	memory := npm(npmservers.Memory)
 	memory["env"] = map[string]string{"MEMORY_FILE_PATH": tempFile(t, "memory.jsonl")}
-	c := host(t, servers{"filesystem": npm(npmservers.Filesystem, folder), "memory": memory, "everything": npm(npmservers.Everything, "stdio")}, nil)
+	c := plainHost(t, servers{"filesystem": npm(npmservers.Filesystem, folder), "memory": memory, "everything": npm(npmservers.Everything, "stdio")}, nil)
 
 	x := c.execute(`
 		const root: string = ` + quote(folder) + `;
@@ -225,7 +225,7 @@ func TestExecuteWorkflow(t *testing.T) {
 
 func TestExecuteValues(t *testing.T) {
 	t.Parallel()
-	c := host(t, servers{"demo": testkit.DemoServer(t)}, nil)
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t)}, nil)
 	c.value(`return 1 + 1`, `2`)
 	c.value(`return (await servers.demo.add({a: 19, b: 23})).sum`, `42`)
 	c.value(`return await servers.demo.echo({text: "<b>&\u2028ü😀"})`, quote("<b>&\u2028ü😀"))
@@ -252,7 +252,7 @@ func TestExecuteValues(t *testing.T) {
 func TestExecuteErrors(t *testing.T) {
 	t.Parallel()
 	off := false
-	c := host(t, servers{"demo": testkit.DemoServer(t), "broken": {"command": "no-such-command-anywhere"}}, map[string]any{
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t), "broken": {"command": "no-such-command-anywhere"}}, map[string]any{
 		"toolRules": []map[string]any{{"pattern": []string{"notes_*"}, "enabled": off}},
 	})
 	catch := func(call string) string {
@@ -317,7 +317,7 @@ func TestExecuteErrors(t *testing.T) {
 func TestExecuteInParallelAndCancelled(t *testing.T) {
 	t.Parallel()
 	calls, cancels := tempFile(t, "calls"), tempFile(t, "cancels")
-	c := host(t, servers{"demo": testkit.DemoServer(t, "--calls-file", calls, "--cancels-file", cancels)}, nil)
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t, "--calls-file", calls, "--cancels-file", cancels)}, nil)
 	id := c.script(`await Promise.all(Array.from({length: 10}, () => servers.demo.slow({ms: 600000})))`)
 	before := c.running(calls, 10) // none is answered for minutes, so all ten are under way at once
 	if len(before) == 0 {
@@ -341,7 +341,7 @@ func TestExecuteInParallelAndCancelled(t *testing.T) {
 // More scripts than may run at once all come to their end.
 func TestExecuteManyAtOnce(t *testing.T) {
 	t.Parallel()
-	c := host(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"execute": map[string]any{"maxConcurrent": 4}})
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"execute": map[string]any{"maxConcurrent": 4}})
 	var ids []string
 	for i := range 24 {
 		ids = append(ids, c.script(fmt.Sprintf(`const {sum} = await servers.demo.add({a: %d, b: 1}); return sum`, i)))
@@ -363,7 +363,7 @@ func TestExecuteManyAtOnce(t *testing.T) {
 // A script that does all it can to be in the way is not.
 func TestExecuteHostileScripts(t *testing.T) {
 	t.Parallel()
-	c := host(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"execute": map[string]any{"maxCalls": 50, "outputMb": 1}})
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"execute": map[string]any{"maxCalls": 50, "outputMb": 1}})
 	hostile := map[string]string{
 		`for (;;) {}`:                                   "timeout",
 		`return "x".repeat(2 ** 29).length`:             "memory",
@@ -416,7 +416,7 @@ func TestExecuteEndsWithItsHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls := tempFile(t, "calls")
-			c := host(t, servers{"demo": testkit.DemoServer(t, "--calls-file", calls)}, map[string]any{"drainTimeoutMs": 100})
+			c := plainHost(t, servers{"demo": testkit.DemoServer(t, "--calls-file", calls)}, map[string]any{"drainTimeoutMs": 100})
 			c.script(`servers.demo.slow({ms: 600000}); await sleep(5); for (;;) {}`)
 			c.script(`await servers.demo.slow({ms: 600000})`)
 			procs := c.running(calls, 2)
@@ -480,7 +480,7 @@ func TestExecuteProgress(t *testing.T) {
 // same client reads it whole.
 func TestExecuteLongResults(t *testing.T) {
 	t.Parallel()
-	c := host(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"search": map[string]any{"budgetTokens": 1000}})
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"search": map[string]any{"budgetTokens": 1000}})
 	x := c.execute(`console.log("made"); return Array.from({length: 5000}, (_, i) => ({id: i, text: "item " + i}))`)
 	if x.Value != nil || x.Result != "r1" || !strings.HasPrefix(string(x.ValueOutline), `[{"id":0,`) || len(x.raw) > 4000 {
 		t.Fatalf("answer of %d bytes: %.300s", len(x.raw), x.raw)
@@ -503,7 +503,7 @@ func TestExecuteLongResults(t *testing.T) {
 // none: not even with the smallest budget and texts that grow when escaped.
 func TestExecuteErrorsKeepToTheSmallestBudget(t *testing.T) {
 	t.Parallel()
-	c := host(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"search": map[string]any{"budgetTokens": 200}})
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"search": map[string]any{"budgetTokens": 200}})
 	c.fails(`await servers.demo.ad({a: 1})`, "TOOL_NOT_FOUND", "exception")
 	c.fails(`await servers.demo.add({a: "x"})`, "VALIDATION_ERROR", "exception")
 	x := c.fails(`const e = new Error("\u0001".repeat(8000)); e.hint = "\u0001".repeat(4000); throw e`, "SANDBOX_ERROR", "exception")
@@ -518,7 +518,7 @@ func TestExecuteErrorsKeepToTheSmallestBudget(t *testing.T) {
 func TestExecuteIsOnRecord(t *testing.T) {
 	t.Parallel()
 	trace := tempFile(t, "trace.jsonl")
-	c := host(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"audit": map[string]any{"plainArgs": true}}, "--trace="+trace)
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t)}, map[string]any{"audit": map[string]any{"plainArgs": true}}, "--trace="+trace)
 	c.execute(`const secretOfTheCode = 1; await servers.demo.echo({text: "argument of the call"}); return 1`)
 	c.fails(`await servers.demo.fail()`, "TOOL_EXECUTION_ERROR", "exception")
 	c.p.CloseStdin()
@@ -587,7 +587,7 @@ func TestExecuteLimitsChange(t *testing.T) {
 // From the shell, calls that nobody awaited are told and are no success.
 func TestExecOfCallsThatNobodyAwaits(t *testing.T) {
 	t.Parallel()
-	c := host(t, servers{"demo": testkit.DemoServer(t)}, nil)
+	c := plainHost(t, servers{"demo": testkit.DemoServer(t)}, nil)
 	for code, want := range map[string]struct {
 		status      int
 		out, stderr string
@@ -597,7 +597,7 @@ func TestExecOfCallsThatNobodyAwaits(t *testing.T) {
 		`(async () => { await servers.demo.slow({ms: 600000}) })()`: {1, "", "returned nothing while calls (1)"},
 	} {
 		for _, more := range [][]string{nil, {"--json"}} {
-			cmd := exec.CommandContext(t.Context(), testkit.Binary(t), append([]string{"exec", "--timeout", "999s", "--config", c.p.ConfigFile(), "--state-dir", t.TempDir(), "-"}, more...)...)
+			cmd := exec.CommandContext(t.Context(), testkit.PlainBinary(t), append([]string{"exec", "--timeout", "999s", "--config", c.p.ConfigFile(), "--state-dir", t.TempDir(), "-"}, more...)...)
 			var stdout, stderr strings.Builder
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(code), &stdout, &stderr
 			err := cmd.Run()

@@ -50,6 +50,16 @@ func host(t testing.TB, entries servers, settings map[string]any, args ...string
 	return c
 }
 
+// plainHost is host without the race detector, for what takes that minutes, such as to
+// embed or to run scripts: the workers for that are the same program.
+func plainHost(t testing.TB, entries servers, settings map[string]any, args ...string) *client {
+	t.Helper()
+	p := testkit.StartHost(t, testkit.Host{Path: testkit.PlainBinary(t), Servers: entries, Settings: settings, Args: args})
+	c := &client{Lines: p.Lines(t), p: p, t: t}
+	c.Handshake()
+	return c
+}
+
 // Handshake is what a legacy client does first.
 func (c *client) Handshake() {
 	c.t.Helper()

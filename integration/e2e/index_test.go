@@ -68,15 +68,6 @@ func embeddedBy(notes []string) int {
 	return -1
 }
 
-// plainHost is host without the race detector, for what takes that minutes.
-func plainHost(t testing.TB, entries servers, settings map[string]any) *client {
-	t.Helper()
-	p := testkit.StartHost(t, testkit.Host{Path: testkit.PlainBinary(t), Servers: entries, Settings: settings})
-	c := &client{Lines: p.Lines(t), p: p, t: t}
-	c.Handshake()
-	return c
-}
-
 // A host that is killed while it embeds loses nothing that it had stored, and
 // the next one goes on where it was.
 func TestHostKilledWhileItEmbeds(t *testing.T) {

@@ -76,7 +76,7 @@ func (r *renegade) shell(status int, args ...string) string {
 	}
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, testkit.Binary(r.t), append(args, "--config", cfg, "--state-dir", r.state, "--trust-pins", r.mode)...)
+	cmd := exec.CommandContext(ctx, testkit.PlainBinary(r.t), append(args, "--config", cfg, "--state-dir", r.state, "--trust-pins", r.mode)...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || cmd.ProcessState.ExitCode() != status {

@@ -708,7 +708,7 @@ func TestProvisionFromTheShell(t *testing.T) {
 	run := func(status int, args ...string) string {
 		t.Helper()
 		p := testkit.StartCommand(t, testkit.Command{
-			Path: testkit.Binary(t), Args: append([]string{"provision", "--config", filepath.Join(h.home, ".mcp.json")}, args...), Dir: h.home,
+			Path: testkit.PlainBinary(t), Args: append([]string{"provision", "--config", filepath.Join(h.home, ".mcp.json")}, args...), Dir: h.home,
 			Env: append([]string{"HOME=" + h.home, "USERPROFILE=" + h.home}, h.env...),
 		})
 		p.CloseStdin()

@@ -32,7 +32,7 @@ func TestCallsAreOnRecord(t *testing.T) {
 
 	audit := func(args ...string) ([]byte, error) {
 		args = append([]string{"audit"}, append(args, "--json", "--config", p.ConfigFile(), "--state-dir", p.StateDir())...)
-		return exec.CommandContext(t.Context(), testkit.Binary(t), args...).Output()
+		return exec.CommandContext(t.Context(), testkit.PlainBinary(t), args...).Output()
 	}
 	listed, err := audit("list")
 	if err != nil {

@@ -73,7 +73,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	c.resultOf(c.request("tools/call", toolParams("mcp_provision", `{"intent":"`+token+`"}`)))
 	c.p.AwaitControl(t)
 	for _, command := range []string{"status", "ps"} {
-		shown, err := exec.CommandContext(t.Context(), testkit.Binary(t), command, "--json", "--config", p.ConfigFile(), "--state-dir", p.StateDir()).Output()
+		shown, err := exec.CommandContext(t.Context(), testkit.PlainBinary(t), command, "--json", "--config", p.ConfigFile(), "--state-dir", p.StateDir()).Output()
 		if err != nil || !bytes.Contains(shown, []byte("dies")) {
 			t.Errorf("metamcp %s: %v, %s", command, err, shown)
 		}
