@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -18,9 +20,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/npmservers"
 	"github.com/metamcp/metamcp/integration/testkit"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // place is a home folder with a configuration that hosts and clients share.
@@ -97,21 +101,23 @@ func (p *place) serves(h *testkit.Process) {
 	})
 }
 
-// hostState is what "host status --json" says.
-type hostState struct {
-	PID     int `json:"pid"`
-	Clients []struct {
-		Name string `json:"name"`
-		PID  int    `json:"pid"`
-	} `json:"clients"`
-}
-
-func (p *place) status() (st hostState, err error) {
-	text, err := p.shell("host", "status", "--json")
-	if err != nil {
-		return st, err
+// status is what the host says of itself to "host status". It is looked for as commands
+// look for it, in this process: a process for each look would cost more than what is
+// waited for.
+func (p *place) status() (*messages.HostStatus, error) {
+	files := []string{p.config()}
+	if _, err := os.Stat(p.config()); p.found && errors.Is(err, fs.ErrNotExist) {
+		files = nil
 	}
-	return st, json.Unmarshal(text, &st)
+	for _, info := range attach.Find(filepath.Join(p.home, ".metamcp"), files) {
+		c, err := control.Dial(info)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return c.Status(p.t.Context(), false)
+	}
+	return nil, fmt.Errorf("no host is announced for %q", files)
 }
 
 // shell runs a command of metamcp to its end.
@@ -405,6 +411,9 @@ func TestSharedHostBeforeItsConfiguration(t *testing.T) {
 	early.refuse("d0", "echo", `{"text":"x"}`, "SERVER_NOT_FOUND")
 	testkit.WriteConfig(t, p.config(), p.mark, demos(t, 1), nil)
 	p.serves(h)
+	if _, err := p.shell("host", "status"); err != nil {
+		t.Error(err)
+	}
 	late := p.client()
 	late.echoes("d0", "late")
 	early.echoes("d0", "early")
@@ -699,9 +708,11 @@ func TestHostCommands(t *testing.T) {
 	c := p.client()
 	c.echoes("d0", "one")
 	say("the host main runs (pid ", "host", "restart")
-	after, err := p.status()
-	if err != nil || after.PID == before.PID {
-		t.Errorf("after a restart the host is %d, before %d (%v)", after.PID, before.PID, err)
+	switch after, err := p.status(); {
+	case err != nil:
+		t.Fatal(err)
+	case after.PID == before.PID:
+		t.Errorf("after a restart the host is still %d", after.PID)
 	}
 	c.echoes("d0", "two")
 	say("e2e (version 1, pid "+strconv.Itoa(c.p.PID), "host", "status")

@@ -63,7 +63,9 @@ func (p *place) pid() int {
 	var pid int
 	testkit.Eventually(p.t, patience, func() error {
 		st, err := p.status()
-		pid = st.PID
+		if err == nil {
+			pid = st.PID
+		}
 		return err
 	})
 	return pid

@@ -280,9 +280,9 @@ func TestCallOverHTTPDuringRestart(t *testing.T) {
 		answer <- body
 	}()
 	testkit.Eventually(t, patience, func() error {
-		out, err := p.shell("status", "--json")
-		if err == nil && !bytes.Contains(out, []byte(`"inFlight": 1`)) {
-			err = fmt.Errorf("no call is in flight: %s", out)
+		st, err := p.status()
+		if err == nil && st.Calls.InFlight != 1 {
+			err = fmt.Errorf("%d calls are in flight", st.Calls.InFlight)
 		}
 		return err
 	})

@@ -17,15 +17,11 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// whole is what "status --json" says of the host.
+// whole is status of a host that is there.
 func (p *place) whole() *messages.HostStatus {
 	p.t.Helper()
-	text, err := p.shell("status", "--json")
+	st, err := p.status()
 	if err != nil {
-		p.t.Fatal(err)
-	}
-	st := &messages.HostStatus{}
-	if err := json.Unmarshal(text, st); err != nil {
 		p.t.Fatal(err)
 	}
 	return st
