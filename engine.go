@@ -134,9 +134,9 @@ type Engine struct {
 	expose  *exposure
 	times   callTimes
 
-	announcing announcing
-	procs      proctree.Sampler
-	endTime    atomic.Int64 // see [Engine.EndTime]
+	announcer announcer
+	procs     proctree.Sampler
+	endTime   atomic.Int64 // see [Engine.EndTime]
 }
 
 // Open reads the configuration and starts the runtime. A configuration with

@@ -229,15 +229,15 @@ func (e *Engine) OpenControl(name string) (*control.Server, error) {
 	})
 }
 
-// announcing is what announces the engine as a host.
-type announcing struct {
+// announcer is what announces the engine as a host.
+type announcer struct {
 	mu      sync.Mutex // held over the reading of the configuration's files and their announcement
 	servers []*control.Server
 }
 
 // announce begins to announce the engine as that of its configuration files.
 func (e *Engine) announce(o control.Options) (*control.Server, error) {
-	a := &e.announcing
+	a := &e.announcer
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	o.Configs = e.Config().Files
@@ -252,7 +252,7 @@ func (e *Engine) announce(o control.Options) (*control.Server, error) {
 // force: one that began without a file has one when it appears, and who looks for a
 // host goes by that.
 func (e *Engine) announceFiles(ctx context.Context) {
-	a := &e.announcing
+	a := &e.announcer
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, s := range a.servers {

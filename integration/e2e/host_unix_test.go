@@ -109,15 +109,23 @@ func (p *place) status() (*messages.HostStatus, error) {
 	if _, err := os.Stat(p.config()); p.found && errors.Is(err, fs.ErrNotExist) {
 		files = nil
 	}
-	for _, info := range attach.Find(filepath.Join(p.home, ".metamcp"), files) {
-		c, err := control.Dial(info)
-		if err != nil {
-			return nil, err
+	err := fmt.Errorf("no host is announced for %q", files)
+	for _, info := range attach.Find(filepath.Join(p.home, ".metamcp"), files) { // dead ones, too
+		var st *messages.HostStatus
+		if st, err = statusOf(p.t, info); err == nil {
+			return st, nil
 		}
-		defer c.Close()
-		return c.Status(p.t.Context(), false)
 	}
-	return nil, fmt.Errorf("no host is announced for %q", files)
+	return nil, err
+}
+
+func statusOf(t testing.TB, info control.HostInfo) (*messages.HostStatus, error) {
+	c, err := control.Dial(info)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Status(t.Context(), false)
 }
 
 // shell runs a command of metamcp to its end.
