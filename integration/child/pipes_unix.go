@@ -138,6 +138,22 @@ func readNow(f *os.File, room []byte) (n int, err error) {
 	return n, errors.Join(closed, err)
 }
 
+// unread reports whether something waits in a pipe to be read.
+func unread(f *os.File) bool {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	fds := []unix.PollFd{{Events: unix.POLLIN}}
+	if closed := raw.Control(func(fd uintptr) {
+		fds[0].Fd = int32(fd)
+		_, err = unix.Poll(fds, 0)
+	}); closed != nil {
+		return false
+	}
+	return err == nil && fds[0].Revents&unix.POLLIN != 0
+}
+
 // isCut reports whether a read ended because we wanted it to.
 func isCut(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed)

@@ -44,5 +44,8 @@ func pipeReader(f *os.File, room func() []byte, _ func(int) bool) (func() (int, 
 // readNow reads nothing: what is cut here was closed.
 func readNow(*os.File, []byte) (int, error) { return 0, os.ErrClosed }
 
+// unread is not known here.
+func unread(*os.File) bool { return false }
+
 // isCut reports whether a read ended because we wanted it to.
 func isCut(err error) bool { return errors.Is(err, os.ErrClosed) }

@@ -17,6 +17,10 @@ import (
 // listening to whoever else holds it.
 const cutAfter = 200 * time.Millisecond
 
+// wordsLimit is how much longer the report of an exit waits where stderr has something
+// that was not read yet.
+const wordsLimit = time.Second
+
 // mostLeft is how many bytes are taken to be left in the pipe when we stop listening:
 // as much as a pipe holds. Who writes on and on keeps nobody.
 const mostLeft = 1 << 20

@@ -175,6 +175,7 @@ func (p *Process) reap() {
 	select {
 	case <-p.errDone:
 	case <-left.C:
+		awaitRead(p.errDone, func() bool { return unread(p.stderr) }, wordsLimit)
 	}
 	exit := exitOf(state)
 	exit.Requested = p.requested.Load()
@@ -185,4 +186,23 @@ func (p *Process) reap() {
 	}
 	exit.Stderr = p.log.Last()
 	p.ear.Exited(exit)
+}
+
+// awaitRead waits until done, as long as there is something left to read: where the
+// machine is busy, who reads may not have come to it. limit is for who writes on.
+func awaitRead(done <-chan struct{}, left func() bool, limit time.Duration) {
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	const every = 5 * time.Millisecond
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for left() {
+		select {
+		case <-done:
+			return
+		case <-over.C:
+			return
+		case <-tick.C:
+		}
+	}
 }

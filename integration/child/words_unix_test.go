@@ -1,0 +1,50 @@
+//go:build unix
+
+package child
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// The report of an exit waits for words that are there and that nobody came to read, and
+// not for who only holds the pipe, or writes on.
+func TestLastWordsAreAwaited(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(r.Close(), w.Close()) }()
+	const last = 4
+	done, looks := make(chan struct{}), 0
+	look := func() bool { looks++; return unread(r) }
+
+	awaitRead(done, look, time.Minute)
+	if looks != 1 {
+		t.Errorf("an empty pipe was looked at %d times", looks)
+	}
+	if _, err := w.WriteString("no luck"); err != nil {
+		t.Fatal(err)
+	}
+	looks = 0
+	awaitRead(done, look, time.Millisecond)
+	if looks == 0 || !unread(r) {
+		t.Errorf("%d looks at words that nobody reads", looks)
+	}
+	looks = 0
+	awaitRead(done, func() bool {
+		looks++
+		if looks == last {
+			if _, err := r.Read(make([]byte, 100)); err != nil {
+				t.Error(err)
+			}
+			close(done)
+		}
+		return looks < last || unread(r)
+	}, time.Minute)
+	if looks != last || unread(r) {
+		t.Errorf("%d looks, unread: %v", looks, unread(r))
+	}
+}
