@@ -168,8 +168,8 @@ func (p *Process) reap() {
 		p.cut(ErrOutputHeld, cutAfter)
 		<-p.readDone
 	}
-	// The last words of stderr belong to the report, but not for longer than
-	// those of stdout.
+	// The last words of stderr belong to the report, but where none are left to read
+	// it waits for no longer than for those of stdout.
 	left := time.NewTimer(max(cutAfter-time.Since(ended), time.Millisecond))
 	defer left.Stop()
 	select {
