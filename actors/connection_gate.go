@@ -95,7 +95,7 @@ func (c *connection) judged(ctx *kernel.Context, m *messages.Judged) {
 		g.timer.Stop()
 	}
 	if m.Err != nil {
-		c.refuseWaiters(ctx, m.Err)
+		c.refuseGated(ctx, m.Err)
 		return
 	}
 	g.vetted = max(g.vetted, announced)
@@ -107,13 +107,13 @@ func (c *connection) onJudgeDue(ctx *kernel.Context, m *judgeDue) {
 		return
 	}
 	c.gate.judging = nil
-	c.refuseWaiters(ctx, c.notJudged("they were not compared with what the user has accepted within "+judgePatience.String()))
+	c.refuseGated(ctx, c.notJudged("they were not compared with what the user has accepted within "+judgePatience.String()))
 }
 
 // gateFailed deals with calls that waited for a listing which failed.
 func (c *connection) gateFailed(ctx *kernel.Context, why string) {
 	if c.ready && c.deps.holding() && len(c.gate.judging) == 0 {
-		c.refuseWaiters(ctx, c.notJudged("it did not list them: "+why))
+		c.refuseGated(ctx, c.notJudged("it did not list them: "+why))
 	}
 }
 
@@ -133,9 +133,11 @@ func (c *connection) notJudgedInTime(call *messages.Call) *messages.Error {
 	return err
 }
 
-// refuseWaiters answers those that wait, none of which the child has seen.
-func (c *connection) refuseWaiters(ctx *kernel.Context, err *messages.Error) {
-	c.refuseSome(ctx, err, func(*messages.Call) bool { return true })
+// refuseGated answers those that wait for a verdict which does not come. The others wait
+// for their turn alone, and have it: where tools are not held back any more that is all.
+func (c *connection) refuseGated(ctx *kernel.Context, err *messages.Error) {
+	c.refuseSome(ctx, err, c.gated)
+	c.serveWaiters(ctx)
 }
 
 // onTurnAway answers calls of a client for which no place is waited for any more. A client

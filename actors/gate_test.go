@@ -434,6 +434,42 @@ func TestHoldWithoutListing(t *testing.T) {
 	}
 }
 
+// TestFailedListingRefusesNobodyWhoOnlyWaitsForHisTurn: what the child lists was compared
+// before, and a call that has room only once another one ends is none of a later listing's.
+func TestFailedListingRefusesNobodyWhoOnlyWaitsForHisTurn(t *testing.T) {
+	r := newRigWith(t, nil, keptBy(newMemoryKeeper()))
+	r.e.SetPins(messages.PinsHold)
+	var g gatekeeper
+	calls := g.script().answers
+	lists := 0
+	r.add("a", &script{answers: func(l *fakeLink, m rpcLine) bool {
+		if m.Method == methodToolsList {
+			if lists++; lists > 1 {
+				l.refuse(m.ID, "busy")
+				return true
+			}
+		}
+		return calls(l, m)
+	}}, func(s *messages.ServerSpec) { s.MaxInFlight = 1 })
+	r.ok("a")
+	running := r.start("a", "do", doArgs{Do: "hold running"})
+	r.f.eventually(t, "the child has the call", func() bool { return g.count("running") == 1 })
+	queued := r.start("a", "do", doArgs{})
+	refreshed := make(contacted, 1)
+	r.e.Contact("a", true, refreshed)
+	select {
+	case <-refreshed:
+	case <-time.After(soon):
+		t.Fatal("the listing did not end")
+	}
+	g.let()
+	r.wantResult(r.wait(running))
+	r.wantResult(r.wait(queued))
+	if n := len(r.f.lines("a", methodToolsList)); n != 2 {
+		t.Errorf("%d listings, want one that fails", n)
+	}
+}
+
 // TestHoldWhereTheKeeperBreaks: nothing passes, and nobody waits for ever.
 func TestHoldWhereTheKeeperBreaks(t *testing.T) {
 	k := newMemoryKeeper()
