@@ -276,7 +276,7 @@ func TestListingOfTooManyTools(t *testing.T) {
 		cut   bool
 	}{
 		{"one page that is full", []string{page(0, index.MaxTools, "")}, "t19999", false},
-		{"one page", []string{page(0, 5*index.MaxTools, "")}, "t19999", true},
+		{"one page", []string{page(0, index.MaxTools+1, "")}, "t19999", true},
 		{"several pages", []string{page(0, half, `,"nextCursor":"x"`), page(half, half+1, `,"nextCursor":"y"`), page(0, 1, "")}, "t19999", true},
 		{"doubles count", []string{page(0, half, `,"nextCursor":"x"`), page(0, half+1, `,"nextCursor":"y"`), page(half, half, "")}, "t9999", true},
 	} {

@@ -31,7 +31,7 @@ func TestConformanceInFrontOfAServerThatAsks(t *testing.T) {
 		t.Fatalf("%d scenarios pass at the server itself, not %d: %q", len(names), all, names)
 	}
 	for way, entry := range map[string]map[string]any{
-		"stdio": {"command": node, "args": []string{fixture, "stdio"}, "roots": true},
+		"stdio": {"command": node, "args": []string{fixture, "stdio"}, "roots": true, "startupTimeoutMs": 180_000},
 		"http":  {"url": url, "roots": true},
 	} {
 		t.Run(way, func(t *testing.T) {

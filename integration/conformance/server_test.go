@@ -69,7 +69,7 @@ func TestConformanceInFrontOfAServer(t *testing.T) {
 	inFront := func(t *testing.T) (url string) {
 		t.Helper()
 		url, _ = testkit.StartHTTPHost(t, testkit.Host{
-			Path: testkit.PlainBinary(t), Servers: map[string]map[string]any{"fixture": {"command": node, "args": []string{fixture, sdk, "stdio"}}},
+			Path: testkit.PlainBinary(t), Servers: map[string]map[string]any{"fixture": {"command": node, "args": []string{fixture, sdk, "stdio"}, "startupTimeoutMs": 180_000}},
 			Settings: map[string]any{"expose": []string{"tools", "prompts", "resources"}, "exposePrefix": "none", "exposeOnly": true},
 		})
 		return url

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/metamcp/metamcp/integration/npmservers"
 	"github.com/metamcp/metamcp/integration/testkit"
 )
 
@@ -16,7 +15,7 @@ func TestEverythingAsksItsClient(t *testing.T) {
 	for _, how := range []string{"stdio", "streamableHttp", "sse"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			entry := map[string]any{"command": npmservers.Node(t), "args": []string{npmservers.Entry(t, npmservers.Everything), "stdio"}}
+			entry := everythingEntry(t)
 			if how != "stdio" {
 				port := testkit.FreePort(t)
 				everythingOver(t, how, port)

@@ -162,7 +162,7 @@ func TestExecuteWorkflow(t *testing.T) {
 	t.Parallel()
 	node := npmservers.Node(t)
 	npm := func(s npmservers.Server, args ...string) map[string]any {
-		return map[string]any{"command": node, "args": append([]string{npmservers.Entry(t, s)}, args...)}
+		return nodeEntry(node, append([]string{npmservers.Entry(t, s)}, args...)...)
 	}
 	folder := t.TempDir()
 	for name, text := range map[string]string{

@@ -59,7 +59,7 @@ func demoSubject(name string, modern bool, flags ...string) subject {
 func subjects(t *testing.T) []subject {
 	node := npmservers.Node(t)
 	npm := func(s npmservers.Server, args ...string) map[string]any {
-		return map[string]any{"command": node, "args": append([]string{npmservers.Entry(t, s)}, args...)}
+		return nodeEntry(node, append([]string{npmservers.Entry(t, s)}, args...)...)
 	}
 	folder := t.TempDir()
 	for name, text := range map[string]string{"a.txt": "one\ntwo\nthree <&> ü\n", "b.json": `{"x": 1.0}`} {
@@ -116,7 +116,7 @@ func subjects(t *testing.T) []subject {
 		}},
 		// metamcp greets a server of both eras in the legacy one.
 		{"dbhub", false, func(testing.TB) map[string]any {
-			return map[string]any{"command": modernNode, "args": []string{dbhub, "--transport", "stdio", "--demo"}}
+			return nodeEntry(modernNode, dbhub, "--transport", "stdio", "--demo")
 		}, []toolCall{
 			{"execute_sql", `{"sql":"SELECT 1 AS one, 'ü<&>' AS text"}`},
 			{"execute_sql", `{"sql":"SELECT nothing FROM nowhere"}`},

@@ -22,7 +22,6 @@ import (
 
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/control"
-	"github.com/metamcp/metamcp/integration/npmservers"
 	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -187,7 +186,7 @@ func demos(t testing.TB, n int) servers {
 // answers; ending them in any way changes nothing for the others.
 func TestSharedHost(t *testing.T) {
 	entries := demos(t, 5)
-	entries["everything"] = map[string]any{"command": npmservers.Node(t), "args": []string{npmservers.Entry(t, npmservers.Everything), "stdio"}}
+	entries["everything"] = everythingEntry(t)
 	p := newPlace(t, entries, nil)
 	h := p.host()
 	clients := make([]*client, 5)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	lineWait  = 60 * time.Second // for an answer, on a loaded machine
+	lineWait  = 3 * time.Minute // for an answer, on a loaded machine
 	maxLine   = 160 << 20
 	maxUnread = 200_000 // lines; more end the reading
 )
