@@ -81,8 +81,8 @@ func TestWhatWasMendedMeanwhileIsTriedAgain(t *testing.T) {
 	} {
 		for _, atWork := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, still at work: %v", tt.name, atWork), func(t *testing.T) {
-				again := make(chan messages.ReplyPort, 1)
-				w := &curable{call: 7, again: func(reply messages.ReplyPort) { again <- reply }}
+				again, answered := make(chan messages.ReplyPort, 1), make(answers, 1)
+				w := &curable{call: 7, next: answered, again: func(reply messages.ReplyPort) { again <- reply }}
 				s.watch(w)
 				e.cures.mended = map[string]time.Time{}
 				f := &cure{c: e.cures, r: &remedy{subject: tt.subject}}
@@ -92,24 +92,49 @@ func TestWhatWasMendedMeanwhileIsTriedAgain(t *testing.T) {
 				} else {
 					f.c.remove(f, true)
 				}
-				if got := w.mending(&messages.Answer{Err: tt.fails}) != nil; got != tt.again {
-					t.Fatalf("something is done about it: %v", got)
+				// Who brings the answer is an actor, and may not wait for what is looked at.
+				e.cures.mu.Lock()
+				brought := make(chan struct{})
+				go func() {
+					defer close(brought)
+					w.Answer(&messages.Answer{Err: tt.fails})
+				}()
+				waited := time.After(time.Minute)
+				select {
+				case <-brought:
+				case <-waited:
+					t.Error("who brings the answer has to wait")
 				}
-				if !tt.again {
-					return
-				}
-				w.Answer(&messages.Answer{Err: tt.fails})
+				e.cures.mu.Unlock()
 				select {
 				case <-again:
-				case <-time.After(time.Minute):
-					t.Fatal("the call is not made again")
+					if !tt.again {
+						t.Fatal("the call is made again")
+					}
+				case <-answered:
+					if tt.again {
+						t.Fatal("the call is not made again")
+					}
+					return
+				case <-waited:
+					t.Fatal("nothing is done about the answer")
 				}
 				s.work.Wait()
 				f.c.remove(f, false)
-				if w.mending(&messages.Answer{Err: tt.fails}) != nil {
+				w.Answer(&messages.Answer{Err: tt.fails})
+				select {
+				case <-answered:
+				case <-again:
 					t.Error("it is tried for ever")
+				case <-time.After(time.Minute):
+					t.Error("the second failure is not told")
 				}
 			})
 		}
 	}
 }
+
+// answers is a port that keeps what it gets.
+type answers chan *messages.Answer
+
+func (c answers) Answer(a *messages.Answer) { c <- a }

@@ -142,9 +142,12 @@ func (s *asker) watch(w *curable) messages.ReplyPort {
 	return w
 }
 
-// Answer implements messages.ReplyPort. It does not block.
+// Answer implements messages.ReplyPort. It does not block: what a server lacks is looked
+// for in files, and perhaps in a keyring that asks its user first, so that is none of the
+// actors' that answer.
 func (w *curable) Answer(a *messages.Answer) {
-	if mend := w.mending(a); mend == nil || !w.s.begin(w.call, mend) {
+	spec := w.mayBeCured(a)
+	if spec == nil || !w.s.begin(w.call, func(ctx context.Context) { w.mend(ctx, a, spec) }) {
 		w.next.Answer(a)
 	}
 }

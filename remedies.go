@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,44 +15,37 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// mayBeCured says whether the call failed for something that its user can mend, and of
-// which server.
-func (w *curable) mayBeCured(a *messages.Answer) (server string, ok bool) {
+// mayBeCured gives the server whose call failed for something that its user may mend; nil:
+// there is none, or it was tried often enough.
+func (w *curable) mayBeCured(a *messages.Answer) *messages.ServerSpec {
 	if a.Err == nil || a.Err.Class != messages.ClassAuth && a.Err.Code != messages.CodeConfiguration || w.rounds >= mostCures {
-		return "", false
+		return nil
 	}
-	if a.Err.Server != "" {
-		return a.Err.Server, true
+	spec := w.s.e.Config().Server(cmp.Or(a.Err.Server, a.Server))
+	if spec == nil || spec.Disabled {
+		return nil
 	}
-	return a.Server, true
+	return spec
 }
 
 // The subjects of remedies.
 func loginAt(server string) string   { return "login " + server }
 func secretsOf(server string) string { return "secrets of " + server }
 
-// mending is what is done about a failed call: it is made again where what it failed for
-// was mended since it was made, or its user is asked. nil: nothing.
-func (w *curable) mending(a *messages.Answer) func(ctx context.Context) {
-	name, ok := w.mayBeCured(a)
-	if !ok {
-		return nil
-	}
-	e := w.s.e
-	spec := e.Config().Server(name)
-	if spec == nil || spec.Disabled {
-		return nil
-	}
+// mend does what can be done about a failed call: it is made again where what it failed
+// for was mended since it was made, or its user is asked. Otherwise it is answered.
+func (w *curable) mend(ctx context.Context, a *messages.Answer, spec *messages.ServerSpec) {
 	// What is lacking is looked at first: what is mended after that is known as mended.
 	r := w.remedy(spec, a.Err)
 	switch {
-	case e.cures.mendedSince(w.tried, r == nil, loginAt(name), secretsOf(name)):
-		return func(context.Context) { w.anew() }
+	case w.s.e.cures.mendedSince(w.tried, r == nil, loginAt(spec.Name), secretsOf(spec.Name)):
+		w.anew()
 	case r == nil, r.local && !w.s.local, !w.s.mayMend(): // what is mended is mended for all clients
-		return nil
+		w.next.Answer(a)
+	default:
+		r.patience = spec.Timeout
+		w.cure(ctx, a, r)
 	}
-	r.patience = spec.Timeout
-	return func(ctx context.Context) { w.cure(ctx, a, r) }
 }
 
 // remedy gives what the calls of a server lack; nil: nothing that its user could give,
