@@ -123,6 +123,8 @@ type instance struct {
 	// noRoom is why the system refused its start, while it waits for another
 	// connection's end.
 	noRoom *messages.Error
+	// roomRequest numbers what the pool was asked for it: an answer that comes late is to none.
+	roomRequest uint64
 	// heldUntil is, by call, how long those may be held that waited for the start which
 	// the system refused last.
 	heldUntil map[uint64]time.Time

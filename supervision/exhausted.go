@@ -16,11 +16,13 @@ type (
 	makeRoom struct {
 		from     *kernel.PID
 		instance uint64
+		request  uint64 // which one of the instance
 	}
 	// roomMade says that one has ended, or that the wait for it is over; none:
 	// nothing is idle.
 	roomMade struct {
 		instance uint64
+		request  uint64 // that it is the answer to
 		none     bool
 	}
 )
@@ -36,7 +38,7 @@ const maxSqueezes = 12
 func (p *poolActor) onMakeRoom(ctx *kernel.Context, now time.Time, m *makeRoom) {
 	lease, actions := p.pool.MakeRoom(now)
 	if lease == 0 {
-		ctx.Send(m.from, &roomMade{instance: m.instance, none: true})
+		ctx.Send(m.from, &roomMade{instance: m.instance, request: m.request, none: true})
 	} else {
 		p.squeezed[lease] = m // before the eviction, which may be over at once
 	}
@@ -46,7 +48,7 @@ func (p *poolActor) onMakeRoom(ctx *kernel.Context, now time.Time, m *makeRoom) 
 func (p *poolActor) roomMade(ctx *kernel.Context, lease uint64) {
 	if m := p.squeezed[lease]; m != nil {
 		delete(p.squeezed, lease)
-		ctx.Send(m.from, &roomMade{instance: m.instance})
+		ctx.Send(m.from, &roomMade{instance: m.instance, request: m.request})
 	}
 }
 
@@ -65,6 +67,7 @@ func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned [
 	}
 	in.squeezed++
 	in.noRoom = err
+	in.roomRequest++
 	before := in.heldUntil
 	in.heldUntil = make(map[uint64]time.Time, len(returned))
 	for _, rc := range returned {
@@ -76,27 +79,39 @@ func (b *breakerActor) onExhausted(ctx *kernel.Context, in *instance, returned [
 		b.holdUntil(ctx, rc.Call, until)
 	}
 	b.publish()
-	ctx.After(roomWait, &roomMade{instance: in.n})
-	ctx.Send(b.pool, &makeRoom{from: ctx.Self(), instance: in.n})
+	ctx.After(roomWait, &roomMade{instance: in.n, request: in.roomRequest})
+	ctx.Send(b.pool, &makeRoom{from: ctx.Self(), instance: in.n, request: in.roomRequest})
 }
 
 func (b *breakerActor) onRoomMade(ctx *kernel.Context, m *roomMade) {
 	in := b.instances[m.instance]
-	if in == nil || in.phase != phaseFailed || in.noRoom == nil {
+	if in == nil || in.phase != phaseFailed || in.noRoom == nil || m.request != in.roomRequest {
 		return
 	}
 	err := in.noRoom
 	in.noRoom = nil
 	if m.none && !in.retire { // what waits goes elsewhere once that one is gone
 		b.releaseProbe(in)
-		b.answerContacts(err)
-		held := b.held
-		b.held = nil
-		for _, call := range held {
-			b.refuse(call.Call, err)
-		}
+		b.lostContacts(ctx, in, err)
+		b.refuseHeldFor(in, err)
 	}
 	if in.ended {
 		b.onEnded(ctx, &messages.ConnectionEnded{Instance: in.n})
+	}
+}
+
+// refuseHeldFor answers the calls that are held for an instance and that no other would get.
+func (b *breakerActor) refuseHeldFor(in *instance, err *messages.Error) {
+	var kept, refused []heldCall
+	for _, call := range b.held {
+		if b.owner(call.Session) == in.owner {
+			refused = append(refused, call)
+		} else {
+			kept = append(kept, call)
+		}
+	}
+	b.held = kept
+	for _, call := range refused {
+		b.refuse(call.Call, err)
 	}
 }

@@ -140,3 +140,57 @@ func TestASqueezedStartHasAnEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestALateEndOfAWaitIsNoRoom: the wait for the first connection that gives way was over
+// with its end, and says nothing of the second.
+func TestALateEndOfAWaitIsNoRoom(t *testing.T) {
+	quickly(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.add("a", "b", "c")
+		s.idle("a")
+		s.idle("c")
+		begun := time.Now()
+		call, _ := s.call("b", func(c *messages.Call) { c.Timeout = time.Minute })
+		s.hears("b#1 Connect", 1)
+		s.refuseStart("b", 1, call)
+		s.hears("a#1 Close", 1)
+		s.say("b", &messages.ConnectionEnded{Instance: 1})
+		<-time.After(time.Second)
+		s.say("a", &messages.ConnectionClosed{Instance: 1})
+		s.hears("b#1 Connect", 2)
+		s.refuseStart("b", 1, call)
+		s.hears("c#1 Close", 1) // and ends slowly
+		s.say("b", &messages.ConnectionEnded{Instance: 1})
+		s.hears("b#1 Connect", 3)
+		if waited := time.Since(begun).Round(time.Second / 2); waited != 6*time.Second {
+			t.Errorf("it is tried again after %s, want 5s after it was refused the second time", waited)
+		}
+	})
+}
+
+// TestExhaustionIsOfOneInstance: where nothing is idle for one session's start, the call
+// of another session goes on to wait for what gives way to it.
+func TestExhaustionIsOfOneInstance(t *testing.T) {
+	s := newStage(t, nil)
+	s.add("a")
+	s.scoped("b")
+	s.idle("a")
+	first, port := s.call("b", func(c *messages.Call) { c.Session = 1 })
+	s.hears("b#1 Connect", 1)
+	s.refuseStart("b", 1, first)
+	s.hears("a#1 Close", 1)
+	s.say("b", &messages.ConnectionEnded{Instance: 1})
+	second, other := s.call("b", func(c *messages.Call) { c.Session = 2 })
+	s.hears("b#2 Connect", 1)
+	s.refuseStart("b", 2, second)
+	s.say("b", &messages.ConnectionEnded{Instance: 2})
+	if a := take(s, other); a.Err == nil {
+		t.Errorf("answer %+v", a)
+	}
+	if len(port) != 0 {
+		t.Errorf("the first session's call was answered: %+v", (<-port).Err)
+	}
+	s.say("a", &messages.ConnectionClosed{Instance: 1})
+	s.hears("b#1 Connect", 2)
+	s.hears("b#1 Call", 2)
+}
