@@ -55,9 +55,13 @@ func (e *Engine) gone(server string) *messages.Error {
 	if e.closed.Load() || e.stopped.Load() {
 		return supervision.ShuttingDown(server)
 	}
+	what := "the server"
+	if server != "" { // who waits for a contact knows which one
+		what += " " + strconv.Quote(server)
+	}
 	return &messages.Error{
 		Code: messages.CodeServerNotFound, Server: server, Retryable: true,
-		Message: "the server " + strconv.Quote(server) + " was removed or changed while the call was on its way; it was not sent",
+		Message: what + " was removed or changed while the call was on its way; it was not sent",
 		Hint:    "Call mcp_discover without arguments for the list of servers.",
 	}
 }
