@@ -153,9 +153,9 @@ func (e *Engine) try(parent context.Context, s *doctor.Start, timeout time.Durat
 		s.Err = interrupted(s.Spec.Name, err)
 	default:
 		s.Err = ofTrial(e.scrubbed(asError(err)), s.Spec, timeout)
-		if len(s.Err.Details) == 0 && e.logs != nil {
+		if path := e.logs.Path(s.Spec.Name); len(s.Err.Details) == 0 && path != "" {
 			own := *s.Err
-			own.Details = lastLines(e.logs.Path(s.Spec.Name))
+			own.Details = lastLines(path)
 			s.Err = &own
 		}
 	}

@@ -181,15 +181,17 @@ func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
 	e.learnSecrets(cfg)
 	e.pages.Public, _ = publicURL(st.HTTP.PublicURL) // ListenHTTP says what is wrong with it
 	var cache *index.Cache
+	logDir := "" // without a state folder the last lines are kept in memory, and go into errors
 	if st.StateDir != "" {
-		e.logs = childlog.NewFolder(filepath.Join(st.StateDir, "logs"), childlog.Options{
-			Scrub:    func(line []byte) []byte { return e.secrets.Load().Bytes(line) },
-			NewScrub: func() func([]byte) []byte { return scrub.NewStream(e.secrets.Load).Line },
-		})
+		logDir = filepath.Join(st.StateDir, "logs")
 		if st.CacheEnabled {
 			cache = index.NewCache(st.StateDir, safename.SafeName)
 		}
 	}
+	e.logs = childlog.NewFolder(logDir, childlog.Options{
+		Scrub:    func(line []byte) []byte { return e.secrets.Load().Bytes(line) },
+		NewScrub: func() childlog.Scrubber { return scrub.NewStream(e.secrets.Load) },
+	})
 	e.hurry, e.reload = make(chan struct{}), make(chan struct{}, 1)
 	e.cures, e.keeping = newCures(), make(chan struct{}, 1)
 	e.audit = e.newAuditor(&st)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/child/proctree"
+	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -136,9 +137,12 @@ func parse(line []byte, f *messages.Frame) error {
 	return nil
 }
 
+// inMemory keeps the last lines of children, with all that is in them.
+func inMemory() *childlog.Folder { return childlog.NewFolder("", childlog.Options{}) }
+
 func newLauncher(t testing.TB, change func(o *Options)) *Launcher {
 	t.Helper()
-	o := Options{Parse: parse}
+	o := Options{Parse: parse, Logs: inMemory()}
 	if change != nil {
 		change(&o)
 	}

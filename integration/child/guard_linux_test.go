@@ -146,7 +146,7 @@ func playHost() {
 	for range adds - 1 {
 		d.left <- struct{}{}
 	}
-	l, err := NewLauncher(Options{Parse: parse, Guard: d})
+	l, err := NewLauncher(Options{Parse: parse, Logs: inMemory(), Guard: d})
 	if err != nil {
 		panic(err)
 	}

@@ -39,7 +39,7 @@ type Guard interface {
 	Remove(pid int, start uint64)
 }
 
-// Options say how children are run. Parse is required.
+// Options say how children are run. Parse and Logs are required.
 type Options struct {
 	// Parse takes one line apart into the members of f. The line belongs to
 	// the frame, which may slice it. It returns an error for what is no
@@ -56,8 +56,8 @@ type Options struct {
 	// Guard learns of every tree; nil: the children may outlive a host that
 	// is killed.
 	Guard Guard
-	// Logs keeps what children say on stderr; nil keeps the last lines in
-	// memory only.
+	// Logs keeps what children say on stderr. There is no default, since only
+	// who makes it knows what must be taken out of the lines.
 	Logs *childlog.Folder
 	// Log takes what Launch and Release cannot return; nil: the default one.
 	Log *slog.Logger
@@ -78,6 +78,9 @@ func NewLauncher(o Options) (*Launcher, error) {
 	if o.Parse == nil {
 		return nil, errors.New("child: Options.Parse is missing: nobody could read what the children say")
 	}
+	if o.Logs == nil {
+		return nil, errors.New("child: Options.Logs is missing: nobody would take secrets out of what the children say")
+	}
 	if o.MaxLine <= 0 {
 		o.MaxLine = DefaultMaxLine
 	}
@@ -86,9 +89,6 @@ func NewLauncher(o Options) (*Launcher, error) {
 	}
 	if o.WriteStall <= 0 {
 		o.WriteStall = DefaultWriteStall
-	}
-	if o.Logs == nil {
-		o.Logs = childlog.NewFolder("", childlog.Options{})
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

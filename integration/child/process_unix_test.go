@@ -660,7 +660,10 @@ func TestRelativeCommand(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if _, err := NewLauncher(Options{}); err == nil {
+	if _, err := NewLauncher(Options{Logs: inMemory()}); err == nil {
 		t.Error("a launcher without Parse was made")
+	}
+	if _, err := NewLauncher(Options{Parse: parse}); err == nil {
+		t.Error("a launcher without Logs was made: nothing would take secrets out of what children say")
 	}
 }

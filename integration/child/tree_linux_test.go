@@ -178,7 +178,7 @@ func playFirst() {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(err)
 	}
-	l, err := NewLauncher(Options{Parse: parse})
+	l, err := NewLauncher(Options{Parse: parse, Logs: inMemory()})
 	if err != nil {
 		panic(err)
 	}

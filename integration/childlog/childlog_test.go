@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/metamcp/metamcp/integration/childlog"
+	"github.com/metamcp/metamcp/integration/scrub"
 )
 
 // clock is a clock that the test moves.
@@ -308,7 +309,10 @@ func openFiles(t *testing.T) int {
 }
 
 func BenchmarkFlood(b *testing.B) {
-	l := childlog.NewFolder(b.TempDir(), childlog.Options{}).Open("s", "")
+	secrets := scrub.New(nil)
+	l := childlog.NewFolder(b.TempDir(), childlog.Options{
+		NewScrub: func() childlog.Scrubber { return scrub.NewStream(func() *scrub.Set { return secrets }) },
+	}).Open("s", "")
 	defer l.Close()
 	block := []byte(strings.Repeat(strings.Repeat("f", 99)+"\n", 160))
 	b.SetBytes(int64(len(block)))

@@ -37,18 +37,34 @@ type Options struct {
 	// Scrub removes secrets from a line before it is kept anywhere. It may
 	// return its argument and must not retain it. Nil: nothing is removed.
 	Scrub func(line []byte) []byte
-	// NewScrub returns what does so with the lines of one child, in their order
-	// and on one goroutine, so that it may know those before. Nil: Scrub does.
-	NewScrub func() func(line []byte) []byte
+	// NewScrub returns what does so with the lines of one child, so that it may
+	// know those before. Nil: Scrub does.
+	NewScrub func() Scrubber
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
+
+// Scrubber removes secrets from the lines of one child. It is given all of them in
+// their order, on one goroutine, and retains none.
+type Scrubber interface {
+	// Line removes secrets from a line, without its end, before it is kept
+	// anywhere. It may return its argument.
+	Line(line []byte) []byte
+	// Skip takes whole lines, with their ends, that are kept nowhere.
+	Skip(lines []byte)
+}
+
+// each is a Scrubber that looks at each line by itself.
+type each func([]byte) []byte
+
+func (f each) Line(line []byte) []byte { return f(line) }
+func (each) Skip([]byte)               {}
 
 // Folder holds the logs of all servers. It is safe for any goroutine.
 type Folder struct {
 	dir      string
 	scrub    func([]byte) []byte
-	newScrub func() func([]byte) []byte
+	newScrub func() Scrubber
 	now      func() time.Time
 
 	mu    sync.Mutex
@@ -63,7 +79,7 @@ func NewFolder(dir string, o Options) *Folder {
 		o.Scrub = func(line []byte) []byte { return line }
 	}
 	if o.NewScrub == nil {
-		o.NewScrub = func() func([]byte) []byte { return o.Scrub }
+		o.NewScrub = func() Scrubber { return each(o.Scrub) }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

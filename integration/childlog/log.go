@@ -21,7 +21,7 @@ type Log struct {
 	folder *Folder
 	file   *file // nil: memory only
 	label  string
-	scrub  func([]byte) []byte // of the goroutine that writes
+	scrub  Scrubber // of the goroutine that writes
 
 	partial []byte // a line whose end has not come yet, at most maxLine and margin
 	cutting bool   // the rest of the current line is over the bound
@@ -66,7 +66,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		if i < 0 {
 			break
 		}
-		out = l.line(out, l.scrub, piece, l.cutting, now)
+		out = l.line(out, l.scrub.Line, piece, l.cutting, now)
 		lines++
 		l.partial, l.cutting = l.partial[:0], false
 	}
@@ -78,8 +78,9 @@ func (l *Log) Write(p []byte) (int, error) {
 }
 
 // skip leaves out, in a flood, all lines of p that neither the file will take
-// nor the memory keep: looking at each of them would cost more than the child
-// that writes them.
+// nor the memory keep: taking secrets out of each of them would cost more than the
+// child that writes them. The scrubber learns of them all the same, since what
+// follows may be the rest of a key that began in them.
 func (l *Log) skip(p []byte) []byte {
 	if l.file != nil && !l.file.flooded(len(p)) {
 		return p
@@ -96,6 +97,14 @@ func (l *Log) skip(p []byte) []byte {
 	if l.file != nil {
 		l.file.drop(bytes.Count(p[:start], []byte{'\n'}), start)
 	}
+	skipped := p[:start]
+	if len(l.partial) > 0 { // whose end is the first that is skipped
+		end := bytes.IndexByte(skipped, '\n')
+		free := maxLine + margin - len(l.partial)
+		l.scrub.Skip(append(l.partial, skipped[:min(end, free)]...))
+		skipped = skipped[end+1:]
+	}
+	l.scrub.Skip(skipped)
 	l.partial, l.cutting = l.partial[:0], false
 	return p[start:]
 }
@@ -213,7 +222,7 @@ func (l *Log) Last() []string {
 // writes.
 func (l *Log) Finish() {
 	if len(l.partial) > 0 {
-		l.flush(l.line(nil, l.scrub, l.partial, l.cutting, l.folder.now().UTC()), 1)
+		l.flush(l.line(nil, l.scrub.Line, l.partial, l.cutting, l.folder.now().UTC()), 1)
 	}
 	l.partial, l.cutting = nil, false
 }
