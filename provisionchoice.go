@@ -48,7 +48,7 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	}
 	r.Source, r.Confidence, r.Package = string(best.source), best.shown.Confidence, best.candidate.Package
 	r.Trusted, r.Gate, r.Reason = best.decision.Trusted, string(best.decision.Gate), best.decision.Reason()
-	if ask.Consent == messages.ConsentPerson && (best.never() || best.decision.Gate == trust.GateFile) {
+	if ask.Consent == messages.ConsentPerson && best.closedToAll() {
 		return denied(r, options, best.decision.Reason(), p.gateHint(best, ask.Session)), nil
 	}
 	if chosen == nil {
@@ -78,15 +78,12 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 	}
 
 	step("finding out the exact version of " + chosen.candidate.Package)
-	allowedBy, reason := chosen.decision.By, chosen.decision.Reason()
+	by, reason := allowedBy(chosen, ask.Consent)
 	via := chosen.decision.Via
 	if ask.Consent == messages.ConsentPerson {
 		r.Gate = ""
-		if !chosen.decision.Allowed {
-			allowedBy, reason = provisioned.APerson, "a person saw what would be installed and said yes"
-			if via != trust.ServerName {
-				via = chosen.candidate.Kind // nothing but the package was seen
-			}
+		if !chosen.decision.Allowed && via != trust.ServerName {
+			via = chosen.candidate.Kind // nothing but the package was seen
 		}
 	}
 	r.Reason = reason
@@ -125,8 +122,17 @@ func (p provisioner) choose(ctx context.Context, ask *messages.Provision, option
 		return r, nil
 	}
 	return r, &provisionJob{
-		p: p, ask: ask, plan: plan, values: opts.Values, option: chosen, options: options, report: *r, say: say, allowedBy: allowedBy, reason: reason,
+		p: p, ask: ask, plan: plan, via: via, values: opts.Values, option: chosen, options: options, report: *r, say: say, allowedBy: by, reason: reason,
 	}
+}
+
+// allowedBy says who lets an option be installed, and why: the trust file, or a person
+// where that does not.
+func allowedBy(o *option, consent messages.ProvisionConsent) (by, reason string) {
+	if consent == messages.ConsentPerson && !o.decision.Allowed {
+		return provisioned.APerson, "a person saw what would be installed and said yes"
+	}
+	return o.decision.By, o.decision.Reason()
 }
 
 // sayer passes on what a plan says, to whom it concerns at the time.

@@ -328,13 +328,7 @@ func (f *finder) inVersion(ctx context.Context, n trust.NamedPackage) error {
 // order puts the best first, and writes down what is told of those that are
 // shown.
 func (f *finder) order() {
-	slices.SortStableFunc(f.options, better)
-	exact := func(o *option) bool { return o.confidence.Exact != "" }
-	if refused := slices.DeleteFunc(slices.Clone(f.options), func(o *option) bool { return !exact(o) }); len(refused) > 0 && !slices.ContainsFunc(refused, func(o *option) bool { return !o.never() }) {
-		// What is named must not be had: then that is the answer, and not another
-		// one that looks like it.
-		f.options = refused
-	}
+	f.options = ranked(f.options)
 	if len(f.options) == 0 && len(f.weak) > 0 {
 		slices.SortStableFunc(f.weak, better)
 		f.options = f.weak[:min(len(f.weak), weakShown)]
@@ -346,6 +340,18 @@ func (f *finder) order() {
 	for _, o := range f.options[:min(len(f.options), optionsShown)] {
 		f.p.show(o, f.ask)
 	}
+}
+
+// ranked sorts options, the best first, and returns those to tell of.
+func ranked(options []*option) []*option {
+	slices.SortStableFunc(options, better)
+	exact := func(o *option) bool { return o.confidence.Exact != "" }
+	if refused := slices.DeleteFunc(slices.Clone(options), func(o *option) bool { return !exact(o) }); len(refused) > 0 && !slices.ContainsFunc(refused, func(o *option) bool { return !o.never() }) {
+		// What is named must not be had: then that is the answer, and not another
+		// one that looks like it.
+		return refused
+	}
+	return options
 }
 
 // better orders options: what may be installed first, then what is named, what

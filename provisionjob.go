@@ -14,6 +14,7 @@ import (
 	"github.com/metamcp/metamcp/integration/install"
 	"github.com/metamcp/metamcp/integration/pins"
 	"github.com/metamcp/metamcp/integration/provisioned"
+	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/safename"
 	"github.com/metamcp/metamcp/integration/trust"
 	"github.com/metamcp/metamcp/messages"
@@ -31,6 +32,7 @@ type provisionJob struct {
 	p         provisioner
 	ask       *messages.Provision // of the request whose job it is
 	plan      *install.Plan
+	via       registry.Kind     // whose description the plan follows: the server's, or nothing but its package
 	values    map[string]string // that the server gets
 	option    *option
 	options   []*option                // what else there is, best first
@@ -85,7 +87,7 @@ func (j *provisionJob) Do(ctx context.Context, step func(string)) *messages.Prov
 // do returns with an error why what it had done could not be undone; nil: it was.
 func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.ProvisionReport) (left, err error) {
 	e := j.p.e
-	if err := j.stillAllowed(); err != nil { // the look may have taken minutes
+	if err := j.stillAllowed(ctx, r); err != nil { // the look may have taken minutes
 		return nil, err
 	}
 	installed, err := j.plan.Install(ctx)
@@ -116,7 +118,7 @@ func (j *provisionJob) do(ctx context.Context, step func(string), r *messages.Pr
 		return nil, err
 	}
 	step("keeping " + installed.Name)
-	if err := j.stillAllowed(); err != nil {
+	if err := j.stillAllowed(ctx, r); err != nil {
 		return nil, err
 	}
 	locked, fresh, err := installed.Keep(ctx, "", func(name string) bool { return e.Config().Server(name) != nil }, j.allowedBy, j.reason)
@@ -165,28 +167,69 @@ type forbiddenError struct{ report *messages.ProvisionReport }
 
 func (c *forbiddenError) Error() string { return c.report.Err.Error() }
 
-// stillAllowed returns a [forbiddenError] where the configuration in force does not let the
-// job's request have servers installed any more, with the report that it would have got. A
-// person's yes is not asked again.
-func (j *provisionJob) stillAllowed() error {
-	e, ask := j.p.e, j.ask
-	if ask.Consent != messages.ConsentAsked {
+// noMore begins why a server is not installed that was allowed at first.
+const noMore = "it was allowed when it was asked for, and is not any more: "
+
+// stillAllowed asks the configuration in force and the trust file, as it is now, whether
+// the job's request may have its server; r then says who allows it. Else it returns a
+// [forbiddenError] with the report on one that may not. A person's yes is not asked again:
+// what refuses it is what no yes opens, and that the plan follows a description which
+// nobody trusts any more.
+func (j *provisionJob) stillAllowed(ctx context.Context, r *messages.ProvisionReport) error {
+	e, ask, o := j.p.e, j.ask, j.option
+	setting := settingOf(ask.Consent)
+	if ask.Consent == messages.ConsentAsked {
+		who := aClient
+		if ask.Session == 0 { // a client without one has never been allowed to
+			who = theProgram
+		}
+		if !e.mayProvision(who, ask.Session) {
+			setting = trust.Forbidden
+		}
+	}
+	policy := trust.Load(e.Config().Settings.TrustFile)
+	o.decision = policy.Decide(&o.candidate, o.confidence, setting)
+	hint := j.p.gateHint(o, ask.Session)
+	switch person := ask.Consent == messages.ConsentPerson; {
+	case !o.decision.Allowed && (!person || o.closedToAll()): // its gate says why
+	case j.via == trust.ServerName && o.decision.Via != j.via:
+		hint = "Ask again: nothing but the package is used then."
+		o.decision.Allowed, o.decision.Trusted, o.decision.Gate = false, false, trust.GateEntry
+		o.decision.Checks = append([]trust.Check{{
+			Gate: trust.GateEntry, Reason: "the trust file does not trust " + o.candidate.Server + ", whose description in the registry was used",
+		}}, o.decision.Checks...)
+	default:
+		j.allowedBy, j.reason = allowedBy(o, ask.Consent)
+		r.Trusted, r.Reason = o.decision.Trusted, j.reason
 		return nil
 	}
-	who := aClient
-	if ask.Session == 0 { // a client without one has never been allowed to
-		who = theProgram
+	for _, other := range j.options {
+		if other != o {
+			other.decision = policy.Decide(&other.candidate, other.confidence, setting)
+		}
 	}
-	if e.mayProvision(who, ask.Session) {
-		return nil
+	return &forbiddenError{j.notAnyMore(ctx, hint)}
+}
+
+// notAnyMore is the report on a server that its option's decision refuses by now.
+func (j *provisionJob) notAnyMore(ctx context.Context, hint string) *messages.ProvisionReport {
+	o, r := j.option, j.report
+	options := ranked(j.options)
+	for _, other := range options[:min(len(options), optionsShown)] {
+		j.p.show(other, j.ask)
 	}
-	o := j.option
-	o.decision = trust.Load(e.Config().Settings.TrustFile).Decide(&o.candidate, o.confidence, trust.Forbidden)
-	o.shown.Gate, o.shown.Reason = string(o.decision.Gate), o.decision.Reason()
-	r := j.report
-	r.Notes = nil // as in Do
-	r.Trusted, r.Gate = o.decision.Trusted, o.shown.Gate
-	return &forbiddenError{denied(&r, j.options, o.shown.Reason, j.p.gateHint(o, ask.Session))}
+	r.Notes, r.Version = nil, "" // notes as in Do
+	if !o.never() {
+		o.resolved = nil
+		if via := o.decision.Via; via == j.via || via == "" && j.via == o.candidate.Kind {
+			o.resolved = &resolved{plan: j.plan}
+		}
+		j.p.refine(ctx, j.ask, o)
+		r.Version = o.shown.Version
+	}
+	o.shown.Reason = noMore + o.decision.Reason()
+	r.Trusted, r.Gate = o.decision.Trusted, string(o.decision.Gate)
+	return denied(&r, options, o.shown.Reason, hint)
 }
 
 // try starts the installed server in a short-lived runtime, shakes hands, lists

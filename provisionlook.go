@@ -110,6 +110,9 @@ func (o *option) never() bool {
 	})
 }
 
+// closedToAll says that a person's yes would not let it be installed either.
+func (o *option) closedToAll() bool { return o.never() || o.decision.Gate == trust.GateFile }
+
 // Look implements actors.Provisioner.
 func (p provisioner) Look(ctx context.Context, ask *messages.Provision, step func(string)) (*messages.ProvisionReport, actors.ProvisionJob) {
 	r, job := p.look(ctx, ask, step)
