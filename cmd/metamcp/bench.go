@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/metamcp/metamcp"
+	"github.com/metamcp/metamcp/integration/lazyregexp"
 )
 
 func newBench(c *common) *cobra.Command {
@@ -33,7 +35,8 @@ func newBenchSearch(c *common) *cobra.Command {
 source for its queries with the ranking and embedder that are configured
 (--ranking, --embedder). Queries that name their right tools are scored:
 Recall@5, nDCG@10 and MRR for each source, and the mean over sources. --run
-writes the results for another scorer.
+writes the results for another scorer, once all are found; of the files that are
+there it replaces earlier results alone.
 
   catalog: {"source", "server", "tool", "description", "input_schema"?}
   queries: {"id", "query", "source", "relevant"?}
@@ -45,7 +48,7 @@ which tools of one group are alternatives.`,
   # tools.jsonl:   {"source": "mine", "server": "files", "tool": "read_file", "description": "Read a file"}
   # queries.jsonl: {"id": "1", "source": "mine", "query": "show me a text", "relevant": ["files/read_file"]}`,
 		Args: args(noArgs),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if catalog == "" || queries == "" {
 				return usageError{errors.New("--catalog and --queries are both needed; see " + cmd.CommandPath() + " --help")}
 			}
@@ -61,17 +64,14 @@ which tools of one group are alternatives.`,
 			}
 			defer asked.Close() //nolint:errcheck // as above
 			bench.Catalog, bench.Queries = tools, asked
+			// The results are kept until all is read: they may have the name of an input.
+			var ranked bytes.Buffer
+			results := outFile{path: run, kind: "results of metamcp bench search", ours: isBenchRun}
 			if run != "" {
-				out, err := os.Create(run)
-				if err != nil {
+				if err := results.check(); err != nil {
 					return usageError{err}
 				}
-				defer func() {
-					if closing := out.Close(); err == nil {
-						err = closing
-					}
-				}()
-				bench.Run = out
+				bench.Run = &ranked
 			}
 			if isTerminal(os.Stderr) {
 				bench.Progress = func(source string, done, total int) {
@@ -84,6 +84,15 @@ which tools of one group are alternatives.`,
 			f, err := metamcp.RunSearchBench(cmd.Context(), bench)
 			if err != nil {
 				return err
+			}
+			if run != "" {
+				err := results.write(func(w io.Writer) error {
+					_, err := ranked.WriteTo(w)
+					return err
+				})
+				if err != nil {
+					return err
+				}
 			}
 			if asJSON {
 				return json.NewEncoder(shown(cmd.OutOrStdout())).Encode(f)
@@ -99,6 +108,11 @@ which tools of one group are alternatives.`,
 	f.BoolVar(&asJSON, "json", false, "print the figures as JSON")
 	return cmd
 }
+
+// benchRunStart is what results begin with: a query's id alone would fit queries too.
+var benchRunStart = lazyregexp.New(`^\{"id":"(?:[^"\\]|\\.)*","results":\[(?:\]|\{"server":")`)
+
+func isBenchRun(beginning []byte) bool { return benchRunStart().Match(beginning) }
 
 func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 

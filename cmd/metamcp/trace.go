@@ -46,7 +46,7 @@ for the time of --for. "show REQUEST" draws one as a sequence diagram, and "show
 the host's own work. Where a file has several runs of hosts, REQUEST is RUN/NUMBER, as
 the list has it; a number alone means the newest run that has it. --html and --chrome
 write all requests that fit, or the one that is shown, to a file; "-" is standard
-output.
+output. Of the files that are there they replace their own earlier ones alone.
 
 --follow shows actors, pool and messages of a host in the terminal while they
 change; "?" there lists the keys. --lines writes every record as a line instead,
@@ -82,6 +82,12 @@ there is no such request, 2 wrong usage.`,
 			}
 			if err := errors.Join(f.check(show), notOver(first(given), f.html, f.chrome)); err != nil {
 				return usageError{err}
+			}
+			// A recording may take an hour, and could not be written.
+			for _, to := range f.outputs() {
+				if err := to.check(); err != nil {
+					return usageError{err}
+				}
 			}
 			t, err := f.openTrace(ctx, c, cmd.InOrStdin(), first(given))
 			if err != nil {
@@ -184,13 +190,7 @@ func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string)
 		fmt.Fprintf(stderr, "note: %s is in %d runs; this is %s\n", show, n, requests[0].Name)
 	}
 	if f.html != "" || f.chrome != "" {
-		if f.html != "" {
-			err = writeFile(out, f.html, func(w io.Writer) error { return traceview.WriteHTML(w, t, requests) })
-		}
-		if f.chrome != "" && err == nil {
-			err = writeFile(out, f.chrome, func(w io.Writer) error { return traceview.WriteChrome(w, t, requests) })
-		}
-		return err
+		return f.write(out, t, requests)
 	}
 	style := f.style(out)
 	switch {
@@ -208,6 +208,42 @@ func (f *traceFlags) run(out, stderr io.Writer, t *traceview.Trace, show string)
 		return nil
 	}
 	return traceview.WriteList(out, requests, style)
+}
+
+// page and events are the files that --html and --chrome name.
+func (f *traceFlags) page() outFile {
+	return outFile{path: f.html, kind: "a page of metamcp trace", ours: traceview.IsHTML}
+}
+
+func (f *traceFlags) events() outFile {
+	return outFile{path: f.chrome, kind: "events of metamcp trace --chrome", ours: traceview.IsChrome}
+}
+
+// outputs are those of the two that are files.
+func (f *traceFlags) outputs() (files []outFile) {
+	for _, o := range []outFile{f.page(), f.events()} {
+		if o.path != "" && o.path != "-" {
+			files = append(files, o)
+		}
+	}
+	return files
+}
+
+// write writes the page and the events, to out where they are named "-".
+func (f *traceFlags) write(out io.Writer, t *traceview.Trace, requests []*traceview.Request) error {
+	to := func(o outFile, write func(io.Writer, *traceview.Trace, []*traceview.Request) error) error {
+		switch o.path {
+		case "":
+			return nil
+		case "-":
+			return write(out, t, requests)
+		}
+		return o.write(func(w io.Writer) error { return write(w, t, requests) })
+	}
+	if err := to(f.page(), traceview.WriteHTML); err != nil {
+		return err
+	}
+	return to(f.events(), traceview.WriteChrome)
 }
 
 func (f *traceFlags) check(show string) error {
@@ -287,20 +323,4 @@ func (f *traceFlags) style(out io.Writer) traceview.Style {
 	}
 	s.Color = f.color == "always" || f.color == "auto" && terminal > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return s
-}
-
-// writeFile gives write a file, or standard output for "-".
-func writeFile(stdout io.Writer, path string, write func(io.Writer) error) error {
-	if path == "-" {
-		return write(stdout)
-	}
-	const private = 0o600 // names of servers and tools stand in it
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, private)
-	if err != nil {
-		return err // which names the file
-	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

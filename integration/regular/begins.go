@@ -3,7 +3,6 @@ package regular
 import (
 	"bytes"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 )
@@ -21,10 +20,6 @@ func Begins(path, start string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	has := make([]byte, len(start))
-	n, err := io.ReadFull(f, has)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, err
-	}
-	return bytes.HasPrefix([]byte(start), has[:n]), nil
+	has, err := first(f, len(start))
+	return err == nil && bytes.HasPrefix([]byte(start), has), err
 }

@@ -2,6 +2,7 @@ package traceview
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,6 +36,14 @@ type chrome struct {
 	ids     int
 }
 
+// chromeStart is what the events of every version begin with; a new line follows.
+const chromeStart = `{"displayTimeUnit":"ns","traceEvents":[`
+
+// IsChrome says whether a file that begins so is one that [WriteChrome] wrote.
+func IsChrome(beginning []byte) bool {
+	return bytes.HasPrefix(beginning, []byte(chromeStart+"\n"))
+}
+
 // WriteChrome writes requests as JSON in the Trace Event format: a process for
 // each host, a thread for each actor, a slice for each handling, an async
 // slice for each wait in a mailbox and for each request, a flow from the
@@ -42,7 +51,7 @@ type chrome struct {
 // each event.
 func WriteChrome(out io.Writer, t *Trace, requests []*Request) error {
 	c := &chrome{w: bufio.NewWriterSize(out, 64<<10), first: true, begin: t.Begin(), threads: map[actorKey]int{}}
-	c.raw(`{"displayTimeUnit":"ns","traceEvents":[`)
+	c.raw(chromeStart)
 	for run, name := range t.Runs {
 		if name == "" {
 			name = "metamcp"

@@ -2,6 +2,7 @@ package traceview
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	_ "embed" // the parts of the page
 	"encoding/base64"
@@ -66,6 +67,12 @@ func WriteHTML(out io.Writer, t *Trace, requests []*Request) error {
 		w.WriteString(part) //nolint:errcheck // Flush tells
 	}
 	return w.Flush()
+}
+
+// IsHTML says whether a file that begins so is a page that [WriteHTML] wrote. Its first
+// 4 KiB suffice.
+func IsHTML(beginning []byte) bool {
+	return bytes.HasPrefix(beginning, []byte(pageStart)) && bytes.Contains(beginning, []byte(pageTitle))
 }
 
 // digest is what a Content-Security-Policy names an inline part by.
@@ -161,15 +168,19 @@ func flag(b bool) int {
 }
 
 // pageHead takes the digests of the script and of the style.
-const pageHead = `<!doctype html>
-<html lang="en">
+// By its start and its title a page is told from those of others.
+const (
+	pageStart = "<!doctype html>\n"
+	pageTitle = "<title>metamcp trace</title>\n"
+)
+
+const pageHead = pageStart + `<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src %s; style-src %s; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>metamcp trace</title>
-`
+` + pageTitle
 
 const pageBody = `</head>
 <body>
