@@ -55,44 +55,63 @@ type namedSet struct {
 
 // name gives names. With the server's in front, a name is SERVER__NAME with all
 // but letters, digits, _ and - replaced and at most 64 bytes long; without, it is
-// the server's own (that of a tool as ownName has it) where no other server has it and none of ours is called so,
-// and otherwise the one with the server's. Where two would still be the same,
-// each of them ends in a hash of server and name. So a name never passes from one
-// server's to another's: it goes when a second one comes.
+// the server's own (that of a tool as ownName has it) where nothing else has that name, with
+// or without its server's, and none of ours is called so, and otherwise the one with the
+// server's. Where something else has that too, it ends in a hash of server and name, as
+// nothing does that was not hashed.
+//
+// Whatever has a name may have either, whichever of the two it is called by, and nothing
+// gets a name that something else may have. So as long as a thing is there, none of the
+// names that it ever had is another's, whatever comes and goes beside it.
 func (n *naming) name(kind string, things []thing) *namedSet {
-	count := map[string]int{}
-	want := func(t thing) string {
-		as := t.name
-		if kind == kindTool {
-			as = ownName(t.server, t.name)
+	may := make(claims, 2*len(things))
+	type pair struct{ own, prefixed string }
+	pairs := make([]pair, len(things))
+	for i, t := range things {
+		p := pair{prefixed: prefixed(t.server, t.name)}
+		if n.plain {
+			p.own = t.name
+			if kind == kindTool {
+				p.own = ownName(t.server, t.name)
+			} else if looksHashed(p.own) {
+				p.own = hashed(p.own, t.server, t.name)
+			}
 		}
-		if n.plain && as != "" && !n.ours[as] {
-			return as
+		if n.ours[p.own] {
+			p.own = ""
 		}
-		return prefixed(t.server, t.name)
-	}
-	for _, t := range things {
-		count[want(t)]++
+		pairs[i] = p
+		may.add(p.own, t)
+		may.add(p.prefixed, t)
 	}
 	set := &namedSet{key: "name", names: n, owners: make(map[string]owner, len(things))}
 	names := make([]string, len(things))
-	taken := map[string]int{}
+	called := make(claims, len(things))
 	for i, t := range things {
-		names[i] = want(t)
-		if count[names[i]] > 1 && n.plain {
-			set.clash = append(set.clash, names[i])
-			names[i] = prefixed(t.server, t.name)
+		as := pairs[i].own
+		if as != "" && may.several(as) {
+			set.clash = append(set.clash, as)
+			as = ""
 		}
-		taken[names[i]]++
+		if as == "" {
+			as = pairs[i].prefixed
+			if may.several(as) || n.ours[as] {
+				set.clash = append(set.clash, as)
+				as = hashed(as, t.server, t.name)
+			}
+		}
+		names[i] = as
+		called.add(as, t)
 	}
+	var none []string
 	for i, t := range things {
 		as := names[i]
-		if taken[as] > 1 || n.ours[as] {
-			set.clash = append(set.clash, as)
-			as = hashed(as, t.server, t.name)
+		if called.several(as) {
+			none = append(none, as) // two hashes are the same: neither may be taken for the other
+			continue
 		}
 		if _, double := set.owners[as]; double {
-			continue // of two hashes that are the same, the second is not there
+			continue // its server lists it twice
 		}
 		set.owners[as] = owner{t.server, t.name}
 		if !t.closed {
@@ -102,9 +121,35 @@ func (n *naming) name(kind string, things []thing) *namedSet {
 	slices.SortFunc(set.list, func(a, b exposed) int { return cmp.Compare(a.as, b.as) })
 	slices.Sort(set.clash)
 	set.clash = slices.Compact(set.clash)
-	n.tell(kind, set.clash)
+	n.tell(kind, "more than one "+kind+" would be exposed under the same name; each gets another", set.clash)
+	slices.Sort(none)
+	n.tell(kind+" without a name", "more than one "+kind+" would be exposed under the same name, and there is no other; none of them is exposed", slices.Compact(none))
 	return set
 }
+
+// claims are whose names are; that of "" is nobody's.
+type claims map[string]claim
+
+type claim struct {
+	owner
+	several bool // others have it as well
+}
+
+func (c claims) add(name string, t thing) {
+	if name == "" {
+		return
+	}
+	o := owner{t.server, t.name}
+	before, known := c[name]
+	switch {
+	case !known:
+		c[name] = claim{owner: o}
+	case before.owner != o && !before.several:
+		c[name] = claim{before.owner, true}
+	}
+}
+
+func (c claims) several(name string) bool { return c[name].several }
 
 // of is the set with other things of the same names in the same order. Nothing holds the
 // definitions of those before.
@@ -117,8 +162,8 @@ func (s *namedSet) of(things []thing) *namedSet {
 	return &own
 }
 
-// tell says once of each name that it clashes.
-func (n *naming) tell(kind string, clash []string) {
+// tell says something once of each name that clashes.
+func (n *naming) tell(kind, what string, clash []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	const enough = 20
@@ -126,7 +171,7 @@ func (n *naming) tell(kind string, clash []string) {
 	if len(clash) == 0 {
 		return
 	}
-	n.log.Warn("more than one "+kind+" would be exposed under the same name; each gets another", "names", clash[:min(len(clash), enough)], "count", len(clash))
+	n.log.Warn(what, "names", clash[:min(len(clash), enough)], "count", len(clash))
 }
 
 // tellUnfit says once of a list of a server that a definition in it does not fit.
@@ -152,21 +197,21 @@ func (n *naming) first(key string) bool {
 // prefixed is SERVER__NAME as all clients take it.
 func prefixed(server, name string) string {
 	as := plainName(server) + "__" + plainName(name)
-	if len(as) > maxExposedName {
+	if len(as) > maxExposedName || looksHashed(as) {
 		return hashed(as, server, name)
 	}
 	return as
 }
 
 // ownName is a name without its server's: as it is where all clients take it, else
-// with the same letters replaced as in one with its server's. One that is empty has
-// none.
+// with the same letters replaced as in one with its server's, and hashed where it could be
+// another's hashed name. One that is empty has none.
 func ownName(server, name string) string {
 	as := strings.ReplaceAll(name, ".", "_")
-	if plainName(as) == as && len(name) <= maxExposedName {
+	if plainName(as) == as && len(name) <= maxExposedName && !looksHashed(name) {
 		return name
 	}
-	if as = plainName(name); len(as) > maxExposedName {
+	if as = plainName(name); len(as) > maxExposedName || looksHashed(as) {
 		return hashed(as, server, name)
 	}
 	return as
@@ -181,12 +226,25 @@ func plainName(s string) string {
 	}, s)
 }
 
+// hashDigits is how many digits of a hash a name has: too many to look for another name with
+// the same ones, and so many that names which servers give seldom look as if they were hashed.
+const hashDigits = 16
+
 // hashed is a name with an end that only this thing has.
 func hashed(as, server, name string) string {
-	const digits = 8
 	sum := sha256.Sum256([]byte(server + "\x00" + name))
 	as = plainName(as)
-	return as[:min(len(as), maxExposedName-digits-1)] + "_" + hex.EncodeToString(sum[:digits/2])
+	return as[:min(len(as), maxExposedName-hashDigits-1)] + "_" + hex.EncodeToString(sum[:hashDigits/2])
+}
+
+// looksHashed says whether hashed could have made a name. A server may choose a name that
+// hashed makes of another's, so what looks like one is never left as it is.
+func looksHashed(as string) bool {
+	stem := len(as) - hashDigits - 1
+	if stem < 0 || len(as) > maxExposedName || as[stem] != '_' {
+		return false
+	}
+	return strings.Trim(as[stem+1:], "0123456789abcdef") == "" && plainName(as[:stem]) == as[:stem]
 }
 
 func (s *namedSet) owner(as string) (owner, bool) {

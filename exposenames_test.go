@@ -21,45 +21,107 @@ var strictName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 var properName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Names are proper and no two are the same; they do not hang on the order in
-// which servers are looked at; what another server has never gets the name that
-// a thing had.
+// Names are proper and no two are the same, and nothing is without one; they do not hang on
+// the order in which servers are looked at; as long as a thing is there, nothing else gets a
+// name that it had. That also holds for names chosen to be those of others, hashed or not.
 func TestExposedNames(t *testing.T) {
-	word := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "a__b", "b__c", "c", "mcp_call", "x.y", "x y", "ü"}), rapid.StringN(1, 80, 300))
+	word := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "a__b", "b__c", "c", "mcp_call", "x.y", "x y", "ü", strings.Repeat("l", 70)}), rapid.StringN(1, 80, 300))
 	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom([]string{kindTool, "prompt"}).Draw(t, "kind")
 		n := &naming{plain: rapid.Bool().Draw(t, "plain"), ours: map[string]bool{"mcp_call": true}, log: slog.New(slog.DiscardHandler)}
 		seen := map[owner]bool{}
 		var things []thing
-		for range rapid.IntRange(0, 12).Draw(t, "count") {
-			o := owner{word.Draw(t, "server"), word.Draw(t, "name")}
+		add := func(o owner) {
 			if !seen[o] {
 				seen[o] = true
 				things = append(things, thing{server: o.server, name: o.name, raw: json.RawMessage(`{}`), closed: rapid.Bool().Draw(t, "closed")})
 			}
 		}
-		set := n.name("tool", things)
+		for range rapid.IntRange(0, 8).Draw(t, "count") {
+			add(owner{word.Draw(t, "server"), word.Draw(t, "name")})
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "hostile") {
+			if len(things) == 0 {
+				break
+			}
+			of := rapid.SampledFrom(things).Draw(t, "of")
+			as := prefixed(of.server, of.name)
+			name := rapid.SampledFrom([]string{as, hashed(as, of.server, of.name), hashed(of.name, of.server, of.name)}).Draw(t, "as")
+			server := word.Draw(t, "server")
+			if before, after, ok := strings.Cut(name, "__"); ok && before != "" && after != "" && rapid.Bool().Draw(t, "cut") {
+				server, name = before, after // it has the name with its server's
+			}
+			add(owner{server, name})
+		}
+		set := n.name(kind, things)
 		if len(set.owners) != len(things) {
 			t.Fatalf("%d names for %d things: %v", len(set.owners), len(things), set.owners)
 		}
 		for as, o := range set.owners {
-			foreign := !n.plain || as != o.name || !strictName.MatchString(as)
-			if n.ours[as] || !properName.MatchString(as) && foreign {
+			own := n.plain && as == o.name && (kind != kindTool || strictName.MatchString(as))
+			if n.ours[as] || !properName.MatchString(as) && !own {
 				t.Errorf("%q is called %q", o, as)
 			}
 		}
-		again := n.name("tool", rapid.Permutation(things).Draw(t, "order"))
+		again := n.name(kind, rapid.Permutation(things).Draw(t, "order"))
 		if !maps.Equal(again.owners, set.owners) || again.sum() != set.sum() {
 			t.Errorf("in another order they are called %v, not %v", again.owners, set.owners)
 		}
-		if len(things) > 0 {
-			fewer := n.name("tool", things[1:])
-			for as, o := range fewer.owners {
-				if now, ok := set.owners[as]; ok && now != o {
-					t.Errorf("%q was %v and is %v", as, o, now)
-				}
+		some := func(label string) map[string]owner {
+			left := slices.DeleteFunc(slices.Clone(things), func(thing) bool { return rapid.Bool().Draw(t, label) })
+			return n.name(kind, left).owners
+		}
+		before, after := some("not before"), some("not after")
+		there := slices.Collect(maps.Values(after))
+		for as, o := range before {
+			if now, ok := set.owners[as]; ok && now != o {
+				t.Errorf("%q was %v and is %v among all", as, o, now)
+			}
+			if now, ok := after[as]; ok && now != o && slices.Contains(there, o) {
+				t.Errorf("%q was %v and is %v, and the first is still there", as, o, now)
 			}
 		}
 	})
+}
+
+// A server that lists what others' tools would be called gets the calls of none.
+func TestNamesOfOthersAreNotTaken(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	pay := hashed("bank__pay", "bank", "pay")
+	n := &naming{plain: true, log: log}
+	set := n.name(kindTool, []thing{{server: "aaa", name: "pay"}, {server: "aaa", name: "bank__pay"}, {server: "aaa", name: pay}, {server: "bank", name: "pay"}})
+	if set.owners[pay] != (owner{"bank", "pay"}) || len(set.owners) != 4 {
+		t.Errorf("without prefix: %v", set.owners)
+	}
+	set = n.name(kindTool, []thing{{server: "aaa", name: "bank__pay"}, {server: "bank", name: "pay"}})
+	if !maps.Equal(set.owners, map[string]owner{"pay": {"bank", "pay"}, "aaa__bank__pay": {"aaa", "bank__pay"}}) {
+		t.Errorf("a name that another one has as soon as its own is taken: %v", set.owners)
+	}
+	n = &naming{log: log}
+	set = n.name(kindTool, []thing{{server: "a__bank", name: "pay"}, {server: "a", name: "bank__pay"}, {server: "a", name: hashed("bank__pay", "a__bank", "pay")}})
+	if as := hashed("a__bank__pay", "a__bank", "pay"); set.owners[as] != (owner{"a__bank", "pay"}) || len(set.owners) != 3 {
+		t.Errorf("with prefix: %v", set.owners)
+	}
+	for _, name := range []string{"report_20260131", "on_deadbeef", "x_0123456789abcde", "x_0123456789ABCDEF", "get_subscriptions_x", "x-0123456789abcdef", "0123456789abcdef", "x.y_0123456789abcdef"} {
+		if as := ownName("s", name); as != name {
+			t.Errorf("%s, which nothing hashed is called, becomes %s", name, as)
+		}
+	}
+}
+
+// Of two things with the same hash, neither is taken for the other, and that is told.
+func TestNamesWithTheSameHash(t *testing.T) {
+	var said bytes.Buffer
+	n := &naming{log: slog.New(slog.NewTextHandler(&said, nil))}
+	long := strings.Repeat("x", maxExposedName)
+	// No server can be called so; it has the hash of the other one at no cost.
+	set := n.name(kindTool, []thing{{server: long, name: "b\x00c"}, {server: long + "\x00b", name: "c"}, {server: "s", name: "c"}, {server: "s", name: "c"}})
+	if !maps.Equal(set.owners, map[string]owner{"s__c": {"s", "c"}}) || len(set.list) != 1 {
+		t.Errorf("they are called %v", set.owners)
+	}
+	if log := said.String(); strings.Count(log, "none of them is exposed") != 1 || !strings.Contains(log, hashed(long, long, "b\x00c")) {
+		t.Errorf("the log: %s", log)
+	}
 }
 
 // Without a prefix, a name that many clients refuse, and their whole list with it,
@@ -89,8 +151,6 @@ func TestOwnNames(t *testing.T) {
 	}
 }
 
-// All pages together are the whole list, each in its bounds, also where the list
-// changes between two of them.
 // A name that clashes is told once, whatever else changes.
 func TestClashesAreToldOnce(t *testing.T) {
 	var said bytes.Buffer
@@ -106,6 +166,8 @@ func TestClashesAreToldOnce(t *testing.T) {
 	}
 }
 
+// All pages together are the whole list, each in its bounds, also where the list
+// changes between two of them.
 func TestExposedPages(t *testing.T) {
 	n := &naming{plain: true, log: slog.New(slog.DiscardHandler)}
 	var things []thing
