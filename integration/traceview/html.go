@@ -167,13 +167,13 @@ func flag(b bool) int {
 	return 0
 }
 
-// pageHead takes the digests of the script and of the style.
 // By its start and its title a page is told from those of others.
 const (
 	pageStart = "<!doctype html>\n"
 	pageTitle = "<title>metamcp trace</title>\n"
 )
 
+// pageHead takes the digests of the script and of the style.
 const pageHead = pageStart + `<html lang="en">
 <head>
 <meta charset="utf-8">
