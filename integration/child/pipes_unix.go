@@ -5,6 +5,7 @@ package child
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -138,8 +139,9 @@ func readNow(f *os.File, room []byte) (n int, err error) {
 	return n, errors.Join(closed, err)
 }
 
-// unread reports whether something waits in a pipe to be read.
-func unread(f *os.File) bool {
+// unread reports whether something waits in a pipe to be read, be that its end, or was
+// taken out by a reader who is not done with it.
+func unread(f *os.File, taken *atomic.Bool) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return false
@@ -151,7 +153,8 @@ func unread(f *os.File) bool {
 	}); closed != nil {
 		return false
 	}
-	return err == nil && fds[0].Revents&unix.POLLIN != 0
+	// Who reads says so before: what the pipe does not have any more is his.
+	return err == nil && fds[0].Revents&(unix.POLLIN|unix.POLLHUP) != 0 || taken.Load()
 }
 
 // isCut reports whether a read ended because we wanted it to.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 )
 
 // pipeWriter writes to an anonymous pipe, which knows no waiting-free writes
@@ -45,7 +46,7 @@ func pipeReader(f *os.File, room func() []byte, _ func(int) bool) (func() (int, 
 func readNow(*os.File, []byte) (int, error) { return 0, os.ErrClosed }
 
 // unread is not known here.
-func unread(*os.File) bool { return false }
+func unread(*os.File, *atomic.Bool) bool { return false }
 
 // isCut reports whether a read ended because we wanted it to.
 func isCut(err error) bool { return errors.Is(err, os.ErrClosed) }

@@ -57,6 +57,7 @@ type Process struct {
 
 	readDone chan struct{} // EOF was called
 	errDone  chan struct{} // stderr has ended
+	errTaken atomic.Bool   // who reads stderr may have something that the log has not
 	reaped   chan struct{} // the process was waited for
 	done     chan struct{} // Exited was called
 	release  sync.Once

@@ -108,11 +108,16 @@ func (p *Process) readErrors() {
 	}
 	defer give()
 	read, err := pipeReader(p.stderr, func() []byte {
+		p.errTaken.Store(true)
 		if held == nil {
 			held = errorBuffers.Get().(*[]byte)
 		}
 		return *held
-	}, func(fd int) bool { give(); return p.readErrorsLater(fd) })
+	}, func(fd int) bool {
+		p.errTaken.Store(false)
+		give()
+		return p.readErrorsLater(fd)
+	})
 	for err == nil {
 		var n int
 		if n, err = read(); err != nil || n == 0 {
@@ -175,7 +180,7 @@ func (p *Process) reap() {
 	select {
 	case <-p.errDone:
 	case <-left.C:
-		awaitRead(p.errDone, func() bool { return unread(p.stderr) }, wordsLimit)
+		awaitRead(p.errDone, func() bool { return unread(p.stderr, &p.errTaken) }, wordsLimit)
 	}
 	exit := exitOf(state)
 	exit.Requested = p.requested.Load()

@@ -5,6 +5,7 @@ package child
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -17,9 +18,10 @@ func TestLastWordsAreAwaited(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = errors.Join(r.Close(), w.Close()) }()
+	var taken atomic.Bool
 	const last = 4
 	done, looks := make(chan struct{}), 0
-	look := func() bool { looks++; return unread(r) }
+	look := func() bool { looks++; return unread(r, &taken) }
 
 	awaitRead(done, look, time.Minute)
 	if looks != 1 {
@@ -30,7 +32,7 @@ func TestLastWordsAreAwaited(t *testing.T) {
 	}
 	looks = 0
 	awaitRead(done, look, time.Millisecond)
-	if looks == 0 || !unread(r) {
+	if looks == 0 || !unread(r, &taken) {
 		t.Errorf("%d looks at words that nobody reads", looks)
 	}
 	looks = 0
@@ -42,9 +44,20 @@ func TestLastWordsAreAwaited(t *testing.T) {
 			}
 			close(done)
 		}
-		return looks < last || unread(r)
+		return looks < last || unread(r, &taken)
 	}, time.Minute)
-	if looks != last || unread(r) {
-		t.Errorf("%d looks, unread: %v", looks, unread(r))
+	if looks != last || unread(r, &taken) {
+		t.Errorf("%d looks, unread: %v", looks, unread(r, &taken))
+	}
+	taken.Store(true)
+	if !unread(r, &taken) {
+		t.Error("words that are on their way to the log are not awaited")
+	}
+	taken.Store(false)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !unread(r, &taken) {
+		t.Error("the end, behind which a line without one is kept, is not awaited")
 	}
 }
