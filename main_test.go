@@ -95,9 +95,14 @@ func openLogging(t testing.TB, dir string, cfg map[string]any, log slog.Handler)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openFrom(t, config.Sources{Files: []string{file}, Home: dir, Cwd: dir}, log)
+}
+
+// openFrom is [openLogging] with sources of the test's own.
+func openFrom(t testing.TB, sources config.Sources, log slog.Handler) *metamcp.Engine {
+	t.Helper()
 	e, err := metamcp.Open(t.Context(), metamcp.Options{
-		Sources: config.Sources{Files: []string{file}, Home: dir, Cwd: dir},
-		Log:     slog.New(log),
+		Sources: sources, Log: slog.New(log),
 		Sandbox: testkit.Prebuilt(), Watchdog: testkit.Prebuilt(), // else this test binary, see [demo]
 	})
 	if err != nil {

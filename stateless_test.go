@@ -1,16 +1,13 @@
 package metamcp_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/metamcp/metamcp"
 	"github.com/metamcp/metamcp/integration/config"
-	"github.com/metamcp/metamcp/integration/testkit"
 )
 
 // TestDetailsGoWithoutSecretsWhereNothingIsKept: without a state folder the last words
@@ -26,20 +23,7 @@ func TestDetailsGoWithoutSecretsWhereNothingIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := metamcp.Open(t.Context(), metamcp.Options{
-		Sources: config.Sources{Files: []string{file}, Cwd: dir}, Log: slog.New(slog.DiscardHandler),
-		Sandbox: testkit.Prebuilt(), Watchdog: testkit.Prebuilt(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := e.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	e := openFrom(t, config.Sources{Files: []string{file}, Cwd: dir}, slog.DiscardHandler)
 	if at := e.Config().Settings.StateDir; at != "" {
 		t.Fatalf("there is a state folder: %s", at)
 	}
