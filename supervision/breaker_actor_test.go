@@ -65,6 +65,8 @@ func (c *stageConn) Receive(ctx *kernel.Context, msg any) {
 		what = "Relist"
 	case *messages.ReturnCalls:
 		what = "ReturnCalls"
+	case *messages.Finish:
+		what = "Finish"
 	case *messages.Cancel:
 		what = "Cancel"
 	case *messages.TurnAway:
