@@ -97,8 +97,17 @@ func fake(mode string) {
 	case "json-log":
 		for _, line := range []string{
 			`{"level":"warn","id":7,"error":"timeout, retrying"}`, `{"event":"done","id":"7","result":"ok"}`, `{"id":7,"error":null,"result":[1]}`,
-			`{"id":7,"error":"caf` + "\xe9" + `"}`, `[{"id":7,"error":"timeout"}]`,
+			`{"id":7,"error":"caf` + "\xe9" + `"}`, `[{"id":7,"error":"timeout"}]`, `{"method":"GET","id":7,"result":{"status":200}}`, `{"level":"info","id":7}`,
 			`{"id":7,"result":{}}`, `{"id":8,"error":{"code":1,"message":"caf` + "\xe9" + `"}}`, `{"jsonrpc":"2","id":9,"error":"boom"}`, `{"id":10,"error":"cut`,
+		} {
+			_, _ = os.Stdout.WriteString(line + "\n")
+		}
+	case "no-answer": // which says of itself that it is a message, but no request
+		for _, line := range []string{
+			`{"jsonrpc":"2.0","id":1}`, `{"jsonrpc":"2.0","Result":{},"id":"2"}`, `{"jsonrpc":"2.0","id":3,"method":null,"params":{}}`,
+			`{"jsonrpc":"2.0","id":4,"method":"","result":null}`, `{"jsonrpc":"2.0","id":5,"method":"m","result":{}}`,
+			`{"jsonrpc":"2.0","id":6,"method":"m","error":{"code":1,"message":"caf` + "\xe9" + `"}}`, `[{"jsonrpc":"2.0","id":7}]`,
+			`{"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","id":null}`, `{"jsonrpc":"2.0","id":[8],"result":{}}`, `{"jsonrpc":"2.0","id":8,"method":5}`, `{"jsonrpc":"1.0","id":8,"method":"m"}`,
 		} {
 			_, _ = os.Stdout.WriteString(line + "\n")
 		}

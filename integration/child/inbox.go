@@ -113,10 +113,13 @@ func (in *inbox) parse(line []byte) (*messages.Frame, error) {
 	if f.Method == "" && f.Result == nil && f.Error == nil {
 		return nil, errNoMessage
 	}
+	if err := jsonrpc.OneKind(f.Method, f.Result, f.Error); err != nil {
+		return nil, err
+	}
 	return f, nil
 }
 
-var errNoMessage = errors.New("it has neither a method nor a result nor an error")
+var errNoMessage = &jsonrpc.MessageError{What: "it has neither a method nor a result nor an error"}
 
 func (in *inbox) noteRepair() {
 	if !in.repaired {
@@ -129,7 +132,7 @@ func (in *inbox) noteRepair() {
 func (in *inbox) unusable(line []byte, why error) {
 	shown := in.note(prefix(line), len(line) > prefixSize)
 	if !in.over && !isLog(line, why) {
-		if id := jsonrpc.AnswerID(line, suffix(line)); id != nil {
+		if id := jsonrpc.AnsweredID(line, why); id != nil {
 			in.p.ear.Broken(id, shown, why)
 			return
 		}
@@ -145,10 +148,13 @@ func isJSON(why error) bool {
 
 // isLog tells a log line in JSON, which may have an id and an "error" or a "result" as
 // well, from an answer of a server that leaves out what a message must have: the latter
-// says that it is one, or has an object there.
+// says that it is one, or has an object there and no method, such as one of HTTP.
 func isLog(line []byte, why error) bool {
 	if !isJSON(why) || jsonrpc.Get(line, "jsonrpc") != nil {
 		return false
+	}
+	if jsonrpc.Get(line, "method") != nil {
+		return true
 	}
 	for _, name := range []string{"result", "error"} {
 		if value := jsonrpc.Get(line, name); len(value) > 0 && value[0] == '{' {

@@ -469,18 +469,43 @@ func TestHalfAnAnswer(t *testing.T) {
 // TestLogInJSON: lines of a log that have an id and an error or a result end no call;
 // answers that are no whole message, and broken ones, do.
 func TestLogInJSON(t *testing.T) {
-	_, r := launch(t, newLauncher(t, func(o *Options) {
-		o.Parse = func(line []byte, _ *messages.Frame) error { _, err := jsonrpc.Parse(line); return err }
-	}), "json-log")
+	r, answered := answeredByNoMessage(t, "json-log")
+	if want := []string{"7", "8", "9", "10"}; !slices.Equal(answered, want) || len(r.noise) != 7 {
+		t.Errorf("broken %q, noise %q", r.broken, r.noise)
+	}
+}
+
+// TestMessagesThatAreNoAnswer: what has the id of a request, and is neither an answer nor
+// a request of the server's own, leaves no call waiting for another answer.
+func TestMessagesThatAreNoAnswer(t *testing.T) {
+	r, answered := answeredByNoMessage(t, "no-answer")
+	if want := []string{"1", `"2"`, "3", "4", "5", "6", "7"}; !slices.Equal(answered, want) || len(r.noise) != 5 {
+		t.Errorf("broken %q, noise %q", r.broken, r.noise)
+	}
+	for i, why := range []string{0: "neither a method", 3: `"method" must be`, 4: "not both", 5: "not both"} {
+		if i < len(r.broken) && !strings.Contains(r.broken[i], why) {
+			t.Errorf("%q does not say %q", r.broken[i], why)
+		}
+	}
+}
+
+// answeredByNoMessage returns the ids of the requests that what is no message was meant to
+// answer, by what a fake that ends of itself has said.
+func answeredByNoMessage(t *testing.T, mode string) (r *recorder, answered []string) {
+	t.Helper()
+	_, r = launch(t, newLauncher(t, func(o *Options) {
+		o.Parse = func(line []byte, f *messages.Frame) error {
+			m, err := jsonrpc.Parse(line)
+			f.Method, f.Result, f.Error = m.Method, m.Result, m.Error
+			return err
+		}
+	}), mode)
 	r.exit(t)
-	var answered []string
 	for _, b := range r.broken {
 		id, _, _ := strings.Cut(b, ":")
 		answered = append(answered, id)
 	}
-	if want := []string{"7", "8", "9", "10"}; !slices.Equal(answered, want) || len(r.noise) != 5 {
-		t.Errorf("broken %q, noise %q", r.broken, r.noise)
-	}
+	return r, answered
 }
 
 // strict parses as the program does, but for the version.

@@ -3,6 +3,8 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"unicode/utf8"
 )
 
 // IDWindow is how much of the beginning and of the end of a message that is not kept is
@@ -29,6 +31,38 @@ func KeepTail(tail, piece []byte) []byte {
 func AnswerID(head, tail []byte) json.RawMessage {
 	e := readEnds(head, tail)
 	if e.method || !e.response {
+		return nil
+	}
+	return e.usableID()
+}
+
+// AnsweredID finds the id of the request that a whole text was meant to answer for which
+// [Parse] or [OneKind] returned why. Of a text that is no JSON it knows what [AnswerID] does. One that is
+// JSON, which why says with a [*MessageError], is an answer where it is an object and no
+// request: nothing else has an id. It is a request where it has a method that is neither
+// null nor empty, and neither a result nor an error that is not null.
+//
+// It returns a copy; nil: the text answers nothing.
+func AnsweredID(text []byte, why error) json.RawMessage {
+	if bad := (*MessageError)(nil); !errors.As(why, &bad) {
+		return AnswerID(text, text)
+	}
+	if !utf8.Valid(text) {
+		text = Repair(text) // as whoever parsed it did
+	}
+	var e ends
+	err := Scan(text, func(key, val []byte) error {
+		switch string(key) {
+		case "id":
+			e.id = val
+		case "method":
+			e.method = string(val) != "null" && string(val) != `""`
+		case "result", "error":
+			e.response = e.response || isSet(val)
+		}
+		return nil
+	})
+	if err != nil || e.method && !e.response {
 		return nil
 	}
 	return e.usableID()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -38,6 +39,45 @@ func TestAnswerID(t *testing.T) {
 			if string(got) != c.want {
 				t.Errorf("%s of %.60q…%q: id %q, want %q", name, c.text, tail, got, c.want)
 			}
+		}
+	}
+}
+
+func TestAnsweredID(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{"jsonrpc":"2.0","id":7}`, `7`},
+		{` {"jsonrpc":"2.0","Result":{},"id":"a\"b"} `, `"a\"b"`},
+		{`{"jsonrpc":"1.0","id":7,"result":{}}`, `7`},
+		{`{"jsonrpc":"2.0","id":7,"method":null}`, `7`},
+		{`{"jsonrpc":"2.0","id":7,"method":"","params":null,"error":null}`, `7`},
+		{`{"jsonrpc":"2.0","id":7,"method":"m","result":{}}`, `7`},
+		{`{"jsonrpc":"2.0","id":7,"m\u0065thod":"m","error":{}}`, `7`},
+		{`{"id":7,"result":"a` + "\xff" + `"}`, `7`},
+		{`{"jsonrpc":"2.0","id":7,"result":{"text":"a\qb"}}`, `7`}, // no JSON
+		{`{"jsonrpc":"2.0","id":7,"method":5}`, ``},                // meant as a request
+		{`{"jsonrpc":"1.0","id":7,"method":"m","result":null}`, ``},
+		{`{"jsonrpc":"2.0","id":7,"method":"m","params":{"text":"a\qb"}}`, ``},
+		{`{"jsonrpc":"2.0","id":null}`, ``},
+		{`{"jsonrpc":"2.0","id":[7],"result":{}}`, ``},
+		{`{"jsonrpc":"2.0"}`, ``},
+		{`[{"jsonrpc":"2.0","id":7}]`, ``},
+		{`7`, ``},
+		{``, ``},
+	} {
+		text := []byte(c.text)
+		line := text
+		if !utf8.Valid(text) {
+			line = Repair(text)
+		}
+		m, err := Parse(line)
+		if err == nil {
+			err = OneKind(m.Method, m.Result, m.Error)
+		}
+		if err == nil {
+			t.Fatalf("%s is a message", c.text)
+		}
+		if got := AnsweredID(text, err); string(got) != c.want {
+			t.Errorf("%s: id %q, want %q", c.text, got, c.want)
 		}
 	}
 }

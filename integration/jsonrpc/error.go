@@ -33,4 +33,5 @@ var (
 	errID        = &MessageError{What: `the member "id" must be a string, a number or null`}
 	errMethod    = &MessageError{What: `the member "method" must be a string that is not empty`}
 	errEmpty     = &MessageError{What: "the object has neither a method nor a result nor an error"}
+	errMixed     = &MessageError{What: "the object has a method and a result or an error as well; it can be a request or an answer, not both"}
 )

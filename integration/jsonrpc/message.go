@@ -20,6 +20,20 @@ func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 // IsNotification says whether m has a method and no id.
 func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 
+// OneKind returns a [*MessageError] for a message that is a request or a notification and
+// a response at once, which [Parse] lets pass: by its method, and by a result or an error.
+// Members that are null do not count, since whoever writes all messages from one structure
+// has them in each.
+func OneKind(method string, result, err json.RawMessage) error {
+	if method != "" && (isSet(result) || isSet(err)) {
+		return errMixed
+	}
+	return nil
+}
+
+// isSet says whether a member is there and not null.
+func isSet(raw []byte) bool { return raw != nil && string(raw) != "null" }
+
 // The slots of messageFields, which every message shape begins with except
 // that params may have fields inside.
 const (

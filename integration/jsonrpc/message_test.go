@@ -213,3 +213,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestOneKind(t *testing.T) {
+	for line, want := range map[string]bool{
+		`{"jsonrpc":"2.0","id":1,"method":"a","result":null,"error":null}`: true,
+		`{"jsonrpc":"2.0","id":1,"result":{},"error":null}`:                true,
+		`{"jsonrpc":"2.0","id":1,"method":"a","result":{}}`:                false,
+		`{"jsonrpc":"2.0","method":"a","error":0}`:                         false,
+	} {
+		m, err := Parse([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := OneKind(m.Method, m.Result, m.Error); (err == nil) != want {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}

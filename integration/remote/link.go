@@ -323,7 +323,7 @@ func (k *Link) legible(text []byte, from *exchange) bool {
 // is replaced, as the HTML standard has it for event streams and the Fetch standard
 // for bodies.
 func (k *Link) read(text []byte, f *messages.Frame) error {
-	err := k.l.o.Parse(text, f)
+	err := k.parse(text, f)
 	if err == nil || utf8.Valid(text) {
 		return err
 	}
@@ -331,7 +331,7 @@ func (k *Link) read(text []byte, f *messages.Frame) error {
 	if len(whole) > k.l.o.MaxMessage {
 		return errTooLarge
 	}
-	if err = k.l.o.Parse(whole, f); err == nil {
+	if err = k.parse(whole, f); err == nil {
 		k.repaired.Do(func() {
 			k.l.o.Log.Warn("a server sends text that is not UTF-8; each such byte becomes U+FFFD (this is said once)", "server", k.spec.Name)
 		})
@@ -339,11 +339,18 @@ func (k *Link) read(text []byte, f *messages.Frame) error {
 	return err
 }
 
+func (k *Link) parse(text []byte, f *messages.Frame) error {
+	if err := k.l.o.Parse(text, f); err != nil {
+		return err
+	}
+	return jsonrpc.OneKind(f.Method, f.Result, f.Error)
+}
+
 // unusable tells of a message that cannot be read. The request that it was meant to
 // answer has no other answer to wait for: it is over, and returned; nil: it was meant
 // for none.
 func (k *Link) unusable(text []byte, why error) *exchange {
-	id := jsonrpc.AnswerID(text, text)
+	id := jsonrpc.AnsweredID(text, why)
 	k.mu.Lock()
 	x := k.inflight[string(id)]
 	if x != nil {

@@ -35,6 +35,8 @@ func TestAnswersThatAreNotAsTheyShould(t *testing.T) {
 		{"neither", mark + strings.Replace(notJSON, "NaN", "\"\xff\",", 1), ""},
 		{"the id at its end", `{"jsonrpc":"2.0","result":{"text":"a\qb"},"id":7}`, ""},
 		{"no message", `{"id":7,"result":{"sum":3}}`, ""},
+		{"neither a result nor an error", `{"jsonrpc":"2.0","id":7}`, ""},
+		{"a method as well", `{"jsonrpc":"2.0","id":7,"method":"m","result":{"sum":3}}`, ""},
 		{"too large once it is repaired", `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("\xff", 3000) + `"}`, "too large"},
 	} {
 		// A mark stands in front of the stream, not of an event.
