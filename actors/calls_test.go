@@ -29,7 +29,7 @@ func TestTimeoutCancelsAtTheChild(t *testing.T) {
 		t.Errorf("message %q does not name the timeout, or hint %q not what gives more", err.Message, err.Hint)
 	}
 	line := r.got("a", methodCancelled, 1)[0]
-	if id, ok := parseID(cancelledID(t, line)); !ok || id != p.call.ID {
+	if id, ok := messages.ParseRequestID(cancelledID(t, line)); !ok || id != p.call.ID {
 		t.Errorf("the child was told to cancel %s, want %d", line.Params, p.call.ID)
 	}
 	// The fake answers a cancelled call all the same.

@@ -148,7 +148,7 @@ func (c *connection) onAsk(ctx *kernel.Context, f *messages.Frame) {
 // by which that client can be reached. several: they are of more than one.
 func (c *connection) callOf(f *messages.Frame) (p *pending, several bool) {
 	if f.Related != nil {
-		if id, ok := parseID(f.Related); ok {
+		if id, ok := messages.ParseRequestID(f.Related); ok {
 			p = c.withChild(id)
 		}
 		return p, false

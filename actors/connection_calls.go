@@ -220,7 +220,7 @@ func (c *connection) onFrame(ctx *kernel.Context, f *messages.Frame) {
 }
 
 func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
-	id, ok := parseID(f.ID)
+	id, ok := messages.ParseRequestID(f.ID)
 	if !ok {
 		c.deps.late.Add(1)
 		ctx.Event("stray", "a response with an id that nobody gave out", 0)
@@ -294,7 +294,7 @@ func (c *connection) onProgress(f *messages.Frame) {
 	if json.Unmarshal(f.Params, &params) != nil {
 		return
 	}
-	id, ok := parseID(params.Token)
+	id, ok := messages.ParseRequestID(params.Token)
 	if !ok {
 		return
 	}

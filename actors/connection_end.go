@@ -146,7 +146,7 @@ func (c *connection) retract() map[uint64]bool {
 	}
 	unsent := map[uint64]bool{}
 	for _, raw := range c.run.link.Retract() {
-		if id, ok := parseID(raw); ok {
+		if id, ok := messages.ParseRequestID(raw); ok {
 			unsent[id] = true
 		}
 	}

@@ -251,7 +251,7 @@ func (c *connection) onListening(ctx *kernel.Context, f *messages.Frame) {
 // asked for.
 func (l *listening) named(id, related json.RawMessage) listen {
 	for _, raw := range []json.RawMessage{id, related} {
-		if n, ok := parseID(raw); ok {
+		if n, ok := messages.ParseRequestID(raw); ok {
 			return listen(n)
 		}
 	}
@@ -344,7 +344,7 @@ func (c *connection) refuseListen(ctx *kernel.Context, why json.RawMessage) {
 // is over.
 func (c *connection) onListenOver(ctx *kernel.Context, f *messages.Frame) {
 	l := &c.watch.listen
-	id, _ := parseID(f.ID)
+	id, _ := messages.ParseRequestID(f.ID)
 	switch listen(id) {
 	case 0:
 	case l.next:
@@ -369,7 +369,7 @@ func (c *connection) onListenOver(ctx *kernel.Context, f *messages.Frame) {
 
 // listenCancelled hears that the child itself gave a subscription up.
 func (c *connection) listenCancelled(ctx *kernel.Context, id json.RawMessage) {
-	n, ok := parseID(id)
+	n, ok := messages.ParseRequestID(id)
 	l := &c.watch.listen
 	if !ok || n == 0 || listen(n) != l.in && listen(n) != l.next {
 		return

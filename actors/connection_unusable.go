@@ -58,7 +58,7 @@ func (c *connection) unusable(ctx *kernel.Context, raw json.RawMessage, err *mes
 		c.ping.Stop() // it lives
 		c.ping = nil
 	}
-	id, ok := parseID(raw)
+	id, ok := messages.ParseRequestID(raw)
 	if !ok {
 		return false
 	}

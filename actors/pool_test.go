@@ -229,7 +229,7 @@ func TestIdleInstancesAreReusedLastFirst(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return slices.ContainsFunc(l.got, func(m rpcLine) bool {
-			id, ok := parseID(m.ID)
+			id, ok := messages.ParseRequestID(m.ID)
 			return m.Method == methodToolsCall && ok && id == call.call.ID
 		})
 	}

@@ -64,7 +64,7 @@ func TestBurst(t *testing.T) {
 
 	var got, want []uint64
 	for _, line := range r.got("a", methodToolsCall, 6)[1:] {
-		id, _ := parseID(line.ID)
+		id, _ := messages.ParseRequestID(line.ID)
 		got = append(got, id)
 	}
 	for _, call := range []*pendingCall{first, second, other, hanging, last} {

@@ -160,7 +160,7 @@ func isForCaller(f *messages.Frame) bool {
 	default:
 		return false
 	}
-	id, ok := parseID(f.ID)
+	id, ok := messages.ParseRequestID(f.ID)
 	return ok && id < internalID
 }
 

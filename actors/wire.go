@@ -3,9 +3,7 @@ package actors
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"strconv"
-	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -274,39 +272,4 @@ func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, s...)
 	return append(dst, '"')
-}
-
-// parseID reads an id that we gave out. Children that turn numbers into
-// strings or floating point (7.0, 1e3) are forgiven.
-func parseID(raw json.RawMessage) (uint64, bool) {
-	if n := len(raw); n >= 2 && raw[0] == '"' && raw[n-1] == '"' {
-		raw = raw[1 : n-1]
-	}
-	const longest = 16 // all whole numbers of so many digits fit
-	if len(raw) == 0 {
-		return 0, false
-	}
-	var id uint64
-	for i, c := range raw {
-		if c < '0' || c > '9' {
-			return parseFloatID(string(raw))
-		}
-		if i == longest {
-			return 0, false
-		}
-		id = id*10 + uint64(c-'0')
-	}
-	return id, true
-}
-
-func parseFloatID(s string) (uint64, bool) {
-	const longest, exact = 40, 1 << 53
-	if len(s) > longest || strings.Trim(s, "0123456789.eE+-") != "" {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f < 0 || f >= exact || f != math.Trunc(f) {
-		return 0, false
-	}
-	return uint64(f), true
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/metamcp/metamcp/integration/testkit"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -30,11 +31,14 @@ func TestAnswersThatAreNotAsTheyShould(t *testing.T) {
 		{"a mark", mark + called, `{"sum":3}`},
 		{"no UTF-8", latin, repaired},
 		{"a mark and no UTF-8", mark + latin, repaired},
+		{"the id as a string", `{"jsonrpc":"2.0","id":"7","result":{"sum":3}}`, `{"sum":3}`},
+		{"the id as a float", `{"jsonrpc":"2.0","id":7.0,"result":{"sum":3}}`, `{"sum":3}`},
 		{"a batch", mark + "[" + latin + "]", repaired},
 		{"no JSON", notJSON, ""},
 		{"neither", mark + strings.Replace(notJSON, "NaN", "\"\xff\",", 1), ""},
 		{"the id at its end", `{"jsonrpc":"2.0","result":{"text":"a\qb"},"id":7}`, ""},
 		{"no message", `{"id":7,"result":{"sum":3}}`, ""},
+		{"no message, and the id as a string", `{"id":"7","result":{"sum":3}}`, ""},
 		{"neither a result nor an error", `{"jsonrpc":"2.0","id":7}`, ""},
 		{"a method as well", `{"jsonrpc":"2.0","id":7,"method":"m","result":{"sum":3}}`, ""},
 		{"too large once it is repaired", `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("\xff", 3000) + `"}`, "too large"},
@@ -96,6 +100,61 @@ func TestAnswersThatAreNotAsTheyShould(t *testing.T) {
 				if h := k.next("frame"); h.id != "8" {
 					t.Errorf("the request is not over, or was ended twice: %+v", h)
 				}
+				k.over()
+			})
+		}
+	}
+}
+
+// over waits until nothing that was sent is on its way any more: what waits for an answer
+// keeps others from being sent.
+func (k *talk) over() {
+	k.t.Helper()
+	testkit.Eventually(k.t, patience, func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.queued > 0 {
+			return errors.New("something waits for an answer that has come")
+		}
+		return nil
+	})
+}
+
+// Who refuses a request before it is read does not know its id. What comes in answer to
+// one request is for no other; a result that does not say so is not taken for one.
+func TestAnswersWithoutAnID(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}`: "frame",
+		`{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?"}}`:           "frame",
+		`{"jsonrpc":"2.0","id":null,"error":"what?"}`:                           "broken",
+		`{"jsonrpc":"2.0","result":{"sum":3}}`:                                  "broken",
+	} {
+		for way, h := range map[string]http.HandlerFunc{
+			"body": func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", jsonType)
+				_, _ = io.WriteString(w, text)
+			},
+			"stream that goes on": func(w http.ResponseWriter, r *http.Request) {
+				events(w, "data: "+text+"\n\n")
+				<-r.Context().Done()
+			},
+		} {
+			t.Run(text+" "+way, func(t *testing.T) {
+				t.Parallel()
+				s := newFake()
+				s.on["tools/call"] = h
+				k := open(t, messages.TransportHTTP, s, Options{})
+				k.greet()
+				k.say(callLine)
+				if h := k.next(want); h.id != "7" {
+					t.Errorf("%+v", h)
+				}
+				k.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+				if h := k.next("frame"); h.id != "8" {
+					t.Errorf("the request is not over, or was ended twice: %+v", h)
+				}
+				k.over()
 			})
 		}
 	}
