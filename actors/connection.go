@@ -52,6 +52,7 @@ type connection struct {
 	waiters  []*messages.Call // FIFO
 	inflight map[uint64]*pending
 	internal map[uint64]func(c *kernel.Context, f *messages.Frame)
+	asides   []aside // of internal
 	listing  *listing
 	relist   relisting
 	gate     gate
@@ -76,8 +77,8 @@ type connection struct {
 	gen   uint64 // of the deadline timer
 	ping  *kernel.Timer
 	pings uint64 // ever sent
-	// pinged is the request of the last ping. Its answer is waited for until the next
-	// one, also where something else has shown that the child lives.
+	// pinged is the request of the last ping, an aside. Its answer is waited for until
+	// the next one, also where something else has shown that the child lives.
 	pinged uint64
 
 	health    *kernel.Timer

@@ -60,6 +60,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 			c.turnDown(w, c.waitedTooLong(w))
 		}
 	}
+	c.asidesDue(ctx, now, later)
 	gaveUp := len(kept) < len(c.waiters)
 	clear(c.waiters[len(kept):])
 	c.waiters = kept
@@ -110,8 +111,8 @@ func (c *connection) sendPing(ctx *kernel.Context) {
 	if c.hs.era == messages.EraModern {
 		method = methodDiscover
 	}
-	delete(c.internal, c.pinged) // a child may answer none and live
-	c.pinged = c.request(ctx, method, nil, func(*kernel.Context, *messages.Frame) {})
+	c.giveUpAside(ctx, c.pinged, "another one follows")
+	c.pinged = c.aside(ctx, method, nil)
 	c.pings++
 	c.ping = ctx.After(pingTimeout, &pingDue{c.run.n, c.pings})
 }

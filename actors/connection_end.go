@@ -200,6 +200,7 @@ func (c *connection) endRun(ctx *kernel.Context) {
 	c.health.Stop()
 	c.healthGen++
 	clear(c.internal)
+	c.asides = nil
 	if c.listing != nil {
 		c.listing.due.Stop()
 		c.listing = nil

@@ -19,7 +19,7 @@ func (c *connection) setLevel(ctx *kernel.Context, call *messages.Call) {
 		return
 	}
 	c.hs.level = level
-	c.request(ctx, methodSetLevel, []byte(`{"level":"`+level.String()+`"}`), func(*kernel.Context, *messages.Frame) {})
+	c.aside(ctx, methodSetLevel, []byte(`{"level":"`+level.String()+`"}`))
 }
 
 // onMessage passes a line of the child's log on to the client of the call that it

@@ -330,6 +330,7 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 		return
 	}
 	c.ready = true
+	clear(c.internal) // the other greeting, where there was one, may have no answer
 	c.gauge.Turn()
 	ctx.Send(c.parent, &messages.ConnectionReady{Instance: c.instance})
 	ctx.Send(c.deps.notices, &childReady{server: c.spec.Name, instance: c.instance, pid: c.self})

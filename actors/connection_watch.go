@@ -48,7 +48,7 @@ func (c *connection) onUnsubscribe(ctx *kernel.Context, m *unsubscribe) {
 		c.listenOn(ctx)
 	} else {
 		params := append(appendString([]byte(`{"uri":`), m.uri), '}')
-		c.request(ctx, methodUnsubscribe, params, func(*kernel.Context, *messages.Frame) {})
+		c.aside(ctx, methodUnsubscribe, params)
 	}
 	c.freeIfUnwatched(ctx)
 }
