@@ -125,7 +125,12 @@ func withEngine(cmd *cobra.Command, c *common, interrupted string, do func(ctx c
 	if f := cmd.Flag("attach"); f.Changed && f.Value.String() == "require" {
 		return usageError{fmt.Errorf("--attach require is for clients: %s starts servers of its own, whether a host runs or not", cmd.CommandPath())}
 	}
-	return withEngineUntil(cmd.Context(), c, interrupted, do)
+	return withEngineUntil(cmd.Context(), c, interrupted, func(ctx context.Context, e *metamcp.Engine) error {
+		if e.Config().Settings.Attach == "require" { // by a variable or a file, which clients read too
+			e.Log().Warn("attach is set to require, which is for clients: this command starts servers of its own, whether a host runs or not")
+		}
+		return do(ctx, e)
+	})
 }
 
 // withFiles says of a server that is not known which configuration was read: a

@@ -282,3 +282,28 @@ func sameWords(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(a, b)
 }
+
+// The flag of attach stands in the help of the commands that attach, and of no other.
+func TestAttachIsShownWhereItCounts(t *testing.T) {
+	for line, want := range map[string]bool{"--help": true, "serve --help": true, "call --help": false, "discover --help": false, "exec --help": false, "list --help": false, "settings": true} {
+		var out bytes.Buffer
+		root := newRoot(io.Discard)
+		root.SetOut(&out)
+		root.SetArgs(strings.Fields(line))
+		if err := root.ExecuteContext(t.Context()); err != nil || strings.Contains(out.String(), "--attach") != want {
+			t.Errorf("%s: %v, --attach is to be in it: %t\n%s", line, err, want, &out)
+		}
+	}
+}
+
+// Where a variable, which clients share, asks for a host, a command that uses none says so.
+func TestRequiredHostIsNotUsed(t *testing.T) {
+	emptyConfig(t)
+	t.Setenv("METAMCP_ATTACH", "require")
+	if out, said, err := command(t, "discover"); err != nil || !strings.Contains(said, "attach is set to require") {
+		t.Errorf("%v\n%s\n%s", err, out, said)
+	}
+	if _, _, err := command(t, "serve", "--attach=require"); err == nil || !strings.Contains(err.Error(), "no host runs") {
+		t.Errorf("serve, which attaches: %v", err)
+	}
+}

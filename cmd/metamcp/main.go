@@ -283,8 +283,10 @@ Without a command it speaks MCP over standard input and output.`,
 	pf.StringVar(&c.logFormat, "log-format", "text", "how to log: text, or json with one object a line")
 	c.overlay = config.RegisterFlags(pf)
 	hideSettings(pf)
+	serve := newServe(c)
+	showAttach(pf, root, serve)
 	root.AddCommand(
-		newSettings(pf), newServe(c), newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
+		newSettings(pf), serve, newCall(c), newExec(c), newDiscover(c), newIndex(c), newModel(c), newBench(c),
 		newHost(c), newTop(c), newStatus(c), newPs(c), newLogs(c), newTrace(c), newAudit(c), newDoctor(c), newInit(c), newImport(c),
 		newAdd(c), newRemove(c), newSwitch(c, false), newSwitch(c, true), newList(c), newTest(c),
 		newProvision(c), newRegistry(c), newTrust(c), newPins(c), newApprove(c), newSecrets(c), newToken(c), newAuth(c), newVersion(), newDemoServer(),
@@ -331,8 +333,8 @@ func refuseStrayWords(cmd *cobra.Command) {
 }
 
 // shownSettings are the settings that stand in every command's help; the
-// others would drown them.
-var shownSettings = map[string]bool{"trace": true, "state-dir": true, "pool-size": true, "attach": true}
+// others would drown them. That of attach stands in the help of those that attach.
+var shownSettings = map[string]bool{"trace": true, "state-dir": true, "pool-size": true}
 
 func hideSettings(pf *pflag.FlagSet) {
 	for _, k := range config.Keys() {
@@ -341,6 +343,16 @@ func hideSettings(pf *pflag.FlagSet) {
 				f.Hidden = !shownSettings[name]
 			}
 		}
+	}
+}
+
+// showAttach has the help of the commands that attach to a host show the flag, which all
+// take.
+func showAttach(pf *pflag.FlagSet, attaching ...*cobra.Command) {
+	for _, cmd := range attaching {
+		shown := *pf.Lookup("attach")
+		shown.Hidden = false
+		cmd.Flags().AddFlag(&shown)
 	}
 }
 
