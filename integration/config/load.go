@@ -43,7 +43,8 @@ type Sources struct {
 // in the state folder; a broken one is a problem, and nothing that it names is
 // there. The error is a *messages.Error with code
 // CONFIGURATION_ERROR: a file that cannot be read or is not JSON, a bad
-// variable or flag, or a bad value of a [Key] that guards something. All else that is wrong is in the
+// variable or flag, a bad value of a [Key] that guards something, or a state folder that
+// is something else than a folder. All else that is wrong is in the
 // result's Problems and Warnings. Where no file is found the result has no
 // servers and a warning that says how to make one. Load may be called from any
 // goroutine.
@@ -237,6 +238,9 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 	clashes := written.resolve(r.home, r.cwd)
 	if before.settings == nil {
 		cfg.Settings = written
+		if err := r.checkStateDir(written.StateDir); err != nil {
+			return nil, err
+		}
 	} else {
 		cfg.written = &written
 		cfg.Settings.StateDir = before.settings.StateDir // the trust file may be in it
@@ -273,6 +277,20 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 		})
 	}
 	return cfg, nil
+}
+
+// checkStateDir refuses a state folder whose place something else has: each of the files
+// in it would fail by itself, and none would say why. One that is not there, or that
+// cannot be looked at, is for those who use it.
+func (r *resolvedSources) checkStateDir(dir string) error {
+	if info, err := os.Stat(dir); dir == "" || err != nil || info.IsDir() {
+		return nil
+	}
+	hint := "move it away, or name a folder with --state-dir, the variable METAMCP_STATE_DIR or metamcp.stateDir"
+	if from := r.given([]string{"stateDir"}); from != "" {
+		hint = "correct " + from + ": it names a folder, which is made where it is not there yet"
+	}
+	return failure(hint, "the state folder %s is not a folder", dir)
 }
 
 // strayRules warns of tool rules for servers that are not configured: what they

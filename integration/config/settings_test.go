@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -219,17 +220,49 @@ func TestSettingsResolve(t *testing.T) {
 	}
 }
 
+// A file in the place of the state folder is said once, with what names it; one that
+// takes the place of the folder later does not concern a program that runs.
+func TestStateDirIsAFile(t *testing.T) {
+	w := newWorld(t)
+	file := w.file("state", "")
+	cfg := w.load(`{}`)
+	for hint, sources := range map[string]Sources{
+		"correct --state-dir: ":       {Overlay: flags(t, "stateDir", file)},
+		"correct METAMCP_STATE_DIR: ": {Environ: []string{"METAMCP_STATE_DIR=" + file}},
+		"metamcp.stateDir":            {Files: []string{w.file("a.json", `{"metamcp": {"stateDir": "./state"}}`)}, Environ: []string{}},
+	} {
+		sources.Home, sources.Cwd = w.home, w.cwd
+		_, err := Load(sources)
+		var failure *messages.Error
+		if !errors.As(err, &failure) || !strings.Contains(failure.Message, file+" is not a folder") || !strings.Contains(failure.Hint, hint) {
+			t.Errorf("%v, want the hint %s", err, hint)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(w.home, ".metamcp"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reload(w.sources(), cfg); err != nil {
+		t.Error(err)
+	}
+	w.overlay = flags(t, "stateDir", filepath.Join(file, "below"))
+	w.load(`{}`)
+}
+
+// flags are settings by path and text as the command line sets them.
+func flags(t *testing.T, pairs ...string) *Overlay {
+	t.Helper()
+	o := NewOverlay()
+	for i := 0; i < len(pairs); i += 2 {
+		if err := o.set(pairs[i], pairs[i+1], "--"+keyIndex[pairs[i]].Flag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
 // What flags or variables clash about stops the start; what files do is reported.
 func TestClashesOfFlagsStopTheStart(t *testing.T) {
-	set := func(pairs ...string) *Overlay {
-		o := NewOverlay()
-		for i := 0; i < len(pairs); i += 2 {
-			if err := o.set(pairs[i], pairs[i+1], "--"+keyIndex[pairs[i]].Flag); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return o
-	}
+	set := func(pairs ...string) *Overlay { return flags(t, pairs...) }
 	for _, tt := range []struct {
 		overlay *Overlay
 		env     string
