@@ -140,18 +140,18 @@ func (s *Server) Differences() []Difference {
 	return list
 }
 
-// Signs returns the accepted and pending tools with suspicious texts, and the
-// kinds of these.
+// Signs returns the tools whose texts were suspicious when they were listed last, and
+// the kinds of these. What was accepted of a tool that says something else now is past.
 func (s *Server) Signs() map[string][]string {
 	found := map[string][]string{}
 	if s.f == nil {
 		return found
 	}
-	for _, pins := range []map[string]*Pin{s.f.Accepted, s.f.Pending} {
-		for name, p := range pins {
-			if len(p.Signs) > 0 {
-				found[name] = p.Signs
-			}
+	listed := maps.Clone(s.f.Accepted)
+	maps.Copy(listed, s.f.Pending)
+	for name, p := range listed {
+		if len(p.Signs) > 0 {
+			found[name] = p.Signs
 		}
 	}
 	return found
