@@ -36,6 +36,7 @@ itself reports a failure, 130 interrupted.`,
 			if len(given) == 3 {
 				input = json.RawMessage(given[2])
 				if given[2] == "-" {
+					sayReading(cmd.ErrOrStderr(), cmd.InOrStdin(), "the arguments, one JSON object,")
 					text, err := io.ReadAll(cmd.InOrStdin())
 					if err != nil {
 						return fmt.Errorf("read the arguments from standard input: %w", err)

@@ -30,6 +30,7 @@ func newDemoServer() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			sayReading(os.Stderr, os.Stdin, "MCP, which clients write,")
 			return demoserver.Run(cmd.Context(), os.Stdin, out, opts)
 		},
 	}

@@ -91,6 +91,8 @@ func readScript(cmd *cobra.Command, name string) (string, error) {
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in, from = f, name
+	} else {
+		sayReading(cmd.ErrOrStderr(), in, "the script")
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxScriptFile+1))
 	switch {

@@ -136,6 +136,7 @@ func (f *traceFlags) openTrace(ctx context.Context, c *common, stdin io.Reader, 
 		if f.attached() {
 			return nil, usageError{errors.New("--for records from a running HOST; standard input is none")}
 		}
+		sayReading(c.stderr, stdin, "the trace")
 		return traceview.Read(stdin, limits)
 	}
 	if !f.attached() {
