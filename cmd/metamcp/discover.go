@@ -57,7 +57,7 @@ like may have to download a server first, it waits as long as that may take.`,
 			c.about(ask.Server)
 			return withEngine(cmd, c, "no tool was called", func(ctx context.Context, e *metamcp.Engine) error {
 				var a *metamcp.DiscoverAnswer
-				err := whileWaiting(os.Stderr, isTerminal(os.Stderr) && mayWait(e), waitingFor(ask.Server), sayWaiting, func(io.Writer) (err error) {
+				err := whileWaiting(os.Stderr, isTerminal(os.Stderr), untraced(e, waitingFor(ask.Server)), sayWaiting, func(io.Writer) (err error) {
 					if refresh {
 						if err := e.Refresh(ctx, ask.Server); err != nil {
 							return err

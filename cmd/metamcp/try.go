@@ -103,7 +103,11 @@ func runTest(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags)
 		trial.Servers = append(trial.Servers, &on)
 	}
 	var starts []doctor.Start
-	err = whileWaiting(os.Stderr, !f.raw && isTerminal(os.Stderr), waitingFor(first(namesOf(&trial))), sayWaiting, func(io.Writer) (err error) {
+	waiting := waitingFor(first(namesOf(&trial)))
+	if f.raw {
+		waiting = func() string { return "" }
+	}
+	err = whileWaiting(os.Stderr, isTerminal(os.Stderr), waiting, sayWaiting, func(io.Writer) (err error) {
 		starts, err = metamcp.TryServers(ctx, &trial, metamcp.StartOptions{Timeout: f.timeout, Version: buildVersion()})
 		return err
 	})

@@ -14,23 +14,32 @@ import (
 	"github.com/metamcp/metamcp"
 )
 
-// sayWaiting is how long something is waited for before a person is told.
-const sayWaiting = time.Second
+const (
+	// sayWaiting is how long something is waited for before a person is told.
+	sayWaiting = time.Second
+	// logFactor is how many times as long it is until a log is told: by then it is
+	// servers, and not the tools of those that are there being embedded.
+	logFactor = 8
+)
 
 // whileWaiting runs do and, at a terminal, says how long what has been waited for, from
 // after on, in a line that goes when do is done. what may change: "" is nothing, of which
 // nothing is said. What do itself says on stderr goes to the writer that it is given,
-// which takes the line away before. Elsewhere than at a terminal it only runs do. stderr
-// must write at once: the line has to be gone before the answer is printed.
+// which takes the line away before. Elsewhere than at a terminal it is one line that
+// stays, and comes later: whoever reads the log of a script does not take it to hang.
+// stderr must write at once: the line has to be gone before the answer is printed.
 func whileWaiting(stderr io.Writer, terminal bool, what func() string, after time.Duration, do func(stderr io.Writer) error) error {
-	if !terminal {
-		return do(shown(stderr))
+	line := &waitLine{to: shown(stderr), once: !terminal}
+	own := io.Writer(line)
+	if terminal {
+		line.to, own = stderr, tame{line}
+	} else {
+		after *= logFactor
 	}
-	line := &waitLine{to: stderr}
 	done := make(chan struct{})
 	var saying sync.WaitGroup
 	saying.Go(func() { line.sayUntil(done, what, after) })
-	err := do(tame{line})
+	err := do(own)
 	close(done)
 	saying.Wait()
 	return err
@@ -46,16 +55,20 @@ func waitingFor(server string) func() string {
 	return func() string { return what }
 }
 
-// whileStarting runs do, in which servers may start, and says at a terminal that they are
+// whileStarting runs do, in which servers may start, and says that they are
 // waited for, as whileWaiting does.
 func whileStarting(cmd *cobra.Command, e *metamcp.Engine, do func(stderr io.Writer) error) error {
 	f, ok := cmd.ErrOrStderr().(*os.File)
-	return whileWaiting(cmd.ErrOrStderr(), ok && isTerminal(f) && mayWait(e), startsOf(e), sayWaiting, do)
+	return whileWaiting(cmd.ErrOrStderr(), ok && isTerminal(f), untraced(e, startsOf(e)), sayWaiting, do)
 }
 
-// mayWait says whether there is room for a waiting line: a trace at the terminal tells of
-// starts itself.
-func mayWait(e *metamcp.Engine) bool { return e.Config().Settings.Trace != "stderr" }
+// untraced is what, and nothing where a trace is on stderr, which tells of starts itself.
+func untraced(e *metamcp.Engine, what func() string) func() string {
+	if e.Config().Settings.Trace == "stderr" {
+		return func() string { return "" }
+	}
+	return what
+}
 
 // startsOf is what is waited for where servers start while a command runs.
 func startsOf(e *metamcp.Engine) func() string {
@@ -79,6 +92,7 @@ type waitLine struct {
 	mu   sync.Mutex
 	to   io.Writer
 	text string // what stands there; "": nothing
+	once bool   // it is a log instead: one line, which stays
 }
 
 // sayUntil keeps the line up to date until done is closed.
@@ -100,6 +114,9 @@ func (l *waitLine) sayUntil(done <-chan struct{}, what func() string, after time
 		switch waited := time.Since(since); {
 		case now == "":
 			l.say("")
+		case waited >= after && l.once:
+			_, _ = fmt.Fprintf(l, "metamcp: waiting for %s to start and list tools\n", now) // a log that takes nothing is no reason to end
+			return
 		case waited >= after:
 			l.say(fmt.Sprintf("waiting for %s to start and list tools, %v ", now, waited.Truncate(time.Second)))
 		}

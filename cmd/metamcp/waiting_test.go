@@ -46,6 +46,23 @@ func TestWhileWaiting(t *testing.T) {
 	}
 }
 
+// A log gets one line, and that late; what the command itself says stays as it is.
+func TestALogIsToldOnceOfAWait(t *testing.T) {
+	for waits, want := range map[time.Duration]string{5 * time.Second: "", 3 * time.Minute: "metamcp: waiting for \"slow\" to start and list tools\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			err := whileWaiting(&log, false, waitingFor("slow"), sayWaiting, func(stderr io.Writer) error {
+				<-time.After(waits)
+				_, err := io.WriteString(stderr, "\x1b[2J\n")
+				return err
+			})
+			if err != nil || log.String() != want+"\x1b[2J\n" {
+				t.Errorf("after %v it says %q, %v", waits, log.String(), err)
+			}
+		})
+	}
+}
+
 // What is waited for changes, and what the command itself says has a line of its own.
 func TestAWaitingLineMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
