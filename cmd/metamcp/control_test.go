@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +93,36 @@ func controlCommand(ctx context.Context, out io.Writer, words ...string) (notes 
 	root.SetArgs(words)
 	err = root.ExecuteContext(ctx)
 	return stderr.String(), err
+}
+
+// list and status say the same of a server that a host runs.
+func TestListAndStatusHaveTheSameWords(t *testing.T) {
+	dir := t.TempDir()
+	h := newFakeHost(dir)
+	h.status.Servers = append(h.status.Servers, messages.HostServer{Name: "fresh", State: "IDLE", Breaker: "closed"})
+	s, err := control.Serve(control.Options{StateDir: dir, Name: "one", Version: "1.2.3", Host: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer endFake(t, s)
+	cfg := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(cfg, []byte(`{"mcpServers": {"broken": {"command": "x"}, "files": {"command": "x"}, "off": {"command": "x"}, "fresh": {"command": "x"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"list", "status"} {
+		var out bytes.Buffer
+		root := newRoot(io.Discard)
+		root.SetOut(&out)
+		root.SetArgs([]string{name, "--config", cfg, "--state-dir", dir})
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for server, state := range map[string]string{"broken": "failed", "files": "active", "off": "disabled", "fresh": "not started"} {
+			if row := regexp.MustCompile(`(?m)^` + server + `  +` + state + `  `); !row.Match(out.Bytes()) {
+				t.Errorf("%s does not say that %s is %s:\n%s", name, server, state, &out)
+			}
+		}
+	}
 }
 
 func TestControlCommands(t *testing.T) {

@@ -61,6 +61,8 @@ type serverInHost struct {
 	Breaker string `json:"breaker"`
 	Tools   *int   `json:"tools,omitempty"` // nil: they were not listed yet
 	Error   string `json:"error,omitempty"`
+
+	word string // its state for people
 }
 
 // listReport is the answer for scripts.
@@ -78,8 +80,8 @@ func newList(c *common) *cobra.Command {
 where their entry is and what it starts. Nothing is started. Where hosts run with
 the same state folder, the state that they have a server in is shown.
 
-STATE is broken, disabled or configured, or that of a running host: IDLE,
-CONNECTING, ACTIVE, FAILED or CLOSED.
+STATE is broken, disabled or configured, or that of a running host, as metamcp
+status shows it: not started, idle, connecting, active, failed or closed.
 
 Exit status: 0, also where servers are broken; 1 the configuration cannot be
 read.`,
@@ -166,7 +168,7 @@ func problemOf(p config.Problem) string {
 }
 
 func inHost(h *messages.HostStatus, s *messages.HostServer) serverInHost {
-	in := serverInHost{Host: h.Name, PID: h.PID, State: s.State, Breaker: s.Breaker}
+	in := serverInHost{Host: h.Name, PID: h.PID, State: s.State, Breaker: s.Breaker, word: hostState(s)}
 	if s.Known {
 		in.Tools = &s.Tools
 	}
@@ -226,7 +228,11 @@ func printServers(out io.Writer, r listReport) error {
 		if p := s.Provisioned; p != nil {
 			source = strings.TrimSpace("provisioned " + p.Kind + ":" + p.Package + " " + p.Version)
 		}
-		t.row(printable(s.Name), s.State, printable(source), printable(what))
+		state := s.State
+		if state != stateBroken && state != stateDisabled && len(s.Hosts) > 0 {
+			state = s.Hosts[0].word
+		}
+		t.row(printable(s.Name), state, printable(source), printable(what))
 	}
 	return t.print(out)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -284,22 +285,11 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 	return t.print(out)
 }
 
-// state is a server's state for people.
+// state is a server's state for people, in colour.
 func (l look) state(s *messages.HostServer) string {
-	word := strings.ToLower(oneLine(s.State))
-	switch {
-	case s.Disabled:
-		return l.ink(plainInk, "disabled")
-	case s.State == "FAILED" || s.Error != nil && s.Living() == 0:
-		return l.ink(redInk, "failed")
-	case s.Living() == 0 && s.State == "IDLE":
-		return l.ink(plainInk, "not started")
-	case s.State == "ACTIVE":
-		return l.ink(greenInk, word)
-	case s.State == "CONNECTING":
-		return l.ink(yellowInk, word)
-	}
-	return l.ink(plainInk, word)
+	colours := map[string]string{"failed": redInk, "active": greenInk, "connecting": yellowInk}
+	word := hostState(s)
+	return l.ink(cmp.Or(colours[word], plainInk), word)
 }
 
 func (l look) breaker(state string) string {

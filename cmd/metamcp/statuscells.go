@@ -3,9 +3,23 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/metamcp/metamcp/messages"
 )
+
+// hostState is the state that a host has a server in, for people.
+func hostState(s *messages.HostServer) string {
+	switch {
+	case s.Disabled:
+		return stateDisabled
+	case s.State == "FAILED" || s.Error != nil && s.Living() == 0:
+		return "failed"
+	case s.Living() == 0 && s.State == "IDLE":
+		return "not started"
+	}
+	return strings.ToLower(oneLine(s.State))
+}
 
 // connections is how many connections with a server live, and how many are being
 // ended, which have their places until then.
