@@ -68,8 +68,8 @@ type Options struct {
 	// with Open.
 	ListsLater bool
 	// Brief says that the engine lives for one command, which tells itself what a
-	// server did: the log does not say it again, and does not warn where a running
-	// host has the index store.
+	// server did, or what is wrong with its entry: the log does not say it again, and
+	// does not warn where a running host has the index store.
 	Brief bool
 	// Memory says where the engine reads how short memory is; the zero value: where
 	// the kernel of this machine tells. Its Percent does not count, the setting does.

@@ -10,9 +10,13 @@ import (
 	"github.com/metamcp/metamcp/supervision"
 )
 
-// report logs what is wrong with a configuration, whose secrets are known.
+// report logs what is wrong with a configuration, whose secrets are known. Of a broken
+// entry a single command says in its answer what it is.
 func (e *Engine) report(cfg *config.Config) {
 	for _, p := range cfg.Problems {
+		if spec := cfg.Server(p.Server); e.opts.Brief && spec != nil && spec.Err != nil {
+			continue
+		}
 		p = e.shown(p)
 		e.log.Error(p.Message, attributes(p)...)
 	}

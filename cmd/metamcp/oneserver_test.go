@@ -43,3 +43,26 @@ func TestCommandAboutOneServer(t *testing.T) {
 		t.Errorf("%v; stderr %s", err, stderr.String())
 	}
 }
+
+// What is wrong with an entry stands in the answer, and not in the log as well; what is
+// wrong with a setting stands there alone.
+func TestABrokenEntryIsSaidOnce(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	file := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers": {"b": {"args": ["x"]}}, "metamcp": {"pool": {"poolSize": "x"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"discover", "discover word", "discover --server b", "call b x"} {
+		var out, log bytes.Buffer
+		root := newRoot(&log)
+		root.SetOut(&out)
+		root.SetArgs(append(strings.Fields(words), "--config", file))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			out.WriteString(err.Error())
+		}
+		if n := strings.Count(out.String(), "neither a command nor a url"); n != 1 || strings.Contains(log.String(), "neither") || !strings.Contains(log.String(), "poolSize") {
+			t.Errorf("%s: the answer says it %d times\n%s\nand the log\n%s", words, n, &out, &log)
+		}
+	}
+}
