@@ -150,6 +150,11 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 				a.Notes = append(a.Notes, a.server.Anchor(s.Cwd)...)
 			}
 		}
+		for _, a := range list {
+			if why := missingCommand(a.server, target); why != "" {
+				a.Notes = append(a.Notes, why)
+			}
+		}
 		ch, err := s.PlanAdd(target, servers)
 		if err != nil {
 			return nil, err

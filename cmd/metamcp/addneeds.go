@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/metamcp/metamcp/integration/clients"
+	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/doctor"
 )
 
 // additionNeed is a variable that a server reads.
@@ -53,6 +55,21 @@ func unsetNeeds(n *clients.NewServer) []additionNeed {
 		}
 	}
 	return needs
+}
+
+// missingCommand says why the server of an entry for that file cannot be started here; "": it
+// can, or nothing can be said before what it names is set.
+func missingCommand(n *clients.NewServer, file string) string {
+	if n.Command == "" {
+		return ""
+	}
+	// No state folder: a secret is not worth asking a keyring for this.
+	spec, err := config.One(config.Sources{}, &config.Config{}, n.Name, map[string]any{"command": n.Command, "args": n.Args, "env": n.Env, "cwd": n.Cwd})
+	if err != nil || spec.Err != nil {
+		return ""
+	}
+	spec.Source = file
+	return doctor.Missing(spec)
 }
 
 // isSet reports whether an entry gives a variable a value that is there.

@@ -186,6 +186,13 @@ func TestAddRelativePaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, folder := range []string{cwd, filepath.Join(cwd, "sub"), filepath.Join(home, "x")} {
+		server := filepath.Join(folder, "server")
+		put(t, server, "")
+		if err := os.Chmod(server, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	file := filepath.Join(home, ".metamcp", "mcp.json")
 	own := `{"mcpServers": {}}`
 	for _, c := range []struct{ words, wants, says string }{
@@ -559,6 +566,23 @@ func TestListAsksHosts(t *testing.T) {
 	}
 	if s := r.Servers[2]; s.State != stateConfigured || s.Hosts != nil {
 		t.Errorf("%+v", s)
+	}
+}
+
+// What is added and cannot be started here is added all the same, and a note says so.
+func TestAddSaysThatACommandIsMissing(t *testing.T) {
+	home, _ := place(t)
+	file := filepath.Join(home, ".metamcp", "mcp.json")
+	for words, note := range map[string]string{
+		"add a -- no-such-program":      `note: a: the command "no-such-program" is not in the PATH that the server gets. Install "no-such-program", or give its full path as "command" at ` + file,
+		"add b -- ./none":               "note: b: there is no file ",
+		"add c -e PATH=/nowhere -- npm": "note: c: the command \"npm\" is not in the PATH",
+		"add d -- npm":                  "", "add e -- ${PROGRAM_NOT_SET}": "", "add f --url https://e.example/": "",
+	} {
+		out, _, err := command(t, strings.Fields(words)...)
+		if says := strings.Contains(out, "note: "+strings.Fields(words)[1]+": the"); err != nil || note == "" && says || !strings.Contains(out, note) {
+			t.Errorf("%s: %v\n%s\nwant %s", words, err, out, note)
+		}
 	}
 }
 

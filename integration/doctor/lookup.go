@@ -19,6 +19,17 @@ type lookupError struct{ id, found, why, fix string }
 
 func (e *lookupError) Error() string { return e.found }
 
+// Missing says why the command of a local server's entry cannot be started, and what can
+// be done about it; "": it can, as far as its file tells.
+func Missing(spec *messages.ServerSpec) string {
+	_, err := lookup(spec)
+	var missing *lookupError
+	if !errors.As(err, &missing) {
+		return ""
+	}
+	return missing.found + ". " + missing.fix
+}
+
 // lookup finds the file that an entry's command starts, by the rules of the
 // system and with the PATH that the child gets. The error is a *lookupError.
 func lookup(spec *messages.ServerSpec) (string, error) {
