@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,7 +88,7 @@ func readScript(cmd *cobra.Command, name string) (string, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return "", fmt.Errorf("the script: %w", err)
+			return "", unreadableScript(name, err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in, from = f, name
@@ -97,11 +98,24 @@ func readScript(cmd *cobra.Command, name string) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxScriptFile+1))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read the script from %s: %w", from, err)
+		return "", unreadableScript(from, err)
 	case len(text) > maxScriptFile:
 		return "", fmt.Errorf("the script in %s has more than %s", from, size(maxScriptFile))
 	}
 	return string(text), nil
+}
+
+// unreadableScript says of a script where it was to come from once, which the system's error
+// does as well.
+func unreadableScript(from string, err error) error {
+	var path *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no script %s", printable(from))
+	case errors.As(err, &path):
+		err = path.Err
+	}
+	return fmt.Errorf("the script cannot be read from %s: %w", printable(from), err)
 }
 
 // languageOf goes by the name of the file.
