@@ -152,7 +152,7 @@ func (c *connection) waitedTooLong(w *messages.Call) *messages.Error {
 	return &messages.Error{
 		Code: messages.CodeExecutionTimeout, Server: c.spec.Name, Tool: w.Tool, Class: messages.ClassOffline, Retryable: true,
 		Message: strconv.Quote(c.spec.Name) + " was not ready in the time that the call allowed; the call was not sent",
-		Hint:    "Call again with a longer timeoutMs, or raise startupTimeoutMs if the server is slow to start.",
+		Hint:    "Call again with a longer timeoutMs.", // the start has more time left
 		Details: supervision.LogEnd(c.said()),
 	}
 }

@@ -75,9 +75,11 @@ func TestACallThatDoesNotWaitForAHangingStart(t *testing.T) {
 	b.f.eventually(t, "the call is over", p.answered)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.answers[0].Err; err == nil || err.Code != messages.CodeExecutionTimeout || !slices.Equal(err.Details, []string{"waiting for login"}) {
-		t.Errorf("%+v", err)
+	err := p.answers[0].Err
+	if err == nil || err.Code != messages.CodeExecutionTimeout || !slices.Equal(err.Details, []string{"waiting for login"}) {
+		t.Fatalf("%+v", err)
 	}
+	says(t, err, []string{"longer timeoutMs"}, []string{"startupTimeoutMs"}) // which was not over
 }
 
 // Over Streamable HTTP the modern greeting comes first, and once more where its
