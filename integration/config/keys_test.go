@@ -296,7 +296,11 @@ func TestBadVariableAndOverlay(t *testing.T) {
 		t.Errorf("warnings are %s", texts(cfg.Warnings))
 	}
 	contains(t, texts(cfg.Warnings), "METAMCP_POOL_POOL_SIZ ", "did you mean METAMCP_POOL_POOL_SIZE?")
-	contains(t, texts(newWorld(t, "METAMCP_CONFG=x").load(`{"servers": {}}`).Warnings), "did you mean METAMCP_CONFIG?")
+	for name, meant := range map[string]string{
+		"METAMCP_CONFG": "METAMCP_CONFIG", "METAMCP_POOL_SIZE": "METAMCP_POOL_POOL_SIZE", "METAMCP_MAX_CONNECTIONS": "METAMCP_POOL_POOL_SIZE", "METAMCP_POOL_IDLE_TIMEOUT": "METAMCP_POOL_IDLE_TIMEOUT_MS",
+	} {
+		contains(t, texts(newWorld(t, name+"=7").load(`{"servers": {}}`).Warnings), name+" is not known", "did you mean "+meant+"?")
+	}
 
 	o := NewOverlay()
 	if err := o.Set("pool.poolSiz", "1"); err == nil {

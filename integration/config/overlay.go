@@ -203,7 +203,7 @@ func (v *flagValue) Type() string {
 var ownVariables = []string{"METAMCP_TREE", "METAMCP_WATCHDOG", "METAMCP_DELEGATED"}
 
 // applyVariables writes the METAMCP_… variables into s; an empty one counts as
-// not set. It returns warnings for names that are nearly one of ours.
+// not set. It returns warnings for names that mean one of ours.
 func applyVariables(s *Settings, env *environment) ([]Problem, error) {
 	for i := range keyTable {
 		k := &keyTable[i]
@@ -220,9 +220,9 @@ func applyVariables(s *Settings, env *environment) ([]Problem, error) {
 	}
 	names = append(names, FilesVariable)
 	for _, p := range env.host {
-		// Of others with that prefix only a slip of the finger is worth a word.
+		// Of others with that prefix only what must mean one of ours is worth a word.
 		if strings.HasPrefix(p.key, "METAMCP_") && !slices.Contains(names, p.key) && !slices.Contains(ownVariables, p.key) && len(p.key) <= 64 {
-			if c := nearest(p.key, names); c != "" && spelling.Distance(p.key, c) <= 2 {
+			if c := meantVariable(p.key, names); c != "" {
 				warnings = appendBounded(warnings, Problem{
 					Message: fmt.Sprintf("the environment variable %s is not known and ignored", p.key),
 					Hint:    "did you mean " + c + "?",
@@ -231,4 +231,23 @@ func applyVariables(s *Settings, env *environment) ([]Problem, error) {
 		}
 	}
 	return warnings, nil
+}
+
+// meantVariable is the variable of a setting that a name means, by a slip of the finger or as
+// its flag is called or without its unit; "": none of the known.
+func meantVariable(name string, known []string) string {
+	for i := range keyTable {
+		for _, flag := range append([]string{keyTable[i].Flag}, keyTable[i].Aliases...) {
+			if name == "METAMCP_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) {
+				return keyTable[i].Env
+			}
+		}
+	}
+	if slices.Contains(known, name+"_MS") {
+		return name + "_MS"
+	}
+	if c := nearest(name, known); c != "" && spelling.Distance(name, c) <= 2 {
+		return c
+	}
+	return ""
 }
