@@ -113,6 +113,13 @@ func TestAuditCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	copied := filepath.Join(t.TempDir(), "copy.jsonl")
+	if err := os.WriteFile(copied, log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := auditCommand(t, state, "verify", copied); err == nil || !strings.Contains(out, "a copy of the log needs it beside it, as copy.jsonl.head") {
+		t.Errorf("a copy without its head: %v\n%s", err, out)
+	}
 	lines, _, err := auditCommand(t, state, "list", "--json", "--server", "git")
 	if err != nil || !strings.Contains(string(log), lines) || strings.Count(lines, "\n") != 1 {
 		t.Errorf("list --json: %q, %v", lines, err)

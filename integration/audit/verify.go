@@ -294,7 +294,7 @@ func (v *verifier) finish(path string, headErr error) {
 	case v.head == nil:
 		// A host makes the file before the head, and may be killed in between.
 		if r.Entries > 0 {
-			v.fail(at, BreakHead, "the head file is missing: whether the end was cut cannot be told")
+			v.fail(at, BreakHead, "the head file is missing: whether the end was cut cannot be told; a copy of the log needs it beside it, as %s", filepath.Base(at.File))
 		}
 	case v.head.Seq > last:
 		v.fail(Break{File: path}, BreakTruncated, "entries %d–%d are missing at the end%s", last+1, v.head.Seq, v.lostFiles())
