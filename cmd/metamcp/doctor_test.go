@@ -71,8 +71,8 @@ func TestSummaryLine(t *testing.T) {
 		want string
 	}{
 		{doctor.Summary{OK: 2}, "all is well: 2 ok, "},
-		{doctor.Summary{OK: 2, Warn: 1}, "it works, with warnings: 2 ok, 1 warnings, "},
-		{doctor.Summary{Warn: 1, Fail: 2, Fixed: 1}, "2 failed: 0 ok, 1 warnings, 2 failed, 0 skipped, 1 mended"},
+		{doctor.Summary{OK: 2, Warn: 1}, "it works, with warnings: 2 ok, 1 warning, "},
+		{doctor.Summary{Warn: 1, Fail: 2, Fixed: 1}, "2 failed: 0 ok, 1 warning, 2 failed, 0 skipped, 1 mended"},
 	} {
 		if got := (look{}).summary(c.sum); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)

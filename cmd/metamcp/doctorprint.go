@@ -86,7 +86,7 @@ func (l look) summary(s doctor.Summary) string {
 	case s.Warn > 0:
 		verdict = l.ink(yellowInk, "it works, with warnings")
 	}
-	text := fmt.Sprintf("%s: %d ok, %d warnings, %d failed, %d skipped", verdict, s.OK, s.Warn, s.Fail, s.Skipped)
+	text := fmt.Sprintf("%s: %d ok, %s, %d failed, %d skipped", verdict, s.OK, counted(s.Warn, "warning", "warnings"), s.Fail, s.Skipped)
 	if s.Fixed > 0 {
 		text += fmt.Sprintf(", %d mended", s.Fixed)
 	}

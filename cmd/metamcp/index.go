@@ -106,7 +106,7 @@ func printReport(out io.Writer, r *metamcp.StoreReport, asJSON bool) error {
 	case r.InUse:
 		fmt.Fprintf(w, "in use\tby a running host; its figures of %s\n", clock(f.At))
 	}
-	fmt.Fprintf(w, "tool lists\tof %d servers, %s\n", f.Servers, size(f.ListingBytes))
+	fmt.Fprintf(w, "tool lists\tof %s, %s\n", counted(f.Servers, "server", "servers"), size(f.ListingBytes))
 	fmt.Fprintf(w, "size on disk\t%s\n", size(f.DiskBytes))
 	if f.Damaged > 0 {
 		fmt.Fprintf(w, "damaged\t%d records, which will be made again\n", f.Damaged)

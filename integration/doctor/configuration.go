@@ -125,8 +125,11 @@ func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	if strings.HasSuffix(thing, "s") {
+	switch {
+	case strings.HasSuffix(thing, "s"):
 		thing += "e"
+	case strings.HasSuffix(thing, "ry"):
+		thing = strings.TrimSuffix(thing, "y") + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

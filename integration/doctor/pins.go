@@ -37,14 +37,14 @@ func (p *Patient) pinChecks() []Check {
 				results = append(results, look(spec.Name, s)...)
 			}
 			if results == nil {
-				results = []Result{{Status: OK, Found: fmt.Sprintf(well, known)}}
+				results = []Result{{Status: OK, Found: fmt.Sprintf(well, count(known, "server"))}}
 			}
 			return results
 		}
 	}
 	return []Check{
-		{ID: "pins.changed", Group: GroupServers, Run: each(p.changedTools, "the tools of %d servers are as accepted")},
-		{ID: "pins.texts", Group: GroupServers, Run: each(suspiciousTools, "no tool of %d servers holds texts that read like orders to a model")},
+		{ID: "pins.changed", Group: GroupServers, Run: each(p.changedTools, "the tools of %s are as accepted")},
+		{ID: "pins.texts", Group: GroupServers, Run: each(suspiciousTools, "no tool of %s holds texts that read like orders to a model")},
 	}
 }
 

@@ -291,7 +291,7 @@ func (p *Patient) auditLog(ctx context.Context) []Result {
 }
 
 func auditResult(rep *audit.Report) Result {
-	r := Result{Subject: rep.Path, Status: OK, Found: fmt.Sprintf("%d entries in %s, whole", rep.Entries, count(len(rep.Files), "file"))}
+	r := Result{Subject: rep.Path, Status: OK, Found: fmt.Sprintf("%s in %s, whole", count(int(rep.Entries), "entry"), count(len(rep.Files), "file"))}
 	if !rep.Whole() {
 		const most = 5
 		r.Status, r.Found = Fail, fmt.Sprintf("the chain is broken in %s", count(len(rep.Breaks)+rep.MoreBreaks, "place"))
@@ -307,7 +307,7 @@ func auditResult(rep *audit.Report) Result {
 		return r
 	}
 	if rep.Lost > 0 {
-		r.Status, r.Found = Warn, fmt.Sprintf("whole, but %d entries found no room", rep.Lost)
+		r.Status, r.Found = Warn, fmt.Sprintf("whole, but %s found no room", count(int(rep.Lost), "entry"))
 		r.Why, r.Fix = "The disk was full or too slow, so some calls are not in the log.", "Make room on the disk of "+filepath.Dir(rep.Path)
 	}
 	return r

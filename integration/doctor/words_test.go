@@ -26,6 +26,9 @@ func TestNamesOfServersAreWordsOfAShell(t *testing.T) {
 		if _, _, err := pins.NewStore(state).Record(t.Context(), ts, nil); err != nil {
 			t.Fatal(err)
 		}
+		if says == "Adds." {
+			expect(t, examine(t, p, doctor.GroupServers), want{"pins.changed", "", doctor.OK, "the tools of 1 server are as accepted", ""})
+		}
 	}
 	results := examine(t, p, doctor.GroupServers)
 	expect(t, results, want{"pins.changed", name, doctor.Warn, "1", "metamcp pins diff " + word + ", then metamcp approve " + word})
