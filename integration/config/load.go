@@ -283,14 +283,14 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 // in it would fail by itself, and none would say why. One that is not there, or that
 // cannot be looked at, is for those who use it.
 func (r *resolvedSources) checkStateDir(dir string) error {
-	if info, err := os.Stat(dir); dir == "" || err != nil || info.IsDir() {
-		return nil
+	if info, err := os.Stat(dir); dir != "" && err == nil && !info.IsDir() {
+		hint := "move it away, or name a folder with --state-dir, the variable METAMCP_STATE_DIR or metamcp.stateDir"
+		if from := r.given([]string{"stateDir"}); from != "" {
+			hint = "correct " + from + ": it names a folder, which is made where it is not there yet"
+		}
+		return failure(hint, "the state folder %s is not a folder", dir)
 	}
-	hint := "move it away, or name a folder with --state-dir, the variable METAMCP_STATE_DIR or metamcp.stateDir"
-	if from := r.given([]string{"stateDir"}); from != "" {
-		hint = "correct " + from + ": it names a folder, which is made where it is not there yet"
-	}
-	return failure(hint, "the state folder %s is not a folder", dir)
+	return nil
 }
 
 // strayRules warns of tool rules for servers that are not configured: what they

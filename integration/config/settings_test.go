@@ -252,8 +252,9 @@ func TestStateDirIsAFile(t *testing.T) {
 func flags(t *testing.T, pairs ...string) *Overlay {
 	t.Helper()
 	o := NewOverlay()
-	for i := 0; i < len(pairs); i += 2 {
-		if err := o.set(pairs[i], pairs[i+1], "--"+keyIndex[pairs[i]].Flag); err != nil {
+	for pair := range slices.Chunk(pairs, 2) {
+		path, text := pair[0], pair[1]
+		if err := o.set(path, text, "--"+keyIndex[path].Flag); err != nil {
 			t.Fatal(err)
 		}
 	}
