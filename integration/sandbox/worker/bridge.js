@@ -404,7 +404,7 @@
   const failed = new WeakMap(); // error: the call error it was made of
   const failedRead = uncurry(WeakMap.prototype.get), failedWrite = uncurry(WeakMap.prototype.set);
   let limits = { budget: 0, maxSleep: 0 };
-  let config = { servers: [], results: [] };
+  let config = { names: [], tools: [], results: [] };
 
   // begun is the promise of something that the host was asked for, or one that
   // was rejected since it is over a bound.
@@ -468,22 +468,40 @@
   // asIdentifier is a name with what an identifier cannot hold replaced, so that
   // read-file may be written read_file where that is meant by one tool only.
   const asIdentifier = (s) => {
-    let out = "";
+    let out = "", from = 0;
     for (let i = 0; i < s.length; i++) {
       const c = charCode(s, i);
-      out += (c >= 48 && c <= 57) || (c >= 65 && c <= 90) || (c >= 97 && c <= 122) || c === 36 || c === 95 ? s[i] : "_";
+      if ((c >= 48 && c <= 57) || (c >= 65 && c <= 90) || (c >= 97 && c <= 122) || c === 36 || c === 95) continue;
+      out += slice(s, from, i) + "_";
+      from = i + 1;
     }
-    return out;
+    return from === 0 ? s : out + slice(s, from);
   };
-  const index = (names) => {
-    const byName = new M();
-    for (let i = 0; i < names.length; i++) mapSet(byName, names[i], names[i]);
-    for (let i = 0; i < names.length; i++) {
-      const id = asIdentifier(names[i]);
-      if (id !== names[i] && !mapHas(byName, id)) mapSet(byName, id, names[i]);
-      else if (id !== names[i] && mapGet(byName, id) !== id) mapSet(byName, id, undefined); // means two
+
+  // A register finds which of the names a key means: that name, or the only one that
+  // is the key where it is written as an identifier. There may be very many names, of
+  // which a script uses few: what finds them is made when it is asked for first.
+  const register = (names) => ({ __proto__: null, names, exact: null, written: null });
+  const holds = (r, key) => {
+    if (r.exact === null) {
+      r.exact = new S();
+      for (let i = 0; i < r.names.length; i++) setAdd(r.exact, r.names[i]);
     }
-    return byName;
+    return setHas(r.exact, key);
+  };
+  // meant is undefined where the key means none of the names, or more than one.
+  const meant = (r, key) => {
+    if (r.names.length === 0) return undefined;
+    if (holds(r, key)) return key;
+    if (indexOf(key, "_") < 0) return undefined; // what asIdentifier changes has one
+    if (r.written === null) {
+      r.written = new M();
+      for (let i = 0; i < r.names.length; i++) {
+        const real = r.names[i], id = asIdentifier(real);
+        if (id !== real && !setHas(r.exact, id)) mapSet(r.written, id, mapHas(r.written, id) ? undefined : real);
+      }
+    }
+    return mapGet(r.written, key);
   };
 
   // What every object has, and engines look for: on servers and their handles these
@@ -498,92 +516,97 @@
   };
   const none = freeze(create(null));
 
-  const handle = (s, target) => {
-    const known = index(s.tools);
-    const made = create(null); // what was asked for once, by key
-    const tool = (key) => {
-      const real = mapGet(known, key) ?? key;
-      const sent = wellFormed(real);
-      return made[key] = freeze((args, opts) => {
-        if (opts !== undefined || sent === "") return invoke(s.name, real, args, opts);
-        let own;
-        try { // the short way, which most calls can go
-          const t = flatText(args);
-          if (t !== undefined) {
-            const p = hostAsk(CALL, s.name, sent, t);
-            return typeof p === "string" ? begun(p) : p;
-          }
-          own = taken();
-        } catch (e) {
-          return rejected(e);
+  // A handle is what a script has of one server. There are as many as there are
+  // servers, so that what all need is there once, and what few need is made late:
+  // the handler of its proxy has but its own.
+  const handle = (server, tools, target) =>
+    new Prox(target, { __proto__: handles, server, known: tools === undefined ? unknown : register(tools), made: nothing });
+  const unknown = register(freeze([]));
+  const nothing = create(null); // also the target of those that cannot be called
+  const keep = (h, key, f) => {
+    if (h.made === nothing) h.made = create(null);
+    return h.made[key] = freeze(f);
+  };
+  const toolOf = (h, key) => {
+    const { server } = h, real = meant(h.known, key) ?? key;
+    const sent = wellFormed(real);
+    return keep(h, key, (args, opts) => {
+      if (opts !== undefined || sent === "") return invoke(server, real, args, opts);
+      let own;
+      try { // the short way, which most calls can go
+        const t = flatText(args);
+        if (t !== undefined) {
+          const p = hostAsk(CALL, server, sent, t);
+          return typeof p === "string" ? begun(p) : p;
         }
-        return invoke(s.name, real, args, opts, own);
-      });
-    };
-    const call = made.call = freeze((t, args, opts) => invoke(s.name, typeof t === "string" ? mapGet(known, t) ?? t : t, args, opts));
-    return new Prox(target, {
-      __proto__: null,
-      get(_, key) {
-        const had = made[key];
-        if (had !== undefined) return had;
-        if (typeof key !== "string") return undefined;
-        if (key === "then") return undefined; // await servers.x must not call a tool
-        if (!mapHas(known, key)) {
-          if (key === "toString") return () => `[server ${s.name}]`;
-          const c = common(key);
-          if (c !== none) return c;
-        }
-        return tool(key);
-      },
-      has: (_, key) => typeof key === "string" && (key === "call" || mapHas(known, key)),
-      set: (_, key) => { throw fault(TErr, "READ_ONLY", `${name(s.name)}.${typeof key === "string" ? name(key) : "…"} cannot be set`); },
-      defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false,
-      getPrototypeOf: () => null, ownKeys: () => [], getOwnPropertyDescriptor: () => undefined, isExtensible: () => true, preventExtensions: () => false,
-      apply: (t) => apply(t, undefined, []),
+        own = taken();
+      } catch (e) {
+        return rejected(e);
+      }
+      return invoke(server, real, args, opts, own);
     });
   };
+  const callOf = (h) => {
+    const { server, known } = h;
+    return keep(h, "call", (t, args, opts) => invoke(server, typeof t === "string" ? meant(known, t) ?? t : t, args, opts));
+  };
+  const handles = { // in its traps, this is the handler of one
+    __proto__: null,
+    get(_, key) {
+      const had = this.made[key]; // what was asked for once, by key
+      if (had !== undefined) return had;
+      if (typeof key !== "string") return undefined;
+      if (key === "call") return callOf(this);
+      if (key === "then") return undefined; // await servers.x must not call a tool
+      const c = key === "toString" ? none : common(key);
+      if ((key === "toString" || c !== none) && meant(this.known, key) === undefined) {
+        const { server } = this;
+        return key === "toString" ? () => `[server ${server}]` : c;
+      }
+      return toolOf(this, key);
+    },
+    has(_, key) { return typeof key === "string" && (key === "call" || meant(this.known, key) !== undefined); },
+    set(_, key) { throw fault(TErr, "READ_ONLY", `${name(this.server)}.${typeof key === "string" ? name(key) : "…"} cannot be set`); },
+    defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false,
+    getPrototypeOf: () => null, ownKeys: () => [], getOwnPropertyDescriptor: () => undefined, isExtensible: () => true, preventExtensions: () => false,
+    apply: (t) => apply(t, undefined, []),
+  };
 
-  const makeServers = () => {
-    const names = [];
-    for (let i = 0; i < config.servers.length; i++) define(names, i, { __proto__: null, value: config.servers[i].name, enumerable: true });
-    const known = index(names);
-    const byName = new M(), made = new M();
+  // makeServers is given the list of the servers as a text: most scripts do not read it.
+  const makeServers = (listText) => {
+    const { names, tools } = config;
+    const known = register(freeze(names));
+    const toolsOf = new M();
+    for (let i = 0; i < tools.length; i++) mapSet(toolsOf, names[tools[i].of], tools[i].names);
     const had = create(null); // what was asked for once, by key, which may be another than the name
-    for (let i = 0; i < config.servers.length; i++) mapSet(byName, config.servers[i].name, config.servers[i]);
-    const list = () => parse(config.serversText);
-    let listing = freeze(() => list());
-    if (mapHas(known, "list") && mapHas(byName, "list")) listing = handle(mapGet(byName, "list"), () => list());
-    had.list = listing;
     // A server that is not known is the host's to judge, with the first call: it
     // knows which are disabled, and an error of a call can be caught as one.
-    const server = (key) => {
-      const real = mapGet(known, key) ?? key;
-      let h = mapGet(made, real);
-      if (h === undefined) {
-        h = handle(mapGet(byName, real) ?? { name: wellFormed(real), tools: [] }, create(null));
-        mapSet(made, real, h);
+    const server = (key, real) =>
+      had[key] = real !== key && real !== undefined ? had[real] ?? server(real, real) : handle(wellFormed(key), mapGet(toolsOf, key), nothing);
+    const list = () => parse(listText);
+    had.list = holds(known, "list") ? handle("list", mapGet(toolsOf, "list"), () => list()) : freeze(() => list());
+    const get = (_, key) => {
+      const h = had[key];
+      if (h !== undefined) return h;
+      if (typeof key !== "string") return undefined;
+      const real = meant(known, key);
+      if (real === undefined) {
+        if (key === "toString") return () => "[servers]";
+        const c = common(key);
+        if (c !== none) return c;
       }
-      return h;
+      return server(key, real);
     };
-    return new Prox(create(null), {
-      __proto__: null,
-      get(_, key) {
-        const h = had[key];
-        if (h !== undefined) return h;
-        if (typeof key !== "string") return undefined;
-        if (!mapHas(known, key)) {
-          if (key === "toString") return () => "[servers]";
-          const c = common(key);
-          if (c !== none) return c;
-        }
-        return had[key] = server(key);
-      },
-      has: (_, key) => typeof key === "string" && (key === "list" || mapGet(known, key) !== undefined),
+    return new Prox(nothing, {
+      __proto__: null, get,
+      has: (_, key) => typeof key === "string" && (key === "list" || meant(known, key) !== undefined),
       set: (_, key) => { throw fault(TErr, "READ_ONLY", `servers.${typeof key === "string" ? name(key) : "…"} cannot be set`); },
       defineProperty: () => false, deleteProperty: () => false, setPrototypeOf: () => false, getPrototypeOf: () => null,
       isExtensible: () => true, preventExtensions: () => false,
-      ownKeys: () => { const out = []; for (let i = 0; i < names.length; i++) define(out, i, { __proto__: null, value: names[i], enumerable: true, configurable: true, writable: true }); return out; },
-      getOwnPropertyDescriptor: (_, key) => typeof key === "string" && mapHas(byName, key) ? { __proto__: null, value: server(key), enumerable: true, configurable: true, writable: false } : undefined,
+      ownKeys: () => names,
+      // Whoever lists the names looks at each of these, and wants no handles.
+      getOwnPropertyDescriptor: (_, key) => typeof key === "string" && holds(known, key) ?
+        { __proto__: null, get: () => get(undefined, key), set: undefined, enumerable: true, configurable: true } : undefined,
     });
   };
 
@@ -747,12 +770,10 @@
 
   // ---- what the worker calls -----------------------------------------------
 
-  const configure = (t) => {
+  const configure = (t, listText) => {
     config = parse(t);
     limits = config.limits;
-    for (let i = 0; i < config.servers.length; i++) config.servers[i].tools ??= [];
-    config.serversText = quote(config.servers);
-    define(G, "servers", { __proto__: null, value: makeServers(), writable: false, configurable: false, enumerable: true });
+    define(G, "servers", { __proto__: null, value: makeServers(listText), writable: false, configurable: false, enumerable: true });
     if (config.args !== null) put("args", config.args, true);
     define(G, "results", { __proto__: null, value: makeResults(), writable: false, configurable: false, enumerable: true });
   };
@@ -802,9 +823,9 @@
   };
   hostKeep(lost, Err);
 
-  return (op, a) => {
+  return (op, a, b) => {
     switch (op) {
-      case "configure": return configure(a);
+      case "configure": return configure(a, b);
       case "end": end(a); return;
       case "describe": return quote(describeError(a));
     }

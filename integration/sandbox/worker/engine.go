@@ -191,12 +191,26 @@ func (e *engine) defineHosts() ([]string, error) {
 	return names, nil
 }
 
-// startConfig is what the bridge must know of a script.
+// startConfig is what the bridge must know of a script. The engine makes values of all
+// of it before each script, whatever that uses.
 type startConfig struct {
-	Servers []sandbox.Server `json:"servers"`
-	Results []string         `json:"results"`
-	Args    []string         `json:"args"` // null: none
-	Limits  bridgeLimits     `json:"limits"`
+	Names   []string      `json:"names"` // of the servers
+	Tools   []serverTools `json:"tools"`
+	Results []string      `json:"results"`
+	Args    []string      `json:"args"` // null: none
+	Limits  bridgeLimits  `json:"limits"`
+}
+
+// serverTools are the known tools of a server that has some.
+type serverTools struct {
+	Of    int      `json:"of"` // in Names
+	Names []string `json:"names"`
+}
+
+// listedServer is a server in servers.list().
+type listedServer struct {
+	sandbox.Server
+	Tools []string `json:"tools"` // never null
 }
 
 type bridgeLimits struct {
@@ -221,14 +235,11 @@ func (e *engine) execute(s *sandbox.Script) *sandbox.Outcome {
 	}
 	e.vm.SetMemoryLimit(uintptr(e.limits.HeapBytes))
 	e.vm.SetMaxStackSize(uintptr(min(max(e.limits.StackBytes/bytesPerFrame, leastFrames), mostFrames)))
-	config, err := json.Marshal(startConfig{
-		Servers: orEmpty(s.Servers), Results: orEmpty(s.Results), Args: s.Args,
-		Limits: bridgeLimits{Budget: e.limits.OutputBytes, MaxSleep: sandbox.MaxSleep.Milliseconds()},
-	})
+	config, list, err := startTexts(s)
 	if err != nil {
 		return e.finish(internalFailure(err))
 	}
-	if err := e.call("configure", string(config)); err != nil {
+	if err := e.call("configure", config, list); err != nil {
 		return e.finish(e.failureOf(err))
 	}
 	main, failure := e.compile(s.Language)
@@ -246,6 +257,29 @@ func (e *engine) execute(s *sandbox.Script) *sandbox.Outcome {
 		return e.finish(e.failureOf(err))
 	}
 	return e.finish(e.loop())
+}
+
+// startTexts are what the bridge is configured with: a startConfig, and what
+// servers.list() returns.
+func startTexts(s *sandbox.Script) (config, list string, err error) {
+	start := startConfig{
+		Names: make([]string, len(s.Servers)), Tools: []serverTools{}, Results: orEmpty(s.Results), Args: s.Args,
+		Limits: bridgeLimits{Budget: s.Limits.WithDefaults().OutputBytes, MaxSleep: sandbox.MaxSleep.Milliseconds()},
+	}
+	servers := make([]listedServer, len(s.Servers))
+	for i := range s.Servers {
+		start.Names[i] = s.Servers[i].Name
+		servers[i] = listedServer{Server: s.Servers[i], Tools: orEmpty(s.Servers[i].Tools)}
+		if len(servers[i].Tools) > 0 {
+			start.Tools = append(start.Tools, serverTools{Of: i, Names: servers[i].Tools})
+		}
+	}
+	first, err := json.Marshal(start)
+	if err != nil {
+		return "", "", err
+	}
+	second, err := json.Marshal(servers)
+	return string(first), string(second), err
 }
 
 func orEmpty[T any](list []T) []T {
