@@ -256,7 +256,7 @@ func (e *Engine) startAll(ctx context.Context, cfg *config.Config) error {
 	if e.opts.ListsLater && !e.expose.any() { // what is exposed is listed from the first answer on
 		e.lists = make(chan struct{})
 	}
-	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules, Lists: e.lists}); err != nil {
+	if err := e.core.Apply(ctx, actors.Change{All: servers, Added: servers, NewRules: true, Rules: rules, LeftOut: cfg.LeftOut, Lists: e.lists}); err != nil {
 		return cancelled(ctx, err, "metamcp was given up while it started")
 	}
 	e.startTelemetry(&st)
@@ -394,7 +394,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	var settings []string // that changed
-	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: cfg.Servers, Drain: cfg.Settings.DrainTimeout}
+	change := actors.Change{NewRules: !reflect.DeepEqual(old.Settings.ToolRules, cfg.Settings.ToolRules), Rules: rules, All: cfg.Servers, LeftOut: cfg.LeftOut, Drain: cfg.Settings.DrainTimeout}
 	for _, a := range config.Diff(old, cfg) {
 		switch a := a.(type) {
 		case config.ServerAdded:

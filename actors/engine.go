@@ -109,9 +109,10 @@ type Engine struct {
 	provisioner *kernel.PID
 	notices     *kernel.PID
 
-	sandboxStatus   atomic.Pointer[messages.SandboxStatus]   // nil: nothing happened yet
-	provisionStatus atomic.Pointer[messages.ProvisionStatus] // nil: nothing happened yet
-	scriptList      atomic.Pointer[scriptList]               // nil: no script ran yet
+	sandboxStatus   atomic.Pointer[messages.SandboxStatus]              // nil: nothing happened yet
+	provisionStatus atomic.Pointer[messages.ProvisionStatus]            // nil: nothing happened yet
+	leftOut         atomic.Pointer[func(server string) *messages.Error] // that of the last Change
+	scriptList      atomic.Pointer[scriptList]                          // nil: no script ran yet
 
 	catalogTTL atomic.Int64 // a time.Duration
 	judges     *Turns       // of the workers that check calls
@@ -260,6 +261,7 @@ func (e *Engine) Catalog() *index.Catalog { return e.view.Load() }
 // cache knows of the new ones, or when ctx or the runtime ends.
 func (e *Engine) Apply(ctx context.Context, change Change) error {
 	done := make(chan struct{})
+	e.leftOut.Store(&change.LeftOut)
 	if change.NewRules {
 		e.sys.Send(e.index, &index.SetRules{Rules: change.Rules})
 	}
@@ -345,6 +347,9 @@ type Change struct {
 	Settings *supervision.PoolSettings
 	NewRules bool // Rules replace the present ones
 	Rules    *index.Rules
+	// LeftOut says what is wrong with an entry of the configuration by whose name there
+	// is no server; nil: there is no such entry, or none at all.
+	LeftOut func(server string) *messages.Error
 	// Lists, where not nil, is closed once the lists of new servers are read from the
 	// cache, and Apply does not wait for that.
 	Lists chan struct{}

@@ -250,10 +250,24 @@ func (nobody) Contacted(uint64, *messages.Error) {}
 // nearestNames is how many names an error suggests.
 const nearestNames = 3
 
-// ServerNotFound is the error for a server that is not configured, with the
-// nearest names.
+// ServerNotFound is the error for a server that there is not: what is wrong with its
+// entry in the configuration, or the nearest names where there is none.
 func (e *Engine) ServerNotFound(server string) *messages.Error {
+	if err := e.wrongEntry(server); err != nil {
+		return err
+	}
 	return notFound(server, e.dir.Names())
+}
+
+// wrongEntry is what is wrong with the entry of a server that was left out for it; nil:
+// there is no such entry.
+func (e *Engine) wrongEntry(server string) *messages.Error {
+	if of := e.leftOut.Load(); of != nil && *of != nil {
+		if err := (*of)(server); err != nil {
+			return e.opts.Scrub(err)
+		}
+	}
+	return nil
 }
 
 func notFound(server string, names []string) *messages.Error {
@@ -266,17 +280,24 @@ func notFound(server string, names []string) *messages.Error {
 }
 
 // Unreachable says why a script that may reach these servers, nil: all, cannot
-// reach one: it is none of them, there is none, or it is disabled. nil: it may.
+// reach one: it is none of them, there is none, its entry was left out, or it is
+// disabled. nil: it may.
 func (e *Engine) Unreachable(server string, only []string) *messages.Error {
 	const list = "servers.list() names those that this script may reach."
 	entry, ok := e.dir.Lookup(server)
+	var wrong *messages.Error
+	if !ok {
+		wrong = e.wrongEntry(server)
+	}
 	switch {
-	case ok && only != nil && !slices.Contains(only, server):
+	case (ok || wrong != nil) && only != nil && !slices.Contains(only, server):
 		return &messages.Error{
 			Code: messages.CodeServerNotFound, Server: shortName(server),
 			Message: strconv.Quote(shortName(server)) + " is not one of the servers that this script may reach",
 			Hint:    "Use one of those that servers.list() names, or run the script with more servers.",
 		}
+	case wrong != nil:
+		return wrong
 	case !ok:
 		names := only
 		if names == nil {

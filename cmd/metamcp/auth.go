@@ -53,6 +53,8 @@ func (c *common) loginClient(m *oauth.Manager, cfg *config.Config, name string) 
 func serverOf(cfg *config.Config, name string) (*messages.ServerSpec, error) {
 	spec := cfg.Server(name)
 	switch {
+	case spec == nil && cfg.LeftOut(name) != nil:
+		return nil, cfg.LeftOut(name)
 	case spec == nil:
 		return nil, usageError{fmt.Errorf("there is no server %s; metamcp list shows those there are", printable(name))}
 	case spec.Err != nil:

@@ -64,7 +64,7 @@ func runDoctor(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlag
 		return err
 	}
 	for _, name := range f.servers {
-		if p.LoadError == nil && p.Config.Server(name) == nil {
+		if p.LoadError == nil && p.Config.Server(name) == nil && p.Config.LeftOut(name) == nil {
 			return usageError{fmt.Errorf("--server %s: there is no such server in the configuration; it has: %s", name, serverNames(p.Config))}
 		}
 	}
@@ -177,7 +177,7 @@ func startResults(ctx context.Context, p *doctor.Patient, f *doctorFlags, secret
 	var results []doctor.Result
 	for _, name := range f.servers {
 		switch spec := p.Config.Server(name); {
-		case spec.Err != nil:
+		case spec == nil || spec.Err != nil:
 			results = append(results, skipped(name, "its entry is broken; see config.problem"))
 		case spec.Disabled:
 			results = append(results, skipped(name, "it is turned off at "+spec.Source+"; it can be turned on "+spec.TurnOn()))

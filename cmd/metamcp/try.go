@@ -81,13 +81,17 @@ func runTest(ctx context.Context, cmd *cobra.Command, c *common, f *doctorFlags)
 	tried := map[string]*triedServer{}
 	for _, name := range f.servers {
 		spec := p.Config.Server(name)
-		if spec == nil {
+		if spec == nil && p.Config.LeftOut(name) == nil {
 			return usageError{fmt.Errorf("there is no server %q in the configuration; it has: %s", name, serverNames(p.Config))}
 		}
 		if tried[name] != nil {
 			continue // named twice
 		}
 		tried[name] = &triedServer{Server: name}
+		if spec == nil {
+			tried[name].Error = secrets.Error(p.Config.LeftOut(name))
+			continue
+		}
 		if own := untestable(p, spec); own != nil {
 			tried[name].Error = secrets.Error(own)
 			continue

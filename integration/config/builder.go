@@ -29,7 +29,7 @@ type builder struct {
 func (r *resolvedSources) builder(stateDir func() string, before known) *builder {
 	return &builder{
 		src: r, known: before,
-		cfg: &Config{Settings: DefaultSettings(), byName: map[string]*messages.ServerSpec{}, places: map[string]Problem{}, fixed: map[string][]byte{}},
+		cfg: &Config{Settings: DefaultSettings(), byName: map[string]*messages.ServerSpec{}, leftOut: map[string]*messages.Error{}, places: map[string]Problem{}, fixed: map[string][]byte{}},
 		ex:  &expander{lookup: r.env.lookup, secrets: &secretSource{stateDir: stateDir, known: before}},
 		at:  map[string]place{},
 	}
@@ -156,19 +156,29 @@ func (b *builder) servers(doc *document, key string, v *hujson.Value) *Problem {
 		b.cfg.Servers, b.cfg.byName, b.at = make([]*messages.ServerSpec, 0, n), make(map[string]*messages.ServerSpec, n), make(map[string]place, n)
 	}
 	for i := range obj.Members {
-		m := &obj.Members[i]
-		name := memberName(m)
-		if !named(m) {
-			b.problems([]Problem{doc.problem(&m.Name, fmt.Sprintf("the name of the server %s is not written in UTF-8; the entry is left out", quote(name)), notUTF8)})
-			continue
+		if m := &obj.Members[i]; b.nameable(doc, m) {
+			b.server(doc, memberName(m), m)
 		}
-		if what := checkName(name); what != "" {
-			b.problems([]Problem{doc.problem(&m.Name, what, "give it a short name; the entry is left out")})
-			continue
-		}
-		b.server(doc, name, m)
 	}
 	return nil
+}
+
+// nameable says whether an entry's name can be that of a server, and leaves the entry
+// out where it cannot.
+func (b *builder) nameable(doc *document, m *hujson.ObjectMember) bool {
+	name := memberName(m)
+	what, hint := checkName(name), "give it a short name; until then the entry is left out"
+	if !named(m) {
+		what, hint = fmt.Sprintf("the name of the server %s is not written in UTF-8", quote(name)), notUTF8+"; until then the entry is left out"
+		name = string([]rune(name)) // as a client writes it
+	}
+	if what == "" {
+		return true
+	}
+	p := doc.problem(&m.Name, what, hint)
+	b.problems([]Problem{p})
+	b.cfg.leftOut[name] = misconfigured(name, p)
+	return false
 }
 
 // server reads one entry and puts it in the place of an earlier one of that name.

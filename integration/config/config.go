@@ -29,6 +29,8 @@ type Config struct {
 	Files []string
 
 	byName map[string]*messages.ServerSpec
+	// leftOut says what is wrong with entries of which no server can be made, by name.
+	leftOut map[string]*messages.Error
 	// places are where the settings and tool rules of the files stand, and rulesFrom is the
 	// flag or variable that set the rules; "": a file did.
 	places    map[string]Problem
@@ -59,6 +61,11 @@ type Config struct {
 
 // Server returns the entry of that name, or nil.
 func (c *Config) Server(name string) *messages.ServerSpec { return c.byName[name] }
+
+// LeftOut says what is wrong with the entry of that name where no server can be made of
+// it, since the name itself cannot be used. nil: there is no such entry. The error of
+// every other broken entry is in its spec.
+func (c *Config) LeftOut(name string) *messages.Error { return c.leftOut[name] }
 
 // afterRestart returns the settings that a host would have that starts now.
 func (c *Config) afterRestart() *Settings {

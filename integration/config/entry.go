@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -266,16 +267,7 @@ func setDefault(d *time.Duration, value time.Duration) {
 
 // fail marks the spec as broken with what the reader found.
 func (e *entry) fail(at *hujson.Value) {
-	first := e.problems[0]
-	err := &messages.Error{
-		Code:    messages.CodeConfiguration,
-		Message: fmt.Sprintf("server %q is not configured correctly, %s: %s", e.name, first.Position(), first.Message),
-		Server:  e.name,
-		Hint:    first.Hint,
-	}
-	if err.Hint == "" {
-		err.Hint = "correct the entry; the host reads the file again by itself"
-	}
+	err := misconfigured(e.name, e.problems[0])
 	for _, p := range e.problems[1:min(len(e.problems), 20)] {
 		err.Details = append(err.Details, p.String())
 	}
@@ -286,14 +278,27 @@ func (e *entry) fail(at *hujson.Value) {
 	}
 }
 
+// misconfigured is the error of whoever wants to use the entry of that name.
+func misconfigured(name string, first Problem) *messages.Error {
+	name = messages.Cut(name, longestName)
+	return &messages.Error{
+		Code:    messages.CodeConfiguration,
+		Message: fmt.Sprintf("server %q is not configured correctly, %s: %s", name, first.Position(), first.Message),
+		Server:  name,
+		Hint:    cmp.Or(first.Hint, "correct the entry; the host reads the file again by itself"),
+	}
+}
+
+// longestName is how many bytes a server's name may have.
+const longestName = 128
+
 // checkName says what is wrong with a server's name, or "".
 func checkName(name string) string {
-	const most = 128
 	switch {
 	case strings.TrimSpace(name) == "":
 		return "the name of the server is empty"
-	case len(name) > most:
-		return fmt.Sprintf("the name of the server is longer than %d bytes: %s", most, quote(name))
+	case len(name) > longestName:
+		return fmt.Sprintf("the name of the server is longer than %d bytes: %s", longestName, quote(name))
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Sprintf("the name of the server holds control characters: %s", quote(name))
 	}

@@ -38,7 +38,7 @@ func (b *builder) guests() {
 		}
 		for i := range obj.Members {
 			m := &obj.Members[i]
-			if name := memberName(m); b.cfg.byName[name] == nil && checkName(name) == "" {
+			if name := memberName(m); b.cfg.byName[name] == nil && b.nameable(doc, m) {
 				b.server(doc, name, m)
 				if spec := b.cfg.byName[name]; spec != nil {
 					spec.Guest = true

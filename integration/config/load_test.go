@@ -295,6 +295,34 @@ func TestBadNames(t *testing.T) {
 	contains(t, texts(cfg.Problems), "is empty", "control characters", "longer than 128 bytes")
 }
 
+// Whoever asks for an entry that was left out is told so, and where it stands.
+func TestLeftOutEntries(t *testing.T) {
+	long := strings.Repeat("n", 500)
+	w := newWorld(t)
+	path := w.file("test.json", "{\"mcpServers\": {\n\"a\\u0007b\": {\"command\": \"x\"},\n\""+long+"\": {\"command\": \"x\"},\n\"g\xfc\xfct\": {\"command\": \"x\"}, \"good\": {\"command\": \"x\"}}}")
+	src := w.sources(path)
+	src.Guests = []Guest{{From: "elsewhere", Text: []byte(`{"mcpServers": {"b\u0007": {"command": "x"}}}`)}}
+	cfg, err := Load(src)
+	must(t, err)
+	for name, want := range map[string]string{
+		"a\ab": path + ":2:1: the name of the server holds control characters", long: path + ":3:1: the name of the server is longer than 128 bytes",
+		"g\ufffd\ufffdt": path + ":4:1: the name of the server", "b\a": "elsewhere:1:17: the name of the server holds control characters",
+	} {
+		e := cfg.LeftOut(name)
+		if cfg.Server(name) != nil || e == nil || e.Code != messages.CodeConfiguration || !strings.Contains(e.Message, want) || len(e.Message) > 500 || !strings.Contains(e.Hint, "left out") {
+			t.Errorf("%.20q: %+v", name, e)
+		}
+	}
+	for _, name := range []string{"good", "none"} {
+		if e := cfg.LeftOut(name); e != nil {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+	if len(cfg.Problems) != 4 {
+		t.Errorf("problems %s", texts(cfg.Problems))
+	}
+}
+
 func TestProblemsAreBounded(t *testing.T) {
 	cfg := newWorld(t).load(`{"mcpServers": {"a": {"command": "x"` + strings.Repeat(`, "zzzzzzzz": 1`, 5000) + `}}, "metamcp": {` + strings.Repeat(`"zzzzzzz": 1,`, 5000) + `}}`)
 	if n := len(cfg.Warnings); n != maxReported+1 {

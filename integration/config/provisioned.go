@@ -95,11 +95,10 @@ func (b *builder) lockedServer(l *provisioned.Lock, doc *document, m *hujson.Val
 		obj, ok = v.Value.(*hujson.Object)
 	}
 	if !ok {
-		// Go's own reader takes keys in capitals for ours.
-		p := doc.problem(&doc.root, "its entry is not written as metamcp writes it", "remove the server and provision it again")
-		p.Server = s.Name
-		b.problems([]Problem{p})
-		return
+		v = m
+		if v == nil {
+			v = &doc.root
+		}
 	}
 	line := doc.line(v.StartOffset)
 	if other := b.cfg.byName[s.Name]; other != nil {
@@ -115,13 +114,20 @@ func (b *builder) lockedServer(l *provisioned.Lock, doc *document, m *hujson.Val
 			Provisioned: &messages.Provisioned{Package: s.Source.String(), Dir: l.Dir(s), Tree: s.Tree},
 		},
 	}
-	b.ex.used, b.ex.secrets.user = nil, s.Name
-	e.read(v, obj)
-	b.ex.secrets.user = ""
-	e.spec.Filled = b.ex.used
+	if ok {
+		b.ex.used, b.ex.secrets.user = nil, s.Name
+		e.read(v, obj)
+		b.ex.secrets.user = ""
+		e.spec.Filled = b.ex.used
+	} else {
+		// Go's own reader takes keys in capitals for ours.
+		e.bad(doc, v, "remove the server and provision it again", "its entry is not written as metamcp writes it")
+	}
 	if len(e.problems) > 0 {
 		e.fail(v)
-		e.spec.Err.Hint = fmt.Sprintf("%s; the server needs it", e.problems[0].Hint)
+		if ok {
+			e.spec.Err.Hint = fmt.Sprintf("%s; the server needs it", e.problems[0].Hint)
+		}
 	}
 	b.problems(e.problems)
 	b.warnings(e.warnings)

@@ -203,7 +203,8 @@ func TestWatchSeesTheLockFile(t *testing.T) {
 	}
 }
 
-// Go's own reader of JSON takes keys in capitals, ours does not.
+// Go's own reader of JSON takes keys in capitals, ours does not: the server is one that
+// refuses, and says why.
 func TestAnEntryInCapitals(t *testing.T) {
 	w := newWorld(t, "KEY=1", "HOME_X=1")
 	l := w.lock("weather")
@@ -211,8 +212,12 @@ func TestAnEntryInCapitals(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(l.Path(), bytes.Replace(good, []byte(`"entry"`), []byte(`"ENTRY"`), 1), 0o600))
 	cfg := w.load(`{"mcpServers": {}}`)
-	if len(cfg.Servers) != 0 || len(cfg.Problems) != 1 || cfg.Problems[0].Server != "weather" {
-		t.Errorf("%v, problems %v", serverNames(cfg), cfg.Problems)
+	s := cfg.Server("weather")
+	if s == nil || s.Err == nil || !strings.Contains(s.Err.Message, l.Path()+":4:") || !strings.Contains(s.Err.Hint, "provision it again") || s.Provisioned == nil {
+		t.Errorf("it is %+v", s)
+	}
+	if len(cfg.Problems) != 1 || cfg.Problems[0].Server != "weather" {
+		t.Errorf("problems %v", cfg.Problems)
 	}
 }
 

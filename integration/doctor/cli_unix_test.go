@@ -143,6 +143,18 @@ func TestCommandWithServersThatFail(t *testing.T) {
 	expect(t, rep.Results, want{"server.start", "", doctor.Skipped, "--no-start", ""})
 }
 
+// An entry that was left out for its name is there to be mended.
+func TestCommandOfAnEntryThatWasLeftOut(t *testing.T) {
+	home := configured(t, object{"good": demo(t), "odd\tname": demo(t)}, nil)
+	r := command(t, home, "--json", "--server", "odd\tname")
+	rep := r.report(t)
+	expect(t, rep.Results, want{"server.start", "odd\tname", doctor.Skipped, "its entry is broken", ""})
+	expect(t, rep.Results, want{"config.problem", "", doctor.Fail, "control characters", "left out"})
+	if r.status != 1 {
+		t.Errorf("status %d, said %q", r.status, r.said)
+	}
+}
+
 func TestCommandWithoutAConfiguration(t *testing.T) {
 	r := command(t, t.TempDir())
 	if r.status != 0 || !strings.Contains(r.out, "no configuration file was found") || !strings.Contains(r.out, "with warnings") {
