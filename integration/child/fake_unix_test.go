@@ -70,6 +70,11 @@ func fake(mode string) {
 		for _, n := range []int{4085, 4096, prefixSize - 10, prefixSize} {
 			_, _ = os.Stdout.WriteString(strings.Repeat("n", n) + secretOfFake + strings.Repeat("m", 5000) + "\n")
 		}
+	case "key":
+		line := strings.Repeat("MIIEpAIBAAKCAQEA", 4) + "\n"
+		fmt.Fprintln(os.Stderr, "-----BEGIN PRIVATE"+" KEY-----") // of which this stream has no more
+		_, _ = os.Stdout.WriteString("using\n-----BEGIN RSA PRIVATE" + " KEY-----\r\nProc-Type: 4,ENCRYPTED\n\n" + line +
+			`{"method":"one"}` + "\n" + strings.Repeat(line, 20) + "QUJD==\n-----END RSA PRIVATE" + " KEY-----\nMIIEafter\n")
 	case "broken":
 		_, _ = os.Stdout.WriteString(`{"id":1,"result":{"text":"a` + "\xff\xc3" + `b"}}` + "\n" +
 			`{"id":2,"result":{"text":"` + "\xff" + `"}}` + "\n" +

@@ -124,7 +124,7 @@ var errNoMessage = &jsonrpc.MessageError{What: "it has neither a method nor a re
 func (in *inbox) noteRepair() {
 	if !in.repaired {
 		in.repaired = true
-		in.p.log.Note([]byte("text on stdout was not UTF-8; each such byte became U+FFFD (this is said once)"), false)
+		in.p.log.Note([]byte("text on stdout was not UTF-8; each such byte became U+FFFD (this is said once)"))
 	}
 }
 
@@ -168,7 +168,7 @@ func (in *inbox) noise(line []byte, cut bool) { in.p.ear.Noise(in.note(line, cut
 
 // note logs the beginning of a line and returns it as it is shown.
 func (in *inbox) note(line []byte, cut bool) []byte {
-	in.p.log.Note(append([]byte(messages.NotJSONRPC), line...), cut)
+	line = in.p.log.Line(messages.NotJSONRPC, line, cut)
 	if cut {
 		line = append(line, " … (cut)"...)
 	}
@@ -178,7 +178,7 @@ func (in *inbox) note(line []byte, cut bool) []byte {
 // tooLarge tells at once where the id stands in front, as it does with most
 // servers; skipped does where it stands at the end.
 func (in *inbox) tooLarge(prefix []byte) {
-	in.p.log.Note([]byte("a message of more than "+strconv.Itoa(in.p.launcher.o.MaxLine)+" bytes on stdout was skipped"), false)
+	in.p.log.Note([]byte("a message of more than " + strconv.Itoa(in.p.launcher.o.MaxLine) + " bytes on stdout was skipped"))
 	if id := jsonrpc.AnswerID(prefix, nil); id != nil {
 		in.p.ear.TooLarge(id)
 		return

@@ -19,6 +19,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/childlog"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -385,6 +386,29 @@ func TestASecretWhereNoiseIsCut(t *testing.T) {
 	}
 	if n := strings.Count(string(text), "n … (cut)") + strings.Count(string(text), "*** … (cut)") + strings.Count(string(text), "m … (cut)"); n != 4 || strings.Contains(string(text), secretOfFake[:4]) {
 		t.Errorf("the log is %q", text)
+	}
+}
+
+// Of a key that a server prints to stdout no line is shown, whatever stands between
+// them, as of one on stderr.
+func TestAKeyOfSeveralLinesOnStdout(t *testing.T) {
+	secrets := scrub.New(nil)
+	d := childlog.NewFolder(t.TempDir(), childlog.Options{
+		Scrub: secrets.Bytes, NewScrub: func() childlog.Scrubber { return scrub.NewStream(func() *scrub.Set { return secrets }) },
+	})
+	_, r := launch(t, newLauncher(t, func(o *Options) { o.Logs = d }), "key")
+	r.exit(t)
+	text, err := os.ReadFile(d.Path("fake-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, got := range map[string]string{"the log": string(text), "what is told": strings.Join(r.noise, "\n")} {
+		if strings.Contains(got, "MIIEp") || strings.Contains(got, "QUJD") || !strings.Contains(got, "using") || !strings.Contains(got, "MIIEafter") || !strings.Contains(got, "[REDACTED:private-key]") {
+			t.Errorf("%s has %s", where, got)
+		}
+	}
+	if m, _ := r.method(t, 0); m != "one" {
+		t.Errorf("the message in between: %q", m)
 	}
 }
 

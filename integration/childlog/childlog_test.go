@@ -97,8 +97,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A note whose rest is missing ends before a secret that nobody could recognize.
-func TestNotesThatAreCut(t *testing.T) {
+// A line whose rest is missing ends before a secret that nobody could recognize.
+func TestLinesThatAreCut(t *testing.T) {
 	dir := t.TempDir()
 	d := childlog.NewFolder(dir, childlog.Options{Now: newClock().now, Scrub: func(line []byte) []byte {
 		return bytes.ReplaceAll(line, []byte("SECRET"), []byte("***"))
@@ -113,15 +113,15 @@ func TestNotesThatAreCut(t *testing.T) {
 		{"a SECRET", false, "a ***"},
 		{"a SEC", true, " … (cut)"},
 		{strings.Repeat("x", 4093) + "SECRET" + strings.Repeat("y", 4093) + "SEC", true, strings.Repeat("x", 4093) + "*** … (cut)"},
-		{strings.Repeat("x", 8189) + "SECRET" + strings.Repeat("y", 4090) + "SECRET", false, strings.Repeat("x", 8189) + " … (cut)"},
+		{strings.Repeat("x", 8189) + "SECRET" + strings.Repeat("y", 4090) + "SECRET", false, strings.Repeat("x", 8189) + "*** … (cut)"},
 	} {
 		before := ""
 		if _, err := os.Stat(d.Path("s")); err == nil {
 			before = read(t, d.Path("s"))
 		}
-		l.Note([]byte(c.text), c.cut)
+		l.Line("", []byte(c.text), c.cut)
 		if got := strings.TrimPrefix(read(t, d.Path("s")), before); got != "2026-01-02T03:04:05.000Z "+c.want+"\n" {
-			t.Errorf("%.20q… is noted as %q", c.text, got)
+			t.Errorf("%.20q… is written as %q", c.text, got)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestManyServers(t *testing.T) {
 		all.Go(func() {
 			for n := range 20 {
 				_, _ = logs[i].Write(fmt.Appendf(nil, "line %d of %d\n", n, i))
-				logs[i].Note([]byte("a\nnote"), false)
+				logs[i].Note([]byte("a\nnote"))
 			}
 		})
 	}

@@ -37,14 +37,14 @@ type Options struct {
 	// Scrub removes secrets from a line before it is kept anywhere. It may
 	// return its argument and must not retain it. Nil: nothing is removed.
 	Scrub func(line []byte) []byte
-	// NewScrub returns what does so with the lines of one child, so that it may
-	// know those before. Nil: Scrub does.
+	// NewScrub returns what does so with the lines of one stream of a child, so that it
+	// may know those before. Nil: Scrub does.
 	NewScrub func() Scrubber
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Scrubber removes secrets from the lines of one child. It is given all of them in
+// Scrubber removes secrets from the lines of one stream of a child. It is given all of them in
 // their order, on one goroutine, and retains none.
 type Scrubber interface {
 	// Line removes secrets from a line, without its end, before it is kept
@@ -91,7 +91,7 @@ func NewFolder(dir string, o Options) *Folder {
 // share its file, where label tells their lines apart. Nothing is opened and
 // no buffer is held before the first byte. The caller closes the log.
 func (d *Folder) Open(server, label string) *Log {
-	l := &Log{folder: d, label: label, scrub: d.newScrub()}
+	l := &Log{folder: d, label: label, scrub: d.newScrub(), other: d.newScrub()}
 	if d.dir == "" {
 		return l
 	}

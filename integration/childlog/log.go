@@ -15,13 +15,14 @@ const (
 	cutMark   = " … (cut)"
 )
 
-// Log takes the output of one instance of a server. One goroutine writes, any
-// may read.
+// Log takes the output of one instance of a server. One goroutine writes, another may
+// tell of other lines, any may read.
 type Log struct {
 	folder *Folder
 	file   *file // nil: memory only
 	label  string
 	scrub  Scrubber // of the goroutine that writes
+	other  Scrubber // of the goroutine that calls Line
 
 	partial []byte // a line whose end has not come yet, at most maxLine and margin
 	cutting bool   // the rest of the current line is over the bound
@@ -109,14 +110,25 @@ func (l *Log) skip(p []byte) []byte {
 	return p[start:]
 }
 
-// Note writes one line of our own about the child, for example a line of its
-// stdout that was no message; cut says that the rest of it is missing, and its last
-// 4 KiB are not shown then. It may be called from any goroutine.
-func (l *Log) Note(text []byte, cut bool) {
+// Note writes one line of our own about the child. It may be called from any goroutine.
+func (l *Log) Note(text []byte) { l.note(l.folder.scrub, text, false) }
+
+func (l *Log) note(scrub func([]byte) []byte, text []byte, cut bool) {
 	if len(text) > maxLine+margin {
 		text, cut = text[:maxLine+margin], true
 	}
-	l.flush(l.line(nil, l.folder.scrub, bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), cut, l.folder.now().UTC()), 1)
+	l.flush(l.line(nil, scrub, bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), cut, l.folder.now().UTC()), 1)
+}
+
+// Line writes one line of another stream of the child, of which it is given all lines in
+// their order, on one goroutine. label stands before it; cut says that the rest of it
+// is missing, and its last 4 KiB are not shown then. It returns the line as it was
+// handed in, without secrets.
+func (l *Log) Line(label string, line []byte, cut bool) []byte {
+	clean := l.other.Line(line)
+	as := func(text []byte) []byte { return text }
+	l.note(as, append([]byte(label), clean...), cut)
+	return clean
 }
 
 // line adds one complete line to the ring and to what goes to the file. cut
