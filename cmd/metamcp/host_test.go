@@ -181,6 +181,42 @@ func TestHostLogOfTwoHosts(t *testing.T) {
 	}
 }
 
+// A log that is there already goes on, and nothing is written to a file that is none.
+func TestHostLogIsNoFileOfAnotherKind(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"mcp.json": `{"mcpServers": {"a": {"command": "x"}}}`, "program": "\x7fELF\x02\x01\x00", "notes": "what to do\n", "more.json": "{\n  \"time\": 1\n}\n",
+	} {
+		path := textFile(t, dir, name, text)
+		_, err := openDetachedLogs(path)
+		refusedAsForeign(t, path, err)
+		holds(t, path, text)
+	}
+	for name, text := range map[string]string{
+		"missing": "", "text": "time=2026-01-02T03:04:05.000Z level=WARN msg=x\n", "json": `{"time":"2026-01-02T03:04:05Z","level":"WARN","msg":"x"}` + "\n",
+		"host": "metamcp: 2026-01-02T03:04:05Z host h (pid 1) has ended\n", "cut": "ARN msg=x\nmetamcp: 2026-01-02T03:04:05Z host h (pid 1) has ended\n",
+	} {
+		path := filepath.Join(dir, name)
+		if text != "" {
+			textFile(t, dir, name, text)
+		}
+		logs, err := openDetachedLogs(path)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		const line = "metamcp: more\n"
+		if _, err := io.WriteString(logs.log, line); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		logs.log.Close(ctx)
+		cancel()
+		logs.close()
+		holds(t, path, text+line)
+	}
+}
+
 // A disk that stalls holds up neither who logs, which may be an actor, nor the end of the
 // host. What was said before it stalled is written once it goes on.
 func TestHostLogOnADiskThatStalls(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
@@ -28,9 +29,28 @@ type detachedLogs struct {
 	trace *hostLogFile // for people; no actor writes to it
 }
 
-// openDetachedLogs opens the log at path. The trace is a file of its own: it is long, and
+// isHostLog says whether a file that begins so is the log of a host. One line is enough:
+// the first may have been cut by whoever tidied up, or by a disk that was full.
+func isHostLog(beginning []byte) bool {
+	for line := range bytes.Lines(beginning) {
+		for _, start := range []string{"metamcp: ", "time=", `{"time":"`} { // as package lossy and log/slog begin them, too
+			if bytes.HasPrefix(line, []byte(start)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// openDetachedLogs opens the log at path, which a user may have named by mistake: a file
+// that is no log of a host stays as it is, and is a usage error. The trace is a file of its own: it is long, and
 // in the log it would put aside what the host says.
 func openDetachedLogs(path string) (*detachedLogs, error) {
+	if err := regular.Appendable(path, isHostLog); errors.Is(err, regular.ErrForeign) {
+		return nil, usageError{outFile{path: path, kind: "a log of metamcp host"}.explained(err)}
+	} else if err != nil {
+		return nil, err
+	}
 	file, err := openHostLog(path)
 	if err != nil {
 		return nil, err
