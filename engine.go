@@ -140,7 +140,8 @@ type Engine struct {
 }
 
 // Open reads the configuration and starts the runtime. A configuration with
-// broken entries opens; those servers refuse with the reason. The error is an
+// broken entries opens; those servers refuse with the reason. One of whose entries has
+// started this process does not (see [config.Config.CheckLoop]). The error is an
 // *[Error].
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.Log == nil {
@@ -151,6 +152,9 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	}
 	cfg, err := config.Load(opts.Sources)
 	if err != nil {
+		return nil, err
+	}
+	if err := cfg.CheckLoop(!opts.Brief); err != nil {
 		return nil, err
 	}
 	e := &Engine{opts: opts, log: opts.Log, gaveUp: make(chan struct{}), started: time.Now(), closed: make(chan struct{}), searches: newSearches()}

@@ -25,6 +25,7 @@ type launchers struct {
 	// folders: this host has seen that they are as they were installed.
 	verified *sync.Map
 	ending   context.Context // of the host: nobody waits for a look after it
+	config   func() *config.Config
 }
 
 func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
@@ -49,7 +50,7 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 		return nil, err
 	}
 	e.remote = r
-	return launchers{l, r, &sync.Map{}, e.reloads}, nil
+	return launchers{l, r, &sync.Map{}, e.reloads, e.Config}, nil
 }
 
 // Launch implements actors.Launcher.
@@ -64,7 +65,13 @@ func (s launchers) Launch(spec *messages.ServerSpec, instance uint64, ear actors
 	if err := s.verify(spec); err != nil {
 		return nil, err
 	}
-	p, err := s.local.Launch(spec, instance, ear)
+	cfg := s.config()
+	if err := cfg.CheckStart(spec); err != nil {
+		return nil, err
+	}
+	behind := *spec
+	behind.Env = cfg.Chain.Behind(config.FileOf(spec), spec.Name).Into(spec.Env)
+	p, err := s.local.Launch(&behind, instance, ear)
 	if err != nil {
 		return nil, err
 	}

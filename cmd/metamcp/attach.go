@@ -26,6 +26,10 @@ func attachOrServe(ctx context.Context, c *common) error {
 	if err != nil {
 		return err
 	}
+	// A host that runs would take the client whose server it is.
+	if err := cfg.CheckLoop(true); err != nil {
+		return err
+	}
 	mode := cfg.Settings.Attach
 	if own := c.ownHost(); own != "" && mode != "never" {
 		if mode == "require" {

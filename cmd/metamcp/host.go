@@ -21,6 +21,7 @@ import (
 	"github.com/metamcp/metamcp/integration/child/proctree"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/lineage"
 	"github.com/metamcp/metamcp/integration/regular"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -287,9 +288,10 @@ func spawnHost(ctx context.Context, cfg *config.Config, log string, words []stri
 }
 
 // outliving is an environment for a process that belongs to no one's service and to no
-// server's tree: what is started from a server would end with that otherwise.
+// server's tree: what is started from a server would end with that otherwise. Nor is it
+// one of a chain of entries: it serves everybody, and its own entries begin a new one.
 func outliving(environ []string) []string {
-	return slices.DeleteFunc(withoutManager(environ), func(kv string) bool { return strings.HasPrefix(kv, proctree.MarkerVar+"=") })
+	return slices.DeleteFunc(lineage.Without(withoutManager(environ)), func(kv string) bool { return strings.HasPrefix(kv, proctree.MarkerVar+"=") })
 }
 
 // awaitHost waits until a process serves as host.

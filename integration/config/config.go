@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/metamcp/metamcp/integration/lineage"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	// Files are the absolute paths that were read, in order of precedence, the
 	// strongest last. Empty when no file was found.
 	Files []string
+	// Chain is through which entries this process was started, as its environment says.
+	Chain lineage.Chain
 
 	byName map[string]*messages.ServerSpec
 	// leftOut says what is wrong with entries of which no server can be made, by name.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/metamcp/metamcp/integration/lineage"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -220,6 +221,8 @@ func (r *resolvedSources) build(begun uint64, contents []content, candidates []s
 		return r.stateDir(contents)
 	}, before)
 	b.cfg.candidates, b.cfg.begun = candidates, begun
+	chain, _ := r.env.lookup(lineage.Var)
+	b.cfg.Chain = lineage.Parse(chain)
 	for _, c := range contents {
 		if err := b.file(c); err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/metamcp/metamcp/integration/lineage"
 	"github.com/metamcp/metamcp/integration/spelling"
 )
 
@@ -200,7 +201,7 @@ func (v *flagValue) Type() string {
 
 // ownVariables are no settings: the program says with them to processes that it starts
 // which those are, and they are inherited. A metamcp that runs inside a server has them.
-var ownVariables = []string{"METAMCP_TREE", "METAMCP_WATCHDOG", "METAMCP_DELEGATED"}
+var ownVariables = []string{"METAMCP_TREE", lineage.Var, "METAMCP_WATCHDOG", "METAMCP_DELEGATED"}
 
 // applyVariables writes the METAMCP_… variables into s; an empty one counts as
 // not set. It returns warnings for names that mean one of ours.

@@ -42,9 +42,8 @@ func (p *Patient) loops() []Result {
 		}
 		if file := p.sharedFile(spec); file != "" {
 			r.Status, r.Found = Fail, fmt.Sprintf("%s: this entry starts metamcp with the configuration in which it stands (%s)", spec.Source, file)
-			r.Why = "Each metamcp would start the next one, without end."
-			r.Fix = fmt.Sprintf("Remove the entry %q from %s. If it is there for a client that reads the same file, give metamcp a file of its own: --config %s",
-				spec.Name, file, ownFile)
+			r.Why = "Each metamcp would start the next one, without end, so the one that the entry starts refuses to."
+			r.Fix = config.LoopAdvice(spec.Name, file)
 		}
 		results = append(results, r)
 	}

@@ -38,6 +38,7 @@ func TestParse(t *testing.T) {
 		{[]string{"--attach", "never"}, nil, nil},
 		{nil, []string{"METAMCP_ATTACH=never"}, nil},
 		{nil, []string{"METAMCP_POOL_POOL_SIZE=3"}, nil},
+		{nil, []string{"METAMCP_CHAIN={}"}, nil}, // whether it may start at all is for the program to say
 		{[]string{"--pool-size=3"}, nil, nil},
 		{[]string{"--name=x"}, nil, nil},
 		{[]string{"--log-level=debug"}, nil, nil},
