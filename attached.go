@@ -14,6 +14,7 @@ import (
 	"github.com/metamcp/metamcp/integration/control"
 	"github.com/metamcp/metamcp/integration/front"
 	"github.com/metamcp/metamcp/integration/gate"
+	"github.com/metamcp/metamcp/integration/lineage"
 	"github.com/metamcp/metamcp/messages"
 )
 
@@ -101,7 +102,7 @@ func (h *SharedHost) serve(ctx context.Context, in, out *os.File, hello attach.H
 	unhook := context.AfterFunc(h.ctx, stop)
 	defer unhook()
 	return h.e.serveSession(both, in, out, client{
-		pid: hello.PID, attached: true, since: time.Now(), noProvision: forbidsProvisioning(hello),
+		pid: hello.PID, attached: true, since: time.Now(), noProvision: forbidsProvisioning(hello), chain: hello.Chain,
 		ready: func(p *front.Peer) {
 			if h.sessions.Closed() { // Drain may have told the clients before this one was there
 				_ = p.Notify(attach.DrainingMethod, nil) // one that has gone needs no word
@@ -194,6 +195,7 @@ type client struct {
 	pid      int     // of its relay; 0: it came over HTTP
 	attached bool
 	since    time.Time
+	chain    lineage.Chain       // of its relay
 	ready    func(p *front.Peer) // called once the client can be notified; nil: nobody cares
 	// drainLeft is how long it has once its host ends its session; nil: nobody but
 	// itself ends it before the time.

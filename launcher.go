@@ -9,6 +9,7 @@ import (
 	"github.com/metamcp/metamcp/integration/child"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/jsonrpc"
+	"github.com/metamcp/metamcp/integration/lineage"
 	"github.com/metamcp/metamcp/integration/oauth"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/remote"
@@ -25,7 +26,7 @@ type launchers struct {
 	// folders: this host has seen that they are as they were installed.
 	verified *sync.Map
 	ending   context.Context // of the host: nobody waits for a look after it
-	config   func() *config.Config
+	engine   *Engine
 }
 
 func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
@@ -50,7 +51,7 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 		return nil, err
 	}
 	e.remote = r
-	return launchers{l, r, &sync.Map{}, e.reloads, e.Config}, nil
+	return launchers{l, r, &sync.Map{}, e.reloads, e}, nil
 }
 
 // Launch implements actors.Launcher.
@@ -65,17 +66,30 @@ func (s launchers) Launch(spec *messages.ServerSpec, instance uint64, ear actors
 	if err := s.verify(spec); err != nil {
 		return nil, err
 	}
-	cfg := s.config()
-	if err := cfg.CheckStart(spec); err != nil {
+	if err := s.engine.Config().CheckStart(spec); err != nil {
 		return nil, err
 	}
 	behind := *spec
-	behind.Env = cfg.Chain.Behind(config.FileOf(spec), spec.Name).Into(spec.Env)
+	behind.Env = s.engine.chain().Behind(config.FileOf(spec), spec.Name).Into(spec.Env)
 	p, err := s.local.Launch(&behind, instance, ear)
 	if err != nil {
 		return nil, err
 	}
 	return stdioLink{p}, nil
+}
+
+// chain is what stands before the entries of this host: the entries through which it was
+// started, and those through which its clients were. Another host that is a client here,
+// and has us as a client, would find no end otherwise.
+func (e *Engine) chain() lineage.Chain {
+	chain := e.Config().Chain
+	e.clients.Range(func(_, value any) bool {
+		if c := value.(client).chain; c.Depth > 0 {
+			chain = chain.With(c)
+		}
+		return true
+	})
+	return chain
 }
 
 // verify holds the files of a provisioned server to the lock file before the

@@ -11,6 +11,7 @@ import (
 	"github.com/metamcp/metamcp/integration/attach"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/lineage"
 	"github.com/metamcp/metamcp/integration/relay"
 	"github.com/metamcp/metamcp/messages"
 )
@@ -89,7 +90,7 @@ func (c *common) ownHost() string {
 }
 
 func (c *common) hello(resumed bool) attach.Hello {
-	return attach.Hello{PID: os.Getpid(), Resumed: resumed, Settings: config.Given(c.sources())}
+	return attach.Hello{PID: os.Getpid(), Resumed: resumed, Settings: config.Given(c.sources()), Chain: lineage.Parse(os.Getenv(lineage.Var))}
 }
 
 // attach connects with the host that runs. It returns nil where there is none,

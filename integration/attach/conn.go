@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/metamcp/metamcp/integration/lineage"
 )
 
 const (
@@ -53,6 +55,9 @@ type Hello struct {
 	// by their paths. A host follows those that are of a session and ignores the
 	// others, which are its own to say.
 	Settings map[string]string `json:"settings,omitempty"`
+	// Chain is through which entries the relay was started: what the host starts while
+	// the client is there stands behind those, too.
+	Chain lineage.Chain `json:"chain,omitzero"`
 }
 
 // Welcome is a host's answer.

@@ -82,26 +82,43 @@ func TestEntryThatStartsItsOwnHost(t *testing.T) {
 }
 
 // A gateway behind a gateway has a configuration of its own, and a way back from there
-// ends.
+// ends, also where both are hosts that run already.
 func TestGatewayOfGateways(t *testing.T) {
-	p := newPlace(t, servers{}, nil)
-	second := filepath.Join(p.home, "second.json")
-	back, backs := counted(t, p.home, "back", "--config", p.config())
-	testkit.WriteConfig(t, second, p.mark, servers{"back": back, "demo": testkit.DemoServer(t)}, nil)
-	there, theres := counted(t, p.home, "there", "--config", second)
-	testkit.WriteConfig(t, p.config(), p.mark, servers{"there": there}, nil)
-	proc := p.run("--attach=never")
-	c := &client{Lines: proc.Lines(t), p: proc, t: t}
-	c.Handshake()
-	if text := textOf(t, c.call("there", "mcp_call", `{"server":"demo","tool":"echo","args":{"text":"deep"}}`)); text != "deep" {
-		t.Errorf("the server behind the second gateway says %.500q", text)
-	}
-	text := textOf(t, c.call("there", "mcp_call", `{"server":"back","tool":"mcp_discover","args":{}}`))
-	if !strings.Contains(text, `the entry \"there\" of `) || !strings.Contains(text, "started this metamcp") {
-		t.Errorf("the way back: %s", text)
-	}
-	if n, m := theres(), backs(); n > 2 || m == 0 || m > fewStarts {
-		t.Errorf("the second gateway was started %d times, the way back %d times", n, m)
+	for _, way := range []string{"alone", "shared"} {
+		t.Run(way, func(t *testing.T) {
+			p, q := newPlace(t, servers{}, nil), newPlace(t, servers{}, nil)
+			at := func(p *place) []string {
+				return []string{"--config", p.config(), "--state-dir", filepath.Join(p.home, ".metamcp")}
+			}
+			back, backs := counted(t, q.home, "back", at(p)...)
+			testkit.WriteConfig(t, q.config(), q.mark, servers{"back": back, "demo": testkit.DemoServer(t)}, nil)
+			there, theres := counted(t, p.home, "there", at(q)...)
+			testkit.WriteConfig(t, p.config(), p.mark, servers{"there": there}, nil)
+			attach := "--attach=never"
+			if way == "shared" {
+				p.host()
+				q.host()
+				attach = "--attach=require"
+			}
+			proc := p.run(attach)
+			c := &client{Lines: proc.Lines(t), p: proc, t: t}
+			c.Handshake()
+			if text := textOf(t, c.call("there", "mcp_call", `{"server":"demo","tool":"echo","args":{"text":"deep"}}`)); text != "deep" {
+				t.Errorf("the server behind the second gateway says %.500q", text)
+			}
+			text := textOf(t, c.call("there", "mcp_call", `{"server":"back","tool":"mcp_discover","args":{}}`))
+			if !strings.Contains(text, `the entry \"there\" of `) || !strings.Contains(text, "started this metamcp") {
+				t.Errorf("the way back: %s", text)
+			}
+			if n, m := theres(), backs(); n > 2 || m == 0 || m > fewStarts {
+				t.Errorf("the second gateway was started %d times, the way back %d times", n, m)
+			}
+			if way == "shared" {
+				c.p.CloseStdin()
+				c.p.Wait(t, patience)
+				q.client().echoes("demo", "to a client of its own")
+			}
+		})
 	}
 }
 
