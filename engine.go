@@ -130,7 +130,7 @@ type Engine struct {
 	cures   *cures
 	keeping chan struct{} // held by who stores secrets from a page
 	pages   askpage.Pages
-	url     atomic.Pointer[string] // at which clients over HTTP are served; nil: none are
+	http    atomic.Pointer[front.Listener] // of clients over HTTP; nil: none are served
 	expose  *exposure
 	times   callTimes
 

@@ -34,8 +34,8 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
 		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()}, AuditProblem: e.audit.problem(),
 	}
-	if url := e.url.Load(); url != nil {
-		s.HTTP = *url
+	if l := e.http.Load(); l != nil {
+		s.HTTP = l.URL()
 	}
 	fds := limits.ReadDescriptors()
 	s.Descriptors, s.DescriptorLimit = fds.Open, fds.Limit

@@ -80,12 +80,11 @@ func (e *Engine) PrepareHTTP(ctx context.Context, addr string, inherited net.Lis
 		return nil, errors.Join(err, h.Close(ctx))
 	}
 	begin := e.beginLater()
-	url := l.URL()
-	e.url.Store(&url)
+	e.http.Store(l)
 	go func() {
 		<-l.Done()
 		begin.Stop()
-		e.url.CompareAndSwap(&url, nil)
+		e.http.CompareAndSwap(l, nil)
 	}()
 	return l, nil
 }

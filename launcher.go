@@ -3,6 +3,7 @@ package metamcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/metamcp/metamcp/actors"
@@ -57,6 +58,12 @@ func (e *Engine) launcher(cfg *config.Config) (actors.Launcher, error) {
 // Launch implements actors.Launcher.
 func (s launchers) Launch(spec *messages.ServerSpec, instance uint64, ear actors.Ear) (actors.Link, error) {
 	if spec.Transport != messages.TransportStdio {
+		if l := s.engine.http.Load(); l != nil && l.IsAt(spec.URL) {
+			return nil, &Error{
+				Code: messages.CodeConfiguration, Server: spec.Name, Message: fmt.Sprintf("the url of %q is that at which this host serves its own clients: it would be a server of its own", spec.Name),
+				Hint: "Remove the entry, or correct its url. It stands at " + spec.Source + ".",
+			}
+		}
 		k, err := s.remote.Launch(spec, ear)
 		if err != nil {
 			return nil, err

@@ -3,9 +3,11 @@ package front
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // network is what an address is to be listened on with: one of IPv4 is that of IPv4
@@ -33,6 +35,45 @@ func reachable(a net.Addr) string {
 		return net.JoinHostPort(name, port)
 	}
 	return net.JoinHostPort("localhost", port)
+}
+
+// IsAt tells whether a URL plainly leads to this listener: by its path and port, at an
+// address on which it listens. Names other than localhost are not looked up, so that one
+// of a proxy in front is not known.
+func (s *Listener) IsAt(rawURL string) bool {
+	at, ok := s.socket.Addr().(*net.TCPAddr)
+	u, err := url.Parse(rawURL)
+	if !ok || err != nil || strings.TrimSuffix(u.Path, "/") != Endpoint {
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	if port != strconv.Itoa(at.Port) {
+		return false
+	}
+	own, _ := netip.AddrFromSlice(at.IP)
+	own = own.Unmap()
+	asked, err := netip.ParseAddr(u.Hostname())
+	switch asked = asked.Unmap(); {
+	case err != nil:
+		return strings.EqualFold(u.Hostname(), "localhost") && (own.IsLoopback() || own.IsUnspecified())
+	case asked.IsUnspecified(): // who dials that gets the loopback
+		return own.IsLoopback() || own.IsUnspecified()
+	case own.IsUnspecified():
+		return (own.Is6() || asked.Is4()) && (asked.IsLoopback() || ofThisMachine(asked)) // see network
+	}
+	return asked.WithZone("") == own
+}
+
+// ofThisMachine tells whether an address is one of this machine's networks.
+func ofThisMachine(ip netip.Addr) bool {
+	addrs, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip.AsSlice())
+	})
 }
 
 // outward is the first address that is no loopback's and no link's, one of IPv4

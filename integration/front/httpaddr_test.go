@@ -30,6 +30,42 @@ func TestAllNetworksOfIPv4(t *testing.T) {
 	}
 }
 
+// A host must not be a server of its own.
+func TestIsAt(t *testing.T) {
+	for addr, want := range map[string]map[string]bool{
+		"127.0.0.1:0": {
+			"http://127.0.0.1:PORT/mcp": true, "http://localhost:PORT/mcp": true, "https://LocalHost:PORT/mcp/?x=y": true, "http://0.0.0.0:PORT/mcp": true,
+			"http://[::ffff:127.0.0.1]:PORT/mcp": true, "http://127.0.0.2:PORT/mcp": false, "http://[::1]:PORT/mcp": false,
+			"http://127.0.0.1:PORT/": false, "http://127.0.0.1:PORT/mcp/x": false, "http://127.0.0.1:1/mcp": false, "http://127.0.0.1/mcp": false,
+			"http://example.com:PORT/mcp": false, "http://192.0.2.7:PORT/mcp": false, "": false, "://": false,
+		},
+		"0.0.0.0:0": {
+			"http://127.0.0.1:PORT/mcp": true, "http://127.0.0.2:PORT/mcp": true, "http://localhost:PORT/mcp": true, "http://[::1]:PORT/mcp": false, "http://192.0.2.7:PORT/mcp": false, "http://127.0.0.1:1/mcp": false,
+		},
+	} {
+		h := NewHTTP(HTTPOptions{Authorize: func(*http.Request) (Principal, error) { return Principal{}, nil }})
+		l, err := h.Listen(t.Context(), ListenOptions{Addr: addr, Proven: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, err := net.SplitHostPort(l.Socket().Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.IsAt(l.URL()) {
+			t.Errorf("%s is not its own", l.URL())
+		}
+		for url, want := range want {
+			if got := l.IsAt(strings.Replace(url, "PORT", port, 1)); got != want {
+				t.Errorf("%s is at %s: %t", addr, url, got)
+			}
+		}
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestOutwardAddress(t *testing.T) {
 	nets := func(list ...string) (out []net.Addr) {
 		for _, text := range list {
