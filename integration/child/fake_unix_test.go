@@ -132,7 +132,7 @@ func fake(mode string) {
 			{`{"method":"m","params":"`, `","id":9}`},
 		} {
 			_, _ = out.WriteString(ends[0])
-			for range 70 {
+			for range hugeBlocks {
 				_, _ = out.Write(block)
 			}
 			_, _ = out.WriteString(ends[1] + "\n")
