@@ -337,6 +337,9 @@ func (k *Link) end(err error, asked bool) {
 	for _, x := range k.inflight {
 		x.cancel()
 	}
+	if k.hush != nil {
+		k.hush() // a session that is being given back is not one that the server forgot
+	}
 	go k.finish(asked && k.session != "")
 }
 
@@ -346,6 +349,10 @@ func (k *Link) finish(goodbye bool) {
 	if goodbye {
 		const patience = 2 * time.Second
 		ctx, cancel := context.WithTimeout(k.ctx, patience)
+		select {
+		case k.renewing <- struct{}{}: // nobody makes a session that would be left behind
+		case <-ctx.Done():
+		}
 		k.goodbye(ctx)
 		cancel()
 	}

@@ -134,7 +134,8 @@ func (k *Link) renewUnasked(ctx context.Context, session string) (known bool) {
 
 // renew makes a new session where old is still the present one: the greeting is
 // sent again, and the connection above told that what it knows of the server and has
-// told it is outdated. One does it, the others wait for it.
+// told it is outdated. One does it, the others wait for it. A link that ends makes none:
+// nobody would give it back.
 func (k *Link) renew(ctx context.Context, old string) error {
 	select {
 	case k.renewing <- struct{}{}:
@@ -143,9 +144,12 @@ func (k *Link) renew(ctx context.Context, old string) error {
 		return ctx.Err()
 	}
 	k.mu.Lock()
-	greeting, now := k.greeting, k.session
+	greeting, now, ended := k.greeting, k.session, k.ended
 	k.mu.Unlock()
-	if now != old {
+	switch {
+	case ended:
+		return context.Canceled
+	case now != old:
 		return nil
 	}
 	hello := &exchange{line: greeting, method: methodInitialize, ctx: ctx}
@@ -175,7 +179,11 @@ func (k *Link) renew(ctx context.Context, old string) error {
 	}
 	k.mu.Lock()
 	k.session, k.version, k.renewedAt = session, version, time.Now()
+	ended = k.ended
 	k.mu.Unlock()
+	if ended {
+		return context.Canceled // finish gives it back
+	}
 	k.listen() // which ends the stream of the old one
 	k.tellRenewed()
 	return nil

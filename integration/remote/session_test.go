@@ -482,6 +482,49 @@ func TestStreamWhosePlaceIsForgotten(t *testing.T) {
 	}
 }
 
+// A session that the link itself gives back is not one that the server has forgotten: what
+// is refused for it then, and is on its way since before, makes no other.
+func TestSessionThatIsGivenBackIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	const notice = "notifications/cancelled"
+	for _, asks := range []string{methodPing, notice} {
+		t.Run(asks, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			given := make(chan struct{})
+			s.on[http.MethodDelete] = func(http.ResponseWriter, *http.Request) { close(given) }
+			s.on[asks] = func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-given:
+					w.WriteHeader(http.StatusNotFound)
+				case <-r.Context().Done():
+				}
+			}
+			if asks == methodPing { // of which a server hears that refuses a stream for the second time
+				var streams atomic.Int64
+				s.on[http.MethodGet] = func(w http.ResponseWriter, _ *http.Request) {
+					if streams.Add(1) > 1 {
+						w.WriteHeader(http.StatusNotFound)
+						return
+					}
+					events(w, ": nothing\n\n")
+				}
+			}
+			k := open(t, messages.TransportHTTP, s, Options{})
+			k.greet()
+			if asks == notice {
+				k.say(`{"jsonrpc":"2.0","method":"` + notice + `","params":{"requestId":7}}`)
+			}
+			s.saw(t, 1, calls(asks))
+			k.CloseInput()
+			k.next("eof")
+			if n := len(s.saw(t, 1, calls(methodInitialize))); n != 1 {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}
+
 func TestServerWithoutStreams(t *testing.T) {
 	t.Parallel()
 	s := newFake()
