@@ -18,6 +18,18 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// command runs metamcp in this process.
+func command(t *testing.T, words ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, said bytes.Buffer
+	root := newRoot(&said)
+	root.SetOut(&out)
+	root.SetErr(&said)
+	root.SetArgs(words)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), said.String(), err
+}
+
 // every calls visit for each command that people see.
 func every(cmd *cobra.Command, visit func(*cobra.Command)) {
 	if cmd.Hidden {

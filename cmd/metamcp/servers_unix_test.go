@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,18 +64,6 @@ func get(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// command runs metamcp in this process.
-func command(t *testing.T, words ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	var out, said bytes.Buffer
-	root := newRoot(&said)
-	root.SetOut(&out)
-	root.SetErr(&said)
-	root.SetArgs(words)
-	err = root.ExecuteContext(t.Context())
-	return out.String(), said.String(), err
 }
 
 func TestAddCommand(t *testing.T) {
