@@ -49,7 +49,7 @@ func TestFollowInATerminal(t *testing.T) {
 	}
 
 	// A connection's states, as they change.
-	call(client, 1, "demo", "slow", `{"ms":1000}`)
+	call(client, 1, "demo", "slow", `{"ms":5000}`)
 	x.await("conn#1", "CONNECTING")
 	x.await("conn#1", "ACTIVE")
 	client.Response("1")
