@@ -29,7 +29,7 @@ func TestFloodOfNotifications(t *testing.T) {
 		logLine := json.RawMessage(`{"level":"info","data":"` + big + `"}`)
 		for i := range all {
 			r.Client.Notify(r.Call, "notifications/message", logLine)
-			peer.Updated("a://session", fmt.Appendf(nil, `{"uri":"a://session","n":%d,"is":"%s"}`, i, big[:size/2]))
+			peer.Updated("a://session", fmt.Appendf(nil, `{"uri":"a://session","n":%d,"is":"%s"}`, i, big[:size>>10]))
 		}
 		r.Client.Ask(r.Call, []*messages.Question{{ID: 1, Method: "roots/list", Reply: untold{}}})
 		r.Reply.Answer(&messages.Answer{Call: r.Call, Result: json.RawMessage(`{"content":[]}`)})
