@@ -161,7 +161,7 @@ func diagram(t *testing.T, r *traceview.Request) string {
 func TestTraceOfAScriptedRun(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, map[string][]string{"a": nil, "b": nil, "dead": {"--exit-at-start", "3"}}, map[string]any{
-		"pool":   map[string]any{"poolSize": 1, "resPoolSize": 1, "resPoolTimeout": 300, "failureThreshold": 1, "cooldownMs": 10_000},
+		"pool":   map[string]any{"poolSize": 1, "resPoolSize": 1, "resPoolTimeout": 5000, "failureThreshold": 1, "cooldownMs": 10_000},
 		"search": map[string]any{"embedder": "none"},
 	})
 	var doc strings.Builder
