@@ -76,7 +76,7 @@ func TestChildrenThatAskWrongly(t *testing.T) {
 	c.call("x", "send", sendArgs(t, map[string]any{"lines": []string{fmt.Sprintf(elicitLine, "given-up"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"given-up"}}`}}))
 	until(t, "a question that the child gave up is withdrawn", func() bool { return len(c.notified("notifications/cancelled")) == 2 })
 
-	_, answer := c.begin("tools/call", callOf("x", "send", sendArgs(t, map[string]any{"lines": []string{fmt.Sprintf(elicitLine, "flood-%d")}, "count": 20_000})))
+	_, answer := c.begin("tools/call", callOf("x", "send", sendArgs(t, map[string]any{"lines": []string{fmt.Sprintf(elicitLine, "flood-%d")}, "count": 5_000})))
 	if l := c.await(answer); !strings.Contains(string(l.Result), "sent") {
 		t.Errorf("%s %s", l.Result, l.Error)
 	}
