@@ -110,7 +110,7 @@ func (c *asked) post(line string) {
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	var m struct {
 		Method string
-		Params struct{ Name string }
+		Params struct{ Name, URI string }
 	}
 	_ = json.Unmarshal([]byte(line), &m)
 	if c.key != "" {
@@ -124,8 +124,8 @@ func (c *asked) post(line string) {
 	if c.modern {
 		req.Header.Set("MCP-Protocol-Version", "2026-07-28")
 		req.Header.Set("Mcp-Method", m.Method)
-		if m.Params.Name != "" {
-			req.Header.Set("Mcp-Name", m.Params.Name)
+		if name := m.Params.Name + m.Params.URI; name != "" { // none has both
+			req.Header.Set("Mcp-Name", name)
 		}
 	}
 	resp, err := http.DefaultClient.Do(req)

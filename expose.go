@@ -305,7 +305,7 @@ func (x *exposure) listTools(ctx context.Context, cursor string, era messages.Er
 	if !x.only {
 		first = x.four
 	}
-	return set.page("tools", cursor, first, x.withoutSecrets, era)
+	return set.page("tools", cursor, first, x.withoutSecrets, era, era == messages.EraModern && len(x.late()) > 0)
 }
 
 // withoutSecrets is a definition as its server's results are shown. The catalog keeps

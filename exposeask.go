@@ -207,7 +207,8 @@ func (p *passed) list(a *front.Ask, kind listKind, shown bool, cursor string) {
 		defer cancel()
 		named = p.x.lists.all(wait, kind).named
 	}
-	result, err := named.page(listKinds[kind].member, cursor, nil, nil, a.Era)
+	partial := shown && a.Era == messages.EraModern && len(p.x.late(kind)) > 0
+	result, err := named.page(listKinds[kind].member, cursor, nil, nil, a.Era, partial)
 	p.result(a, result, err)
 }
 

@@ -1,6 +1,7 @@
 package metamcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -114,4 +115,56 @@ func TestTheFirstToolsAreLookedAtOnceMore(t *testing.T) {
 			t.Errorf("it is looked for changes: %v, want %v", !first, first)
 		}
 	}
+}
+
+// Late is who was contacted, whose list is being read for the first time, and who has not
+// listed what it announced, each until it has answered.
+func TestWhoIsLate(t *testing.T) {
+	t.Parallel()
+	e, a := firstLists(t)
+	x := e.expose
+	want := func(when string, kind listKind, names ...string) {
+		t.Helper()
+		if got := x.late(kind); !slices.Equal(got, names) {
+			t.Errorf("%s %q are late, want %q", when, got, names)
+		}
+	}
+	want("at first", listResources, "b")
+	if err := e.contact(t.Context(), "a", false); err != nil {
+		t.Fatal(err)
+	}
+	answer := a.holds()
+	asked, cancel := context.WithCancel(t.Context())
+	listed := make(chan struct{})
+	go func() {
+		defer close(listed)
+		x.lists.all(asked, listResources)
+	}()
+	<-a.held
+	want("while a list is read", listResources, "a", "b")
+	want("while another list is read", listPrompts, "b")
+	cancel()
+	<-listed
+	want("where nobody waits for the list any more", listResources, "a", "b")
+	answer(`"result":{"resources":[]}`, `"result":{"resources":[]}`)
+	testkit.Eventually(t, time.Minute, func() error {
+		if slices.Contains(x.late(listResources), "a") {
+			return errors.New("the list was answered")
+		}
+		return nil
+	})
+	entry, ok := e.core.Directory().Lookup("a")
+	if !ok || !x.mayCatchUp(askedKey(entry)) {
+		t.Fatal("a may not catch up")
+	}
+	want("while a lists what it announced", listPrompts, "a", "b")
+	x.caughtUp(askedKey(entry))
+	want("after that", listPrompts, "b")
+	if entry, ok = e.core.Directory().Lookup("b"); !ok {
+		t.Fatal("there is no b")
+	}
+	x.mu.Lock()
+	close(x.asked[askedKey(entry)].done)
+	x.mu.Unlock()
+	want("at last", listResources)
 }

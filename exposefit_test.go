@@ -64,7 +64,7 @@ func TestDefinitionsFit(t *testing.T) {
 				list: []exposed{{thing: thing{server: "s", name: name, raw: json.RawMessage(c.raw)}, as: name}},
 			}
 			for range 2 {
-				page, failure := set.page(c.member, "", nil, nil, era)
+				page, failure := set.page(c.member, "", nil, nil, era, false)
 				if failure != nil || !json.Valid(page) || !strings.HasPrefix(string(page), `{"`+c.member+`":[`+want+`]`) {
 					t.Errorf("%s of %s: %s, %v; want %s", c.raw, era, page, failure, want)
 				}

@@ -276,7 +276,7 @@ func TestListsAreScrubbedAsTheConfigurationSays(t *testing.T) {
 	// shows looks at the list as clients are shown it.
 	shows := func(when string, want bool, items int) {
 		t.Helper()
-		page, err := r.e.expose.lists.all(t.Context(), listResources).named.page("resources", "", nil, nil, messages.EraLegacy)
+		page, err := r.e.expose.lists.all(t.Context(), listResources).named.page("resources", "", nil, nil, messages.EraLegacy, false)
 		if err != nil || strings.Count(string(page), `"uri"`) != items || strings.Contains(string(page), secret) != want {
 			t.Errorf("%s: %s, %v", when, page, err)
 		}

@@ -178,7 +178,7 @@ func TestExposedPages(t *testing.T) {
 	set := n.name("tool", things)
 	cursor, got := "", []string{}
 	for pages := 1; ; pages++ {
-		raw, failure := set.page("tools", cursor, []json.RawMessage{json.RawMessage(`{"name":"own"}`)}, nil, messages.EraModern)
+		raw, failure := set.page("tools", cursor, []json.RawMessage{json.RawMessage(`{"name":"own"}`)}, nil, messages.EraModern, false)
 		if failure != nil || len(raw) > pageBytes+2000 || pages > 20 {
 			t.Fatalf("page %d: %d bytes, %v", pages, len(raw), failure)
 		}
@@ -205,7 +205,7 @@ func TestExposedPages(t *testing.T) {
 		t.Errorf("%d names", len(got))
 	}
 	for _, bad := range []string{"x", "after:", "after:!", "after:eA", cursorPrefix + "cHJvbXB0cwB4"} {
-		if _, failure := set.page("tools", bad, nil, nil, messages.EraLegacy); failure == nil {
+		if _, failure := set.page("tools", bad, nil, nil, messages.EraLegacy, false); failure == nil {
 			t.Errorf("the cursor %q is taken", bad)
 		}
 	}

@@ -81,7 +81,7 @@ func (x *exposure) noTool(name string) *Error {
 		err.Details = near
 		err.Message += "; nearest: " + actors.Quoted(near)
 	}
-	return err
+	return unlessLate(err, x.late())
 }
 
 // send hands a request to its server.
@@ -178,9 +178,9 @@ func (p *passed) findPrompt(name string) (owner, *Error) {
 	if o, ok := p.x.lists.all(wait, listPrompts).named.owner(name); ok {
 		return o, nil
 	}
-	return owner{}, &Error{
+	return owner{}, unlessLate(&Error{
 		Code: messages.CodePromptNotFound, Message: "there is no prompt " + strconv.Quote(short(name)), Hint: "prompts/list has those that there are.",
-	}
+	}, p.x.late(listPrompts))
 }
 
 // notExposed is the error for the completion of what is not exposed.

@@ -86,10 +86,10 @@ func (p *passed) routeBy(uri string, byTemplate func(m *mergedList) []string) (a
 	case 1:
 		return actors.Topic{Server: owners[0], URI: uri}, nil
 	case 0:
-		return actors.Topic{}, &Error{
+		return actors.Topic{}, unlessLate(&Error{
 			Code: messages.CodeResourceNotFound, Message: "no server lists the resource " + strconv.Quote(short(uri)) + " or has a template for it, and no result named it",
 			Hint: "Name its server: " + ownScheme + "SERVER/ and then the URI.",
-		}
+		}, p.x.late(listResources, listTemplates))
 	}
 	return actors.Topic{}, severalHave(uri, owners)
 }

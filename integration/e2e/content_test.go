@@ -353,7 +353,7 @@ func TestListsAreBounded(t *testing.T) {
 	c := exposing(t, false, servers{
 		"many": contentServer(t, "--name", "many", "--resources", "100000", "--page-size", "5000"),
 		"long": contentServer(t, "--name", "long", "--long-uri"), "endless": contentServer(t, "--name", "endless", "--endless-cursors"),
-	}, "resources", "--discover-timeout=2m")
+	}, "resources")
 	list, _ := c.items("resources/list", "resources", "uri")
 	count := map[string]int{}
 	for uri := range list {

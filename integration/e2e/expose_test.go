@@ -16,7 +16,8 @@ import (
 // exposing starts metamcp with what it exposes of its servers; args may say more.
 func exposing(t testing.TB, modern bool, entries servers, expose string, args ...string) *client {
 	t.Helper()
-	p := testkit.StartHost(t, testkit.Host{Servers: entries, Args: append([]string{"serve", "--expose=" + expose}, args...), Path: testkit.PlainBinary(t)})
+	args = append([]string{"serve", "--expose=" + expose, "--discover-timeout=150s"}, args...)
+	p := testkit.StartHost(t, testkit.Host{Servers: entries, Args: args, Path: testkit.PlainBinary(t)})
 	c := &client{Lines: p.Lines(t), p: p, t: t, modern: modern}
 	if !modern {
 		c.Handshake()
@@ -100,7 +101,7 @@ func TestExposedServerIsThatOfADirectConnection(t *testing.T) {
 			bare := direct(t, s.entry(t), s.modern)
 			entry := s.entry(t)
 			entry["ask"] = false // as the direct client has it: some servers have more tools for one that can be asked
-			via := exposing(t, s.modern, servers{"x": entry}, "tools,prompts,resources", "--expose-prefix=none", "--expose-only", "--discover-timeout=150s")
+			via := exposing(t, s.modern, servers{"x": entry}, "tools,prompts,resources", "--expose-prefix=none", "--expose-only")
 			sameItems(t, via, bare, "tools/list", "tools", "name")
 			info := ""
 			if s.modern {
