@@ -65,6 +65,6 @@ func unlessLate(err *Error, late []string) *Error {
 	}
 	err.Retryable = true
 	err.Message += "; servers that have not answered yet: " + who
-	err.Hint = "One of those may have it. Send the request again in some seconds."
+	err.Hint = "One of those may have it: send the request again in some seconds. " + err.Hint
 	return err
 }

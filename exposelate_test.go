@@ -65,7 +65,7 @@ func TestWhoIsLateIsNamed(t *testing.T) {
 						t.Errorf("%s, somebody is late: %v: %.300s %s", list, late, l.Result, l.Error)
 					}
 				}
-				named := regexp.MustCompile(`servers that have not answered yet: \\"s1\\", \\"s2\\".*"retryable":true`)
+				named := regexp.MustCompile(`servers that have not answered yet: \\"s1\\", \\"s2\\".*"retryable":true.*again in some seconds\. \w`)
 				for _, r := range [][2]string{
 					{"tools/call", `{"name":"none","arguments":{}}`}, {"prompts/get", `{"name":"none"}`}, {"resources/read", `{"uri":"none://x"}`},
 					{"completion/complete", `{"ref":{"type":"ref/prompt","name":"none"},"argument":{"name":"x","value":""}}`},
