@@ -53,7 +53,7 @@ type tab struct {
 
 	mu    sync.Mutex
 	wrong []string
-	quiet bool // complaints are expected: the host ends
+	quiet bool // complaints are expected
 }
 
 // openTab opens a link and watches the page until the test ends: no request
@@ -115,7 +115,8 @@ func (b *tab) watch(ev any) {
 	}
 }
 
-// expectComplaints is called before the host ends.
+// expectComplaints is called before what is complained of is done: the browser may
+// speak of it at once.
 func (b *tab) expectComplaints() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -255,8 +256,8 @@ func TestPage(t *testing.T) {
 		}
 		other := openTab(t, chrome, link)
 		other.until(`document.getElementById("request").open && document.querySelector('.steps [data-kind="answer"]')`)
-		other.run(`location.hash = "#request/999"`)
 		other.expectComplaints() // that there is no such thing is one
+		other.run(`location.hash = "#request/999"`)
 		other.until(`document.getElementById("request-note").textContent.includes("Nothing is known of request 999")`)
 	})
 
