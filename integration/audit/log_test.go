@@ -38,7 +38,7 @@ func TestWhatALineHolds(t *testing.T) {
 		t.Fatalf("%d entries", len(all))
 	}
 	want := `{"v":1,"seq":2,"time":"2026-01-02T03:04:05.000000006Z","host":{"pid":7,"name":"host"},"kind":"call","session":1,"client":{"name":"test","version":"1.0"},"request":1,"server":"files","tool":"read","argsHash":"` +
-		all[1].ArgsHash + `","argsBytes":13,"outcome":"ok","durationMs":1.234,"resultBytes":99,"prev":"` + all[0].Hash + `","hash":"` + all[1].Hash + `"}`
+		all[1].ArgsHash + `","argsBytes":16,"outcome":"ok","durationMs":1.234,"resultBytes":99,"prev":"` + all[0].Hash + `","hash":"` + all[1].Hash + `"}`
 	if string(all[1].Raw) != want {
 		t.Errorf("line\n%s, want\n%s", all[1].Raw, want)
 	}
@@ -86,7 +86,8 @@ func TestArguments(t *testing.T) {
 	if records(t, far)[1].ArgsHash == one {
 		t.Error("another folder's log has the same hash: it has no key of its own")
 	}
-	if bytes.Contains(read(t, path), []byte("1000")) {
+	// Digits alone may well stand in a hash or a time.
+	if bytes.Contains(read(t, path), []byte("x1000")) {
 		t.Error("an argument stands in the log")
 	}
 

@@ -57,7 +57,7 @@ func play(role, path string) int {
 func call(i uint64) Entry {
 	return Entry{
 		Session: 1, Client: Client{"test", "1.0"}, Request: i, Server: "files", Tool: "read",
-		Args: json.RawMessage(fmt.Sprintf(`{"pin": %d}`, 1000+i)), Outcome: OutcomeOK, Duration: 1234 * time.Microsecond, ResultBytes: 99,
+		Args: json.RawMessage(fmt.Sprintf(`{"pin": "x%d"}`, 1000+i)), Outcome: OutcomeOK, Duration: 1234 * time.Microsecond, ResultBytes: 99,
 	}
 }
 
