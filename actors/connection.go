@@ -288,6 +288,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onBroken(ctx, m)
 	case *runRenewed:
 		c.onRenewed(ctx, m)
+	case *runUnheard:
+		c.onUnheard(ctx, m)
 	case *runNoise:
 		ctx.Event("noise", m.line, 0)
 	case *ladderDue:

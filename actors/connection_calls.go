@@ -226,6 +226,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 		ctx.Event("stray", "a response with an id that nobody gave out", 0)
 		return
 	}
+	c.watch.listen.answeredBefore(id)
 	p := c.withChild(id)
 	if p == nil {
 		if handle, ok := c.internal[id]; ok {

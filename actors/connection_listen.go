@@ -34,7 +34,7 @@ type listening struct {
 	pause   time.Duration // before the next one, from then on; 0: none
 	due     *kernel.Timer // the end of that; nil: there is none
 	gen     uint64
-	unheard bool // nobody listened for a while
+	unheard bool // the child may have told of a change of its lists while nobody listened
 }
 
 // listen is a request that subscribes; 0: none.
@@ -73,15 +73,6 @@ func (c *connection) listens() bool {
 	return c.hs.era == messages.EraModern && (c.hs.offers.Has(messages.OffersChanges) || c.watch.any())
 }
 
-// startListening subscribes at a child that has just started.
-func (c *connection) startListening(ctx *kernel.Context) {
-	if c.watch.listen.next != 0 {
-		c.watch.listen.missing = c.listens() // somebody waited for the start, and his is for the lists, too
-		return
-	}
-	c.listen(ctx)
-}
-
 // listen opens the subscription of a modern child where none is in force.
 func (c *connection) listen(ctx *kernel.Context) {
 	l := &c.watch.listen
@@ -113,6 +104,14 @@ func (c *connection) unlisten(ctx *kernel.Context, id listen, why string) {
 	}
 	delete(c.internal, uint64(id))
 	c.sendInternal(ctx, cancelledLine(uint64(id), why))
+}
+
+// answeredBefore takes notice of an answer of the child's that comes before it has
+// acknowledged the subscription: of a change after that answer nobody may be told.
+func (l *listening) answeredBefore(id uint64) {
+	if l.in != 0 && !l.acked && listen(id) != l.in {
+		l.unheard = true
+	}
 }
 
 // knowsSubscription answers a subscription to a resource of a modern child where
@@ -361,8 +360,7 @@ func (c *connection) onListenOver(ctx *kernel.Context, f *messages.Frame) {
 		case !l.acked:
 			c.loseWatched(ctx, c.watch.all()) // one of them may be what it refuses
 		}
-		l.missing = true
-		l.unheard = l.unheard || len(l.fresh) > 0 // until those have the child's word
+		l.missing, l.unheard = true, true
 		c.listenOn(ctx)
 	}
 }
@@ -402,7 +400,6 @@ func (c *connection) reopen(ctx *kernel.Context) {
 		c.listen(ctx)
 		return
 	}
-	l.unheard = true
 	l.gen++
 	l.due = ctx.After(wait, &listenDue{c.run.n, l.gen})
 }
@@ -423,6 +420,13 @@ func (c *connection) onListenDue(ctx *kernel.Context, m *listenDue) {
 		return
 	}
 	c.listen(ctx)
+}
+
+// onUnheard looks for what nobody heard of.
+func (c *connection) onUnheard(ctx *kernel.Context, m *runUnheard) {
+	if c.run != nil && m.run == c.run.n && c.ready {
+		c.listsChanged(ctx)
+	}
 }
 
 // listsChanged has all lists be read anew: nobody heard whether they changed.

@@ -322,7 +322,8 @@ func (c *connection) onStartupDue(ctx *kernel.Context, m *startupDue) {
 	c.fail(ctx, messages.Evidence{Timeout: true, Text: text})
 }
 
-// becomeReady passes through ACTIVE: tools/list is the first request.
+// becomeReady passes through ACTIVE: tools/list is the first request, but for the
+// subscription to what changes after it.
 func (c *connection) becomeReady(ctx *kernel.Context) {
 	c.run.startup.Stop()
 	c.run.probe.Stop()
@@ -334,12 +335,12 @@ func (c *connection) becomeReady(ctx *kernel.Context) {
 	c.gauge.Turn()
 	ctx.Send(c.parent, &messages.ConnectionReady{Instance: c.instance})
 	ctx.Send(c.deps.notices, &childReady{server: c.spec.Name, instance: c.instance, pid: c.self})
+	c.listen(ctx)
 	c.list(ctx)
 	c.serveWaiters(ctx)
 	for _, w := range c.waiters { // those for which there is no room yet
 		c.boundWait(ctx, w)
 	}
-	c.startListening(ctx)
 }
 
 // onReturnCalls gives back what waits for a start, since others can take it sooner.

@@ -339,6 +339,10 @@ func (l *fakeLink) speaker() {
 				l.ear.Renewed()
 				continue
 			}
+			if line == "unheard" {
+				l.ear.Unheard()
+				continue
+			}
 			if id, ok := strings.CutPrefix(line, "huge "); ok {
 				l.ear.TooLarge([]byte(id))
 				continue

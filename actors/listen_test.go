@@ -2,7 +2,9 @@ package actors
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -205,23 +207,72 @@ func TestPauseBeforeASubscriptionIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// What nobody heard of while no subscription was there is looked for.
-func TestListsAreReadAnewAfterAPause(t *testing.T) {
+// What nobody heard of while no subscription was there is looked for, whether the next
+// one comes after a pause or, as the first time, at once.
+func TestListsAreReadAnewAfterTheEndOfASubscription(t *testing.T) {
+	for _, ends := range []int{1, 2} {
+		t.Run(strconv.Itoa(ends), func(t *testing.T) {
+			r, s := newRig(t, nil), newListenServer()
+			asked := 0
+			s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
+				s.grant(l, m, uris)
+				if asked++; asked > 1 && asked <= ends {
+					l.answer(m.ID, `{}`)
+				}
+				return true
+			}
+			r.listening(s, nil)
+			r.got("x", methodToolsList, 1)
+			r.ok("x") // so that the list was answered
+			r.f.living("x")[0].answer(r.got("x", methodListen, 1)[0].ID, `{}`)
+			r.got("x", methodListen, ends+1)
+			r.got("x", methodToolsList, 2)
+			if n := len(r.f.lines("x", methodListen)); n != ends+1 {
+				t.Errorf("it was opened %d times", n)
+			}
+		})
+	}
+}
+
+// A modern child is subscribed to before it is asked for its list, so that a change of
+// that is heard of. Where it answers first all the same, the list may have changed
+// before it listened, and is read anew; else it is not.
+func TestTheSubscriptionComesBeforeTheList(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint("late ", late), func(t *testing.T) {
+			r, s := newRig(t, nil), newListenServer()
+			s.takes = func(*fakeLink, rpcLine, []string) bool { return late }
+			r.listening(s, nil)
+			child := r.f.living("x")[0]
+			child.mu.Lock()
+			var methods []string
+			for _, line := range child.got {
+				methods = append(methods, line.Method)
+			}
+			child.mu.Unlock()
+			if at := slices.Index(methods, methodListen); at < 0 || at > slices.Index(methods, methodToolsList) {
+				t.Errorf("it got %q", methods)
+			}
+			if late {
+				s.grant(child, r.got("x", methodListen, 1)[0], nil)
+				r.got("x", methodToolsList, 2)
+				return
+			}
+			r.ok("x") // after which it would have been read
+			if n := len(r.f.lines("x", methodToolsList)); n != 1 {
+				t.Errorf("it was listed %d times", n)
+			}
+		})
+	}
+}
+
+// All lists are read anew where the link says that nobody heard what the child said.
+func TestListsThatNobodyHeardOf(t *testing.T) {
 	r, s := newRig(t, nil), newListenServer()
-	asked := 0
-	s.takes = func(l *fakeLink, m rpcLine, uris []string) bool {
-		s.grant(l, m, uris)
-		if asked++; asked < 3 { // the first time it is opened again at once
-			l.answer(m.ID, `{}`)
-		}
-		return true
-	}
 	r.listening(s, nil)
-	r.got("x", methodListen, 3)
+	r.got("x", methodToolsList, 1)
+	r.f.living("x")[0].say("unheard")
 	r.got("x", methodToolsList, 2)
-	if n := len(r.f.lines("x", methodListen)); n != 3 {
-		t.Errorf("it was opened %d times", n)
-	}
 }
 
 // So is what nobody heard of while the next one was waited for.

@@ -44,6 +44,9 @@ type Ear interface {
 	// the link stays, and that its lists may be others: a server behind a URL has a
 	// new session.
 	Renewed()
+	// Unheard says that for a while nobody heard what the child says on its own: its
+	// lists may be others.
+	Unheard()
 	// EOF says that no frame follows; exactly once. An err that has an Evidence
 	// method says all there is to say about the end.
 	EOF(err error)
@@ -109,6 +112,7 @@ type (
 		id  json.RawMessage
 	}
 	runRenewed struct{ run uint64 }
+	runUnheard struct{ run uint64 }
 	// runFlush follows the last frame of a burst.
 	runFlush struct{ run uint64 }
 	runEOF   struct {
@@ -195,5 +199,6 @@ func (e *earOf) TooLarge(id json.RawMessage) {
 }
 
 func (e *earOf) Renewed()                   { e.c.sys.Send(e.c.self, &runRenewed{e.run}) }
+func (e *earOf) Unheard()                   { e.c.sys.Send(e.c.self, &runUnheard{e.run}) }
 func (e *earOf) EOF(err error)              { e.c.sys.Send(e.c.self, &runEOF{e.run, err}) }
 func (e *earOf) Exited(exit *messages.Exit) { e.c.sys.Send(e.c.self, &runExited{e.run, exit}) }

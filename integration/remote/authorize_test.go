@@ -231,6 +231,7 @@ func TestListeningAfterALoginThatEnded(t *testing.T) {
 	c.mu.Lock()
 	c.tokens = []string{"two"}
 	c.mu.Unlock()
+	k.next("unheard")
 	if h := k.next("frame"); h.f.Method != methodListChanged {
 		t.Errorf("%+v", h)
 	}

@@ -20,6 +20,7 @@ func (bell) Flush()                                {}
 func (bell) Noise([]byte)                          {}
 func (bell) TooLarge(json.RawMessage)              {}
 func (bell) Renewed()                              {}
+func (bell) Unheard()                              {}
 func (bell) EOF(error)                             {}
 func (bell) Exited(*messages.Exit)                 {}
 func (bell) Broken(json.RawMessage, []byte, error) {}

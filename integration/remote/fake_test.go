@@ -39,7 +39,7 @@ func parse(text []byte, f *messages.Frame) error {
 
 // heard is one call of the ear.
 type heard struct {
-	what string // frame, noise, broken, too large, renewed, eof, exited
+	what string // frame, noise, broken, too large, renewed, unheard, eof, exited
 	f    *messages.Frame
 	id   string
 	text string
@@ -55,6 +55,7 @@ func (*earTrumpet) Flush()                        {}
 func (e *earTrumpet) Noise(text []byte)           { e.all <- heard{what: "noise", text: string(text)} }
 func (e *earTrumpet) TooLarge(id json.RawMessage) { e.all <- heard{what: "too large", id: string(id)} }
 func (e *earTrumpet) Renewed()                    { e.all <- heard{what: "renewed"} }
+func (e *earTrumpet) Unheard()                    { e.all <- heard{what: "unheard"} }
 func (e *earTrumpet) EOF(err error)               { e.all <- heard{what: "eof", err: err} }
 func (e *earTrumpet) Exited(x *messages.Exit)     { e.all <- heard{what: "exited", exit: x} }
 func (e *earTrumpet) Broken(id json.RawMessage, text []byte, why error) {

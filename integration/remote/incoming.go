@@ -150,6 +150,12 @@ func (k *Link) tooLarge(id json.RawMessage) {
 	k.ear.TooLarge(id)
 }
 
+func (k *Link) tellUnheard() {
+	k.earMu.Lock()
+	defer k.earMu.Unlock()
+	k.ear.Unheard()
+}
+
 func (k *Link) tellRenewed() {
 	k.earMu.Lock()
 	defer k.earMu.Unlock()

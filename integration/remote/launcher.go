@@ -47,6 +47,9 @@ type Options struct {
 	Authorize func(spec *messages.ServerSpec) Authorizer
 	// Log takes what has no other way to people; nil: the default one.
 	Log *slog.Logger
+	// hold is how long the first requests wait for the stream in which a server says what
+	// it has changed; 0 means 250 ms.
+	hold time.Duration
 }
 
 // Launcher opens links. It is safe for any goroutine.
@@ -68,6 +71,9 @@ func NewLauncher(o Options) (*Launcher, error) {
 	}
 	if o.Reconnect <= 0 {
 		o.Reconnect = time.Second
+	}
+	if o.hold <= 0 {
+		o.hold = 250 * time.Millisecond
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

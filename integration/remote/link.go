@@ -59,6 +59,9 @@ type Ear interface {
 	// Renewed says that the server has forgotten the session, and whatever it had been
 	// told in it, and that there is a new one. Its lists may be others.
 	Renewed()
+	// Unheard says that for a while nobody heard what the server says on its own: its
+	// lists may be others.
+	Unheard()
 	// EOF says that no more frames come, exactly once: io.EOF where the end was
 	// asked for, else a *[Error].
 	EOF(err error)
@@ -104,7 +107,7 @@ type Link struct {
 	mismatch  time.Time           // when the tools were last to be listed again for their headers
 	greeting  []byte              // initialize
 	discover  []byte              // server/discover
-	gate      chan struct{}       // closed once the server knows that it is initialized; nil: no need to wait
+	gate      chan struct{}       // closed once the server is initialized and what it says on its own is heard; nil: no need to wait
 	inflight  map[string]*exchange
 	queued    int               // bytes
 	unsent    []json.RawMessage // requests that the end of the link has kept from being sent
@@ -126,6 +129,9 @@ type exchange struct {
 	cancel  context.CancelFunc
 	sent    atomic.Bool // the server may have seen it
 	begun   bool        // its turn has come, and it is being sent; Link.mu
+	// opened tells who waits for a subscription that the server has answered it,
+	// however; nil: nobody does.
+	opened func()
 }
 
 func newLink(l *Launcher, spec *messages.ServerSpec, base *url.URL, ear Ear) *Link {
@@ -151,7 +157,8 @@ func (k *Link) Sendv(head, body, tail []byte) error {
 
 // Send hands over one JSON-RPC message, with or without a final line feed, and
 // never blocks. The slice is handed over. Requests are sent side by side; none
-// overtakes the notification that the session is initialized. Cancelling a
+// overtakes the notification that the session is initialized, nor the first
+// subscription of a modern server, so that what they cause can be heard. Cancelling a
 // request ends what waits for its answer.
 //
 // It returns [ErrBacklog] where too much is on its way, [ErrClosed] after the end.
@@ -190,6 +197,9 @@ func (k *Link) Send(line []byte) error {
 		if x.id != nil && k.modern && !k.settled {
 			k.settle(true)
 		}
+		if f.Method == methodListen && k.modern && k.gate == nil {
+			k.holdFor(x)
+		}
 	}
 	if x.id != nil {
 		k.inflight[string(x.id)] = x
@@ -204,6 +214,23 @@ func (k *Link) Send(line []byte) error {
 		}
 	})
 	return nil
+}
+
+// holdFor holds back the requests that follow a subscription. k.mu is held.
+func (k *Link) holdFor(x *exchange) {
+	opens, answered := make(chan struct{}), make(chan struct{})
+	k.gate, x.opened = opens, sync.OnceFunc(func() { close(answered) })
+	k.work.Go(func() {
+		k.awaitListening(answered)
+		close(opens)
+	})
+}
+
+// heard says that the server has answered a subscription, or cannot be reached.
+func (x *exchange) heard() {
+	if x.opened != nil {
+		x.opened()
+	}
 }
 
 // abort ends the request that a notification cancels, and says whether nothing

@@ -658,6 +658,30 @@ func TestListening(t *testing.T) {
 	s.saw(t, 3, func(a ask) bool { return a.http == http.MethodGet })
 }
 
+// A server that numbers its events says itself what was missed while it was away.
+func TestNothingIsMissedOfNumberedEvents(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		switch opened := s.saw(t, 1, func(a ask) bool { return a.http == http.MethodGet }); len(opened) {
+		case 1:
+			events(w, "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/one\"}\n\n")
+		case 2:
+			w.WriteHeader(http.StatusBadGateway)
+		default:
+			events(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/two\"}\n\n")
+			<-r.Context().Done()
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	for _, want := range []string{"notifications/one", "notifications/two"} {
+		if h := k.next("frame"); h.f.Method != want {
+			t.Errorf("%+v, want %s", h, want)
+		}
+	}
+}
+
 // A server that has no stream at the moment, since it has not noticed the end of the
 // one before or is asked too often, is asked again; one that refuses it is not.
 func TestListeningWhereTheStreamIsRefused(t *testing.T) {
@@ -687,6 +711,7 @@ func TestListeningWhereTheStreamIsRefused(t *testing.T) {
 			k := open(t, messages.TransportHTTP, s, Options{})
 			k.greet()
 			if tt.again {
+				k.next("unheard")
 				if h := k.next("frame"); h.f.Method != methodListChanged {
 					t.Errorf("%+v", h)
 				}
@@ -727,7 +752,10 @@ func TestSubscription(t *testing.T) {
 	k := open(t, messages.TransportHTTP, s, Options{})
 	k.greetModern(s)
 	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
-	for _, want := range []string{"notifications/one", methodListChanged, "notifications/two"} {
+	for i, want := range []string{"notifications/one", "notifications/two"} {
+		if i > 0 {
+			k.next("unheard")
+		}
 		if h := k.next("frame"); h.f.Method != want {
 			t.Errorf("%+v, want %s", h, want)
 		}
@@ -767,14 +795,83 @@ func TestSubscriptionThatIsNotToBeHadAtTheMoment(t *testing.T) {
 	k := open(t, messages.TransportHTTP, s, Options{})
 	k.greetModern(s)
 	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
-	for i, want := range []string{methodListChanged, "notifications/resources/list_changed", methodListChanged, "notifications/prompts/list_changed"} {
+	for i, want := range []string{"notifications/resources/list_changed", "notifications/prompts/list_changed"} {
+		k.next("unheard")
 		if h := k.next("frame"); h.f.Method != want {
 			t.Fatalf("%+v, want %s", h, want)
 		}
-		if i == 1 {
+		if i == 0 {
 			close(ended)
 		}
 	}
+}
+
+// Whoever has the list of a modern server hears what it changes after that: it is not
+// asked before it listens, or has said that it does not, unless that takes too long.
+func TestNothingIsAskedBeforeTheServerListens(t *testing.T) {
+	t.Parallel()
+	for how, c := range map[string]struct {
+		hold    time.Duration
+		answers func(w http.ResponseWriter, r *http.Request)
+	}{
+		"it listens": {time.Hour, func(w http.ResponseWriter, r *http.Request) {
+			events(w, ": hello\n\n")
+			<-r.Context().Done()
+		}},
+		"it refuses":      {time.Hour, refuse(http.StatusNotFound, jsonType, `{"jsonrpc":"2.0","id":5,"error":{"code":-32601,"message":"no"}}`)},
+		"it breaks off":   {time.Hour, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		"it says nothing": {time.Millisecond, nil},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			release := make(chan struct{})
+			s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
+				if c.answers == nil {
+					<-r.Context().Done()
+					return
+				}
+				<-release
+				c.answers(w, r)
+			}
+			k := open(t, messages.TransportHTTP, s, Options{hold: c.hold})
+			k.greetModern(s)
+			k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+			k.say(`{"jsonrpc":"2.0","id":8,"method":"tools/list"}`)
+			k.say(callLine)
+			s.saw(t, 1, calls(methodListen))
+			if c.answers != nil {
+				other := open(t, messages.TransportHTTP, s, Options{}) // has time for more than a request
+				other.greetModern(s)
+				asked := func(a ask) bool { return a.method == methodTools || a.method == "tools/call" }
+				if n := len(s.saw(t, 0, asked)); n > 0 {
+					t.Errorf("the server got %d requests first", n)
+				}
+			}
+			close(release)
+			s.saw(t, 1, calls(methodTools))
+			s.saw(t, 1, calls("tools/call"))
+		})
+	}
+}
+
+// One stream that takes the place of another holds nothing back.
+func TestALaterSubscriptionHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Id") == "5" {
+			events(w, ": hello\n\n")
+		}
+		<-r.Context().Done()
+	}
+	k := open(t, messages.TransportHTTP, s, Options{hold: time.Hour})
+	k.greetModern(s)
+	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+	k.say(`{"jsonrpc":"2.0","id":6,"method":"subscriptions/listen","params":{}}`)
+	s.saw(t, 2, calls(methodListen))
+	k.say(`{"jsonrpc":"2.0","id":8,"method":"tools/list"}`)
+	s.saw(t, 1, calls(methodTools))
 }
 
 func TestRefusedSubscription(t *testing.T) {

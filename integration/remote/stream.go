@@ -13,8 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/metamcp/metamcp/messages"
 )
 
 const (
@@ -189,8 +187,7 @@ func (k *Link) listen() <-chan struct{} {
 // awaitListening holds back the first requests until what they cause can be
 // heard, but not for a server that answers with its first event only.
 func (k *Link) awaitListening(answered <-chan struct{}) {
-	const enough = 250 * time.Millisecond
-	timer := time.NewTimer(enough)
+	timer := time.NewTimer(k.l.o.hold)
 	defer timer.Stop()
 	select {
 	case <-answered:
@@ -200,19 +197,19 @@ func (k *Link) awaitListening(answered <-chan struct{}) {
 }
 
 // subscribe keeps the stream open in which a modern server says what has changed,
-// as long as the connection above wants it. Where the server was away, its tools
-// may be others than before.
+// as long as the connection above wants it. Such a stream does not go on where it ended:
+// what the server has changed before the next one is there nobody is told.
 func (k *Link) subscribe(x *exchange) {
 	events := newEventReader(nil, k.l.o.MaxMessage)
-	away, opened := false, false
+	opened := false
 	for attempt := 1; ; attempt++ {
 		resp, err := k.post(x.ctx, k.base, x, "")
+		x.heard()
 		switch {
-		case err != nil:
-			away = true // a request will tell if it is gone
+		case err != nil: // a request will tell if it is gone
 		case isStream(resp):
-			if away {
-				k.tell(&messages.Frame{Method: methodListChanged})
+			if opened || attempt > 1 {
+				k.tellUnheard()
 			}
 			events.goOn(resp.Body)
 			began := time.Now()
@@ -222,12 +219,11 @@ func (k *Link) subscribe(x *exchange) {
 			if answered {
 				return
 			}
-			if away = false; time.Since(began) > longestPause {
+			if time.Since(began) > longestPause {
 				attempt = 0 // it was a good one
 			}
 		case mayStreamLater(resp.StatusCode) && (opened || attempt > 1 || resp.StatusCode != http.StatusInternalServerError && resp.StatusCode != http.StatusNotImplemented):
 			drain(resp)
-			away = true
 		default:
 			k.answer(x, resp, "", false)
 			drain(resp)
@@ -239,11 +235,15 @@ func (k *Link) subscribe(x *exchange) {
 	}
 }
 
+// hear is the stream of [Link.listen]. Where the server numbers its events it says what
+// was missed. Elsewhere its lists may be others after it was away, or after a stream that
+// was there for long: one that ends at once each time would tell nothing in any case.
 func (k *Link) hear(ctx context.Context, session string, answered func()) {
 	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
 	opened := false // so that the server has streams, and refuses one for another reason
 	login := false  // it was opened with one, which may have ended: somebody may log in again at any time
+	missed := false
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 && !pause(ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
 			return
@@ -253,6 +253,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		if err != nil {
 			status := refusedAs(err)
 			if ctx.Err() == nil && (status == 0 || login && status == http.StatusUnauthorized) {
+				missed = true
 				continue // a request will tell if the server is gone
 			}
 			return
@@ -261,24 +262,28 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 			drain(resp)
 			switch status := resp.StatusCode; {
 			case mayStreamLater(status), login && status == http.StatusUnauthorized:
+				missed = true
 				continue
 			case opened && session != "" && (status == http.StatusNotFound || status == http.StatusBadRequest):
 				if k.renewUnasked(ctx, session) {
 					if events.id == "" {
 						return
 					}
-					events.id = "" // the event may be what it does not know
+					events.id, missed = "", true // the event may be what it does not know
 				}
 				continue
 			}
 			return
+		}
+		if missed && events.id == "" {
+			k.tellUnheard()
 		}
 		events.goOn(resp.Body)
 		began := time.Now()
 		opened, login = true, k.auth != nil && k.auth.LoggedIn()
 		_, _ = k.events(events, nil)
 		_ = resp.Body.Close()
-		if time.Since(began) > longestPause {
+		if missed = time.Since(began) > longestPause; missed {
 			attempt = 0 // it was a good one
 		}
 	}
