@@ -361,9 +361,7 @@ func TestBrokenConfiguration(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"line 8", "timeoutMs", "poolSize", "drainTimeoutMs", "METAMCP_E2E_UNSET"} {
-		if !p.Stderr.Contains(want) {
-			t.Errorf("%q is not on stderr: %s", want, p.Stderr)
-		}
+		eventually(t, "stderr says "+want, func() bool { return p.Stderr.Contains(want) })
 	}
 	c.prompt("good")
 }

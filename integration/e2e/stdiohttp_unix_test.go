@@ -33,9 +33,7 @@ func TestStdioAndHTTPInOneProcess(t *testing.T) {
 	other := &client{Lines: second.Lines(t), p: second, t: t}
 	other.Handshake()
 	other.echoes("d0", "without HTTP")
-	if text := second.Stderr.String(); !strings.Contains(text, "choose another port") {
-		t.Errorf("nothing is said of the address: %s", text)
-	}
+	eventually(t, "it is said of the address that it is taken", func() bool { return second.Stderr.Contains("choose another port") })
 	for _, proc := range []*testkit.Process{proc, second} {
 		proc.CloseStdin()
 		if code := proc.Wait(t, patience); code != 0 {

@@ -292,9 +292,12 @@ func TestHostServesMetrics(t *testing.T) {
 	if answer := second.call(t, "echo", `{"text":"hello"}`, ""); !strings.Contains(answer, "hello") {
 		t.Errorf("a host whose port is taken: %s", answer)
 	}
-	if !second.Stderr.Contains("address already in use") || !second.Stderr.Contains("choose another address with --metrics") {
-		t.Errorf("its log:\n%s", second.Stderr)
-	}
+	testkit.Eventually(t, wait, func() error {
+		if !second.Stderr.Contains("address already in use") || !second.Stderr.Contains("choose another address with --metrics") {
+			return fmt.Errorf("its log:\n%s", second.Stderr)
+		}
+		return nil
+	})
 	second.stop(t)
 	r.stop(t)
 }
