@@ -290,6 +290,8 @@ func (c *connection) receive(ctx *kernel.Context, msg any) {
 		c.onRenewed(ctx, m)
 	case *runUnheard:
 		c.onUnheard(ctx, m)
+	case *acknowledgeDue:
+		c.onAcknowledgeDue(ctx, m)
 	case *runNoise:
 		ctx.Event("noise", m.line, 0)
 	case *ladderDue:

@@ -45,10 +45,11 @@ type listing struct {
 // that is as long as that took: the index has one listing of a connection at most
 // waiting for it, however large it is, and time for others.
 type relisting struct {
-	pause time.Duration // since ended; 0: none
-	ended time.Time     // the last listing, or what the index had to do with it
-	hash  uint64        // of its pages
-	timer *kernel.Timer // nil: no listing is due
+	pause  time.Duration // since ended; 0: none
+	ended  time.Time     // the last listing, or what the index had to do with it
+	hash   uint64        // of its pages
+	timer  *kernel.Timer // nil: no listing is due
+	others bool          // the lists of resources and prompts may have changed as well
 
 	verdict  uint64        // that of the last listing, while it is waited for; 0: it is not
 	again    bool          // the list is to be read anew then
@@ -112,11 +113,7 @@ func (c *connection) onListChanged(ctx *kernel.Context) {
 		r.again = true
 		return
 	}
-	quiet := time.Since(r.ended)
-	if quiet > 2*r.pause {
-		r.pause = 0
-	}
-	if wait := r.pause - quiet; wait > 0 {
+	if wait := r.wait(time.Since(r.ended)); wait > 0 {
 		r.timer = ctx.After(wait, &relistDue{c.run.n})
 		return
 	}
@@ -124,6 +121,14 @@ func (c *connection) onListChanged(ctx *kernel.Context) {
 	if c.listing != nil {
 		c.listing.changed = true
 	}
+}
+
+// wait is how long a list that is said to have changed is not read anew, after some quiet.
+func (r *relisting) wait(quiet time.Duration) time.Duration {
+	if quiet > max(2*r.pause, lastPause) {
+		r.pause = 0
+	}
+	return r.pause - quiet
 }
 
 func (c *connection) onRelistDue(ctx *kernel.Context, m *relistDue) {
@@ -217,6 +222,10 @@ func (c *connection) list(ctx *kernel.Context) {
 	c.relist.timer.Stop()
 	c.relist.timer = nil
 	c.listing = &listing{cursors: map[string]bool{}, announced: c.gate.announced, changes: c.gauge.Changes.Load()}
+	if c.relist.others {
+		c.relist.others = false
+		c.othersChanged(ctx)
+	}
 	c.listPage(ctx, nil)
 }
 

@@ -34,13 +34,18 @@ type listening struct {
 	pause   time.Duration // before the next one, from then on; 0: none
 	due     *kernel.Timer // the end of that; nil: there is none
 	gen     uint64
-	unheard bool // the child may have told of a change of its lists while nobody listened
+	unheard bool          // the child may have told of a change of its lists while nobody listened
+	overdue *kernel.Timer // when its acknowledgement is not waited for any more to look for that; nil: it is not
 }
 
 // listen is a request that subscribes; 0: none.
 type listen uint64
 
 type listenDue struct{ run, gen uint64 }
+
+// steadyListen is how long a subscription was there that is not taken for one which ends
+// at once each time.
+const steadyListen = 5 * time.Second
 
 // trial is what a subscription is for that is to take the place of another. A child
 // that refuses the whole does not say whether that is for the resource that is new,
@@ -82,6 +87,9 @@ func (c *connection) listen(ctx *kernel.Context) {
 	if c.listens() {
 		l.since = time.Now()
 		l.in = c.askToListen(ctx, c.watch.all())
+		if l.unheard {
+			c.awaitAcknowledgement(ctx)
+		}
 	}
 }
 
@@ -104,14 +112,6 @@ func (c *connection) unlisten(ctx *kernel.Context, id listen, why string) {
 	}
 	delete(c.internal, uint64(id))
 	c.sendInternal(ctx, cancelledLine(uint64(id), why))
-}
-
-// answeredBefore takes notice of an answer of the child's that comes before it has
-// acknowledged the subscription: of a change after that answer nobody may be told.
-func (l *listening) answeredBefore(id uint64) {
-	if l.in != 0 && !l.acked && listen(id) != l.in {
-		l.unheard = true
-	}
 }
 
 // knowsSubscription answers a subscription to a resource of a modern child where
@@ -236,6 +236,8 @@ func (c *connection) onListening(ctx *kernel.Context, f *messages.Frame) {
 		return
 	}
 	l.acked, l.once, l.empty = true, true, empty
+	l.overdue.Stop()
+	l.overdue = nil
 	if l.unheard {
 		l.unheard = false
 		c.listsChanged(ctx)
@@ -354,11 +356,14 @@ func (c *connection) onListenOver(ctx *kernel.Context, f *messages.Frame) {
 		c.refuseListen(ctx, why)
 	case l.in:
 		l.in = 0
+		l.overdue.Stop()
+		l.overdue = nil
 		switch {
 		case !l.acked && !l.once, l.empty:
 			return // it has none, and is not asked again
 		case !l.acked:
 			c.loseWatched(ctx, c.watch.all()) // one of them may be what it refuses
+			c.listsChanged(ctx)               // it may never take another one
 		}
 		l.missing, l.unheard = true, true
 		c.listenOn(ctx)
@@ -406,7 +411,7 @@ func (c *connection) reopen(ctx *kernel.Context) {
 
 // patience is how long one that ended after some time is not opened again.
 func (l *listening) patience(lived time.Duration) (wait time.Duration) {
-	if lived > 2*l.pause {
+	if lived > max(2*l.pause, steadyListen) {
 		l.pause = 0
 	}
 	wait = l.pause - lived
@@ -420,24 +425,4 @@ func (c *connection) onListenDue(ctx *kernel.Context, m *listenDue) {
 		return
 	}
 	c.listen(ctx)
-}
-
-// onUnheard looks for what nobody heard of.
-func (c *connection) onUnheard(ctx *kernel.Context, m *runUnheard) {
-	if c.run != nil && m.run == c.run.n && c.ready {
-		c.listsChanged(ctx)
-	}
-}
-
-// listsChanged has all lists be read anew: nobody heard whether they changed.
-func (c *connection) listsChanged(ctx *kernel.Context) {
-	c.listChanged(ctx)
-	for _, of := range []struct {
-		has    messages.Offers
-		method string
-	}{{messages.OffersResources, methodResourcesChanged}, {messages.OffersPrompts, methodPromptsChanged}} {
-		if c.hs.offers.Has(of.has) {
-			c.notice(ctx, of.method, nil)
-		}
-	}
 }

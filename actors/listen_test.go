@@ -194,6 +194,7 @@ func TestPauseBeforeASubscriptionIsOpenedAgain(t *testing.T) {
 	var l listening
 	for i, step := range []struct{ lived, wait time.Duration }{
 		{time.Minute, -time.Minute}, {0, firstPause}, {0, 2 * firstPause}, {firstPause, 3 * firstPause}, {time.Minute, -time.Minute}, {0, firstPause},
+		{time.Minute, -time.Minute}, {3 * firstPause, -2 * firstPause}, {3 * firstPause, -firstPause}, {3 * firstPause, firstPause}, {3 * firstPause, 5 * firstPause},
 	} {
 		if wait := l.patience(step.lived); wait != step.wait {
 			t.Errorf("step %d: it waits for %s, want %s", i, wait, step.wait)
@@ -266,13 +267,60 @@ func TestTheSubscriptionComesBeforeTheList(t *testing.T) {
 	}
 }
 
-// All lists are read anew where the link says that nobody heard what the child said.
+// All lists are read anew where the link says that nobody heard what the child said: once
+// the child has acknowledged the subscription again, and also where it does not.
 func TestListsThatNobodyHeardOf(t *testing.T) {
-	r, s := newRig(t, nil), newListenServer()
+	lists := make(chan ChildList, 64)
+	r := newRigWith(t, nil, func(o *Options) {
+		o.ListChanged = func(_ string, list ChildList) { lists <- list }
+	})
+	s := newListenServer()
 	r.listening(s, nil)
 	r.got("x", methodToolsList, 1)
-	r.f.living("x")[0].say("unheard")
+	r.ok("x")
+	for len(lists) > 0 {
+		<-lists
+	}
+	child := r.f.living("x")[0]
+	child.say("unheard")
 	r.got("x", methodToolsList, 2)
+	select {
+	case list := <-lists:
+		if list != ResourceList {
+			t.Errorf("the list of %q has changed, want %q", list, ResourceList)
+		}
+	case <-time.After(soon):
+		t.Error("nobody is told that the resources may be others")
+	}
+	s.grant(child, r.got("x", methodListen, 1)[0], nil)
+	r.got("x", methodToolsList, 3)
+}
+
+// A child that takes no subscription any more, whether it refuses them or says nothing, is
+// asked what it has changed all the same.
+func TestListsOfAChildThatListensNoMore(t *testing.T) {
+	for how, answer := range map[string]string{
+		"it refuses":      `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no more"}}`,
+		"it says nothing": "",
+	} {
+		t.Run(how, func(t *testing.T) {
+			r, s := newRig(t, nil), newListenServer()
+			var asked atomic.Int64
+			s.takes = func(l *fakeLink, m rpcLine, _ []string) bool {
+				again := asked.Add(1) > 1
+				if again && answer != "" {
+					l.say(strings.ReplaceAll(answer, "ID", string(m.ID)))
+				}
+				return again
+			}
+			r.listening(s, nil)
+			r.got("x", methodToolsList, 1)
+			r.ok("x")
+			r.f.living("x")[0].answer(r.got("x", methodListen, 1)[0].ID, `{}`)
+			r.got("x", methodListen, 2)
+			r.got("x", methodToolsList, 2)
+		})
+	}
 }
 
 // So is what nobody heard of while the next one was waited for.

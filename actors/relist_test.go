@@ -55,6 +55,25 @@ func TestPauseBetweenListings(t *testing.T) {
 	}
 }
 
+// TestQuietBetweenChanges: a child that says again and again that its list has changed,
+// where it has not, is listed once a minute at most, however far apart it says so.
+func TestQuietBetweenChanges(t *testing.T) {
+	same := listing{pages: [][]byte{[]byte("one")}, changed: true}
+	for _, every := range []time.Duration{firstPause / 2, 3 * firstPause, lastPause / 2} {
+		var r relisting
+		for range 100 {
+			r.wait(every)
+			r.listed(&same)
+		}
+		if wait := r.wait(every); wait != lastPause-every {
+			t.Errorf("after %s it is not listed for %s more, want %s", every, wait, lastPause-every)
+		}
+		if wait := r.wait(2*lastPause + 1); wait > 0 {
+			t.Errorf("after a long time it is not listed for %s more", wait)
+		}
+	}
+}
+
 // TestNoListingBeforeTheVerdict: the index has one listing of a connection at most, also
 // where the list changes all the time and others ask for it; what changed meanwhile is
 // listed then, also where no verdict ever comes.

@@ -114,6 +114,9 @@ func openURL(t *testing.T, transport messages.Transport, url string, o Options, 
 	if o.Reconnect == 0 {
 		o.Reconnect = time.Millisecond
 	}
+	if o.hold == 0 {
+		o.hold = patience // on a machine that is busy a stream may come late
+	}
 	l, err := NewLauncher(o)
 	if err != nil {
 		t.Fatal(err)

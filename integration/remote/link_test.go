@@ -22,6 +22,9 @@ import (
 const (
 	callLine = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add","arguments":{"a":1}}}`
 	called   = `{"jsonrpc":"2.0","id":7,"result":{"sum":3}}`
+
+	// acknowledged is the first event of a subscription.
+	acknowledged = `data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{}}}` + "\n\n"
 )
 
 func TestSession(t *testing.T) {
@@ -658,6 +661,60 @@ func TestListening(t *testing.T) {
 	s.saw(t, 3, func(a ask) bool { return a.http == http.MethodGet })
 }
 
+// Where the first requests have not waited for a stream that came late, what they were told
+// may be old by then.
+func TestListsAreReadAnewWhereTheStreamCameLate(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	asked := make(chan struct{})
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		<-asked
+		events(w, ": hello\n\n")
+		<-r.Context().Done()
+	}
+	k := open(t, messages.TransportHTTP, s, Options{hold: time.Millisecond})
+	k.greet()
+	k.say(`{"jsonrpc":"2.0","id":8,"method":"tools/list"}`)
+	s.saw(t, 1, calls(methodTools))
+	close(asked)
+	for k.anything().what != "unheard" { // the answer may come first
+	}
+}
+
+// Nor does anybody hear what is said between two streams, however short they are; that the
+// first one is there costs nothing.
+func TestListsAreReadAnewWithEachOtherStream(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	var opened atomic.Int64
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		n := opened.Add(1)
+		events(w, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/%d\"}\n\n", n))
+		if n == 3 {
+			<-r.Context().Done()
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	for n := 1; n <= 3; n++ {
+		if n > 1 {
+			k.next("unheard")
+		}
+		if h := k.next("frame"); h.f.Method != fmt.Sprint("notifications/", n) {
+			t.Errorf("%+v, want that of stream %d", h, n)
+		}
+	}
+}
+
+// The pauses between streams grow while each ends at once, and for no others.
+func TestFailedStreams(t *testing.T) {
+	for lived, want := range map[time.Duration]int{0: 7, steadyStream - 1: 7, steadyStream: 0, time.Hour: 0} {
+		if n := failed(7, lived); n != want {
+			t.Errorf("after one that was there for %s %d have failed in a row, want %d", lived, n, want)
+		}
+	}
+}
+
 // A server that numbers its events says itself what was missed while it was away.
 func TestNothingIsMissedOfNumberedEvents(t *testing.T) {
 	t.Parallel()
@@ -815,11 +872,12 @@ func TestNothingIsAskedBeforeTheServerListens(t *testing.T) {
 		answers func(w http.ResponseWriter, r *http.Request)
 	}{
 		"it listens": {time.Hour, func(w http.ResponseWriter, r *http.Request) {
-			events(w, ": hello\n\n")
+			events(w, acknowledged)
 			<-r.Context().Done()
 		}},
 		"it refuses":      {time.Hour, refuse(http.StatusNotFound, jsonType, `{"jsonrpc":"2.0","id":5,"error":{"code":-32601,"message":"no"}}`)},
 		"it breaks off":   {time.Hour, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		"it ends":         {time.Hour, func(http.ResponseWriter, *http.Request) {}},
 		"it says nothing": {time.Millisecond, nil},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -830,6 +888,9 @@ func TestNothingIsAskedBeforeTheServerListens(t *testing.T) {
 				if c.answers == nil {
 					<-r.Context().Done()
 					return
+				}
+				if how == "it listens" || how == "it ends" {
+					events(w, ": that there is a stream does not say what is in it\n\n")
 				}
 				<-release
 				c.answers(w, r)
@@ -861,7 +922,7 @@ func TestALaterSubscriptionHoldsNothingBack(t *testing.T) {
 	s := newFake()
 	s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Id") == "5" {
-			events(w, ": hello\n\n")
+			events(w, acknowledged)
 		}
 		<-r.Context().Done()
 	}

@@ -184,7 +184,7 @@ func (k *Link) renew(ctx context.Context, old string) error {
 	if ended {
 		return context.Canceled // finish gives it back
 	}
-	k.listen() // which ends the stream of the old one
+	k.awaitListening(k.listen()) // which ends the stream of the old one
 	k.tellRenewed()
 	return nil
 }

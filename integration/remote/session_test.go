@@ -383,6 +383,40 @@ func TestStreamsOfOldSessions(t *testing.T) {
 	}
 }
 
+// What is read anew in a new session is not asked for before its stream is there.
+func TestNothingIsReadAnewBeforeTheStreamOfANewSession(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	asked, release := make(chan struct{}), make(chan struct{})
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerSession) == "session-2" {
+			close(asked)
+			<-release
+		}
+		events(w, ": hello\n\n")
+		<-r.Context().Done()
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	s.forget()
+	k.say(callLine)
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("no stream was asked for")
+	}
+	other := open(t, messages.TransportHTTP, newFake(), Options{}) // has time for more than a request
+	other.greet()
+	other.say(callLine)
+	other.next("frame")
+	if len(k.ear.all) > 0 {
+		t.Errorf("first it heard %+v", k.anything())
+	}
+	close(release)
+	k.next("renewed")
+	k.next("frame")
+}
+
 // A session that is found forgotten when its stream breaks is made anew, though
 // nobody calls the server: what it says on its own is heard again. Servers say
 // with 400 too that they do not know it.

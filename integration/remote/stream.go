@@ -24,6 +24,9 @@ const (
 	refusedPause = time.Second
 	// longestPause is the distance between attempts to open a stream.
 	longestPause = 30 * time.Second
+	// steadyStream is how long a stream was there that is not taken for one which ends at
+	// once each time.
+	steadyStream = 5 * time.Second
 )
 
 // stream reads the events that answer x, and goes on where the server offers to
@@ -123,7 +126,11 @@ func (k *Link) events(events *eventReader, x *exchange) (answered bool, _ error)
 		case ev.over, ev.name != "" && ev.name != "message", len(ev.data) == 0:
 			continue
 		}
-		if k.frames(ev.data, x) {
+		answered := k.frames(ev.data, x)
+		if x != nil {
+			x.heard()
+		}
+		if answered {
 			return true, nil
 		}
 	}
@@ -179,8 +186,8 @@ func (k *Link) listen() <-chan struct{} {
 	}
 	var ctx context.Context
 	ctx, k.hush = context.WithCancel(k.ctx)
-	session := k.session
-	k.work.Go(func() { k.hear(ctx, session, sync.OnceFunc(func() { close(answered) })) })
+	session, asked := k.session, time.Now()
+	k.work.Go(func() { k.hear(ctx, session, asked, sync.OnceFunc(func() { close(answered) })) })
 	return answered
 }
 
@@ -204,7 +211,9 @@ func (k *Link) subscribe(x *exchange) {
 	opened := false
 	for attempt := 1; ; attempt++ {
 		resp, err := k.post(x.ctx, k.base, x, "")
-		x.heard()
+		if err != nil || !isStream(resp) {
+			x.heard()
+		}
 		switch {
 		case err != nil: // a request will tell if it is gone
 		case isStream(resp):
@@ -216,12 +225,11 @@ func (k *Link) subscribe(x *exchange) {
 			opened = true
 			answered, _ := k.events(events, x)
 			_ = resp.Body.Close()
+			x.heard()
 			if answered {
 				return
 			}
-			if time.Since(began) > longestPause {
-				attempt = 0 // it was a good one
-			}
+			attempt = failed(attempt, time.Since(began))
 		case mayStreamLater(resp.StatusCode) && (opened || attempt > 1 || resp.StatusCode != http.StatusInternalServerError && resp.StatusCode != http.StatusNotImplemented):
 			drain(resp)
 		default:
@@ -235,15 +243,23 @@ func (k *Link) subscribe(x *exchange) {
 	}
 }
 
+// failed is how many attempts at a stream in a row came to nothing, where the last one
+// has ended after some time.
+func failed(attempts int, lived time.Duration) int {
+	if lived >= steadyStream {
+		return 0
+	}
+	return attempts
+}
+
 // hear is the stream of [Link.listen]. Where the server numbers its events it says what
-// was missed. Elsewhere its lists may be others after it was away, or after a stream that
-// was there for long: one that ends at once each time would tell nothing in any case.
-func (k *Link) hear(ctx context.Context, session string, answered func()) {
+// was missed. Elsewhere its lists may be others with each stream that is not the first one,
+// and with that as well where the first requests have not waited for it.
+func (k *Link) hear(ctx context.Context, session string, asked time.Time, answered func()) {
 	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
 	opened := false // so that the server has streams, and refuses one for another reason
 	login := false  // it was opened with one, which may have ended: somebody may log in again at any time
-	missed := false
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 && !pause(ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
 			return
@@ -253,7 +269,6 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		if err != nil {
 			status := refusedAs(err)
 			if ctx.Err() == nil && (status == 0 || login && status == http.StatusUnauthorized) {
-				missed = true
 				continue // a request will tell if the server is gone
 			}
 			return
@@ -262,20 +277,19 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 			drain(resp)
 			switch status := resp.StatusCode; {
 			case mayStreamLater(status), login && status == http.StatusUnauthorized:
-				missed = true
 				continue
 			case opened && session != "" && (status == http.StatusNotFound || status == http.StatusBadRequest):
 				if k.renewUnasked(ctx, session) {
 					if events.id == "" {
 						return
 					}
-					events.id, missed = "", true // the event may be what it does not know
+					events.id = "" // the event may be what it does not know
 				}
 				continue
 			}
 			return
 		}
-		if missed && events.id == "" {
+		if (attempt > 0 || time.Since(asked) > k.l.o.hold) && events.id == "" {
 			k.tellUnheard()
 		}
 		events.goOn(resp.Body)
@@ -283,9 +297,7 @@ func (k *Link) hear(ctx context.Context, session string, answered func()) {
 		opened, login = true, k.auth != nil && k.auth.LoggedIn()
 		_, _ = k.events(events, nil)
 		_ = resp.Body.Close()
-		if missed = time.Since(began) > longestPause; missed {
-			attempt = 0 // it was a good one
-		}
+		attempt = failed(attempt, time.Since(began))
 	}
 }
 
