@@ -158,11 +158,12 @@ func (l *childLists) read(key listKey) (items []listItem, size int, failure *Err
 
 var errListFull = errors.New("the list is full")
 
-// askServer runs one request of the host's own at a server.
+// askServer runs one request of the host's own at a server: in the trace it is of no
+// client's request.
 func (e *Engine) askServer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *Error) {
 	id := front.NextCall()
 	port := make(answerPort, 1)
-	call := &messages.Call{Meta: messages.Meta{Trace: id}, ID: id, Server: server, Method: method, Params: params, Idempotent: true, Reply: port}
+	call := &messages.Call{ID: id, Server: server, Method: method, Params: params, Idempotent: true, Reply: port}
 	e.core.Ask(call)
 	select {
 	case a := <-port:

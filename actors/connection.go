@@ -60,6 +60,8 @@ type connection struct {
 	shares   shares
 	weights  weights
 	asks     asks
+	left     departed             // also those that were answered
+	gaveUp   departed             // those that the child has not answered
 	asker    *atomic.Bool         // this server asks clients; shared by all that is started of it
 	turning  bool                 // those that wait for their turn are being served
 	verdicts uint64               // on listings, ever

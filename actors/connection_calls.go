@@ -234,8 +234,7 @@ func (c *connection) onResponse(ctx *kernel.Context, f *messages.Frame) {
 			handle(ctx, f)
 			return
 		}
-		c.deps.late.Add(1)
-		ctx.Event("late", "an answer to a request that is over", id)
+		c.onLate(ctx, id)
 		return
 	}
 	ctx.Correlate(p.call.Trace)
@@ -388,6 +387,7 @@ func (c *connection) sendInternal(ctx *kernel.Context, line []byte) {
 func (c *connection) onCancel(ctx *kernel.Context, m *messages.Cancel) {
 	if p, ok := c.inflight[m.Call]; ok {
 		c.leave(m.Call)
+		c.giveUp(p.call)
 		c.handled++
 		c.overThen(ctx, p, "the call was cancelled", func() {
 			c.answer(p.call, &messages.Answer{Err: supervision.Cancelled(p.call)})

@@ -41,6 +41,7 @@ func (c *connection) onDeadline(ctx *kernel.Context) {
 		}
 		timedOut = true
 		c.leave(id)
+		c.giveUp(p.call)
 		c.handled++
 		c.answer(p.call, &messages.Answer{Err: c.timeoutError(p)})
 		if !p.away {

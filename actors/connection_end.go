@@ -123,6 +123,7 @@ func (c *connection) takeCalls() []messages.ReturnedCall {
 	unsent := c.retract()
 	for _, p := range c.inflight {
 		c.forgetAsks(c.ctx, p, "the server is gone")
+		c.giveUp(p.call)
 		// One that the child has asked for input was with it before.
 		out = append(out, messages.ReturnedCall{Call: p.call, Written: p.round > 0 || !unsent[p.call.ID]})
 	}

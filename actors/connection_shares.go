@@ -77,6 +77,7 @@ func (c *connection) leave(call uint64) {
 		return
 	}
 	delete(c.inflight, call)
+	c.left.add(p.call)
 	c.weights.leave(p)
 	if c.shares.inflight[p.call.Of()]--; c.shares.inflight[p.call.Of()] <= 0 {
 		delete(c.shares.inflight, p.call.Of())

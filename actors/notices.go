@@ -310,7 +310,8 @@ func (a *noticesActor) onSubscribe(ctx *kernel.Context, s *Subscribe) {
 	}
 }
 
-// ask subscribes at the child; any instance of the place will do.
+// ask subscribes at the child; any instance of the place will do. That is the host's own
+// work: several clients may wait for it, and none where a subscription is made again.
 func (a *noticesActor) ask(ctx *kernel.Context, of topicAt, t *topic) {
 	t.asking = true
 	self, sys := ctx.Self(), ctx.System()
@@ -319,7 +320,7 @@ func (a *noticesActor) ask(ctx *kernel.Context, of topicAt, t *topic) {
 		session = t.waiting[0].Session
 	}
 	call := &messages.Call{
-		Meta: messages.Meta{Trace: id, Session: session}, ID: id, Server: of.Server, Method: methodSubscribe,
+		Meta: messages.Meta{Session: session}, ID: id, Server: of.Server, Method: methodSubscribe,
 		Params: append(appendString([]byte(`{"uri":`), of.URI), '}'), Idempotent: true,
 		Reply: answerFunc(func(answer *messages.Answer) { sys.Send(self, &subscribedAt{of, answer}) }),
 	}

@@ -17,7 +17,10 @@ type recorder struct {
 	failures []string
 }
 
-type event struct{ actor, kind, detail string }
+type event struct {
+	actor, kind, detail string
+	request             uint64
+}
 
 func (r *recorder) Message(*kernel.Record) {}
 func (r *recorder) DeadLetter(string, any) {}
@@ -30,7 +33,7 @@ func (r *recorder) Failure(a, reason, d string) {
 func (r *recorder) Event(e *kernel.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.events = append(r.events, event{e.Actor, e.Kind, e.Detail})
+	r.events = append(r.events, event{e.Actor, e.Kind, e.Detail, e.Correlation})
 }
 
 func (r *recorder) count(kind, part string) int {
@@ -70,14 +73,30 @@ var specTable = map[string][]string{
 	"CLOSED":     nil,
 }
 
+// requests are those with which events of a kind are on record, in their order.
+func (r *recorder) requests(kind string) (found []uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.kind == kind {
+			found = append(found, e.request)
+		}
+	}
+	return found
+}
+
 // check holds every transition that was seen against the specification, and
-// demands that each connection begins where the last one left it.
+// demands that each connection begins where the last one left it. No event, of
+// whatever kind, is of a request with a number that no client's request has.
 func (r *recorder) check(t reporter) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := map[string]string{}
 	for _, e := range r.events {
+		if e.request > callMask {
+			t.Errorf("%s: %s %q is on record as of request %d, which is none of a client's", e.actor, e.kind, e.detail, e.request)
+		}
 		if e.kind != "transition" {
 			continue
 		}

@@ -82,6 +82,11 @@ const maxNames = 1 << 16
 // three years, so that no sum of them overflows.
 const longestTime = int64(1e17)
 
+// firstOwn is the first number that no request of a client's has. Earlier builds wrote
+// late answers with the id that the server was given, which is above it for what the host
+// itself had asked: these belong to its own work.
+const firstOwn = uint64(1) << 47
+
 // NewBuilder returns a builder without records.
 func NewBuilder(limits Limits) *Builder {
 	return &Builder{limits: limits.orDefaults(), names: map[string]string{}, hosts: map[int]host{}}
@@ -145,6 +150,9 @@ func (b *Builder) safe(r messages.TraceRecord) messages.TraceRecord {
 	if len(r.Payload) > 0 {
 		// What was cut is JSON no more, but a text that tells it is.
 		r.Payload, _ = json.Marshal(clean(string(r.Payload), maxPayload))
+	}
+	if r.Request >= firstOwn {
+		r.Request = 0
 	}
 	r.Time = r.Time.UTC()
 	r.WaitNs = min(max(r.WaitNs, 0), longestTime)

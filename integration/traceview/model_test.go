@@ -68,6 +68,21 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// Earlier builds wrote a late answer to what the host itself had asked with the id that
+// the server was given: it is in no list of requests.
+func TestOwnNumbersAreNoRequests(t *testing.T) {
+	b := traceview.NewBuilder(traceview.Limits{})
+	b.Add(messages.TraceRecord{V: 2, Time: epoch, Kind: messages.TraceRequest, Request: 1<<47 - 1, Tool: "t"})
+	b.Add(messages.TraceRecord{V: 2, Time: epoch, Kind: "late", Request: 1<<52 + 3, To: "metamcp/pool/breaker/a~1/conn#1"})
+	trace := b.Trace()
+	if len(trace.Requests) != 1 || trace.Requests[0].ID != 1<<47-1 || trace.Find("4503599627370499") != nil {
+		t.Errorf("%d requests, want that of the client alone", len(trace.Requests))
+	}
+	if own := trace.Find("host"); own == nil || own.Events != 1 {
+		t.Errorf("the host's own work: %+v", own)
+	}
+}
+
 // Spans that go in circles, or name what is not there, end nothing.
 func TestCrookedSpans(t *testing.T) {
 	b := traceview.NewBuilder(traceview.Limits{})
