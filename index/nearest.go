@@ -14,9 +14,10 @@ import (
 const minSimilarity = 0.45
 
 // Nearest returns at most n candidates that name may have been meant to be,
-// the likeliest first: by edit distance, by one containing the other, or by
-// the words that they are made of, without regard to case. It suggests nothing
-// rather than something unlike. The first 256 bytes of each name count. Equal
+// the likeliest first: by edit distance, of a third of the longer name at most
+// where they do not begin alike, by one containing the other, or by the words that
+// they are made of, without regard to case. It suggests nothing rather than
+// something unlike. The first 256 bytes of each name count. Equal
 // ones come in alphabetical order, so the candidates may come in any.
 func Nearest(name string, candidates iter.Seq[string], n int) []string {
 	type suggestion struct {
@@ -90,9 +91,20 @@ func (s spelledName) similarity(o spelledName) float64 {
 	}
 	// The difference in length is the least that the distance can be.
 	if bound := 1 - float64(long-short)/float64(long); bound > best {
-		best = max(best, 1-float64(spelling.DistanceOfRunes(s.runes, o.runes))/float64(long))
+		if d := spelling.DistanceOfRunes(s.runes, o.runes); d <= max(1, long/3) || 2*commonPrefix(s.runes, o.runes) >= long {
+			best = max(best, 1-float64(d)/float64(long))
+		}
 	}
 	return best
+}
+
+// commonPrefix counts the runes with which both begin.
+func commonPrefix(a, b []rune) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // nameWords splits a name at punctuation, digits' ends and camelCase humps.

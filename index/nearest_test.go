@@ -8,7 +8,7 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	names := []string{"create_issue", "list_issues", "get_issue", "take_screenshot", "read_file", "write_file", "navigate", "GitHub", "git"}
+	names := []string{"create_issue", "list_issues", "get_issue", "take_screenshot", "read_file", "write_file", "navigate", "GitHub", "git", "memory", "fetch_url"}
 	tests := []struct {
 		name string
 		n    int
@@ -23,6 +23,10 @@ func TestNearest(t *testing.T) {
 		{"readFile", 1, "read_file"},
 		{"file", 2, "read_file write_file"},
 		{"quasar", 3, ""},
+		{"demo2", 3, ""}, // half of memory's letters in their places are a chance
+		{"memroy", 3, "memory"},
+		{"fetch_page", 3, "fetch_url"}, // far in letters, but begun alike
+		{"gti", 1, "git"},
 		{"", 3, ""},
 		{"📁", 3, ""},
 		{"create_issue", 0, ""},
