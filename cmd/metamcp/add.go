@@ -105,7 +105,7 @@ type addition struct {
 	From    string         `json:"from"` // gallery, npm, registry, command or url
 	Kind    string         `json:"kind,omitempty"`
 	Package string         `json:"package,omitempty"`
-	Version string         `json:"version,omitempty"` // "": the newest at each start
+	Version string         `json:"version,omitempty"` // "": none is pinned, or Package names it
 	Needs   []additionNeed `json:"needs,omitempty"`
 	Notes   []string       `json:"notes,omitempty"`
 

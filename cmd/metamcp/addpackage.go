@@ -36,6 +36,9 @@ func (f *addFlags) byName(ctx context.Context, c *common, name string, env map[s
 		if err := registry.ExactVersion(registry.Kind(kind), plain, f.version); kind != gallery.OCI && err != nil {
 			return nil, registryError(err)
 		}
+		if kind == gallery.OCI && imageVersion(plain) != "" {
+			return nil, usageError{fmt.Errorf("the image %s names its version, and --version another one; leave out one of the two", plain)}
+		}
 	}
 	from := "gallery"
 	var notes []string
@@ -65,8 +68,8 @@ func (f *addFlags) byName(ctx context.Context, c *common, name string, env map[s
 		if a.Name == "" {
 			a.Name = suggestedName(plan)
 		}
-	} else if a.Version == "" {
-		a.Notes = append(a.Notes, "it is not pinned: the newest version is taken at each start; --version pins it")
+	} else if note := unpinned(e); a.Version == "" && note != "" {
+		a.Notes = append(a.Notes, note)
 	}
 	if a.Name == "" {
 		a.Name = strings.ReplaceAll(install.SuggestName(registry.Kind(kind), e.Package), ".", "-")
@@ -92,6 +95,29 @@ func (f *addFlags) byName(ctx context.Context, c *common, name string, env map[s
 		}
 	}
 	return a, nil
+}
+
+// unpinned says which version of a package runs whose entry names none, by what starts
+// it; "": its name says the version.
+func unpinned(e *gallery.Entry) string {
+	switch version := imageVersion(e.Package); {
+	case e.Kind == gallery.PyPI:
+		return "it is not pinned: uvx takes the newest version at the first start, and that one for as long as it is in its cache; --version pins it"
+	case e.Kind != gallery.OCI, version != "" && version != "latest":
+		return ""
+	case version == "latest":
+		return "it is not pinned: docker takes the image " + e.Package + " that is on this machine, and downloads it only where there is none; a tag of a version pins it"
+	}
+	return "it is not pinned: docker takes the image " + e.Package + ":latest that is on this machine, and downloads it only where there is none; --version pins it"
+}
+
+// imageVersion is the digest of an image's name, else its tag; "": it has neither.
+func imageVersion(image string) string {
+	if _, digest, ok := strings.Cut(image, "@"); ok {
+		return digest
+	}
+	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":") // a colon before that is of a port
+	return tag
 }
 
 // packageKind takes the kind from before a name: pypi:mcp-server-git.

@@ -92,6 +92,10 @@ func TestAddCommand(t *testing.T) {
 		{"add mcp-server-filesystem --dry-run", "(the gallery's filesystem is @modelcontextprotocol/server-filesystem)"},
 		{"add pypi:mcp-server-git --name pygit", `"args": ["mcp-server-git"]`},
 		{"add pypi:my-mcp", `"args": ["my-mcp"]`},
+		{"add pypi:my-mcp --name p --dry-run", "it is not pinned: uvx takes the newest version at the first start, and that one for as long as it is in its cache"},
+		{"add oci:r.example:5000/a-mcp --dry-run", "it is not pinned: docker takes the image r.example:5000/a-mcp:latest that is on this machine, and downloads it only where there is none; --version pins it"},
+		{"add oci:r.example/a-mcp:latest --dry-run", "docker takes the image r.example/a-mcp:latest that is on this machine, and downloads it only where there is none; a tag of a version pins it"},
+		{"add oci:r.example/a-mcp:1.2 --version 1.3", "error: the image r.example/a-mcp:1.2 names its version, and --version another one"},
 		{"add playwright --version next", "error: \"next\" is no exact version of playwright"},
 		{"add express --force", `"express@1.2.3"`},
 		{"add ../../x-mcp", "error: \"../../x-mcp\" is not in the gallery, and no npm package"},
@@ -162,6 +166,17 @@ func TestAddCommand(t *testing.T) {
 	}
 	if _, _, err = command(t, "remove", "nobody"); !errors.As(err, new(usageError)) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Of what cannot become another version by itself none is said that it could.
+func TestPinnedPackagesAreNotCalledUnpinned(t *testing.T) {
+	place(t)
+	for _, words := range []string{"oci:r.example/a-mcp:1.2", "oci:r.example/a-mcp --version 1.2", "oci:r.example/a-mcp@sha256:" + strings.Repeat("a", 64), "pypi:my-mcp --version 1.2", "npm:my-mcp", "memory"} {
+		out, _, err := command(t, strings.Fields("add --dry-run --name x "+words)...)
+		if err != nil || strings.Contains(out, "not pinned") {
+			t.Errorf("%s: %v\n%s", words, err, out)
+		}
 	}
 }
 

@@ -185,8 +185,8 @@ func (e *Entry) Environment(given map[string]string) map[string]string {
 	return env
 }
 
-// Start returns what starts the server. version is exact, or "" for the newest
-// at each start; args are those of [Entry.Arguments], and env the names of its
+// Start returns what starts the server. version is exact, or "" for the one that
+// npx, uvx or docker takes by itself; args are those of [Entry.Arguments], and env the names of its
 // variables, which an image gets one by one.
 func (e *Entry) Start(version string, args, env []string) (command string, words []string) {
 	switch e.Kind {
