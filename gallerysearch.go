@@ -70,6 +70,18 @@ func galleryPackage(n trust.NamedPackage) *gallery.Entry {
 	return e
 }
 
+// galleryServers are the servers of the gallery in the words of a registry, by the names
+// with which `metamcp add` adds them.
+func galleryServers() []registry.Server {
+	all := gallery.All()
+	servers := make([]registry.Server, len(all))
+	for i := range all {
+		servers[i] = *galleryServer(&all[i])
+		servers[i].Name = all[i].Name
+	}
+	return servers
+}
+
 // galleryServer is a server of the gallery in the words of a registry, which has
 // no name for it: its description is metamcp's own.
 func galleryServer(e *gallery.Entry) *registry.Server {

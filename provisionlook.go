@@ -45,22 +45,35 @@ const registryCache = "registry-cache.json"
 // its cache and the built-in list behind it; who gets it closes it. The error says
 // that the URL is none.
 func NewRegistryClient(s *config.Settings) (*registry.Client, error) {
+	return registry.New(registryOptions(s))
+}
+
+func registryOptions(s *config.Settings) registry.Options {
 	file := ""
 	if s.StateDir != "" {
 		file = filepath.Join(s.StateDir, registryCache)
 	}
-	return registry.New(registry.Options{BaseURL: s.RegistryURL, CacheFile: file})
+	return registry.Options{BaseURL: s.RegistryURL, CacheFile: file}
 }
 
-// SearchRegistry searches with a [NewRegistryClient]. The errors are those of
+// SearchRegistry searches like a [NewRegistryClient], and where the registry gives no
+// answer and its cache has none, in the gallery too, whose servers have their short
+// names. What is deprecated comes last. The errors are those of
 // [registry.Client.Search].
 func SearchRegistry(ctx context.Context, s *config.Settings, q registry.Query) (*registry.Answer, error) {
-	client, err := NewRegistryClient(s)
+	o := registryOptions(s)
+	o.Gallery = galleryServers()
+	client, err := registry.New(o)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	return client.Search(ctx, q)
+	a, err := client.Search(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	registry.SortDeprecated(a.Servers)
+	return a, nil
 }
 
 // provisioner is what the provisioner's actor works with.

@@ -21,7 +21,8 @@ func newRegistry(c *common) *cobra.Command {
 		Example: `  metamcp registry search postgres`,
 		Long: `The registry (registry.url) knows public MCP servers. What it answers is kept for
 a day in stateDir/registry-cache.json; where it cannot be reached, the cache
-answers however old, then a built-in list of 20 servers.`,
+answers however old, then a built-in list of 20 servers with the gallery
+(metamcp add --list).`,
 	}
 	cmd.AddCommand(newRegistrySearch(c))
 	return cmd
@@ -36,10 +37,10 @@ func newRegistrySearch(c *common) *cobra.Command {
 		Long: `Search the registry for servers with QUERY in their name, else for its words. A
 well-known server whose package QUERY names is always found. TRUST says whether
 metamcp may install a server by itself (metamcp trust list); that it is listed
-says nothing about who wrote it.
+says nothing about who wrote it. What is deprecated comes last, and ABOUT says so.
 
 Exit status: 0 also where the registry gave no answer and the cache or the
-built-in list did; a note on standard error says so.`,
+built-in lists did; a note on standard error says so.`,
 		Example: `  metamcp registry search postgres
   metamcp registry search github --limit 5 --json`,
 		Args: args(someArgs),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +133,23 @@ func TestRegistrySearch(t *testing.T) {
 	out, stderr, err = provisionCommand(t, t.TempDir(), "registry", "search", "slack", "--registry-url", fake.URL)
 	if err != nil || !strings.Contains(out, "@modelcontextprotocol/server-slack") || !strings.Contains(stderr, "built-in list of 20") {
 		t.Errorf("offline: %v, %q\n%s", err, stderr, out)
+	}
+	for _, c := range []struct{ words, first, behind string }{
+		{"github", "github", "@modelcontextprotocol/server-github"},
+		{"browser", "@playwright/mcp", "@modelcontextprotocol/server-puppeteer"},
+	} {
+		out, stderr, err := provisionCommand(t, t.TempDir(), "registry", "search", c.words, "--registry-url", fake.URL)
+		var found []string
+		for line := range strings.Lines(out) {
+			found = append(found, strings.Fields(line)[0])
+		}
+		first, behind := slices.Index(found, c.first), slices.Index(found, c.behind)
+		if err != nil || first < 1 || behind < first || !strings.Contains(out, "deprecated: Archived") || !strings.Contains(stderr, "and the gallery of ") {
+			t.Errorf("%s: %v, %q\n%s", c.words, err, stderr, out)
+		}
+		if again := slices.Clone(found); len(found) > 30 || len(slices.Compact(slices.Sorted(slices.Values(again)))) != len(found) || slices.Contains(found, "playwright") {
+			t.Errorf("%s: one is there twice:\n%s", c.words, out)
+		}
 	}
 	var usage usageError
 	for _, bad := range [][]string{{"registry", "search"}, {"registry", "search", "x", "--limit", "0"}, {"registry", "search", "a\u200bb"}} {

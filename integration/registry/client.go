@@ -32,6 +32,9 @@ type Options struct {
 	MaxPages int
 	// Now is the clock (time.Now).
 	Now func() time.Time
+	// Gallery are further servers that are known without a registry; they are searched
+	// together with the built-in list, which counts where both have a package (none).
+	Gallery []Server
 }
 
 // Client asks one registry. It is safe for any goroutine.
@@ -93,7 +96,7 @@ type Source string
 const (
 	FromRegistry Source = "registry"
 	FromCache    Source = "cache"    // asked before
-	FromBuiltin  Source = "built-in" // the list that comes with metamcp
+	FromBuiltin  Source = "built-in" // the lists that come with metamcp
 )
 
 // Answer is a list of servers, and how far to believe it.
@@ -121,7 +124,7 @@ const (
 // without asking while it is young, and however old where the registry fails; a
 // registry that fails in the middle leaves a partial answer; one that never
 // answered leaves what the cache knows of such servers, then what the built-in
-// list does. So the only errors are a question that is none, and the end of ctx.
+// list and the gallery do. So the only errors are a question that is none, and the end of ctx.
 func (c *Client) List(ctx context.Context, q Query) (*Answer, error) {
 	q.Search = strings.TrimSpace(q.Search)
 	if len(q.Search) > maxQuery || strings.ContainsFunc(q.Search, HiddenAlone) {

@@ -6,7 +6,7 @@ import "time"
 // (server.json), with what the registry adds. Whoever gets one must not change
 // it: the cache holds the same.
 type Server struct {
-	Name        string      `json:"name"` // reverse DNS, like io.github.user/weather; of a built-in one its package's
+	Name        string      `json:"name"` // reverse DNS, like io.github.user/weather; of a built-in one its package's, of one of the gallery a short one
 	Title       string      `json:"title,omitempty"`
 	Description string      `json:"description"`
 	Version     string      `json:"version,omitempty"` // "" of a built-in one: whatever is newest
