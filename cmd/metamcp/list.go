@@ -12,6 +12,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/control"
+	"github.com/metamcp/metamcp/integration/doctor"
 	"github.com/metamcp/metamcp/integration/provisioned"
 	"github.com/metamcp/metamcp/integration/scrub"
 	"github.com/metamcp/metamcp/messages"
@@ -28,17 +29,23 @@ const (
 	stateConfigured = "configured"
 )
 
+// wordMissing is what people read instead of configured where the command is missing.
+const wordMissing = "no command"
+
 // listedServer is one server for scripts.
 type listedServer struct {
-	Name        string         `json:"name"`
-	Source      string         `json:"source"` // file and line of its entry
-	State       string         `json:"state"`  // broken, disabled, configured, or that of the first host that has it
-	Command     string         `json:"command,omitempty"`
-	URL         string         `json:"url,omitempty"`
-	Description string         `json:"description,omitempty"`
-	Tags        []string       `json:"tags,omitempty"`
-	Problems    []string       `json:"problems,omitempty"`
-	Hosts       []serverInHost `json:"hosts,omitempty"`
+	Name        string   `json:"name"`
+	Source      string   `json:"source"` // file and line of its entry
+	State       string   `json:"state"`  // broken, disabled, configured, or that of the first host that has it
+	Command     string   `json:"command,omitempty"`
+	URL         string   `json:"url,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Tags        []string `json:"tags,omitempty"`
+	Problems    []string `json:"problems,omitempty"`
+	// Missing says why its command cannot be started here; "": it can, as far as its
+	// file tells, or it was not looked for, as where a host runs the server.
+	Missing string         `json:"missing,omitempty"`
+	Hosts   []serverInHost `json:"hosts,omitempty"`
 	// Provisioned says how it came here; nil of a server that somebody wrote into
 	// the configuration.
 	Provisioned *provisionedFrom `json:"provisioned,omitempty"`
@@ -80,8 +87,10 @@ func newList(c *common) *cobra.Command {
 where their entry is and what it starts. Nothing is started. Where hosts run with
 the same state folder, the state that they have a server in is shown.
 
-STATE is broken, disabled or configured, or that of a running host, as metamcp
-status shows it: not started, idle, connecting, active, failed or closed.
+STATE is broken, disabled, configured, or no command where what it starts is not
+here; or that of a running host, as metamcp status shows it: not started, idle,
+connecting, active, failed or closed. With --json no command is configured with
+"missing".
 
 Exit status: 0, also where servers are broken; 1 the configuration cannot be
 read.`,
@@ -153,6 +162,8 @@ func listServers(ctx context.Context, cfg *config.Config) listReport {
 			s.State = stateBroken
 		case len(s.Hosts) > 0:
 			s.State = s.Hosts[0].State
+		case spec.Transport == messages.TransportStdio:
+			s.Missing = secrets.Text(doctor.Missing(spec))
 		}
 		r.Servers = append(r.Servers, s)
 	}
@@ -219,10 +230,13 @@ func printServers(out io.Writer, r listReport) error {
 		if what == "" {
 			what = s.URL
 		}
-		if len(s.Problems) > 0 {
+		switch {
+		case len(s.Problems) > 0:
 			what = strings.Join(s.Problems, "; ")
-		} else if len(s.Hosts) > 0 && s.Hosts[0].Error != "" {
+		case len(s.Hosts) > 0 && s.Hosts[0].Error != "":
 			what = s.Hosts[0].Error
+		case s.Missing != "":
+			what = s.Missing
 		}
 		source := s.Source
 		if p := s.Provisioned; p != nil {
@@ -231,6 +245,8 @@ func printServers(out io.Writer, r listReport) error {
 		state := s.State
 		if state != stateBroken && state != stateDisabled && len(s.Hosts) > 0 {
 			state = s.Hosts[0].word
+		} else if s.Missing != "" {
+			state = wordMissing
 		}
 		t.row(printable(s.Name), state, printable(source), printable(what))
 	}

@@ -330,6 +330,40 @@ func TestListCommand(t *testing.T) {
 	}
 }
 
+// A server whose command is not there is listed so, unless nobody starts it.
+func TestListSaysThatACommandIsMissing(t *testing.T) {
+	_, cwd := place(t)
+	put(t, filepath.Join(cwd, ".mcp.json"), `{"mcpServers": {
+  "gone": {"command": "no-such-program"},
+  "path": {"command": "npm", "env": {"PATH": "/nowhere"}},
+  "off": {"command": "no-such-program", "disabled": true},
+  "here": {"command": "npm"},
+  "far": {"url": "https://e.example/"}
+}}`)
+	state := t.TempDir()
+	out, _, err := command(t, "list", "--state-dir", state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[string]string{
+		"gone": `no command .*the command "no-such-program" is not in the PATH`, "path": "no command .*PATH", "off": "disabled .*", "here": "configured .*npm", "far": "configured .*https",
+	} {
+		if !regexp.MustCompile(`(?m)^` + server + ` +` + want).MatchString(out) {
+			t.Errorf("%s is not %q:\n%s", server, want, out)
+		}
+	}
+	out, _, err = command(t, "list", "--json", "--state-dir", state)
+	var r listReport
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || len(r.Servers) != 5 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, s := range r.Servers {
+		if missing := s.Name == "gone" || s.Name == "path"; (s.Missing != "") != missing || s.State != stateConfigured && s.Name != "off" {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // A server that was provisioned is listed as such, and goes with its files.
 func TestProvisionedServers(t *testing.T) {
 	_, cwd := place(t)
