@@ -46,16 +46,7 @@ func (s *Start) Result() Result {
 	}
 	switch {
 	case s.Took > slowStart:
-		// Thrice what it took now, when the machine may have been idle.
-		advice := max(3*s.Took, 30*time.Second).Round(time.Second)
-		r.ID, r.Status = "server.slow", Warn
-		r.Why = "The first call waits that long; where a start takes longer than startupTimeoutMs it fails."
-		if advice > s.Spec.StartupTimeout {
-			r.Fix = fmt.Sprintf("Write \"startupTimeoutMs\": %d into the entry at %s (it is %d now).", advice.Milliseconds(), s.Spec.Source, s.Spec.StartupTimeout.Milliseconds())
-		} else {
-			r.Fix = fmt.Sprintf("Install it instead of fetching it with each start, or write \"lifecycle\": \"keep-alive\" into the entry at %s. Its startupTimeoutMs (%d) is enough.",
-				s.Spec.Source, s.Spec.StartupTimeout.Milliseconds())
-		}
+		s.slow(&r)
 	case set.Skipped > 0:
 		r.ID, r.Status = "server.tools", Warn
 		r.Why = fmt.Sprintf("%s of its listing have no name or are of a wrong type, and are left out.", count(set.Skipped, "definition"))
@@ -66,6 +57,25 @@ func (s *Start) Result() Result {
 		r.Fix = "Look into its documentation and its log: metamcp logs " + messages.ShellWord(s.Spec.Name)
 	}
 	return r
+}
+
+// slow says of a start that took long what that means. One that may have downloaded the
+// server says nothing about the next ones.
+func (s *Start) slow(r *Result) {
+	r.ID, r.Status = "server.slow", Warn
+	r.Why = "The first call waits that long; where a start takes longer than startupTimeoutMs it fails."
+	// Thrice what it took now, when the machine may have been idle.
+	advice := max(3*s.Took, 30*time.Second).Round(time.Second)
+	if advice > s.Spec.StartupTimeout {
+		r.Fix = fmt.Sprintf("Write \"startupTimeoutMs\": %d into the entry at %s (it is %d now).", advice.Milliseconds(), s.Spec.Source, s.Spec.StartupTimeout.Milliseconds())
+	} else {
+		r.Fix = fmt.Sprintf("Install it instead of fetching it with each start, or write \"lifecycle\": \"keep-alive\" into the entry at %s. Its startupTimeoutMs (%d) is enough.",
+			s.Spec.Source, s.Spec.StartupTimeout.Milliseconds())
+	}
+	if s.Spec.RunsPackage() {
+		r.Why = fmt.Sprintf("%s downloads what it does not have yet. If it did so now, later starts are faster; if not, the first call waits that long each time.", base(s.Spec.Command))
+		r.Fix = fmt.Sprintf("Try it once more: metamcp test %s. If it is as slow again: %s", messages.ShellWord(s.Spec.Name), r.Fix)
+	}
 }
 
 func joined(name, version string) string {
