@@ -95,6 +95,20 @@ func controlCommand(ctx context.Context, out io.Writer, words ...string) (notes 
 	return stderr.String(), err
 }
 
+// A configuration that cannot be read hides no host, and what mends it is said.
+func TestStatusWithABrokenConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	serveFake(t, dir, "one")
+	broken := textFile(t, dir, "mcp.json", `{"mcpServers": {"a": {"command": "x" "args": []}}}`)
+	for _, words := range []string{"status", "ps"} {
+		var out bytes.Buffer
+		notes, err := controlCommand(t.Context(), &out, words, "--config", broken, "--state-dir", dir)
+		if err != nil || !strings.Contains(out.String(), "one") || !strings.Contains(notes, "mcp.json:1:38: ") || !strings.Contains(notes, "\nhint: Correct the file there") {
+			t.Errorf("%s: %v, stdout %q, stderr %q", words, err, &out, notes)
+		}
+	}
+}
+
 // list and status say the same of a server that a host runs.
 func TestListAndStatusHaveTheSameWords(t *testing.T) {
 	dir := t.TempDir()

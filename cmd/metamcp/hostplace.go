@@ -38,11 +38,7 @@ func (c *common) hostPlace() (*hostPlace, error) {
 			return nil, err // flags or variables are wrong
 		}
 		cfg = rest
-		var broken *metamcp.Error
-		if errors.As(err, &broken) {
-			err = errors.New(broken.Message)
-		}
-		fmt.Fprintf(c.stderr, "metamcp: %v; looking for its host in %s all the same\n", err, cfg.Settings.StateDir)
+		c.goOnWithout(err, fmt.Sprintf("looking for its host in %s all the same", cfg.Settings.StateDir))
 	}
 	if cfg.Settings.StateDir == "" {
 		return nil, errNoStateDir

@@ -75,12 +75,22 @@ func (c *common) stateDir() (string, error) {
 		if cfg, wrong = c.withoutFiles(); wrong != nil {
 			return "", err
 		}
-		fmt.Fprintf(c.stderr, "metamcp: %v; looking in %s (--state-dir names another folder)\n", err, cfg.Settings.StateDir)
+		c.goOnWithout(err, fmt.Sprintf("looking in %s (--state-dir names another folder)", cfg.Settings.StateDir))
 	}
 	if cfg.Settings.StateDir == "" {
 		return "", errors.New("no state folder is known, so no host can be found; name one with --state-dir")
 	}
 	return cfg.Settings.StateDir, nil
+}
+
+// goOnWithout says what a command does that needs no configuration, where the error is
+// why there is none.
+func (c *common) goOnWithout(err error, then string) {
+	fmt.Fprintf(c.stderr, "metamcp: %v; %s\n", err, then)
+	var e *metamcp.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		fmt.Fprintln(c.stderr, "hint:", shellHint(e.Hint, e.Server, e.Tool))
+	}
 }
 
 // withoutFiles is the configuration that flags and variables make. The error says

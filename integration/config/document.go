@@ -37,7 +37,7 @@ type document struct {
 type syntaxError struct {
 	line, column int
 	message      string
-	hint         string
+	hint         string // never ""
 }
 
 func (e *syntaxError) Error() string {
@@ -63,7 +63,7 @@ func parseDocument(file string, text []byte) (*document, error) {
 	d.lines = lineStarts(d.text)
 	if at := jsonc.TooDeep(d.text, maxDepth); at >= 0 {
 		line, column := d.position(at)
-		return nil, &syntaxError{line, column, fmt.Sprintf("nested deeper than %d levels", maxDepth), ""}
+		return nil, &syntaxError{line, column, fmt.Sprintf("nested deeper than %d levels", maxDepth), "write it with fewer levels"}
 	}
 	var err error
 	if d.root, err = hujson.Parse(d.text); err != nil {
@@ -88,7 +88,7 @@ func parseText(text string) (*hujson.Value, *document, error) {
 // explain turns the parser's error into ours. The parser repeats the whole bad
 // literal, which may be a secret and long, so only its kind is kept.
 func (d *document) explain(err error) *syntaxError {
-	s := &syntaxError{line: 1, column: 1}
+	s := &syntaxError{line: 1, column: 1, hint: "correct the file there: look for a comma, colon, quote or bracket that is missing or too many"}
 	var column int
 	if _, scanErr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &s.line, &column); scanErr == nil &&
 		s.line >= 1 && s.line <= len(d.lines) {
@@ -99,7 +99,7 @@ func (d *document) explain(err error) *syntaxError {
 	}
 	switch inner := errors.Unwrap(err); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		s.message, s.hint = "the file ends too early", "a bracket, quote or comment is not closed"
+		s.message, s.hint = "the file ends too early", "close the bracket, quote or comment that is still open"
 	case inner != nil && strings.HasPrefix(inner.Error(), "invalid literal"):
 		s.message = "not a JSON value"
 		s.hint = `look for a missing quote, and write a backslash in a string as \\`

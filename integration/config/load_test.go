@@ -190,6 +190,9 @@ func TestFilesThatFailTheLoad(t *testing.T) {
 			if strings.Contains(e.Message, "secret") {
 				t.Errorf("%q repeats what it read", e.Message)
 			}
+			if e.Hint == "" || e.Hint[0] < 'A' || e.Hint[0] > 'Z' {
+				t.Errorf("the hint is %q, and not a sentence that says what to do", e.Hint)
+			}
 		})
 	}
 	w := newWorld(t)
@@ -391,7 +394,7 @@ func TestReloadStaysWithItsFile(t *testing.T) {
 		t.Errorf("a file that is gone became %v, %v", serverNames(again), err)
 	} else {
 		contains(t, gone.Message, "mcp.json does not exist")
-		contains(t, gone.Hint, "put it back")
+		contains(t, gone.Hint, "Put it back")
 	}
 
 	// Where none was found, one that appears is.

@@ -227,8 +227,8 @@ func TestStateDirIsAFile(t *testing.T) {
 	file := w.file("state", "")
 	cfg := w.load(`{}`)
 	for hint, sources := range map[string]Sources{
-		"correct --state-dir: ":       {Overlay: flags(t, "stateDir", file)},
-		"correct METAMCP_STATE_DIR: ": {Environ: []string{"METAMCP_STATE_DIR=" + file}},
+		"Correct --state-dir: ":       {Overlay: flags(t, "stateDir", file)},
+		"Correct METAMCP_STATE_DIR: ": {Environ: []string{"METAMCP_STATE_DIR=" + file}},
 		"metamcp.stateDir":            {Files: []string{w.file("a.json", `{"metamcp": {"stateDir": "./state"}}`)}, Environ: []string{}},
 	} {
 		sources.Home, sources.Cwd = w.home, w.cwd
@@ -269,12 +269,12 @@ func TestClashesOfFlagsStopTheStart(t *testing.T) {
 		env     string
 		want    string // in the error; "": it starts
 	}{
-		{set("exposeOnly", "true"), "", "correct --expose-only"},
-		{nil, "METAMCP_EXPOSE_ONLY=1", "correct METAMCP_EXPOSE_ONLY"},
+		{set("exposeOnly", "true"), "", "Correct --expose-only"},
+		{nil, "METAMCP_EXPOSE_ONLY=1", "Correct METAMCP_EXPOSE_ONLY"},
 		{set("exposeOnly", "true", "expose", "tools"), "", ""},
 		{set("exposeOnly", "true"), "METAMCP_EXPOSE=tools", ""},
-		{set("pool.minPoolSize", "21"), "", "correct --min-pool-size"},
-		{set("pool.poolSize", "5"), "METAMCP_POOL_MIN_POOL_SIZE=9", "correct --pool-size"},
+		{set("pool.minPoolSize", "21"), "", "Correct --min-pool-size"},
+		{set("pool.poolSize", "5"), "METAMCP_POOL_MIN_POOL_SIZE=9", "Correct --pool-size"},
 		{nil, "METAMCP_EXPOSE=foo", "METAMCP_EXPOSE"},
 	} {
 		w := newWorld(t, tt.env)
