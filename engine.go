@@ -89,6 +89,9 @@ type Engine struct {
 	// replaces it, from the reading of the files on; readers need no lock.
 	config atomic.Pointer[config.Config]
 	reload chan struct{}
+	// refused is why what the watcher has read is not in force; nil: it is. What others
+	// read does not count: the watcher would not tell of a file that is as before again.
+	refused atomic.Pointer[error]
 
 	secrets atomic.Pointer[scrub.Set]
 	tokens  loginSecrets
@@ -362,6 +365,7 @@ func (e *Engine) readAgain(ctx context.Context) error {
 
 func (e *Engine) changed(cfg *config.Config, err error) {
 	if err != nil {
+		e.refused.Store(&err)
 		e.log.Error("the changed configuration is not usable; the last good one stays in force", "error", e.secrets.Load().Text(err.Error()))
 		return
 	}
@@ -369,6 +373,9 @@ func (e *Engine) changed(cfg *config.Config, err error) {
 	ctx, cancel := context.WithTimeout(e.reloads, enough)
 	defer cancel()
 	if err := e.takeRead(ctx, cfg); err != nil && e.reloads.Err() == nil && !e.core.Closed() {
+		if e.Config() != cfg { // else it is in force, and was only not waited for
+			e.refused.Store(&err)
+		}
 		e.log.Error("the changed configuration was not taken over", "error", e.secrets.Load().Text(err.Error()))
 	}
 }
@@ -423,6 +430,7 @@ func (e *Engine) take(ctx context.Context, cfg *config.Config) error {
 	}
 	e.learnSecrets(cfg)
 	e.config.Store(cfg)
+	e.refused.Store(nil)
 	e.expose.scrubChanged(old, cfg)
 	e.mayRun(cfg)
 	e.core.ConfigureSandbox(sandboxSettings(cfg.Settings.Execute))

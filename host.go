@@ -29,7 +29,7 @@ const (
 // Close. The error is that of ctx.
 func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostStatus, error) {
 	s := &messages.HostStatus{
-		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files,
+		PID: os.Getpid(), Version: e.opts.Version, Started: e.started, At: time.Now(), Configs: e.Config().Files, ConfigProblem: e.configProblem(),
 		Calls: e.core.Counts(), Sessions: e.core.Sessions(), Clients: e.clientStatus(), Draining: e.core.Draining(),
 		Sandbox: e.core.SandboxStatus(), Provision: e.core.ProvisionStatus(),
 		Drops: messages.DropCounts{Trace: e.core.Trace().Dropped()}, AuditProblem: e.audit.problem(),
@@ -74,6 +74,21 @@ func (e *Engine) HostStatus(ctx context.Context, actors bool) (*messages.HostSta
 		})
 	}
 	return s, nil
+}
+
+// configProblem is why the files of the configuration as they are now are not in force,
+// without what is secret; "": they are.
+func (e *Engine) configProblem() string {
+	err := e.refused.Load()
+	if err == nil {
+		return ""
+	}
+	text := (*err).Error()
+	var own *Error
+	if errors.As(*err, &own) {
+		text = own.Message
+	}
+	return e.secrets.Load().Text(text)
 }
 
 // refusing says whether the engine takes no new calls, once its pool has answered. It

@@ -11,6 +11,9 @@ type HostStatus struct {
 	Started time.Time `json:"started"`
 	At      time.Time `json:"at"` // when this was taken
 	Configs []string  `json:"configs"`
+	// ConfigProblem is why the files as they are now are not in force, and those from
+	// before are; "": they are, or will be in a moment.
+	ConfigProblem string `json:"configProblem,omitempty"`
 	// HTTP is the URL at which it serves clients over HTTP; "": nowhere.
 	HTTP     string       `json:"http,omitempty"`
 	Draining bool         `json:"draining,omitempty"`

@@ -336,6 +336,16 @@ func TestStatusShowsDescriptors(t *testing.T) {
 	}
 }
 
+// TestStatusSaysThatTheConfigurationIsOld, since its files show another one.
+func TestStatusSaysThatTheConfigurationIsOld(t *testing.T) {
+	h := newFakeHost("")
+	h.status.ConfigProblem = "/the/config.json:1:38: not a JSON value"
+	var out bytes.Buffer
+	if err := printStatus(&out, &h.status, time.Now(), look{}); err != nil || !strings.Contains(out.String(), "\nproblem   ") || !strings.Contains(out.String(), "stays in force: "+h.status.ConfigProblem) {
+		t.Errorf("%v in\n%s", err, &out)
+	}
+}
+
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m1s", 90 * time.Minute: "1h30m", 49 * time.Hour: "2d1h",

@@ -238,6 +238,9 @@ func printStatus(out io.Writer, st *messages.HostStatus, now time.Time, l look) 
 	for _, c := range st.Configs {
 		head.row("config", oneLine(c))
 	}
+	if st.ConfigProblem != "" {
+		head.row("problem", "the configuration from before stays in force: "+oneLine(st.ConfigProblem))
+	}
 	if st.HTTP != "" {
 		head.row("http", oneLine(st.HTTP))
 	}
