@@ -16,6 +16,7 @@ import (
 
 	"github.com/metamcp/metamcp/integration/bearer"
 	"github.com/metamcp/metamcp/integration/config"
+	"github.com/metamcp/metamcp/integration/registry"
 	"github.com/metamcp/metamcp/integration/trust"
 )
 
@@ -144,8 +145,16 @@ func TestNoProvisionOfAToken(t *testing.T) {
 	if of7, of9 := e.tokenThatForbids(7), e.tokenThatForbids(9); of7 != "" || of9 != "ci" {
 		t.Errorf("the tokens that forbid are %q and %q", of7, of9)
 	}
-	if hint := (provisioner{&e}).gateHint(&option{decision: trust.Decision{Gate: trust.GateSetting}}, 9); !strings.Contains(hint, `"ci"`) || strings.Contains(hint, "autoProvisionClients") {
-		t.Errorf("the hint is %q", hint)
+	hint := func(gate trust.Gate) string {
+		o := &option{candidate: trust.Candidate{Kind: registry.NPM, Package: "@acme/weather"}, version: "1.2.3", decision: trust.Decision{Gate: gate}}
+		o.shown.Add = "metamcp add @acme/weather"
+		return provisioner{&e}.gateHint(o, 9)
+	}
+	if got := hint(trust.GateSetting); !strings.Contains(got, `"ci"`) || strings.Contains(got, "autoProvisionClients") || !strings.Contains(got, "`metamcp provision @acme/weather@1.2.3`") {
+		t.Errorf("the hint is %q", got)
+	}
+	if got := hint(trust.GateNamespace); !strings.Contains(got, "`metamcp provision @acme/weather@1.2.3`") || !strings.Contains(got, "`metamcp trust add @acme/weather`") {
+		t.Errorf("the hint is %q, whose commands cannot be pasted", got)
 	}
 	if !e.mayProvision(theProgram, 0) || !e.mayProvision(aClient, 7) || e.mayProvision(aClient, 8) {
 		t.Error("a token's word does not count")

@@ -197,14 +197,19 @@ func needsText(missing []messages.ProvisionVariable) string {
 	return text
 }
 
-// missingHint says how a server gets what it needs. Strangers have a say in the names, and
-// somebody may paste the command into a shell.
-func missingHint(o *option, missing []messages.ProvisionVariable) string {
+// provisionCommand is what a person types to be asked about it.
+func provisionCommand(o *option) string {
 	wanted := o.candidate.Package
 	if o.version != "" {
 		wanted += "@" + o.version
 	}
-	command := "metamcp provision " + messages.ShellWord(wanted)
+	return "metamcp provision " + messages.ShellWord(wanted)
+}
+
+// missingHint says how a server gets what it needs. Strangers have a say in the names, and
+// somebody may paste the command into a shell.
+func missingHint(o *option, missing []messages.ProvisionVariable) string {
+	command := provisionCommand(o)
 	variables, more, secret := 0, 0, ""
 	for i := range missing {
 		m := &missing[i]
@@ -275,22 +280,25 @@ func (p provisioner) gateHint(o *option, session uint64) string {
 	case trust.GateFile:
 		return "The user has to mend the trust file; metamcp trust list says what is wrong."
 	case trust.GateNamespace, trust.GateEntry:
-		add := ""
+		hint := "The user decides: `" + provisionCommand(o) + "` installs it after asking"
 		if o.shown.Add != "" {
-			add = ", `" + o.shown.Add + "` puts it into the configuration"
+			hint += ", `" + o.shown.Add + "` puts it into the configuration"
 		}
-		return "The user decides: `metamcp provision` installs it after asking" + add + ", `metamcp trust add` trusts it from now on."
+		if entry := o.candidate.TrustEntry(o.decision.Gate); entry != "" {
+			hint += ", `metamcp trust add " + messages.ShellWord(entry) + "` trusts it from now on"
+		}
+		return hint + "."
 	case trust.GateConfidence:
 		return "If it is the right one, name it exactly: use " + o.candidate.Package + "."
 	case trust.GateSetting:
 		if token := p.e.tokenThatForbids(session); token != "" {
-			return "The token " + fmt.Sprintf("%q", token) + " of this client was made with --no-provision. The user can install it with `metamcp provision`, or give the client another token: `metamcp token add " + token + " --replace`."
+			return "The token " + fmt.Sprintf("%q", token) + " of this client was made with --no-provision. The user can install it with `" + provisionCommand(o) + "`, or give the client another token: `metamcp token add " + messages.ShellWord(token) + " --replace`."
 		}
 		setting := "trust.autoProvision"
 		if p.e.Config().Settings.AutoProvision {
 			setting = "trust.autoProvisionClients, which names the clients that may"
 		}
-		return "The user can install it with `metamcp provision`, or allow this client to with the setting " + setting + "."
+		return "The user can install it with `" + provisionCommand(o) + "`, or allow this client to with the setting " + setting + "."
 	case trust.GateImitation:
 		if o.decision.Imitates != "" {
 			return "If " + o.decision.Imitates + " is meant, name that exactly; else take another one."

@@ -12,7 +12,7 @@ import (
 
 // hintedCommand is a command line of ours in a hint. Words that a text may have behind
 // the program's name for what they mean, such as host, are none.
-var hintedCommand = regexp.MustCompile(`\bmetamcp (add|approve|auth|disable|discover|doctor|enable|import|list|logs|pins|provision|remove|secrets|test|trust)\b`)
+var hintedCommand = regexp.MustCompile(`\bmetamcp (add|approve|auth|disable|discover|doctor|enable|import|list|logs|pins|provision|registry|remove|secrets|test|token|trust)\b`)
 
 // withSources has the commands in a text read the files, and have the state folder, that
 // this command line names: without them what a hint tells to type is about others.

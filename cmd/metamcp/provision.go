@@ -115,7 +115,7 @@ func (f *provisionFlags) provision(ctx context.Context, cmd *cobra.Command, e *m
 	default:
 		err = printProvision(cmd, cmd.OutOrStdout(), a, f.dryRun)
 		if err == nil && a.Decision == metamcp.DecisionRecommended && !f.dryRun && !f.asks(cmd, a) {
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(unattended(a)))
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(unattended(cmd, a)))
 		}
 	}
 	if err == nil && !f.asks(cmd, a) {
@@ -162,10 +162,10 @@ func printProvision(cmd *cobra.Command, out io.Writer, a *metamcp.ProvisionAnswe
 	case metamcp.DecisionProvisioned:
 		say("%s %s is installed as %s: %s.", a.Package, a.Version, a.Server, a.Reason)
 	case metamcp.DecisionDenied:
-		say("%s", a.Denied.Message)
+		say("%s", withSources(cmd, a.Denied.Message))
 		switch {
 		case len(a.Missing) > 0:
-			say("hint: give it with: %s", giveLine(a.Package, a.Missing))
+			say("hint: give it with: %s", giveLine(cmd, a.Package, a.Missing))
 		case a.Denied.Hint != "":
 			say("hint: %s", withSources(cmd, shellHint(a.Denied.Hint, "", "")))
 		}
@@ -182,7 +182,7 @@ func printProvision(cmd *cobra.Command, out io.Writer, a *metamcp.ProvisionAnswe
 			if a.Matches[0].Trusted && (a.Matches[0].Gate == "" || a.Matches[0].Gate == "setting") {
 				would = ""
 			}
-			say("%s: %s%s", a.Matches[0].Name, would, forPerson(a.Reason))
+			say("%s: %s%s", a.Matches[0].Name, would, withSources(cmd, forPerson(a.Reason)))
 			a.Matches[0].Reason = "" // said
 		}
 	}
@@ -190,7 +190,7 @@ func printProvision(cmd *cobra.Command, out io.Writer, a *metamcp.ProvisionAnswe
 		say("  needs the %s %s%s", placeOf(&m), m.Name, aboutVariable(m))
 	}
 	for i := range a.Matches {
-		lines = append(lines, matchText(&a.Matches[i])...)
+		lines = append(lines, matchText(cmd, &a.Matches[i])...)
 	}
 	if _, err := fmt.Fprintln(out, strings.Join(lines, "\n")); err != nil {
 		return err
@@ -214,7 +214,7 @@ func printProvision(cmd *cobra.Command, out io.Writer, a *metamcp.ProvisionAnswe
 }
 
 // matchText is an option in a few lines.
-func matchText(o *metamcp.ProvisionOption) []string {
+func matchText(cmd *cobra.Command, o *metamcp.ProvisionOption) []string {
 	lines := []string{"", printable(fmt.Sprintf("%s  (confidence %.2f)", withVersion(o), o.Confidence))}
 	add := func(name, text string) {
 		if text != "" {
@@ -227,8 +227,8 @@ func matchText(o *metamcp.ProvisionOption) []string {
 	if len(o.Suspicious) > 0 {
 		add("careful", "its description reads like orders to a model ("+strings.Join(o.Suspicious, ", ")+") and was left out")
 	}
-	add("trust", forPerson(o.Reason))
-	add("add", o.Add)
+	add("trust", withSources(cmd, forPerson(o.Reason)))
+	add("add", withSources(cmd, o.Add))
 	add("try", o.Install)
 	if o.Entry != nil {
 		add("entry", string(o.Entry))

@@ -33,7 +33,7 @@ func missingOf(o *metamcp.ProvisionOption) (missing []metamcp.ProvisionVariable)
 // that of ctx.
 func chosenOption(ctx context.Context, cmd *cobra.Command, a *metamcp.ProvisionAnswer) (*metamcp.ProvisionOption, error) {
 	answer := make(chan *metamcp.ProvisionOption, 1)
-	go func() { answer <- choose(cmd.InOrStdin(), cmd.OutOrStdout(), a) }() // a read of a terminal ends with the program
+	go func() { answer <- choose(cmd, cmd.InOrStdin(), cmd.OutOrStdout(), a) }() // a read of a terminal ends with the program
 	select {
 	case o := <-answer:
 		return o, nil
@@ -44,14 +44,14 @@ func chosenOption(ctx context.Context, cmd *cobra.Command, a *metamcp.ProvisionA
 
 // choose is [chosenOption] for any reader. What lacks a value is not offered: the line
 // that gives it is shown.
-func choose(in io.Reader, out io.Writer, a *metamcp.ProvisionAnswer) *metamcp.ProvisionOption {
+func choose(cmd *cobra.Command, in io.Reader, out io.Writer, a *metamcp.ProvisionAnswer) *metamcp.ProvisionOption {
 	var offered []*metamcp.ProvisionOption
 	for i := range a.Matches {
 		o := &a.Matches[i]
 		switch missing := missingOf(o); {
 		case !installable(o):
 		case len(missing) > 0:
-			fmt.Fprintf(out, "%s needs %s first: %s\n", printable(o.Name), printable(needsText(missing)), printable(giveLine(o.Name, missing)))
+			fmt.Fprintf(out, "%s needs %s first: %s\n", printable(o.Name), printable(needsText(missing)), printable(giveLine(cmd, o.Name, missing)))
 		default:
 			offered = append(offered, o)
 		}
@@ -104,7 +104,7 @@ func placeOf(v *metamcp.ProvisionVariable) string {
 }
 
 // giveLine is the command that gives a server what it needs.
-func giveLine(name string, missing []metamcp.ProvisionVariable) string {
+func giveLine(cmd *cobra.Command, name string, missing []metamcp.ProvisionVariable) string {
 	line, before := "metamcp provision "+messages.ShellWord(name), ""
 	for _, v := range missing {
 		value := "VALUE"
@@ -115,11 +115,11 @@ func giveLine(name string, missing []metamcp.ProvisionVariable) string {
 		}
 		line += " --set " + messages.ShellWord(v.Name+"="+value)
 	}
-	return before + line
+	return withSources(cmd, before+line)
 }
 
 // unattended says what --yes would do, where nobody could be asked.
-func unattended(a *metamcp.ProvisionAnswer) string {
+func unattended(cmd *cobra.Command, a *metamcp.ProvisionAnswer) string {
 	if len(a.Matches) == 0 {
 		return "Nothing was installed."
 	}
@@ -127,7 +127,7 @@ func unattended(a *metamcp.ProvisionAnswer) string {
 	case !installable(o):
 		return "Nothing was installed: metamcp cannot install the best of them."
 	case o.Gate == "setting" && len(missingOf(o)) > 0:
-		return "Nothing was installed; it needs " + needsText(missingOf(o)) + ": " + giveLine(o.Name, missingOf(o)) + " --yes"
+		return "Nothing was installed; it needs " + needsText(missingOf(o)) + ": " + giveLine(cmd, o.Name, missingOf(o)) + " --yes"
 	case o.Gate == "setting":
 		return "Nothing was installed; add --yes to install it."
 	default:

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestAskWhichToInstall(t *testing.T) {
 		{"something else", []metamcp.ProvisionOption{option("a")}, []string{"x-mcp"}, "n\n", "", "Install a 1.0.0, which is NOT what you named?"},
 	} {
 		var out bytes.Buffer
-		got := choose(strings.NewReader(c.typed), &out, &metamcp.ProvisionAnswer{Matches: c.matches, Unknown: c.unknown})
+		got := choose(newRoot(io.Discard), strings.NewReader(c.typed), &out, &metamcp.ProvisionAnswer{Matches: c.matches, Unknown: c.unknown})
 		name := ""
 		if got != nil {
 			name = got.Name
@@ -69,8 +70,40 @@ func TestUnattended(t *testing.T) {
 	} {
 		own := o
 		c.change(&own)
-		if got := unattended(&metamcp.ProvisionAnswer{Matches: []metamcp.ProvisionOption{own}}); !strings.Contains(got, c.want) || !strings.HasPrefix(got, "Nothing was installed") {
+		if got := unattended(newRoot(io.Discard), &metamcp.ProvisionAnswer{Matches: []metamcp.ProvisionOption{own}}); !strings.Contains(got, c.want) || !strings.HasPrefix(got, "Nothing was installed") {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestProvisionPrintsCommandsToPaste: they are about the files and the state folder that
+// this command was about.
+func TestProvisionPrintsCommandsToPaste(t *testing.T) {
+	root := newRoot(io.Discard)
+	if err := root.ParseFlags([]string{"--config", "my file.json", "--state-dir", "st"}); err != nil {
+		t.Fatal(err)
+	}
+	const ours = "metamcp --config 'my file.json' --state-dir st "
+	missing := []metamcp.ProvisionVariable{{Name: "KEY", Secret: true, Missing: true}}
+	o := metamcp.ProvisionOption{
+		Name: "@a/b", Entry: json.RawMessage("{}"), Gate: "setting", Environment: missing, Add: "metamcp add @a/b",
+		Reason: "the trust file does not trust npm:@a/b; metamcp trust add @a/b does that for one that you know",
+	}
+	give := ours + "secrets set KEY && " + ours + "provision @a/b --set 'KEY=${secret:KEY}'"
+	var asked, denied bytes.Buffer
+	choose(root, strings.NewReader(""), &asked, &metamcp.ProvisionAnswer{Matches: []metamcp.ProvisionOption{o}})
+	if err := printProvision(root, &denied, &metamcp.ProvisionAnswer{
+		Decision: metamcp.DecisionDenied, Denied: &metamcp.Error{Message: "it needs KEY"}, Package: "@a/b", Missing: missing,
+	}, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ in, want string }{
+		{asked.String(), give}, {denied.String(), "hint: give it with: " + give},
+		{unattended(root, &metamcp.ProvisionAnswer{Matches: []metamcp.ProvisionOption{o}}), give + " --yes"},
+		{strings.Join(matchText(root, &o), "\n"), ours + "add @a/b"}, {strings.Join(matchText(root, &o), "\n"), ours + "trust add @a/b does"},
+	} {
+		if !strings.Contains(c.in, c.want) {
+			t.Errorf("%q does not hold %q", c.in, c.want)
 		}
 	}
 }

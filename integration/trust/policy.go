@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/metamcp/metamcp/integration/registry"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // Policy is what a trust file says. It is never changed once it was made.
@@ -138,7 +139,7 @@ func (p *Policy) Decide(c *Candidate, confidence Confidence, setting Setting) De
 	by, via := p.trusts(c)
 	switch {
 	case by == nil || p.Problem != "":
-		check(GateNamespace, false, "the trust file does not trust %s; metamcp trust add does that for one that you know", c)
+		check(GateNamespace, false, "the trust file does not trust %s%s", c, trustIt(c))
 	default:
 		d.Via = via
 		if d.By == "" {
@@ -202,6 +203,33 @@ func (c *Candidate) names() []kindName {
 
 func (c *Candidate) isNamed(name string) bool {
 	return name != "" && (name == c.Package || name == c.Server)
+}
+
+// TrustEntry is the narrowest entry of the trust file that opens a gate for it; "": none does.
+func (c *Candidate) TrustEntry(gate Gate) string {
+	text := string(c.Kind) + ":" + c.Package
+	switch {
+	case gate == GateEntry && c.Server != "":
+		text = string(ServerName) + ":" + c.Server
+	case c.Kind == registry.NPM:
+		text = c.Package
+	}
+	if e, err := ParseEntry(text); err != nil || e.All || len(text) > maxTold {
+		return ""
+	}
+	return text
+}
+
+// maxTold bounds an entry in a text, in bytes.
+const maxTold = 200
+
+// trustIt says behind a text how a candidate is trusted.
+func trustIt(c *Candidate) string {
+	entry := c.TrustEntry(GateNamespace)
+	if entry == "" {
+		return ""
+	}
+	return "; metamcp trust add " + messages.ShellWord(entry) + " does that for one that you know"
 }
 
 // String is what it is, for people.
