@@ -16,6 +16,7 @@ import (
 	"github.com/metamcp/metamcp/integration/clients"
 	"github.com/metamcp/metamcp/integration/config"
 	"github.com/metamcp/metamcp/integration/gallery"
+	"github.com/metamcp/metamcp/messages"
 )
 
 // addFlags are the flags of one command.
@@ -134,7 +135,7 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 			return err
 		}
 		if err := clients.CheckServerName(a.server.Name); err != nil {
-			return usageError{fmt.Errorf("%w; give another with --name", err)}
+			return usageError{fmt.Errorf("%w; give %s", err, f.otherName(cmd))}
 		}
 	}
 	out := cmd.OutOrStdout()
@@ -156,6 +157,10 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 			}
 		}
 		ch, err := s.PlanAdd(target, servers)
+		var taken *clients.TakenError
+		if errors.As(err, &taken) {
+			return nil, fmt.Errorf("%w; give %s, or take that one out first: %s", err, f.otherName(cmd), withSources(cmd, "metamcp remove "+messages.ShellWord(taken.Name)))
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -174,6 +179,15 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 		fmt.Fprintf(out, "Try it with: metamcp test %s%s\n", list[0].Name, of)
 	}
 	return nil
+}
+
+// otherName says how this command line gives a server another name: what stands before a
+// command or an address is one.
+func (f *addFlags) otherName(cmd *cobra.Command) string {
+	if f.name == "" && (cmd.ArgsLenAtDash() >= 0 || f.url != "") {
+		return "another NAME"
+	}
+	return "another name with --name"
 }
 
 // undoAdd goes back by one change, of ./.mcp.json with --project.

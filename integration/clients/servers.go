@@ -110,7 +110,7 @@ func (s *Setup) PlanAdd(file string, servers []*NewServer) (*Change, error) {
 type TakenError struct{ Name, File string }
 
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("%s has another server %q already; choose a name with --name, or take that one out with metamcp remove %s", e.File, e.Name, e.Name)
+	return fmt.Sprintf("%s has another server %q already", e.File, e.Name)
 }
 
 // NotThereError says that no file has a server of that name.
