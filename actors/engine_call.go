@@ -404,13 +404,31 @@ func HeldWhy(review *messages.ToolReview) string {
 func validationError(call *messages.Call, problems []index.Problem) *messages.Error {
 	err := &messages.Error{
 		Code: messages.CodeValidation, Server: call.Server, Tool: call.Tool,
-		Message: "the arguments do not fit the input schema of " + strconv.Quote(call.Tool) + "; nothing was sent: " + problems[0].String(),
+		Message: "the arguments do not fit the input schema of " + strconv.Quote(call.Tool) + "; nothing was sent: " + allOf(problems),
 		Hint:    "Correct the arguments; mcp_discover with server and tool shows the schema.",
 	}
 	for _, p := range problems {
 		err.Details = append(err.Details, p.String())
 	}
 	return err
+}
+
+// maxTold bounds what a message says of arguments that do not fit, in bytes, behind the
+// first problem: all of them are in the details.
+const maxTold = 600
+
+// allOf is problems as a message lists them; there is at least one.
+func allOf(problems []index.Problem) string {
+	text := problems[0].String()
+	first := len(text)
+	for i, p := range problems[1:] {
+		next := "; also " + p.String()
+		if len(text)-first+len(next) > maxTold {
+			return text + "; and " + strconv.Itoa(len(problems)-1-i) + " more"
+		}
+		text += next
+	}
+	return text
 }
 
 // Quoted is names as a sentence lists them; "" where there are none.

@@ -1,0 +1,39 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/metamcp/metamcp/index"
+	"github.com/metamcp/metamcp/messages"
+)
+
+// Who reads the message alone learns of every argument that is missing, within a bound.
+func TestValidationErrorNamesAllThatIsMissing(t *testing.T) {
+	missing := func(names ...string) (list []index.Problem) {
+		for _, n := range names {
+			list = append(list, index.Problem{Path: n, Message: "required, but missing; expected string"})
+		}
+		return list
+	}
+	call := &messages.Call{Server: "files", Tool: "copy"}
+	const head = `the arguments do not fit the input schema of "copy"; nothing was sent: `
+	for want, problems := range map[string][]index.Problem{
+		head + "from: required, but missing; expected string":                                                  missing("from"),
+		head + "from: required, but missing; expected string; also to: required, but missing; expected string": missing("from", "to"),
+	} {
+		if got := validationError(call, problems).Message; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf("argument%02d", i))
+	}
+	err := validationError(call, missing(many...))
+	named := strings.Count(err.Message, "required")
+	if rest := fmt.Sprintf("; and %d more", len(many)-named); named < 5 || !strings.HasSuffix(err.Message, rest) || len(err.Details) != len(many) {
+		t.Errorf("%d details and the message %q", len(err.Details), err.Message)
+	}
+}
