@@ -84,7 +84,7 @@ func TestExecSaysWhatItRefuses(t *testing.T) {
 		{"one.js", []string{"--servers", "off"}, "disabled", true},
 		{"one.js", []string{"--servers", "nope", "--json"}, `"code": "SERVER_NOT_FOUND"`, true},
 		{"broken.js", nil, "no valid UTF-8", true},
-		{"typed.js", nil, "this is TypeScript", true},
+		{"typed.js", nil, "This is TypeScript", true},
 		{"none.js", nil, "there is no script " + filepath.Join(dir, "none.js"), true},
 		{"", nil, "the script cannot be read from " + dir + ":", true},
 		{"nothing.js", nil, "The script returned nothing", false},

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -28,6 +29,8 @@ func TestShellHint(t *testing.T) {
 		{"No server is configured. The user can add some to .mcp.json under mcpServers.", "", "", "No server is configured. Add one with `metamcp add NAME`, of which `metamcp add --list` shows some, or take those of your clients with `metamcp import`."},
 		{"Use another tool, or ask the user to look at it with metamcp pins diff demo and to accept it with metamcp approve demo.", "demo", "add", "Use another tool, or look at it with metamcp pins diff demo and accept it with metamcp approve demo."},
 		{"correct the code and send it again", "", "", "correct the code and run it again"},
+		{"Correct the code and send it again", "", "", "Correct the code and run it again"},
+		{"Send the code alone: the lines", "", "", "Give the code alone: the lines"},
 		{"Nothing to translate.", "demo", "", "Nothing to translate."},
 	} {
 		if got := shellHint(c.text, c.server, c.tool); got != c.want {
@@ -121,4 +124,67 @@ func TestEveryHintIsTranslated(t *testing.T) {
 	if found == 0 {
 		t.Error("no hint was found")
 	}
+}
+
+// TestHintsBeginAlike reads from the source the hints of errors that stand alone, behind
+// "hint:" or in an answer: they are sentences. A method of MCP stays as it is written.
+func TestHintsBeginAlike(t *testing.T) {
+	within := map[string]bool{"config": true, "control": true, "worker": true} // whose hints stand within other texts
+	plain := regexp.MustCompile(`^[a-z]+( |$)`)
+	found := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || within[d.Name()]):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			for _, hint := range hintsOfError(n) {
+				if found++; plain.MatchString(hint) {
+					t.Errorf("%s: the hint %q begins in lower case", path, hint)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || found < 100 {
+		t.Errorf("%d hints were found: %v", found, err)
+	}
+}
+
+// hintsOfError are the hints written in a literal of an Error.
+func hintsOfError(n ast.Node) (hints []string) {
+	lit, ok := n.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	name, _ := lit.Type.(*ast.Ident)
+	if of, ok := lit.Type.(*ast.SelectorExpr); ok {
+		name = of.Sel
+	}
+	if name == nil || name.Name != "Error" {
+		return nil
+	}
+	for _, e := range lit.Elts {
+		kv, _ := e.(*ast.KeyValueExpr)
+		if kv == nil {
+			continue
+		}
+		value, _ := kv.Value.(*ast.BasicLit)
+		if key, _ := kv.Key.(*ast.Ident); value == nil || key == nil || key.Name != "Hint" {
+			continue
+		}
+		if text, err := strconv.Unquote(value.Value); err == nil {
+			hints = append(hints, text)
+		}
+	}
+	return hints
 }

@@ -171,7 +171,7 @@ func (c *common) openHost(ctx context.Context, e *metamcp.Engine, f *hostFlags, 
 		if info, _ := hostOf(cfg).living(ctx); !f.replace && info != nil { // which is why the address is in use
 			err = &metamcp.Error{
 				Code: control.CodeAlreadyRuns, Message: fmt.Sprintf("a host runs already for this configuration: %s (pid %d)", oneLine(info.Name), info.PID),
-				Hint: "metamcp host status shows it, metamcp host restart replaces it.",
+				Hint: "See it with `metamcp host status`, or replace it with `metamcp host restart`.",
 			}
 		}
 		return nil, err

@@ -185,7 +185,7 @@ func checkURL(text string) (*url.URL, error) {
 	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
 		return u, nil
 	}
-	return nil, &Error{Message: fmt.Sprintf("models are only downloaded by https, not from %s://%s", u.Scheme, u.Host), Hint: "http is allowed on this machine alone."}
+	return nil, &Error{Message: fmt.Sprintf("models are only downloaded by https, not from %s://%s", u.Scheme, u.Host), Hint: "Give an address with https; http is allowed on this machine alone."}
 }
 
 func isLoopback(host string) bool {

@@ -49,7 +49,7 @@ func (e *engine) thrown(text string, kind sandbox.FailureKind) *sandbox.Failure 
 		f.Message = "the script threw an error without a message"
 	case d.Name == "":
 		f.Message = "the script threw " + d.Message + ", which is no Error"
-		f.Hint = "throw new Error(\"…\"), which tells the line"
+		f.Hint = "write throw new Error(\"…\"), which tells the line"
 		if (d.Message == "null" || d.Message == cannotBeShown) && e.nearlyFull() {
 			// Where there is no memory left for an error the engine throws null.
 			f = memoryFailure(e.heapText())
