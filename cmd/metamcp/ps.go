@@ -50,7 +50,9 @@ func newPs(c *common) *cobra.Command {
 		Example: `  metamcp ps
   metamcp ps --all --json`,
 		Long: `List the hosts that run with this state folder, and the processes that they
-started. Memory is that of the process itself, without those that it started.`,
+started. Memory is that of the process itself, without those that it started.
+
+Exit status: 0 listed, also where no host runs; 1 it could not be done; 2 wrong usage.`,
 		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())

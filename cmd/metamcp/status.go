@@ -37,7 +37,10 @@ func newStatus(c *common) *cobra.Command {
   metamcp status work --watch`,
 		Long: `Show a running host. HOST is its name or process id, as metamcp ps lists them; it
 may be left out where only one host runs with this state folder, or one of them is
-the one that clients of this configuration share.`,
+the one that clients of this configuration share.
+
+Exit status: 0 shown; 1 there is no such host, or it does not answer; 2 wrong
+usage, which includes that several hosts run and none was chosen.`,
 		Args: args(maybeArg),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
