@@ -35,7 +35,7 @@ func TestStatusSaysWhyAConfigurationIsNotInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close(t.Context()) //nolint:errcheck // no child can outlive it
+	defer e.Close(t.Context())
 	for _, c := range []struct{ text, problem string }{
 		{`{"mcpServers": 1 2}`, file + ":1:18: "},
 		{good, ""},
