@@ -35,7 +35,7 @@ func shellHint(text, server, tool string) string {
 		"The end of its stderr is in details", "The end of its stderr is shown here",
 		"use a narrower query, a server or a smaller limit", "use a narrower query, --server or a smaller --limit",
 		"no timeoutMs may be longer", "no --timeout may be longer",
-		"orrect the code and send it again", "orrect the code and run it again",
+		"correct the code and send it again", "correct the code and run it again", "Correct the code and send it again", "Correct the code and run it again",
 		"send the code alone", "give the code alone", "Send the code alone", "Give the code alone",
 		"Pass the script as code", "Write it into the file, or to standard input with `metamcp exec -`",
 	).Replace(text))
