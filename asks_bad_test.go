@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,13 +93,13 @@ func TestChildrenThatAskWrongly(t *testing.T) {
 // A client that answers late, twice, with what is no answer, or not at all.
 func TestClientsThatAnswerWrongly(t *testing.T) {
 	t.Parallel()
-	e := limited(t, "legacy", map[string]any{"timeoutMs": 400, "maxTimeoutMs": 1500})
-	how := make(chan string, 1)
+	e := limited(t, "legacy", map[string]any{"timeoutMs": 2000, "maxTimeoutMs": 6000})
+	var how atomic.Value
 	c := &asked{caps: allCapabilities}
 	c.reply = func(q rpcLine) string {
-		switch h := <-how; h {
+		switch h := how.Load().(string); h {
 		case "slow":
-			<-time.After(800 * time.Millisecond) // longer than a call may take
+			<-time.After(2500 * time.Millisecond) // longer than a call may take
 			return person(q)
 		case "twice":
 			c.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,` + person(q) + `}`)
@@ -113,7 +114,7 @@ func TestClientsThatAnswerWrongly(t *testing.T) {
 		{`"result":[1]`, "-32603"}, {`"error":{"code":"x"}`, "-32603"}, {`"error":{"code":-1,"message":"User rejected","data":[1.0]}`, `{"code":-1,"message":"User rejected","data":[1.0]}`},
 		{"", "did not answer"},
 	} {
-		how <- tc.how
+		how.Store(tc.how)
 		if text := textIn(t, c.call("x", "elicit", `{"message":"m"}`)); !strings.Contains(text, tc.want) {
 			t.Errorf("%q: the child got %s", tc.how, text)
 		}
