@@ -90,17 +90,8 @@ func NewRunError(f *RunFailure) *RunError {
 	if e.Hint == "" {
 		e.Hint = "Correct the script; what it had called before has happened."
 	}
-	e.Hint = asSentence(e.Hint)
+	e.Hint = messages.HintSentence(e.Hint)
 	return e
-}
-
-// asSentence is a hint of the sandbox, which may stand within another one, as that of an
-// answer, which stands alone.
-func asSentence(hint string) string {
-	if hint == "" || hint[0] < 'a' || hint[0] > 'z' {
-		return hint
-	}
-	return strings.ToUpper(hint[:1]) + hint[1:]
 }
 
 // runShare is which part of the budget console and calls get at least, each,

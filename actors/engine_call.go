@@ -414,7 +414,7 @@ func validationError(call *messages.Call, problems []index.Problem) *messages.Er
 }
 
 // maxTold bounds what a message says of arguments that do not fit, in bytes, behind the
-// first problem: all of them are in the details.
+// first problem; the details have all that is known.
 const maxTold = 600
 
 // allOf is problems as a message lists them; there is at least one.
@@ -424,9 +424,13 @@ func allOf(problems []index.Problem) string {
 	for i, p := range problems[1:] {
 		next := "; also " + p.String()
 		if len(text)-first+len(next) > maxTold {
-			return text + "; and " + strconv.Itoa(len(problems)-1-i) + " more"
+			text += "; and " + strconv.Itoa(len(problems)-1-i) + " more"
+			break
 		}
 		text += next
+	}
+	if len(problems) >= index.MaxProblems {
+		text += ", or there are others still"
 	}
 	return text
 }

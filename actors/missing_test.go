@@ -28,12 +28,16 @@ func TestValidationErrorNamesAllThatIsMissing(t *testing.T) {
 		}
 	}
 	var many []string
-	for i := range 20 {
+	for i := range index.MaxProblems - 1 {
 		many = append(many, fmt.Sprintf("argument%02d", i))
 	}
 	err := validationError(call, missing(many...))
 	named := strings.Count(err.Message, "required")
 	if rest := fmt.Sprintf("; and %d more", len(many)-named); named < 5 || !strings.HasSuffix(err.Message, rest) || len(err.Details) != len(many) {
 		t.Errorf("%d details and the message %q", len(err.Details), err.Message)
+	}
+	err = validationError(call, missing(append(many, "last")...)) // as many as a validation reports
+	if !strings.HasSuffix(err.Message, fmt.Sprintf("; and %d more, or there are others still", len(many)+1-named)) {
+		t.Errorf("the message is %q", err.Message)
 	}
 }

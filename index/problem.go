@@ -34,8 +34,8 @@ func explain(err *jsonschema.ValidationError, schema json.RawMessage, args any) 
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	})
 	x.out = slices.Compact(x.out)
-	if len(x.out) > maxProblems {
-		x.out = x.out[:maxProblems]
+	if len(x.out) > MaxProblems {
+		x.out = x.out[:MaxProblems]
 	}
 	return x.out
 }
@@ -148,7 +148,7 @@ func typeMismatch(e *jsonschema.ValidationError, depth int) *kind.Type {
 }
 
 // full says that there are more problems than will be told, sorted or not.
-func (x *explainer) full() bool { return len(x.out) >= 10*maxProblems }
+func (x *explainer) full() bool { return len(x.out) >= 10*MaxProblems }
 
 func (x *explainer) add(location []string, m string) {
 	if !x.full() {

@@ -23,8 +23,9 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
-// maxProblems is how many problems one validation reports at most.
-const maxProblems = 20
+// MaxProblems is how many problems one validation reports at most: where it reports as
+// many there may be more.
+const MaxProblems = 20
 
 // A Validator judges arguments against one input schema. What it needs is
 // compiled when it is first needed, once. All methods are safe for concurrent
@@ -64,7 +65,7 @@ func (v *Validator) Accepts(args json.RawMessage) bool {
 	return q != nil && q.plain != nil && q.plain.accepts(orEmpty(args))
 }
 
-// Validate returns what is wrong with args, at most 20 problems in a stable
+// Validate returns what is wrong with args, at most [MaxProblems] in a stable
 // order, or nil. args is one valid JSON text; empty args stand for {}. It
 // compiles the schema where that was not needed before, and may take some
 // tenths of a second, so it belongs on a worker; more than that no schema and

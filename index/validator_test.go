@@ -199,8 +199,8 @@ func TestProblemsAreBoundedAndRepeatNoValue(t *testing.T) {
 		args += fmt.Sprintf(`,"p%d":"secret-value"`, i)
 	}
 	got := v.Validate(json.RawMessage(args + `}`))
-	if len(got) != maxProblems {
-		t.Errorf("%d problems, want %d", len(got), maxProblems)
+	if len(got) != MaxProblems {
+		t.Errorf("%d problems, want %d", len(got), MaxProblems)
 	}
 	if strings.Contains(fmt.Sprint(got), "secret-value") {
 		t.Errorf("a value is repeated: %v", got)

@@ -57,3 +57,13 @@ func ShellWord(word string) string {
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
+
+// HintSentence is a hint that stands within another text as that of an [Error], which
+// stands alone: it begins with a capital letter. One that begins with a command of ours,
+// or with no ASCII letter, stays.
+func HintSentence(hint string) string {
+	if hint == "" || hint[0] < 'a' || hint[0] > 'z' || strings.HasPrefix(hint, "metamcp ") {
+		return hint
+	}
+	return strings.ToUpper(hint[:1]) + hint[1:]
+}

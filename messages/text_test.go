@@ -69,3 +69,14 @@ func TestShellWord(t *testing.T) {
 		}
 	}
 }
+
+func TestHintSentence(t *testing.T) {
+	for hint, want := range map[string]string{
+		"": "", "close the bracket": "Close the bracket", "Close it": "Close it",
+		"metamcp list shows them": "metamcp list shows them", "metamcpx": "Metamcpx", "`x` does it": "`x` does it", "é": "é",
+	} {
+		if got := HintSentence(hint); got != want {
+			t.Errorf("%q becomes %q, want %q", hint, got, want)
+		}
+	}
+}

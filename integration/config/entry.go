@@ -285,7 +285,7 @@ func misconfigured(name string, first Problem) *messages.Error {
 		Code:    messages.CodeConfiguration,
 		Message: fmt.Sprintf("server %q is not configured correctly, %s: %s", name, first.Position(), first.Message),
 		Server:  name,
-		Hint:    asSentence(cmp.Or(first.Hint, "correct the entry; the host reads the file again by itself")),
+		Hint:    messages.HintSentence(cmp.Or(first.Hint, "correct the entry; the host reads the file again by itself")),
 	}
 }
 

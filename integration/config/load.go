@@ -162,16 +162,7 @@ func hashContents(contents ...[]content) [32]byte {
 }
 
 func failure(hint, format string, args ...any) error {
-	return &messages.Error{Code: messages.CodeConfiguration, Message: fmt.Sprintf(format, args...), Hint: asSentence(hint)}
-}
-
-// asSentence is the hint of a [Problem], which stands within its text, as that of an
-// error, which stands alone. A hint that begins with a command of ours stays.
-func asSentence(hint string) string {
-	if hint == "" || strings.HasPrefix(hint, "metamcp ") {
-		return hint
-	}
-	return strings.ToUpper(hint[:1]) + hint[1:] // hints are ours, and begin with ASCII
+	return &messages.Error{Code: messages.CodeConfiguration, Message: fmt.Sprintf(format, args...), Hint: messages.HintSentence(hint)}
 }
 
 // begins counts the loads that have begun.

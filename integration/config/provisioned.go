@@ -125,7 +125,7 @@ func (b *builder) lockedServer(l *provisioned.Lock, doc *document, m *hujson.Val
 	if len(e.problems) > 0 {
 		e.fail(v)
 		if ok {
-			e.spec.Err.Hint = asSentence(e.problems[0].Hint + "; the server needs it")
+			e.spec.Err.Hint = messages.HintSentence(e.problems[0].Hint + "; the server needs it")
 		}
 	}
 	b.problems(e.problems)
