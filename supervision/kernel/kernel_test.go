@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -511,6 +512,49 @@ func TestTransientMessages(t *testing.T) {
 	await(t, lost, "the message is reported")
 	if n := h.DeadLetters(); n != 2 {
 		t.Errorf("%d dead letters, want 2", n)
+	}
+}
+
+// TestTimerOfAStoppedActor has a timer go off while the actor is busy with the message
+// after which it stops: what it sends is neither handled nor lost.
+func TestTimerOfAStoppedActor(t *testing.T) {
+	for name, tracer := range map[string]kernel.Tracer{"plain": nil, "traced": &tape{}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.SetTracer(tracer)
+			lost := make(chan any, 16)
+			h.OnUndelivered(func(msg any) { lost <- msg })
+			begun, waits, stop := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			pid, done := h.root("r", produce(func(ctx *kernel.Context, msg any) {
+				switch msg {
+				case "begin":
+					ctx.After(time.Nanosecond, "due")
+					close(begun)
+					<-stop
+					ctx.Stop(ctx.Self())
+				case "due":
+					t.Error("it was handled")
+				}
+			}), nil)
+			h.Send(pid, "begin")
+			await(t, begun, "it is busy")
+			go func() {
+				defer close(waits)
+				for h.Actors()[0].Mailbox == 0 { // the reminder
+					runtime.Gosched()
+				}
+			}()
+			await(t, waits, "the timer goes off")
+			h.Send(pid, "marker")
+			close(stop)
+			await(t, done, "it stops")
+			if m := await(t, lost, "the marker is reported"); m != "marker" {
+				t.Errorf("got %v", m)
+			}
+			if n := h.DeadLetters(); n != 1 {
+				t.Errorf("%d dead letters, want 1", n)
+			}
+		})
 	}
 }
 

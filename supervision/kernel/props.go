@@ -125,23 +125,28 @@ func (h *host) Receive(ac actor.Context) {
 	case *traced:
 		h.receiveTraced(m)
 		return
+	case *reminder:
+		msg = m.msg
 	}
 	h.inner.Receive(&h.ctx, msg)
 }
 
 func (h *host) receiveTraced(m *traced) {
+	msg := m.msg
+	if due, ok := msg.(*reminder); ok {
+		msg = due.msg
+	}
 	box := h.ctx.sys.tracer.Load()
 	if box == nil {
-		h.inner.Receive(&h.ctx, m.msg)
+		h.inner.Receive(&h.ctx, msg)
 		return
 	}
 	r := &h.record
 	*r = Record{
-		From: m.from.Actor, To: h.ctx.ac.Self().GetId(), Type: TypeName(m.msg), Sent: m.at,
+		From: m.from.Actor, To: h.ctx.ac.Self().GetId(), Type: TypeName(msg), Sent: m.at,
 		Span: h.ctx.sys.spans.Add(1), Parent: m.from.Span,
 	}
 	h.ctx.span, h.ctx.correlation = r.Span, m.correlation
-	msg := m.msg
 	if c, ok := msg.(correlated); ok && c.Correlation() != 0 {
 		h.ctx.correlation = c.Correlation()
 	}

@@ -160,7 +160,9 @@ func (s *System) lost(to string, msg any) {
 	case actor.SystemMessage, actor.AutoReceiveMessage, actor.MailboxMessage:
 		return
 	}
-	msg = unwrap(msg)
+	if t, ok := msg.(*traced); ok {
+		msg = t.msg
+	}
 	if _, ok := msg.(Transient); ok && to != "" {
 		return
 	}
@@ -249,14 +251,21 @@ const (
 	catchUp = 500 * time.Millisecond
 )
 
+// reminder is what a timer sends. It may be in the mailbox of an actor that stops, as
+// little missed there as one whose timer the actor has stopped in time.
+type reminder struct{ msg any }
+
+func (*reminder) Transient() {}
+
 // After sends msg to pid once d has passed. Where this process was stopped meanwhile
-// it comes a moment later still, after what had come for actors before.
+// it comes a moment later still, after what had come for actors before. Where pid has
+// stopped by then, or stops before it comes to msg, that is no dead letter.
 func (s *System) After(d time.Duration, pid *PID, msg any) *Timer {
 	t := &Timer{}
 	due := time.Now().Add(d)
 	send := func() {
 		if !t.over.Swap(true) {
-			s.Send(pid, msg)
+			s.Send(pid, &reminder{msg})
 		}
 	}
 	t.t = time.AfterFunc(d, func() {

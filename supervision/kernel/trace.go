@@ -78,13 +78,6 @@ type traced struct {
 	correlation uint64
 }
 
-func unwrap(msg any) any {
-	if t, ok := msg.(*traced); ok {
-		return t.msg
-	}
-	return msg
-}
-
 var typeNames sync.Map // reflect.Type → string
 
 // TypeName is what a trace calls a message.
