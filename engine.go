@@ -373,7 +373,8 @@ func (e *Engine) changed(cfg *config.Config, err error) {
 	ctx, cancel := context.WithTimeout(e.reloads, enough)
 	defer cancel()
 	if err := e.takeRead(ctx, cfg); err != nil && e.reloads.Err() == nil && !e.core.Closed() {
-		if e.Config() != cfg { // else it is in force, and was only not waited for
+		// It may be in force, and was only not waited for, or a newer one is.
+		if now := e.Config(); now != cfg && !cfg.OlderThan(now) {
 			e.refused.Store(&err)
 		}
 		e.log.Error("the changed configuration was not taken over", "error", e.secrets.Load().Text(err.Error()))
