@@ -37,7 +37,7 @@ func TestLateAnswerToTheHostItself(t *testing.T) {
 			return true
 		}
 		return false
-	}}, func(s *messages.ServerSpec) { s.Timeout = 50 * time.Millisecond })
+	}}, func(s *messages.ServerSpec) { s.Timeout = 500 * time.Millisecond })
 	r.ok("a")
 	p := r.start("a", "do", doArgs{Do: "silent"}, within(soon), func(c *messages.Call) { c.Trace = c.ID })
 	r.got("a", methodToolsCall, 2)
