@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
 )
@@ -32,6 +34,14 @@ func isRPCError(raw json.RawMessage) bool {
 		Message *string `json:"message"`
 	}
 	return isObject(raw) && json.Unmarshal(raw, &e) == nil && e.Code != nil && e.Message != nil
+}
+
+// isUnknownMethod says whether an error is that the child does not know the request.
+func isUnknownMethod(raw json.RawMessage) bool {
+	var e struct {
+		Code int64 `json:"code"`
+	}
+	return isRPCError(raw) && json.Unmarshal(raw, &e) == nil && e.Code == mcp.METHOD_NOT_FOUND
 }
 
 // noAnswer is the error for a response that no client could read: passed on,

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
 	"github.com/metamcp/metamcp/index"
 	"github.com/metamcp/metamcp/messages"
 	"github.com/metamcp/metamcp/supervision"
@@ -46,8 +44,10 @@ type listing struct {
 // waiting for it, however large it is, and time for others.
 type relisting struct {
 	pause  time.Duration // since ended; 0: none
+	moving time.Duration // the one after a listing that was another, of several in a row
 	ended  time.Time     // the last listing, or what the index had to do with it
-	hash   uint64        // of its pages
+	hash   uint64        // of its tools, in whatever order
+	read   uint64        // the changes that are in the last one that the child gave
 	timer  *kernel.Timer // nil: no listing is due
 	others bool          // the lists of resources and prompts may have changed as well
 
@@ -60,6 +60,8 @@ type relisting struct {
 const (
 	firstPause = time.Second
 	lastPause  = time.Minute
+	// movingPause is the longest pause of a list that is another one each time.
+	movingPause = 10 * time.Second
 	// firstPatience and lastPatience bound how long the verdict on a listing is waited
 	// for before the list may be read anew without. It comes unless something is broken.
 	firstPatience = judgePatience
@@ -126,7 +128,7 @@ func (c *connection) onListChanged(ctx *kernel.Context) {
 // wait is how long a list that is said to have changed is not read anew, after some quiet.
 func (r *relisting) wait(quiet time.Duration) time.Duration {
 	if quiet > max(2*r.pause, lastPause) {
-		r.pause = 0
+		r.pause, r.moving = 0, 0
 	}
 	return r.pause - quiet
 }
@@ -141,22 +143,36 @@ func (c *connection) onRelistDue(ctx *kernel.Context, m *relistDue) {
 	}
 }
 
-// listed sets the pause before the next listing of a list that has changed.
+// listed sets the pause before the next listing of a list that has changed. That some
+// servers give their tools in another order each time is no change.
 func (r *relisting) listed(l *listing) {
-	var h maphash.Hash
-	h.SetSeed(listingSeed)
+	var hash uint64
 	for _, page := range l.pages {
-		_, _ = h.Write(page)
+		index.EachTool(page, func(tool []byte) { hash += maphash.Bytes(listingSeed, tool) })
 	}
-	hash := h.Sum64()
 	switch {
 	case !l.changed:
 	case hash == r.hash:
-		r.pause = max(firstPause, min(2*r.pause, lastPause))
+		r.pause = longer(r.pause, lastPause)
 	default:
-		r.pause = firstPause
+		r.moving = longer(r.moving, movingPause)
+		r.pause = r.moving
 	}
-	r.ended, r.hash = time.Now(), hash
+	r.ended, r.hash, r.read = time.Now(), hash, l.announced
+}
+
+// failed is listed for a listing that the child did not give. It says whether that is tried
+// again, after a pause that grows: the child has announced a change since the last one. A
+// first listing that fails is a start that failed, which its breaker counts.
+func (r *relisting) failed(l *listing) (again bool) {
+	const start = 1 // counts as the first change
+	r.pause, r.ended = longer(r.pause, lastPause), time.Now()
+	return l.announced > max(start, r.read)
+}
+
+// longer is the pause after another one.
+func longer(pause, most time.Duration) time.Duration {
+	return max(firstPause, min(2*pause, most))
 }
 
 // awaitVerdict keeps the list from being read anew until the index is done with a
@@ -278,11 +294,7 @@ func (c *connection) onPage(ctx *kernel.Context, f *messages.Frame) {
 // know the request, and never said that it has tools, has none. Those that say nothing and
 // have tools are asked as all others.
 func (c *connection) onPageRefused(ctx *kernel.Context, f *messages.Frame) {
-	var e struct {
-		Code int64 `json:"code"`
-	}
-	refused := isRPCError(f.Error) && json.Unmarshal(f.Error, &e) == nil
-	unknown := refused && e.Code == mcp.METHOD_NOT_FOUND
+	refused, unknown := isRPCError(f.Error), isUnknownMethod(f.Error)
 	silent := !c.hs.offers.Has(messages.OffersTools)
 	if unknown && silent {
 		c.listing.pages = append(c.listing.pages, []byte(`{"tools":[]}`))
@@ -312,6 +324,7 @@ func (c *connection) onListDue(ctx *kernel.Context, m *listDue) {
 // endListing hands the pages to the index.
 func (c *connection) endListing(ctx *kernel.Context, truncated string) {
 	l := c.takeListing()
+	c.relist.listed(l)
 	verdict := c.judge(ctx, l)
 	c.sys.Send(c.deps.index, &messages.Listing{
 		Server: c.spec.Name, Instance: c.instance, Pages: l.pages, Truncated: truncated,
@@ -326,6 +339,9 @@ func (c *connection) endListing(ctx *kernel.Context, truncated string) {
 // that beside the words.
 func (c *connection) failListing(ctx *kernel.Context, why string, m messages.ListingFailed) {
 	l := c.takeListing()
+	if c.relist.failed(l) && !m.Toolless {
+		l.again = true
+	}
 	ev := &m.Evidence
 	if ev.Err == nil && ev.Text == "" && ev.HTTPStatus == 0 {
 		ev.Text = why
@@ -343,7 +359,6 @@ func (c *connection) takeListing() *listing {
 	l := c.listing
 	l.due.Stop()
 	c.listing = nil
-	c.relist.listed(l)
 	return l
 }
 

@@ -17,7 +17,7 @@ type listening struct {
 	in    listen // the one that is in force
 	acked bool   // the child acknowledged it
 	empty bool   // and grants nothing of what was asked for
-	once  bool   // one was acknowledged since the start of the child
+	once  bool   // one that grants something was acknowledged since the start of the child
 
 	next  listen          // the one that is to take its place
 	trial trial           // what that is for
@@ -235,7 +235,7 @@ func (c *connection) onListening(ctx *kernel.Context, f *messages.Frame) {
 	case id != l.in:
 		return
 	}
-	l.acked, l.once, l.empty = true, true, empty
+	l.acked, l.once, l.empty = true, l.once || !empty, empty
 	l.overdue.Stop()
 	l.overdue = nil
 	if l.unheard {
@@ -359,14 +359,19 @@ func (c *connection) onListenOver(ctx *kernel.Context, f *messages.Frame) {
 		l.overdue.Stop()
 		l.overdue = nil
 		switch {
-		case !l.acked && !l.once, l.empty:
+		case !l.once && isUnknownMethod(f.Error):
 			return // it has none, and is not asked again
+		case !l.once:
+			l.pause = lastPause // it has none, or not yet
 		case !l.acked:
 			c.loseWatched(ctx, c.watch.all()) // one of them may be what it refuses
 			c.listsChanged(ctx)               // it may never take another one
 		}
 		l.missing, l.unheard = true, true
 		c.listenOn(ctx)
+		if l.next != 0 {
+			c.awaitAcknowledgement(ctx) // its answer comes first, and may never come
+		}
 	}
 }
 

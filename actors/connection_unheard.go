@@ -33,7 +33,8 @@ func (c *connection) onUnheard(ctx *kernel.Context, m *runUnheard) {
 }
 
 // awaitAcknowledgement has what nobody heard of be looked for also where the child does
-// not acknowledge a subscription again. One that does so later is asked once more then.
+// not acknowledge a subscription again, soon and then once a minute. One that does so later
+// is asked once more then.
 func (c *connection) awaitAcknowledgement(ctx *kernel.Context) {
 	l := &c.watch.listen
 	l.overdue.Stop()
@@ -45,7 +46,7 @@ func (c *connection) onAcknowledgeDue(ctx *kernel.Context, m *acknowledgeDue) {
 	if c.run == nil || m.run != c.run.n || l.overdue == nil {
 		return
 	}
-	l.overdue = nil
+	l.overdue = ctx.After(lastPause, &acknowledgeDue{c.run.n})
 	c.listsChanged(ctx)
 }
 

@@ -343,6 +343,40 @@ func TestListsAreReadAnewAfterAWait(t *testing.T) {
 	r.got("x", methodToolsList, 2)
 }
 
+// What a child that ended the one in force changes while it does not answer for the next one
+// is looked for all the same.
+func TestListsAreReadAnewDuringAWait(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	s.takes = func(_ *fakeLink, _ rpcLine, uris []string) bool { return len(uris) > 0 }
+	r.listening(s, nil)
+	r.want("u")
+	r.got("x", methodListen, 2)
+	r.f.living("x")[0].answer(r.f.lines("x", methodListen)[0].ID, `{}`)
+	r.got("x", methodToolsList, 2)
+}
+
+// Where the subscription that took the place of one is never acknowledged the lists are read
+// again and again.
+func TestListsOfAChildThatNeverAcknowledges(t *testing.T) {
+	s := newListenServer()
+	var asked atomic.Int64
+	s.takes = func(*fakeLink, rpcLine, []string) bool { return asked.Add(1) > 1 }
+	b := newBench(t, s.script())
+	b.send(&messages.Connect{})
+	b.heard("Listing", 1)
+	b.send(&messages.Judged{Verdict: 1})
+	b.f.living("a")[0].answer(b.f.lines("a", methodListen)[0].ID, `{}`)
+	for n := 2; n < 5; n++ {
+		b.f.eventually(t, fmt.Sprint("listing ", n), func() bool {
+			b.send(&acknowledgeDue{1}) // a minute later
+			b.send(&relistDue{1})
+			return len(b.f.lines("a", methodToolsList)) >= n
+		})
+		b.heard("Listing", n)
+		b.send(&messages.Judged{Verdict: uint64(n)})
+	}
+}
+
 // An acknowledgement is of the subscription that it names, or else of that in whose
 // stream it comes, or of the last one that was asked for.
 func TestWhichSubscriptionIsAcknowledged(t *testing.T) {
@@ -367,33 +401,71 @@ func TestWhichSubscriptionIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A child that grants nothing ends the subscription at once, and one that refuses the
-// first one has none: neither is asked again.
-func TestSubscriptionOfNothingIsNotOpenedAgain(t *testing.T) {
-	for how, takes := range map[string]func(s *listenServer, l *fakeLink, id json.RawMessage){
-		"it is empty": func(s *listenServer, l *fakeLink, id json.RawMessage) {
+// A child that grants nothing ends the subscription at once, and another refuses it: neither
+// is asked again for a minute, nor at all where it does not know the request.
+func TestFirstSubscriptionThatIsNotToBeHad(t *testing.T) {
+	for _, c := range []struct {
+		how   string
+		again bool
+		takes func(s *listenServer, l *fakeLink, id json.RawMessage)
+	}{
+		{"it is empty", true, func(s *listenServer, l *fakeLink, id json.RawMessage) {
 			s.acknowledge(l, id, `{}`)
 			l.answer(id, `{}`)
-		},
-		"it is refused": func(_ *listenServer, l *fakeLink, id json.RawMessage) { l.refuse(id, "no") },
+		}},
+		{"it is refused", true, func(_ *listenServer, l *fakeLink, id json.RawMessage) {
+			l.say(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":-32603,"message":"not yet"}}`)
+		}},
+		{"it is given up", true, func(_ *listenServer, l *fakeLink, id json.RawMessage) {
+			l.say(`{"jsonrpc":"2.0","method":"` + methodCancelled + `","params":{"requestId":` + string(id) + `}}`)
+		}},
+		{"it is not known", false, func(_ *listenServer, l *fakeLink, id json.RawMessage) { l.refuse(id, "no") }},
 	} {
-		t.Run(how, func(t *testing.T) {
-			r, s := newRig(t, nil), newListenServer()
+		t.Run(c.how, func(t *testing.T) {
+			s := newListenServer()
+			var asked atomic.Int64
 			s.takes = func(l *fakeLink, m rpcLine, _ []string) bool {
-				takes(s, l, m.ID)
-				return true
+				first := asked.Add(1) == 1
+				if first {
+					c.takes(s, l, m.ID)
+				}
+				return first
 			}
-			r.add("x", s.script(), nil)
-			r.ok("x")
-			r.got("x", methodListen, 1)
-			for range 2 { // the child has read all that was said to it before
-				r.ok("x")
+			b := newBench(t, s.script())
+			b.send(&messages.Connect{})
+			b.heard("Listing", 1) // so that the answer to what was asked before has come
+			b.send(&messages.Judged{Verdict: 1})
+			if n := len(b.f.lines("a", methodListen)); n != 1 {
+				t.Fatalf("it was asked %d times", n)
 			}
-			if n := len(r.f.lines("x", methodListen)); n != 1 {
-				t.Errorf("it was asked %d times", n)
+			b.send(&listenDue{1, 1}) // a minute later
+			if !c.again {
+				if n := len(b.f.lines("a", methodListen)); n != 1 {
+					t.Errorf("it was asked %d times", n)
+				}
+				return
 			}
+			b.f.eventually(t, "it is asked again", func() bool { return len(b.f.lines("a", methodListen)) == 2 })
+			b.f.eventually(t, "what it changed before is read", func() bool { return len(b.f.lines("a", methodToolsList)) == 2 })
 		})
 	}
+}
+
+// One that granted something is asked again soon, also where it grants nothing for once.
+func TestSubscriptionThatGrantsNothingForOnce(t *testing.T) {
+	r, s := newRig(t, nil), newListenServer()
+	var asked atomic.Int64
+	s.takes = func(l *fakeLink, m rpcLine, _ []string) bool {
+		second := asked.Add(1) == 2
+		if second {
+			s.acknowledge(l, m.ID, `{}`)
+			l.answer(m.ID, `{}`)
+		}
+		return second
+	}
+	r.listening(s, nil)
+	r.f.living("x")[0].answer(r.got("x", methodListen, 1)[0].ID, `{}`)
+	r.got("x", methodListen, 3)
 }
 
 // A resource that the child does not know costs nobody else what he has, and

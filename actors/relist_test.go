@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,26 +27,35 @@ func TestAListThatAlwaysChanges(t *testing.T) {
 	}
 }
 
-// TestPauseBetweenListings: the pause grows while nothing really changes and
-// goes when the child has been quiet.
+// TestPauseBetweenListings: the pause grows while nothing really changes, less far while
+// something does each time, and goes when the child has been quiet.
 func TestPauseBetweenListings(t *testing.T) {
 	var r relisting
-	one, other := [][]byte{[]byte("one")}, [][]byte{[]byte("other")}
+	page := func(tools string) [][]byte { return [][]byte{[]byte(`{"tools":[` + tools + `],"at":"` + tools + `"}`)} }
+	one, turned, other := page(`{"name":"a"},{"name":"b"}`), page(`{"name":"b"},{"name":"a"}`), page(`{"name":"c"}`)
 	for i, step := range []struct {
 		l    listing
 		want time.Duration
 	}{
 		{listing{pages: one}, 0}, // the first of a connection
 		{listing{pages: one, changed: true}, firstPause},
-		{listing{pages: one, changed: true}, 2 * firstPause},
-		{listing{pages: one}, 2 * firstPause}, // a caller wanted it
+		{listing{pages: turned, changed: true}, 2 * firstPause}, // some servers have no order
+		{listing{pages: one}, 2 * firstPause},                   // a caller wanted it
 		{listing{pages: other, changed: true}, firstPause},
 		{listing{pages: other, changed: true}, 2 * firstPause},
+		{listing{pages: one, changed: true}, 2 * firstPause}, // the second that is another
+		{listing{pages: other, changed: true}, 4 * firstPause},
 	} {
 		r.listed(&step.l)
 		if r.pause != step.want {
 			t.Errorf("step %d: pause %s, want %s", i, r.pause, step.want)
 		}
+	}
+	for n := range 100 {
+		r.listed(&listing{pages: page(strconv.Quote(strconv.Itoa(n))), changed: true})
+	}
+	if r.pause != movingPause {
+		t.Errorf("pause %s, want %s at most where it is another each time", r.pause, movingPause)
 	}
 	for range 100 {
 		r.listed(&listing{pages: other, changed: true})
@@ -53,12 +63,40 @@ func TestPauseBetweenListings(t *testing.T) {
 	if r.pause != lastPause {
 		t.Errorf("pause %s, want %s at most", r.pause, lastPause)
 	}
+	r.wait(2*lastPause + 1)
+	if r.listed(&listing{pages: one, changed: true}); r.pause != firstPause {
+		t.Errorf("after a long time the pause is %s, want %s", r.pause, firstPause)
+	}
+}
+
+// TestListingThatFails: one that the child announced is tried again, the later the more
+// often it has failed; that of the start is not, nor one that nobody announced.
+func TestListingThatFails(t *testing.T) {
+	var r relisting
+	start := &listing{announced: 1}
+	second := &listing{announced: 2, changed: true, pages: [][]byte{[]byte(`{"tools":[{"name":"a"}]}`)}}
+	if r.failed(start) {
+		t.Error("that of the start is tried again")
+	}
+	r.listed(start)
+	r.pause = 0
+	for n := range 3 {
+		if !r.failed(second) || r.pause != firstPause<<n {
+			t.Errorf("it is not tried again, or after %s", r.pause)
+		}
+	}
+	if r.listed(second); r.pause != firstPause { // it is another one than at the start
+		t.Errorf("pause %s", r.pause)
+	}
+	if r.failed(second) {
+		t.Error("one that nobody announced is tried again")
+	}
 }
 
 // TestQuietBetweenChanges: a child that says again and again that its list has changed,
 // where it has not, is listed once a minute at most, however far apart it says so.
 func TestQuietBetweenChanges(t *testing.T) {
-	same := listing{pages: [][]byte{[]byte("one")}, changed: true}
+	same := listing{pages: [][]byte{[]byte(`{"tools":[{"name":"a"}]}`)}, changed: true}
 	for _, every := range []time.Duration{firstPause / 2, 3 * firstPause, lastPause / 2} {
 		var r relisting
 		for range 100 {

@@ -223,7 +223,7 @@ func stale() []any {
 		&probeDue{run: other}, &listDue{run: other, id: 1}, &runLaunched{run: other}, &runEOF{run: other},
 		&runExited{run: other, exit: &messages.Exit{}}, &exitDue{run: other}, &runTooLarge{run: other}, &runBroken{run: other},
 		&ladderDue{run: other}, &runStep{run: other}, &runGone{run: other}, &brokeDue{}, &runNoise{run: other},
-		&relistDue{run: other}, &listenDue{run: other}, &messages.Judged{Verdict: other}, &judgeDue{verdict: other}, &verdictDue{verdict: other},
+		&relistDue{run: other}, &listenDue{run: other}, &acknowledgeDue{run: other}, &messages.Judged{Verdict: other}, &judgeDue{verdict: other}, &verdictDue{verdict: other},
 	}
 }
 

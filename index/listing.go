@@ -74,9 +74,15 @@ func ParseTools(server string, page json.RawMessage) (tools []*messages.Tool, sk
 // CountTools returns how many definitions a page of a tools/list result has, usable or
 // not. The page is valid JSON.
 func CountTools(page json.RawMessage) (n int) {
-	list, _ := toolsOf(page)
-	elements(list, func([]byte) { n++ })
+	EachTool(page, func([]byte) { n++ })
 	return n
+}
+
+// EachTool hands f every definition of a page of a tools/list result, usable or not, as it
+// is in the page. The page is valid JSON.
+func EachTool(page json.RawMessage, f func(raw []byte)) {
+	list, _ := toolsOf(page)
+	elements(list, f)
 }
 
 // toolsOf is the list in a page; nil: it has none.
