@@ -117,6 +117,9 @@ func openURL(t *testing.T, transport messages.Transport, url string, o Options, 
 	if o.hold == 0 {
 		o.hold = patience // on a machine that is busy a stream may come late
 	}
+	if o.deaf == 0 {
+		o.deaf = patience
+	}
 	l, err := NewLauncher(o)
 	if err != nil {
 		t.Fatal(err)

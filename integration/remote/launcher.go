@@ -50,6 +50,9 @@ type Options struct {
 	// hold is how long the first requests wait for the stream in which a server says what
 	// it has changed; 0 means 250 ms.
 	hold time.Duration
+	// deaf is how long such a stream may be missing before the lists are read anew for that;
+	// 0 means twice Reconnect, so that one which is opened again at once costs nothing.
+	deaf time.Duration
 }
 
 // Launcher opens links. It is safe for any goroutine.
@@ -74,6 +77,9 @@ func NewLauncher(o Options) (*Launcher, error) {
 	}
 	if o.hold <= 0 {
 		o.hold = 250 * time.Millisecond
+	}
+	if o.deaf <= 0 {
+		o.deaf = 2 * o.Reconnect
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -89,6 +89,7 @@ type Link struct {
 	// renewing is taken by who makes a new session, reaching by who looks whether
 	// the server is there.
 	renewing, reaching chan struct{}
+	streams            atomic.Bool // it has had a stream for what the server says on its own
 
 	mu        sync.Mutex
 	base      *url.URL

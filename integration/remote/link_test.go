@@ -657,8 +657,8 @@ func TestListening(t *testing.T) {
 		if h := k.next("frame"); h.f.Method != methodListChanged {
 			t.Errorf("%+v", h)
 		}
+		k.next("unheard")
 	}
-	s.saw(t, 3, func(a ask) bool { return a.http == http.MethodGet })
 }
 
 // Where the first requests have not waited for a stream that came late, what they were told
@@ -715,51 +715,69 @@ func TestFailedStreams(t *testing.T) {
 	}
 }
 
-// A server that numbers its events says itself what was missed while it was away.
-func TestNothingIsMissedOfNumberedEvents(t *testing.T) {
+// A server that numbers its events goes on after the last one, and need not say what it
+// changed meanwhile: it may have been started anew.
+func TestStreamOfNumberedEvents(t *testing.T) {
 	t.Parallel()
 	s := newFake()
 	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
-		switch opened := s.saw(t, 1, func(a ask) bool { return a.http == http.MethodGet }); len(opened) {
+		switch opened := s.saw(t, 1, streamAsks); len(opened) {
 		case 1:
 			events(w, "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/one\"}\n\n")
 		case 2:
 			w.WriteHeader(http.StatusBadGateway)
 		default:
+			if r.Header.Get("Last-Event-ID") != "1" {
+				t.Error("it is not asked to go on")
+			}
 			events(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/two\"}\n\n")
 			<-r.Context().Done()
 		}
 	}
 	k := open(t, messages.TransportHTTP, s, Options{})
 	k.greet()
-	for _, want := range []string{"notifications/one", "notifications/two"} {
+	for i, want := range []string{"notifications/one", "notifications/two"} {
+		if i > 0 {
+			k.next("unheard")
+		}
 		if h := k.next("frame"); h.f.Method != want {
 			t.Errorf("%+v, want %s", h, want)
 		}
 	}
 }
 
-// A server that has no stream at the moment, since it has not noticed the end of the
-// one before or is asked too often, is asked again; one that refuses it is not.
+// A server that had a stream, and refuses it, is asked for it again, whether it has not
+// noticed the end of the one before or something else answers in its place; but not one
+// that says that it has none. What nobody hears then is looked for once more.
 func TestListeningWhereTheStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		status int
-		again  bool
+		status  int
+		session bool
+		again   bool
 	}{
-		{http.StatusRequestTimeout, true}, {http.StatusConflict, true}, {http.StatusTooEarly, true}, {http.StatusTooManyRequests, true}, {http.StatusBadGateway, true},
-		{http.StatusUnauthorized, false}, {http.StatusForbidden, false}, {http.StatusMethodNotAllowed, false},
+		{http.StatusRequestTimeout, true, true}, {http.StatusConflict, true, true}, {http.StatusTooEarly, true, true}, {http.StatusTooManyRequests, true, true},
+		{http.StatusBadGateway, true, true}, {http.StatusUnauthorized, true, true}, {http.StatusForbidden, true, true}, {http.StatusNotFound, true, true},
+		{http.StatusBadRequest, true, true}, {http.StatusOK, true, true}, {http.StatusMethodNotAllowed, true, false},
+		{http.StatusUnauthorized, false, true}, {http.StatusForbidden, false, true}, {http.StatusNotFound, false, true}, {http.StatusBadRequest, false, true},
+		{http.StatusOK, false, true}, {http.StatusMethodNotAllowed, false, false},
 	} {
-		t.Run(strconv.Itoa(tt.status), func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.status, tt.session), func(t *testing.T) {
 			t.Parallel()
 			s := newFake()
+			if !tt.session {
+				s.on[methodInitialize] = func(w http.ResponseWriter, _ *http.Request) {
+					answer(w, []byte("1"), `{"protocolVersion":"2025-06-18","capabilities":{}}`)
+				}
+				s.on[methodPing] = func(w http.ResponseWriter, r *http.Request) { answer(w, []byte(r.Header.Get("X-Id")), `{}`) }
+			}
 			var opened atomic.Int64
 			s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
 				switch opened.Add(1) {
 				case 1:
 					events(w, ": quiet\n\n")
 				case 2:
-					w.WriteHeader(tt.status)
+					refuse(tt.status, "text/html", "<html>not now</html>")(w, r)
 				default:
 					events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
 					<-r.Context().Done()
@@ -767,18 +785,16 @@ func TestListeningWhereTheStreamIsRefused(t *testing.T) {
 			}
 			k := open(t, messages.TransportHTTP, s, Options{})
 			k.greet()
+			k.next("unheard")
 			if tt.again {
-				k.next("unheard")
 				if h := k.next("frame"); h.f.Method != methodListChanged {
 					t.Errorf("%+v", h)
 				}
 				return
 			}
-			streams := func(a ask) bool { return a.http == http.MethodGet }
-			s.saw(t, 2, streams)
 			k.CloseInput()
 			k.next("eof")
-			if n := len(s.saw(t, 2, streams)); n != 2 {
+			if n := len(s.saw(t, 2, streamAsks)); n != 2 {
 				t.Errorf("it was asked %d times", n)
 			}
 		})

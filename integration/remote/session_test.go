@@ -471,19 +471,19 @@ func TestForgottenSessionThatNobodyUses(t *testing.T) {
 }
 
 // A server that does not know where its stream was, but knows the session, is asked for
-// the stream from now on; one that has none any more is left alone.
+// the stream from now on, and also where it has none for a while.
 func TestStreamWhosePlaceIsForgotten(t *testing.T) {
 	t.Parallel()
-	for _, ends := range []bool{false, true} {
-		t.Run(fmt.Sprint(ends), func(t *testing.T) {
+	for _, refusals := range []int64{0, 3} {
+		t.Run(fmt.Sprint(refusals), func(t *testing.T) {
 			t.Parallel()
 			s := newFake()
-			var opened atomic.Int64
+			var opened, refused atomic.Int64
 			s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
 				switch last := r.Header.Get("Last-Event-ID"); {
 				case opened.Add(1) == 1:
 					events(w, "id: e1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n\n")
-				case last != "" || ends:
+				case last != "" || refused.Add(1) <= refusals:
 					w.WriteHeader(http.StatusNotFound)
 				default:
 					events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/prompts/list_changed\"}\n\n")
@@ -495,23 +495,45 @@ func TestStreamWhosePlaceIsForgotten(t *testing.T) {
 			if h := k.next("frame"); h.f.Method != "notifications/resources/list_changed" {
 				t.Errorf("%+v", h)
 			}
-			if !ends {
-				k.next("unheard")
-				if h := k.next("frame"); h.f.Method != "notifications/prompts/list_changed" {
-					t.Errorf("%+v", h)
-				}
-			}
-			streams := func(a ask) bool { return a.http == http.MethodGet }
-			s.saw(t, 3, streams)
-			k.CloseInput()
-			k.next("eof")
-			if n := len(s.saw(t, 3, streams)); n != 3 {
-				t.Errorf("it was asked for a stream %d times", n)
+			k.next("unheard")
+			if h := k.next("frame"); h.f.Method != "notifications/prompts/list_changed" {
+				t.Errorf("%+v", h)
 			}
 			if n := len(s.saw(t, 1, calls(methodInitialize))); n != 1 {
 				t.Errorf("%d sessions", n)
 			}
 		})
+	}
+}
+
+// A server that had a stream in the session that it forgot is asked for it as often in the
+// next one.
+func TestStreamThatIsRefusedInANewSession(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
+		switch asked := len(s.saw(t, 1, streamAsks)); {
+		case asked == 1:
+			s.forget()
+			events(w, ": hello\n\n")
+		case r.Header.Get(headerSession) == "session-1":
+			w.WriteHeader(http.StatusNotFound)
+		case asked == 3:
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
+			<-r.Context().Done()
+		}
+	}
+	k := open(t, messages.TransportHTTP, s, Options{})
+	k.greet()
+	var told []string
+	for range 3 { // in whatever order
+		told = append(told, k.anything().what)
+	}
+	slices.Sort(told)
+	if !slices.Equal(told, []string{"frame", "renewed", "unheard"}) {
+		t.Error(told)
 	}
 }
 

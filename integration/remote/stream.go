@@ -24,6 +24,8 @@ const (
 	refusedPause = time.Second
 	// longestPause is the distance between attempts to open a stream.
 	longestPause = 30 * time.Second
+	// longestAsked is the longest pause that a server can ask for.
+	longestAsked = 5 * time.Minute
 	// steadyStream is how long a stream was there that is not taken for one which ends at
 	// once each time.
 	steadyStream = 5 * time.Second
@@ -137,15 +139,22 @@ func (k *Link) events(events *eventReader, x *exchange) (answered bool, _ error)
 }
 
 // pause waits before an attempt, the longer the more have failed, and not at the
-// same moment as everybody else; what the server asked for is the least.
+// same moment as everybody else; what the server asked for is the least, within reason.
 func pause(ctx context.Context, asked, first time.Duration, attempt int) bool {
-	wait := min(first<<min(attempt-1, 10), longestPause)
+	return sleep(ctx, pauseBefore(asked, first, attempt))
+}
+
+func pauseBefore(asked, first time.Duration, attempt int) time.Duration {
+	asked = min(asked, longestAsked)
 	if asked > 0 && attempt <= 1 {
-		wait = asked
-	} else {
-		wait = max(wait, asked)
-		wait += rand.N(wait/4 + 1) //nolint:gosec // spreads attempts, guards nothing
+		return asked
 	}
+	wait := max(min(first<<min(attempt-1, 10), longestPause), asked)
+	return wait + rand.N(wait/4+1) //nolint:gosec // spreads attempts, guards nothing
+}
+
+// sleep waits, and says whether ctx is still there.
+func sleep(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -208,8 +217,10 @@ func (k *Link) awaitListening(answered <-chan struct{}) {
 // what the server has changed before the next one is there nobody is told.
 func (k *Link) subscribe(x *exchange) {
 	events := newEventReader(nil, k.l.o.MaxMessage)
-	opened := false
-	for attempt := 1; ; attempt++ {
+	deaf := k.deafness(x.ctx)
+	defer deaf.end()
+	deaf.begin()
+	for attempt, opened := 1, false; ; attempt++ {
 		resp, err := k.post(x.ctx, k.base, x, "")
 		if err != nil || !isStream(resp) {
 			x.heard()
@@ -217,12 +228,14 @@ func (k *Link) subscribe(x *exchange) {
 		switch {
 		case err != nil: // a request will tell if it is gone
 		case isStream(resp):
+			deaf.end()
 			if opened || attempt > 1 {
 				k.tellUnheard()
 			}
 			events.goOn(resp.Body)
 			began := time.Now()
 			opened = true
+			k.streams.Store(true)
 			answered, _ := k.events(events, x)
 			_ = resp.Body.Close()
 			x.heard()
@@ -237,6 +250,7 @@ func (k *Link) subscribe(x *exchange) {
 			drain(resp)
 			return
 		}
+		deaf.begin()
 		if !pause(x.ctx, events.retry, k.l.o.Reconnect, max(attempt, 1)) {
 			return
 		}
@@ -252,53 +266,72 @@ func failed(attempts int, lived time.Duration) int {
 	return attempts
 }
 
-// hear is the stream of [Link.listen]. Where the server numbers its events it says what
-// was missed. Elsewhere its lists may be others with each stream that is not the first one,
-// and with that as well where the first requests have not waited for it.
+// hear is the stream of [Link.listen]. The server's lists may be others with each stream
+// that is not the first one, and with that as well where the first requests have not waited
+// for it: also one that numbers its events may have begun to count anew. One that had a
+// stream is asked for it whatever it says meanwhile, unless that is that it has none at all:
+// it may be what is in front of it that answers while it is away.
 func (k *Link) hear(ctx context.Context, session string, asked time.Time, answered func()) {
 	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
-	opened := false // so that the server has streams, and refuses one for another reason
-	login := false  // it was opened with one, which may have ended: somebody may log in again at any time
+	deaf := k.deafness(ctx)
+	defer deaf.end()
 	for attempt := 0; ; attempt++ {
+		deaf.begin()
 		if attempt > 0 && !pause(ctx, events.retry, k.l.o.Reconnect, attempt) || k.sessionNow() != session {
 			return
 		}
 		resp, err := k.get(ctx, k.base, events.id)
 		answered()
-		if err != nil {
-			status := refusedAs(err)
-			if ctx.Err() == nil && (status == 0 || login && status == http.StatusUnauthorized) {
-				continue // a request will tell if the server is gone
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				drain(resp)
 			}
 			return
-		}
-		if !isStream(resp) {
+		case err != nil:
+			if refusedAs(err) != 0 && !k.streams.Load() {
+				return
+			}
+			continue // a request will tell if the server is gone
+		case !isStream(resp):
 			drain(resp)
-			switch status := resp.StatusCode; {
-			case mayStreamLater(status), login && status == http.StatusUnauthorized:
-				continue
-			case opened && session != "" && (status == http.StatusNotFound || status == http.StatusBadRequest):
-				if k.renewUnasked(ctx, session) {
-					if events.id == "" {
-						return
-					}
-					events.id = "" // the event may be what it does not know
-				}
-				continue
+			if !k.hearsLater(ctx, session, resp.StatusCode, events) {
+				return
 			}
-			return
+			continue
 		}
-		if (attempt > 0 || time.Since(asked) > k.l.o.hold) && events.id == "" {
+		deaf.end()
+		if attempt > 0 || time.Since(asked) > k.l.o.hold {
 			k.tellUnheard()
 		}
 		events.goOn(resp.Body)
 		began := time.Now()
-		opened, login = true, k.auth != nil && k.auth.LoggedIn()
+		k.streams.Store(true)
 		_, _ = k.events(events, nil)
 		_ = resp.Body.Close()
 		attempt = failed(attempt, time.Since(began))
 	}
+}
+
+// hearsLater says whether a stream that was refused is asked for again.
+func (k *Link) hearsLater(ctx context.Context, session string, status int, events *eventReader) bool {
+	switch {
+	case mayStreamLater(status):
+		return true
+	case !k.streams.Load():
+		return false
+	case status == http.StatusMethodNotAllowed:
+		k.streams.Store(false)
+		k.tellUnheard() // for the last time
+		return false
+	}
+	if status == http.StatusNotFound || status == http.StatusBadRequest {
+		if session == "" || k.renewUnasked(ctx, session) {
+			events.id = "" // the event may be what it does not know
+		}
+	}
+	return true
 }
 
 // mayStreamLater says whether a server that answers a GET so may have a stream for
