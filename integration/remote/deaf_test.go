@@ -77,6 +77,53 @@ func TestListsDuringTheNextSubscription(t *testing.T) {
 	}
 }
 
+// It ends with the next stream.
+func TestListsAreNotReadOnceTheServerIsHeard(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodGet, methodListen} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			var opened atomic.Int64
+			release := make(chan struct{})
+			s.on[method] = func(w http.ResponseWriter, r *http.Request) {
+				if opened.Add(1) > 1 {
+					<-release
+					events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/two\"}\n\n")
+					<-r.Context().Done()
+				}
+				events(w, ": one\n\n")
+			}
+			k := open(t, messages.TransportHTTP, s, Options{deaf: time.Millisecond})
+			if method == methodListen {
+				k.greetModern(s)
+				k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+			} else {
+				k.greet()
+			}
+			k.next("unheard")
+			close(release)
+			for k.anything().f == nil { // the last of those, and that there is a stream again
+			}
+			const asks = 500
+			late := 0
+			for range asks {
+				k.say(callLine)
+				h := k.anything()
+				for ; h.what == "unheard"; h = k.anything() {
+					late++
+				}
+				if h.id != "7" {
+					t.Fatalf("%+v", h)
+				}
+			}
+			if late > 1 { // one may have been on its way
+				t.Errorf("the lists are read another %d times", late)
+			}
+		})
+	}
+}
+
 // But nobody is to read the lists of a server that does not answer anything else either.
 func TestListsOfAServerThatIsAway(t *testing.T) {
 	t.Parallel()

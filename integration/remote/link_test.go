@@ -769,7 +769,7 @@ func TestListeningWhereTheStreamIsRefused(t *testing.T) {
 				s.on[methodInitialize] = func(w http.ResponseWriter, _ *http.Request) {
 					answer(w, []byte("1"), `{"protocolVersion":"2025-06-18","capabilities":{}}`)
 				}
-				s.on[methodPing] = func(w http.ResponseWriter, r *http.Request) { answer(w, []byte(r.Header.Get("X-Id")), `{}`) }
+				s.on[methodPing] = refuse(http.StatusNotFound, "text/plain", "not now") // which says nothing of a session that there is not
 			}
 			var opened atomic.Int64
 			s.on[http.MethodGet] = func(w http.ResponseWriter, r *http.Request) {
@@ -789,6 +789,9 @@ func TestListeningWhereTheStreamIsRefused(t *testing.T) {
 			if tt.again {
 				if h := k.next("frame"); h.f.Method != methodListChanged {
 					t.Errorf("%+v", h)
+				}
+				if n := len(s.saw(t, 1, calls(methodInitialize))); n != 1 {
+					t.Errorf("%d sessions", n)
 				}
 				return
 			}
