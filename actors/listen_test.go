@@ -440,6 +440,8 @@ func TestFirstSubscriptionThatIsNotToBeHad(t *testing.T) {
 			}
 			b.send(&listenDue{1, 1}) // a minute later
 			if !c.again {
+				b.send(&messages.Relist{})
+				b.heard("Listing", 2) // so that the child would have got it
 				if n := len(b.f.lines("a", methodListen)); n != 1 {
 					t.Errorf("it was asked %d times", n)
 				}
