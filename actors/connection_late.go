@@ -60,7 +60,7 @@ func (c *connection) onLate(ctx *kernel.Context, id uint64) {
 // requestOf is the client's request behind the id of an answer that is late, and what the
 // trace says of it.
 func (c *connection) requestOf(id uint64) (request uint64, what string) {
-	if id >= internalID {
+	if id > internalID && id <= c.nextID { // a child may send any number
 		return 0, "an answer to a request of the host's own that is over"
 	}
 	const over = "an answer to a request that is over"
@@ -72,6 +72,9 @@ func (c *connection) requestOf(id uint64) (request uint64, what string) {
 		if request, known := d.request(call); known {
 			return request, over
 		}
+	}
+	if id >= internalID {
+		call = id // none of a call
 	}
 	return 0, over + ", or that never was: number " + strconv.FormatUint(call, 10)
 }

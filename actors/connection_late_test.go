@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,18 @@ func TestLateAnswersBelongToTheClientsRequest(t *testing.T) {
 	want = append(want, slow.call.ID, twice.call.ID, 0)
 	if got := r.late(4); !slices.Equal(got, want) {
 		t.Errorf("late answers are of requests %d, want %d", got, want)
+	}
+}
+
+// TestAnswerToWhatNobodyAsked is of the host's own work only where the host has given the
+// number out: a child can send any.
+func TestAnswerToWhatNobodyAsked(t *testing.T) {
+	c := &connection{nextID: internalID + 2}
+	for id, own := range map[uint64]bool{internalID: false, internalID + 1: true, internalID + 2: true, internalID + 3: false, 1<<53 + 7: false, 7: false} {
+		request, what := c.requestOf(id)
+		if request != 0 || strings.Contains(what, "of the host's own") != own || !own && !strings.HasSuffix(what, ": number "+strconv.FormatUint(id, 10)) {
+			t.Errorf("an answer under id %d is of request %d: %s", id, request, what)
+		}
 	}
 }
 
