@@ -31,7 +31,7 @@ func (d *deafness) begin() {
 	ctx, d.cancel = context.WithCancel(d.ctx)
 	d.k.work.Go(func() {
 		for wait := d.k.l.o.deaf; sleep(ctx, wait); wait = min(2*wait, deafPause) {
-			if d.k.serves(ctx) {
+			if d.k.hearings.Load() == 0 && d.k.serves(ctx) {
 				d.k.tellUnheard()
 			}
 		}

@@ -124,6 +124,29 @@ func TestListsAreNotReadOnceTheServerIsHeard(t *testing.T) {
 	}
 }
 
+// Nor does it begin while there is another stream, in whose place this one is to come.
+func TestListsAreNotReadForTheNextSubscription(t *testing.T) {
+	t.Parallel()
+	s := newFake()
+	s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Id") == "5" {
+			events(w, acknowledged)
+		}
+		<-r.Context().Done()
+	}
+	k := open(t, messages.TransportHTTP, s, Options{deaf: time.Millisecond})
+	k.greetModern(s)
+	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+	k.next("frame")
+	k.say(`{"jsonrpc":"2.0","id":6,"method":"subscriptions/listen","params":{}}`)
+	s.saw(t, 2, calls(methodListen))
+	const asks = 500
+	for range asks {
+		k.say(callLine)
+		k.next("frame")
+	}
+}
+
 // But nobody is to read the lists of a server that does not answer anything else either.
 func TestListsOfAServerThatIsAway(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,8 @@ type Link struct {
 	// renewing is taken by who makes a new session, reaching by who looks whether
 	// the server is there.
 	renewing, reaching chan struct{}
-	streams            atomic.Bool // it has had a stream for what the server says on its own
+	streams            atomic.Bool  // it has had a stream for what the server says on its own
+	hearings           atomic.Int32 // how many of these there are; one takes another's place
 
 	mu        sync.Mutex
 	base      *url.URL

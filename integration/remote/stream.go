@@ -235,8 +235,7 @@ func (k *Link) subscribe(x *exchange) {
 			events.goOn(resp.Body)
 			began := time.Now()
 			opened = true
-			k.streams.Store(true)
-			answered, _ := k.events(events, x)
+			answered := k.hearing(events, x)
 			_ = resp.Body.Close()
 			x.heard()
 			if answered {
@@ -255,6 +254,16 @@ func (k *Link) subscribe(x *exchange) {
 			return
 		}
 	}
+}
+
+// hearing hands on what comes in a stream for what the server says on its own, and says
+// whether that was the answer to x, which asked for it.
+func (k *Link) hearing(events *eventReader, x *exchange) (answered bool) {
+	k.streams.Store(true)
+	k.hearings.Add(1)
+	defer k.hearings.Add(-1)
+	answered, _ = k.events(events, x)
+	return answered
 }
 
 // failed is how many attempts at a stream in a row came to nothing, where the last one
@@ -307,8 +316,7 @@ func (k *Link) hear(ctx context.Context, session string, asked time.Time, answer
 		}
 		events.goOn(resp.Body)
 		began := time.Now()
-		k.streams.Store(true)
-		_, _ = k.events(events, nil)
+		k.hearing(events, nil)
 		_ = resp.Body.Close()
 		attempt = failed(attempt, time.Since(began))
 	}
