@@ -80,6 +80,9 @@ func (c *connection) onJudged(ctx *kernel.Context, m *messages.Judged) {
 	c.judged(ctx, m)
 	if c.relist.verdict == m.Verdict {
 		c.relist.judged()
+		if m.Err != nil && c.relist.refused() {
+			c.relist.again = true
+		}
 		c.verdictOver(ctx)
 	}
 }

@@ -47,7 +47,8 @@ type relisting struct {
 	moving time.Duration // the one after a listing that was another, of several in a row
 	ended  time.Time     // the last listing, or what the index had to do with it
 	hash   uint64        // of its tools, in whatever order
-	read   uint64        // the changes that are in the last one that the child gave
+	read   uint64        // the changes that are in the last one that was good
+	before uint64        // and in the one before
 	timer  *kernel.Timer // nil: no listing is due
 	others bool          // the lists of resources and prompts may have changed as well
 
@@ -158,16 +159,28 @@ func (r *relisting) listed(l *listing) {
 		r.moving = longer(r.moving, movingPause)
 		r.pause = r.moving
 	}
-	r.ended, r.hash, r.read = time.Now(), hash, l.announced
+	r.ended, r.hash, r.before, r.read = time.Now(), hash, r.read, l.announced
 }
 
 // failed is listed for a listing that the child did not give. It says whether that is tried
 // again, after a pause that grows: the child has announced a change since the last one. A
 // first listing that fails is a start that failed, which its breaker counts.
 func (r *relisting) failed(l *listing) (again bool) {
+	r.ended = time.Now()
+	return r.unread(l.announced)
+}
+
+// refused is failed for the last listing, which the index has not taken.
+func (r *relisting) refused() (again bool) {
+	announced := r.read
+	r.read = r.before
+	return r.unread(announced)
+}
+
+func (r *relisting) unread(announced uint64) bool {
 	const start = 1 // counts as the first change
-	r.pause, r.ended = longer(r.pause, lastPause), time.Now()
-	return l.announced > max(start, r.read)
+	r.pause = longer(r.pause, lastPause)
+	return announced > max(start, r.read)
 }
 
 // longer is the pause after another one.
@@ -339,7 +352,7 @@ func (c *connection) endListing(ctx *kernel.Context, truncated string) {
 // that beside the words.
 func (c *connection) failListing(ctx *kernel.Context, why string, m messages.ListingFailed) {
 	l := c.takeListing()
-	if c.relist.failed(l) && !m.Toolless {
+	if c.relist.failed(l) && (!m.Toolless || c.relist.read > 0) { // else it may have none
 		l.again = true
 	}
 	ev := &m.Evidence

@@ -87,9 +87,7 @@ func (c *connection) listen(ctx *kernel.Context) {
 	if c.listens() {
 		l.since = time.Now()
 		l.in = c.askToListen(ctx, c.watch.all())
-		if l.unheard {
-			c.awaitAcknowledgement(ctx)
-		}
+		c.awaitAcknowledgement(ctx)
 	}
 }
 

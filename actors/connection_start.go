@@ -212,6 +212,16 @@ func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
 	if c.ready || c.state != messages.StateConnecting {
 		return
 	}
+	if !c.welcomed(f.Result) {
+		c.greetingRefused(ctx, methodInitialize, methodDiscover, f)
+		return
+	}
+	c.sendInternal(ctx, notificationLine(methodInitialized, nil))
+	c.becomeReady(ctx)
+}
+
+// welcomed takes what a legacy child says of itself, and says whether it does.
+func (c *connection) welcomed(result json.RawMessage) bool {
 	var res struct {
 		Version string `json:"protocolVersion"`
 		Info    struct {
@@ -221,16 +231,14 @@ func (c *connection) onInitialized(ctx *kernel.Context, f *messages.Frame) {
 		Instructions string          `json:"instructions"`
 		Capabilities json.RawMessage `json:"capabilities"`
 	}
-	if !isObject(f.Result) || json.Unmarshal(f.Result, &res) != nil || res.Version == "" {
-		c.greetingRefused(ctx, methodInitialize, methodDiscover, f)
-		return
+	if !isObject(result) || json.Unmarshal(result, &res) != nil || res.Version == "" {
+		return false
 	}
 	c.hs.era, c.hs.version = messages.EraLegacy, res.Version
 	c.hs.logs = logs(res.Capabilities)
 	c.hs.name, c.hs.childVer, c.hs.instr = res.Info.Name, res.Info.Version, res.Instructions
 	c.hs.offers = messages.OffersOf(res.Capabilities)
-	c.sendInternal(ctx, notificationLine(methodInitialized, nil))
-	c.becomeReady(ctx)
+	return true
 }
 
 // logs says whether capabilities are those of a server that takes the level of its

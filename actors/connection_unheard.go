@@ -33,7 +33,7 @@ func (c *connection) onUnheard(ctx *kernel.Context, m *runUnheard) {
 }
 
 // awaitAcknowledgement has what nobody heard of be looked for also where the child does
-// not acknowledge a subscription again, soon and then once a minute. One that does so later
+// not acknowledge a subscription, soon and then once a minute. One that does so later
 // is asked once more then.
 func (c *connection) awaitAcknowledgement(ctx *kernel.Context) {
 	l := &c.watch.listen
@@ -47,7 +47,9 @@ func (c *connection) onAcknowledgeDue(ctx *kernel.Context, m *acknowledgeDue) {
 		return
 	}
 	l.overdue = ctx.After(lastPause, &acknowledgeDue{c.run.n})
-	c.listsChanged(ctx)
+	if l.unheard || l.in == 0 {
+		c.listsChanged(ctx)
+	}
 }
 
 // listsChanged has all lists be read anew: nobody heard whether they changed. Those of

@@ -91,6 +91,7 @@ func (c *connection) onRenewed(ctx *kernel.Context, m *runRenewed) {
 		return
 	}
 	ctx.Event("renewed", "the server has forgotten the session", 0)
+	c.welcomed(m.welcome) // it may be another version; what it says wrongly now it said rightly before
 	c.hs.level = messages.LogNone
 	c.watch = watching{}
 	c.freeIfUnwatched(ctx)

@@ -335,8 +335,8 @@ func (l *fakeLink) speaker() {
 				l.ear.Broken([]byte(id), nil, &told{messages.Evidence{HTTPStatus: 403, Remote: true, NotRun: true}})
 				continue
 			}
-			if line == "renewed" {
-				l.ear.Renewed()
+			if welcome, ok := strings.CutPrefix(line, "renewed"); ok {
+				l.ear.Renewed([]byte(welcome))
 				continue
 			}
 			if line == "unheard" {

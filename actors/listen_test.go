@@ -355,25 +355,31 @@ func TestListsAreReadAnewDuringAWait(t *testing.T) {
 	r.got("x", methodToolsList, 2)
 }
 
-// Where the subscription that took the place of one is never acknowledged the lists are read
-// again and again.
+// Where the subscription is never acknowledged, be it the first or the one that took the
+// place of one, the lists are read again and again.
 func TestListsOfAChildThatNeverAcknowledges(t *testing.T) {
-	s := newListenServer()
-	var asked atomic.Int64
-	s.takes = func(*fakeLink, rpcLine, []string) bool { return asked.Add(1) > 1 }
-	b := newBench(t, s.script())
-	b.send(&messages.Connect{})
-	b.heard("Listing", 1)
-	b.send(&messages.Judged{Verdict: 1})
-	b.f.living("a")[0].answer(b.f.lines("a", methodListen)[0].ID, `{}`)
-	for n := 2; n < 5; n++ {
-		b.f.eventually(t, fmt.Sprint("listing ", n), func() bool {
-			b.send(&acknowledgeDue{1}) // a minute later
-			b.send(&relistDue{1})
-			return len(b.f.lines("a", methodToolsList)) >= n
+	for _, granted := range []int64{0, 1} {
+		t.Run(fmt.Sprint(granted), func(t *testing.T) {
+			s := newListenServer()
+			var asked atomic.Int64
+			s.takes = func(*fakeLink, rpcLine, []string) bool { return asked.Add(1) > granted }
+			b := newBench(t, s.script())
+			b.send(&messages.Connect{})
+			b.heard("Listing", 1)
+			b.send(&messages.Judged{Verdict: 1})
+			if granted > 0 {
+				b.f.living("a")[0].answer(b.f.lines("a", methodListen)[0].ID, `{}`)
+			}
+			for n := 2; n < 5; n++ {
+				b.f.eventually(t, fmt.Sprint("listing ", n), func() bool {
+					b.send(&acknowledgeDue{1}) // a minute later
+					b.send(&relistDue{1})
+					return len(b.f.lines("a", methodToolsList)) >= n
+				})
+				b.heard("Listing", n)
+				b.send(&messages.Judged{Verdict: uint64(n)})
+			}
 		})
-		b.heard("Listing", n)
-		b.send(&messages.Judged{Verdict: uint64(n)})
 	}
 }
 

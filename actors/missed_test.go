@@ -28,6 +28,8 @@ func (u *unlister) script() *script {
 		case "silent":
 		case "no list":
 			l.answer(m.ID, `{"tools":7}`)
+		case "not known":
+			l.refuse(m.ID, "method not found")
 		default:
 			l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32603,"message":"not today"}}`)
 		}
@@ -133,17 +135,21 @@ func TestAnUnlistedChangeIsTriedAgainAtAPace(t *testing.T) {
 
 // TestAnUnlistedChangeIsTriedAgain, though nobody calls.
 func TestAnUnlistedChangeIsTriedAgain(t *testing.T) {
-	r := newRig(t, nil)
-	u := &unlister{}
-	r.add("a", u.script(), nil)
-	r.ok("a")
-	r.wantCode(r.do("a", "new1", doArgs{}), messages.CodeToolNotFound)
-	before := len(r.f.lines("a", methodToolsList))
-	u.from.Store(1)
-	r.grow("a")
-	r.got("a", methodToolsList, before+2)
-	u.from.Store(0)
-	r.f.eventually(t, "the new tool is known", func() bool { return r.e.view.Load().Server("a").Tool("new1") != nil })
+	for _, how := range []string{"refused", "no list", "not known"} {
+		t.Run(how, func(t *testing.T) {
+			r := newRig(t, nil)
+			u := &unlister{how: how}
+			r.add("a", u.script(), nil)
+			r.ok("a")
+			r.wantCode(r.do("a", "new1", doArgs{}), messages.CodeToolNotFound)
+			before := len(r.f.lines("a", methodToolsList))
+			u.from.Store(1)
+			r.grow("a")
+			r.got("a", methodToolsList, before+2)
+			u.from.Store(0)
+			r.f.eventually(t, "the new tool is known", func() bool { return r.e.view.Load().Server("a").Tool("new1") != nil })
+		})
+	}
 }
 
 // TestNextChildThatDoesNotList: what its server listed before it was started refuses nothing.

@@ -388,3 +388,26 @@ func TestAServerThatForgetsIsNotKept(t *testing.T) {
 	r.e.Unsubscribe(&Unsubscribe{Port: p})
 	r.f.eventually(t, "the server ends for being idle", func() bool { return r.f.aliveNow() == 0 })
 }
+
+// TestAServerThatComesBackWithMore: what it offers by now is what it said when its session
+// was made anew; what it says unreadably changes nothing.
+func TestAServerThatComesBackWithMore(t *testing.T) {
+	r := newRig(t, nil)
+	r.add("x", nil, nil)
+	r.ok("x")
+	child := r.f.living("x")[0]
+	resources := func() bool {
+		return r.e.view.Load().Server("x").Toolset.Offers.Has(messages.OffersResources)
+	}
+	if resources() {
+		t.Fatal("it has resources from the start")
+	}
+	child.say(`renewed {"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}}}`)
+	r.f.eventually(t, "its resources are known", resources)
+	child.say("renewed nothing")
+	r.got("x", methodToolsList, 3)
+	r.ok("x")
+	if !resources() {
+		t.Error("its resources are forgotten")
+	}
+}

@@ -91,6 +91,16 @@ func TestListingThatFails(t *testing.T) {
 	if r.failed(second) {
 		t.Error("one that nobody announced is tried again")
 	}
+	third := &listing{announced: 3, changed: true}
+	for n := range 2 { // the index does not take it
+		pause := r.pause
+		if r.listed(third); !r.refused() || r.pause <= pause || r.read != 2 {
+			t.Errorf("try %d: it is not tried again, or after %s; read %d", n, r.pause, r.read)
+		}
+	}
+	if r.listed(third); r.read != 3 || r.failed(third) {
+		t.Error("it is tried again once it was taken")
+	}
 }
 
 // TestQuietBetweenChanges: a child that says again and again that its list has changed,

@@ -42,8 +42,8 @@ type Ear interface {
 	TooLarge(id json.RawMessage)
 	// Renewed says that the child has forgotten whatever it was told before, though
 	// the link stays, and that its lists may be others: a server behind a URL has a
-	// new session.
-	Renewed()
+	// new session, of which welcome is what it says of itself.
+	Renewed(welcome json.RawMessage)
 	// Unheard says that for a while nobody heard what the child says on its own: its
 	// lists may be others.
 	Unheard()
@@ -111,7 +111,10 @@ type (
 		run uint64
 		id  json.RawMessage
 	}
-	runRenewed struct{ run uint64 }
+	runRenewed struct {
+		run     uint64
+		welcome json.RawMessage
+	}
 	runUnheard struct{ run uint64 }
 	// runFlush follows the last frame of a burst.
 	runFlush struct{ run uint64 }
@@ -198,7 +201,7 @@ func (e *earOf) TooLarge(id json.RawMessage) {
 	e.c.sys.Send(e.c.self, &runTooLarge{e.run, id})
 }
 
-func (e *earOf) Renewed()                   { e.c.sys.Send(e.c.self, &runRenewed{e.run}) }
-func (e *earOf) Unheard()                   { e.c.sys.Send(e.c.self, &runUnheard{e.run}) }
-func (e *earOf) EOF(err error)              { e.c.sys.Send(e.c.self, &runEOF{e.run, err}) }
-func (e *earOf) Exited(exit *messages.Exit) { e.c.sys.Send(e.c.self, &runExited{e.run, exit}) }
+func (e *earOf) Renewed(welcome json.RawMessage) { e.c.sys.Send(e.c.self, &runRenewed{e.run, welcome}) }
+func (e *earOf) Unheard()                        { e.c.sys.Send(e.c.self, &runUnheard{e.run}) }
+func (e *earOf) EOF(err error)                   { e.c.sys.Send(e.c.self, &runEOF{e.run, err}) }
+func (e *earOf) Exited(exit *messages.Exit)      { e.c.sys.Send(e.c.self, &runExited{e.run, exit}) }

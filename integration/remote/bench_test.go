@@ -19,7 +19,7 @@ func (e bell) Frame(*messages.Frame)               { e.frames <- struct{}{} }
 func (bell) Flush()                                {}
 func (bell) Noise([]byte)                          {}
 func (bell) TooLarge(json.RawMessage)              {}
-func (bell) Renewed()                              {}
+func (bell) Renewed(json.RawMessage)               {}
 func (bell) Unheard()                              {}
 func (bell) EOF(error)                             {}
 func (bell) Exited(*messages.Exit)                 {}

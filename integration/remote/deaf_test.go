@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -127,23 +128,38 @@ func TestListsAreNotReadOnceTheServerIsHeard(t *testing.T) {
 // Nor does it begin while there is another stream, in whose place this one is to come.
 func TestListsAreNotReadForTheNextSubscription(t *testing.T) {
 	t.Parallel()
-	s := newFake()
-	s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Id") == "5" {
-			events(w, acknowledged)
-		}
-		<-r.Context().Done()
-	}
-	k := open(t, messages.TransportHTTP, s, Options{deaf: time.Millisecond})
-	k.greetModern(s)
-	k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
-	k.next("frame")
-	k.say(`{"jsonrpc":"2.0","id":6,"method":"subscriptions/listen","params":{}}`)
-	s.saw(t, 2, calls(methodListen))
-	const asks = 500
-	for range asks {
-		k.say(callLine)
-		k.next("frame")
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			var refused atomic.Bool
+			s.on[methodListen] = func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Header.Get("X-Id") == "5":
+					events(w, acknowledged)
+				case late && !refused.Swap(true):
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				case late:
+					events(w, acknowledged)
+				}
+				<-r.Context().Done()
+			}
+			k := open(t, messages.TransportHTTP, s, Options{deaf: time.Millisecond})
+			k.greetModern(s)
+			k.say(`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{}}`)
+			k.next("frame")
+			k.say(`{"jsonrpc":"2.0","id":6,"method":"subscriptions/listen","params":{}}`)
+			if late {
+				k.next("frame")
+			}
+			s.saw(t, 2, calls(methodListen))
+			const asks = 500
+			for range asks {
+				k.say(callLine)
+				k.next("frame")
+			}
+		})
 	}
 }
 

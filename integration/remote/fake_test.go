@@ -54,7 +54,7 @@ func (e *earTrumpet) Frame(f *messages.Frame)     { e.all <- heard{what: "frame"
 func (*earTrumpet) Flush()                        {}
 func (e *earTrumpet) Noise(text []byte)           { e.all <- heard{what: "noise", text: string(text)} }
 func (e *earTrumpet) TooLarge(id json.RawMessage) { e.all <- heard{what: "too large", id: string(id)} }
-func (e *earTrumpet) Renewed()                    { e.all <- heard{what: "renewed"} }
+func (e *earTrumpet) Renewed(r json.RawMessage)   { e.all <- heard{what: "renewed", text: string(r)} }
 func (e *earTrumpet) Unheard()                    { e.all <- heard{what: "unheard"} }
 func (e *earTrumpet) EOF(err error)               { e.all <- heard{what: "eof", err: err} }
 func (e *earTrumpet) Exited(x *messages.Exit)     { e.all <- heard{what: "exited", exit: x} }

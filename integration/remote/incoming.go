@@ -156,10 +156,10 @@ func (k *Link) tellUnheard() {
 	k.ear.Unheard()
 }
 
-func (k *Link) tellRenewed() {
+func (k *Link) tellRenewed(welcome json.RawMessage) {
 	k.earMu.Lock()
 	defer k.earMu.Unlock()
-	k.ear.Renewed()
+	k.ear.Renewed(welcome)
 }
 
 func (k *Link) noise(text []byte) {

@@ -57,8 +57,9 @@ type Ear interface {
 	// the request which it answers.
 	TooLarge(id json.RawMessage)
 	// Renewed says that the server has forgotten the session, and whatever it had been
-	// told in it, and that there is a new one. Its lists may be others.
-	Renewed()
+	// told in it, and that there is a new one. Its lists may be others. welcome is the result
+	// of the greeting that made it, which belongs to the receiver.
+	Renewed(welcome json.RawMessage)
 	// Unheard says that for a while nobody heard what the server says on its own: its
 	// lists may be others.
 	Unheard()

@@ -162,10 +162,11 @@ func (k *Link) renew(ctx context.Context, old string) error {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 		return k.refusal(resp, body)
 	}
-	version, err := k.welcomed(resp)
+	welcome, err := k.welcomed(resp)
 	if err != nil {
 		return err
 	}
+	version := agreed(welcome)
 	session := resp.Header.Get(headerSession)
 	ready := &exchange{line: []byte(`{"jsonrpc":"2.0","method":"` + methodInitialized + `"}`), method: methodInitialized, version: version, ctx: ctx}
 	second, err := k.post(ctx, k.base, ready, session)
@@ -185,7 +186,7 @@ func (k *Link) renew(ctx context.Context, old string) error {
 		return context.Canceled // finish gives it back
 	}
 	k.awaitListening(k.listen()) // which ends the stream of the old one
-	k.tellRenewed()
+	k.tellRenewed(welcome)
 	return nil
 }
 
@@ -201,9 +202,8 @@ func leavesUnread(status int) bool {
 }
 
 // welcomed reads what a server answers to a greeting that is none of the
-// connection above. It returns the version of the protocol that is agreed upon, or
-// says why it is no welcome.
-func (k *Link) welcomed(resp *http.Response) (version string, _ error) {
+// connection above. It returns the result, or says why it is no welcome.
+func (k *Link) welcomed(resp *http.Response) (json.RawMessage, error) {
 	next := func() ([]byte, error) {
 		body, err := readWhole(resp.Body, k.l.o.MaxMessage)
 		return unmarked(body), err
@@ -218,15 +218,15 @@ func (k *Link) welcomed(resp *http.Response) (version string, _ error) {
 	for {
 		text, err := next()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		var f messages.Frame
 		switch err := k.read(text, &f); {
 		case err == nil && f.Method != "" && isStream(resp): // before the answer
 		case err == nil && len(f.Result) > 0:
-			return agreed(f.Result), nil
+			return f.Result, nil
 		default:
-			return "", &Error{Said: "the server has forgotten the session, and gives no other: " + oneLine(text)}
+			return nil, &Error{Said: "the server has forgotten the session, and gives no other: " + oneLine(text)}
 		}
 	}
 }

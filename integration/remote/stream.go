@@ -101,7 +101,7 @@ func isStream(resp *http.Response) bool {
 
 // unanswered ends a request whose stream is over: one that was closed in order
 // says that the server is there. Where the rest of the stream was refused, the
-// request itself had been taken.
+// request itself had been taken. What it said on its own in that stream may be lost with it.
 func (k *Link) unanswered(x *exchange, err error) {
 	var f *Error
 	switch {
@@ -113,6 +113,9 @@ func (k *Link) unanswered(x *exchange, err error) {
 		err = &taken
 	}
 	k.lost(x, err)
+	if k.waits(x) { // else the link has ended
+		k.tellUnheard()
+	}
 }
 
 // events hands on what comes until x is answered (nil: until the stream ends).
@@ -229,7 +232,7 @@ func (k *Link) subscribe(x *exchange) {
 		case err != nil: // a request will tell if it is gone
 		case isStream(resp):
 			deaf.end()
-			if opened || attempt > 1 {
+			if (opened || attempt > 1) && k.hearings.Load() == 0 {
 				k.tellUnheard()
 			}
 			events.goOn(resp.Body)
@@ -278,8 +281,8 @@ func failed(attempts int, lived time.Duration) int {
 // hear is the stream of [Link.listen]. The server's lists may be others with each stream
 // that is not the first one, and with that as well where the first requests have not waited
 // for it: also one that numbers its events may have begun to count anew. One that had a
-// stream is asked for it whatever it says meanwhile, unless that is that it has none at all:
-// it may be what is in front of it that answers while it is away.
+// stream is asked for it whatever it says meanwhile: it may be what is in front of it that
+// answers while it is away, or another one of several.
 func (k *Link) hear(ctx context.Context, session string, asked time.Time, answered func()) {
 	defer answered()
 	events := newEventReader(nil, k.l.o.MaxMessage)
@@ -324,22 +327,14 @@ func (k *Link) hear(ctx context.Context, session string, asked time.Time, answer
 
 // hearsLater says whether a stream that was refused is asked for again.
 func (k *Link) hearsLater(ctx context.Context, session string, status int, events *eventReader) bool {
-	switch {
-	case mayStreamLater(status):
+	if mayStreamLater(status) {
 		return true
-	case !k.streams.Load():
-		return false
-	case status == http.StatusMethodNotAllowed:
-		k.streams.Store(false)
-		k.tellUnheard() // for the last time
-		return false
 	}
-	if status == http.StatusNotFound || status == http.StatusBadRequest {
-		if session == "" || k.renewUnasked(ctx, session) {
-			events.id = "" // the event may be what it does not know
-		}
+	had := k.streams.Load()
+	if had && (status == http.StatusNotFound || status == http.StatusBadRequest) && (session == "" || k.renewUnasked(ctx, session)) {
+		events.id = "" // the event may be what it does not know
 	}
-	return true
+	return had
 }
 
 // mayStreamLater says whether a server that answers a GET so may have a stream for
