@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,19 +10,34 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
+// Who reads the message alone sees where one problem ends and the next begins.
+func TestValidationErrorSeparatesProblems(t *testing.T) {
+	schema := `{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"n":{"type":"integer"}},"required":["from","to"],"additionalProperties":false}`
+	problems := index.NewValidator([]byte(schema)).Validate([]byte(`{"form":"x","n":"y"}`))
+	const head = `the arguments do not fit the input schema of "copy"; nothing was sent: `
+	err := validationError(&messages.Call{Server: "files", Tool: "copy"}, problems)
+	told := strings.Split(strings.TrimPrefix(err.Message, head), ";")
+	for i := range told {
+		told[i] = strings.TrimPrefix(told[i], " also ")
+	}
+	if len(problems) != 4 || !slices.Equal(told, err.Details) {
+		t.Errorf("the message %q has %q, want %q", err.Message, told, err.Details)
+	}
+}
+
 // Who reads the message alone learns of every argument that is missing, within a bound.
 func TestValidationErrorNamesAllThatIsMissing(t *testing.T) {
 	missing := func(names ...string) (list []index.Problem) {
 		for _, n := range names {
-			list = append(list, index.Problem{Path: n, Message: "required, but missing; expected string"})
+			list = append(list, index.Problem{Path: n, Message: "required but missing, expected string"})
 		}
 		return list
 	}
 	call := &messages.Call{Server: "files", Tool: "copy"}
 	const head = `the arguments do not fit the input schema of "copy"; nothing was sent: `
 	for want, problems := range map[string][]index.Problem{
-		head + "from: required, but missing; expected string":                                                  missing("from"),
-		head + "from: required, but missing; expected string; also to: required, but missing; expected string": missing("from", "to"),
+		head + "from: required but missing, expected string":                                                 missing("from"),
+		head + "from: required but missing, expected string; also to: required but missing, expected string": missing("from", "to"),
 	} {
 		if got := validationError(call, problems).Message; got != want {
 			t.Errorf("%q, want %q", got, want)

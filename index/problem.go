@@ -62,9 +62,9 @@ func (x *explainer) walk(e *jsonschema.ValidationError) {
 			if x.full() {
 				return
 			}
-			m := "required, but missing"
+			m := "required but missing"
 			if want := typeName(x.at(e.SchemaURL, "properties", name)); want != "" {
-				m += "; expected " + want
+				m += ", expected " + want
 			}
 			x.add(append(slices.Clone(e.InstanceLocation), name), m)
 		}
@@ -74,7 +74,7 @@ func (x *explainer) walk(e *jsonschema.ValidationError) {
 		if !known {
 			m = "unknown property"
 			if names := x.properties(e.SchemaURL); len(names) > 0 {
-				m += "; expected one of " + list(names, 20)
+				m += ", expected one of " + list(names, 20)
 			}
 			x.unknown[e.SchemaURL] = m
 		}
