@@ -152,7 +152,7 @@ func (f *addFlags) run(cmd *cobra.Command, c *common, given []string) error {
 			}
 		}
 		for _, a := range list {
-			if why := missingCommand(a.server, target); why != "" {
+			if why := missingHere(a.server, target); why != "" {
 				a.Notes = append(a.Notes, why)
 			}
 		}

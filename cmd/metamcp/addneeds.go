@@ -57,9 +57,9 @@ func unsetNeeds(n *clients.NewServer) []additionNeed {
 	return needs
 }
 
-// missingCommand says why the server of an entry for that file cannot be started here; "": it
+// missingHere says why the server of an entry for that file cannot be started here; "": it
 // can, or nothing can be said before what it names is set.
-func missingCommand(n *clients.NewServer, file string) string {
+func missingHere(n *clients.NewServer, file string) string {
 	if n.Command == "" {
 		return ""
 	}
@@ -69,7 +69,8 @@ func missingCommand(n *clients.NewServer, file string) string {
 		return ""
 	}
 	spec.Source = file
-	return doctor.Missing(spec)
+	_, why := doctor.Missing(spec)
+	return why
 }
 
 // isSet reports whether an entry gives a variable a value that is there.

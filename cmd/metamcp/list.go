@@ -29,9 +29,6 @@ const (
 	stateConfigured = "configured"
 )
 
-// wordMissing is what people read instead of configured where the command is missing.
-const wordMissing = "no command"
-
 // listedServer is one server for scripts.
 type listedServer struct {
 	Name        string   `json:"name"`
@@ -42,13 +39,16 @@ type listedServer struct {
 	Description string   `json:"description,omitempty"`
 	Tags        []string `json:"tags,omitempty"`
 	Problems    []string `json:"problems,omitempty"`
-	// Missing says why its command cannot be started here; "": it can, as far as its
-	// file tells, or it was not looked for, as where a host runs the server.
+	// Missing says why it cannot be started here, where its command or its working
+	// folder is missing; "": it can, as far as files tell, or that was not looked for,
+	// as where a host runs the server.
 	Missing string         `json:"missing,omitempty"`
 	Hosts   []serverInHost `json:"hosts,omitempty"`
 	// Provisioned says how it came here; nil of a server that somebody wrote into
 	// the configuration.
 	Provisioned *provisionedFrom `json:"provisioned,omitempty"`
+
+	word string // what people read instead of configured where Missing is not empty
 }
 
 // provisionedFrom says where a provisioned server is from.
@@ -87,10 +87,10 @@ func newList(c *common) *cobra.Command {
 where their entry is and what it starts. Nothing is started. Where hosts run with
 the same state folder, the state that they have a server in is shown.
 
-STATE is broken, disabled, configured, or no command where what it starts is not
-here; or that of a running host, as metamcp status shows it: not started, idle,
-connecting, active, failed or closed. With --json no command is configured with
-"missing".
+STATE is broken, disabled, configured, no command where what it starts is not
+here, or no folder where its working folder (cwd) is not; or that of a running
+host, as metamcp status shows it: not started, idle, connecting, active, failed
+or closed. With --json no command and no folder are configured with "missing".
 
 Exit status: 0, also where servers are broken; 1 the configuration cannot be
 read.`,
@@ -163,7 +163,8 @@ func listServers(ctx context.Context, cfg *config.Config) listReport {
 		case len(s.Hosts) > 0:
 			s.State = s.Hosts[0].State
 		case spec.Transport == messages.TransportStdio:
-			s.Missing = secrets.Text(doctor.Missing(spec))
+			what, why := doctor.Missing(spec)
+			s.word, s.Missing = what, secrets.Text(why)
 		}
 		r.Servers = append(r.Servers, s)
 	}
@@ -246,7 +247,7 @@ func printServers(out io.Writer, r listReport) error {
 		if state != stateBroken && state != stateDisabled && len(s.Hosts) > 0 {
 			state = s.Hosts[0].word
 		} else if s.Missing != "" {
-			state = wordMissing
+			state = s.word
 		}
 		t.row(printable(s.Name), state, printable(source), printable(what))
 	}

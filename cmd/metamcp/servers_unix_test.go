@@ -332,14 +332,17 @@ func TestListCommand(t *testing.T) {
 	}
 }
 
-// A server whose command is not there is listed so, unless nobody starts it.
-func TestListSaysThatACommandIsMissing(t *testing.T) {
+// A server whose command or working folder is not there is listed so, unless nobody
+// starts it.
+func TestListSaysWhatIsMissing(t *testing.T) {
 	_, cwd := place(t)
 	put(t, filepath.Join(cwd, ".mcp.json"), `{"mcpServers": {
   "gone": {"command": "no-such-program"},
   "path": {"command": "npm", "env": {"PATH": "/nowhere"}},
   "off": {"command": "no-such-program", "disabled": true},
-  "here": {"command": "npm"},
+  "here": {"command": "npm", "cwd": "/"},
+  "lost": {"command": "npm", "cwd": "/nowhere"},
+  "file": {"command": "npm", "cwd": ".mcp.json"},
   "far": {"url": "https://e.example/"}
 }}`)
 	state := t.TempDir()
@@ -348,7 +351,8 @@ func TestListSaysThatACommandIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for server, want := range map[string]string{
-		"gone": `no command .*the command "no-such-program" is not in the PATH`, "path": "no command .*PATH", "off": "disabled .*", "here": "configured .*npm", "far": "configured .*https",
+		"gone": `no command .*the command "no-such-program" is not in the PATH`, "path": "no command .*PATH", "off": "disabled .*",
+		"lost": "no folder .*its working folder /nowhere cannot be used: no such file or directory", "file": "no folder .*it is no folder", "here": "configured .*npm", "far": "configured .*https",
 	} {
 		if !regexp.MustCompile(`(?m)^` + server + ` +` + want).MatchString(out) {
 			t.Errorf("%s is not %q:\n%s", server, want, out)
@@ -356,11 +360,11 @@ func TestListSaysThatACommandIsMissing(t *testing.T) {
 	}
 	out, _, err = command(t, "list", "--json", "--state-dir", state)
 	var r listReport
-	if err != nil || json.Unmarshal([]byte(out), &r) != nil || len(r.Servers) != 5 {
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || len(r.Servers) != 7 {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, s := range r.Servers {
-		if missing := s.Name == "gone" || s.Name == "path"; (s.Missing != "") != missing || s.State != stateConfigured && s.Name != "off" {
+		if missing := slices.Contains([]string{"gone", "path", "lost", "file"}, s.Name); (s.Missing != "") != missing || s.State != stateConfigured && s.Name != "off" {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -614,6 +618,7 @@ func TestAddSaysThatACommandIsMissing(t *testing.T) {
 	for words, note := range map[string]string{
 		"add a -- no-such-program":      `note: a: the command "no-such-program" is not in the PATH that the server gets. Install "no-such-program", or give its full path as "command" at ` + file,
 		"add b -- ./none":               "note: b: there is no file ",
+		"add l --cwd /nowhere -- npm":   `note: l: its working folder /nowhere cannot be used: `,
 		"add c -e PATH=/nowhere -- npm": "note: c: the command \"npm\" is not in the PATH",
 		"add d -- npm":                  "", "add e -- ${PROGRAM_NOT_SET}": "", "add f --url https://e.example/": "",
 	} {

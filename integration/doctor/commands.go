@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,15 +44,8 @@ func (p *Patient) commandChecks() []Check {
 func (p *Patient) command(spec *messages.ServerSpec) []Result {
 	var results []Result
 	if spec.Cwd != "" {
-		info, err := os.Stat(p.absolute(spec.Cwd))
-		if err == nil && !info.IsDir() {
-			err = errors.New("it is no folder")
-		}
-		if err != nil {
-			return []Result{{
-				ID: "command.cwd", Status: Fail, Found: fmt.Sprintf("its working folder %s cannot be used: %v", spec.Cwd, cause(err)),
-				Why: "The server cannot be started.", Fix: fmt.Sprintf("mkdir -p %s, or correct \"cwd\" at %s.", messages.ShellWord(spec.Cwd), spec.Source),
-			}}
+		if missing := new(lookupError); errors.As(workingFolder(spec, p.absolute(spec.Cwd)), &missing) {
+			return []Result{missing.result()}
 		}
 		if !filepath.IsAbs(spec.Cwd) && !p.ofProject(spec.Source) {
 			results = append(results, Result{
@@ -76,7 +68,7 @@ func (p *Patient) program(spec *messages.ServerSpec) Result {
 	file, err := lookup(spec)
 	var missing *lookupError
 	if errors.As(err, &missing) {
-		return Result{ID: missing.id, Status: Fail, Found: missing.found, Why: missing.why, Fix: missing.fix}
+		return missing.result()
 	}
 	if program, viaEnv := interpreter(file); program != "" {
 		with := &messages.ServerSpec{Command: program, Env: spec.Env, Cwd: spec.Cwd, Source: spec.Source}

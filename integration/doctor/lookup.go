@@ -14,20 +14,45 @@ import (
 	"github.com/metamcp/metamcp/messages"
 )
 
-// lookupError says why a command cannot be started.
+// lookupError says why a command cannot be started, or not in its working folder.
 type lookupError struct{ id, found, why, fix string }
 
 func (e *lookupError) Error() string { return e.found }
 
-// Missing says why the command of a local server's entry cannot be started, and what can
-// be done about it; "": it can, as far as its file tells.
-func Missing(spec *messages.ServerSpec) string {
-	_, err := lookup(spec)
+func (e *lookupError) result() Result {
+	return Result{ID: e.id, Status: Fail, Found: e.found, Why: e.why, Fix: e.fix}
+}
+
+// Missing says in two words what keeps a local server's entry from being started, why,
+// and what can be done about it; both are "" where nothing does, as far as files tell.
+func Missing(spec *messages.ServerSpec) (what, why string) {
+	what, err := "no folder", workingFolder(spec, spec.Cwd)
+	if err == nil {
+		what = "no command"
+		_, err = lookup(spec)
+	}
 	var missing *lookupError
 	if !errors.As(err, &missing) {
-		return ""
+		return "", ""
 	}
-	return missing.found + ". " + missing.fix
+	return what, missing.found + ". " + missing.fix
+}
+
+// workingFolder says why dir cannot be the working folder of an entry. The error is a
+// *lookupError.
+func workingFolder(spec *messages.ServerSpec, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is no folder")
+	}
+	if err == nil {
+		return nil
+	}
+	return &lookupError{"command.cwd", fmt.Sprintf("its working folder %s cannot be used: %v", spec.Cwd, cause(err)),
+		"The server cannot be started.", fmt.Sprintf("mkdir -p %s, or correct \"cwd\" at %s.", messages.ShellWord(spec.Cwd), spec.Source)}
 }
 
 // lookup finds the file that an entry's command starts, by the rules of the
