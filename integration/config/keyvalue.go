@@ -91,9 +91,8 @@ func (k *Key) setString(s *Settings, text string) error {
 		return errors.New("it holds a NUL byte")
 	case k.Type == TypeEnum && !slices.Contains(k.Enum, text):
 		return k.refuse(text)
-	case k.Type == TypeURL && text != "" && !isHTTPURL(text):
-		// The text may hold a password, so it is not repeated.
-		return errors.New("expected " + k.Range())
+	case k.Type == TypeURL && text != "" && urlProblem(text) != "":
+		return errors.New("expected " + k.Range() + ", but " + urlProblem(text))
 	case k.check != nil && text != "":
 		if err := k.check(text); err != nil {
 			return err
@@ -136,9 +135,21 @@ func ParseBool(text string) (value, ok bool) {
 }
 
 // isHTTPURL says whether text is an absolute URL that can be dialled.
-func isHTTPURL(text string) bool {
+func isHTTPURL(text string) bool { return urlProblem(text) == "" }
+
+// urlProblem says why a text is no absolute http or https URL; "": it is one. The text may
+// hold a password, so it is not repeated.
+func urlProblem(text string) string {
 	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+	switch {
+	case err != nil:
+		return "it is no URL"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "it does not begin with http:// or https://"
+	case u.Hostname() == "":
+		return "it names no host"
+	}
+	return ""
 }
 
 // listFromText reads "a,b" or a JSON array of strings.

@@ -36,19 +36,22 @@ func (r *settingsReader) read(v *hujson.Value) {
 	}
 	r.mismatch(r.doc, "metamcp", v, "an object")
 	if v.Value.Kind() != 'n' {
-		r.stop(v, "metamcp")
+		r.stop(v, "metamcp", "")
 	}
 }
 
 // stop fails the file: what was refused at v may be what somebody wrote to protect
-// themselves, and the default does not.
-func (r *settingsReader) stop(v *hujson.Value, path string) {
+// themselves, and the default does not; standard is that, "" where it has no text.
+func (r *settingsReader) stop(v *hujson.Value, path, standard string) {
 	p := r.doc.problem(v, path+" cannot be used", "")
 	if n := len(r.problems); n > 0 && n <= maxReported { // else there was no room for it
 		p = r.problems[n-1]
 	}
 	if p.Hint == "" {
-		p.Hint = "correct it, or remove it to have its default, which protects less"
+		if standard != "" {
+			standard = " (" + standard + ")"
+		}
+		p.Hint = "correct it, or remove it to use the default" + standard + "; metamcp does not do so by itself, as the default may allow more than you meant to"
 	}
 	r.fatal = &p
 }
@@ -84,7 +87,7 @@ func (r *settingsReader) group(prefix string, obj *hujson.Object) {
 			} else {
 				r.mismatch(r.doc, "metamcp."+name, &m.Value, "an object")
 				if guarding(name) {
-					r.stop(&m.Value, "metamcp."+name)
+					r.stop(&m.Value, "metamcp."+name, "")
 				} else if r.inForce != nil {
 					r.keepGroup(name)
 				}
@@ -118,7 +121,7 @@ func (r *settingsReader) key(k *Key, v *hujson.Value) {
 	case r.refused == before:
 		r.places[k.Path] = r.doc.problem(v, "", "")
 	case k.Guards:
-		r.stop(v, "metamcp."+k.Path)
+		r.stop(v, "metamcp."+k.Path, k.Default)
 	case r.inForce != nil:
 		k.keep(r.s, r.inForce)
 	}

@@ -78,6 +78,23 @@ func TestABadValueOfAGuardFailsTheFile(t *testing.T) {
 	contains(t, err.Message, "metamcp.trust.pins cannot be used")
 }
 
+// Who reads the error of a bad URL learns what is wrong with it, without the value, which
+// may hold a password, and what else there is.
+func TestABadRegistryURLSaysWhyAndWhatToDo(t *testing.T) {
+	for text, why := range map[string]string{
+		"s3cret": "does not begin with http:// or https://", "ftp://s3cret@x": "does not begin with http:// or https://",
+		"https://": "names no host", "https://s3cret:x y@z": "is no URL",
+	} {
+		w := newWorld(t)
+		err := failing(t, w.sources(w.file("a.json", `{"metamcp": {"registry": {"url": "`+text+`"}}}`)))
+		contains(t, err.Message, "metamcp.registry.url: expected an absolute http or https URL, but it "+why)
+		contains(t, err.Hint, "Correct it, or remove it to use the default ("+DefaultSettings().RegistryURL+"); ")
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // A mistake in a file that is saved on a running host changes nothing there.
 func TestReloadKeepsSettingsThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
