@@ -336,7 +336,7 @@ func (l *fakeLink) speaker() {
 				continue
 			}
 			if welcome, ok := strings.CutPrefix(line, "renewed"); ok {
-				l.ear.Renewed([]byte(welcome))
+				l.ear.Renewed([]byte(strings.TrimSpace(welcome)))
 				continue
 			}
 			if line == "unheard" {
