@@ -87,7 +87,11 @@ func (l *childLists) beginDue(now time.Time) (readings []<-chan struct{}, next t
 		if !c.stale || c.reading != nil {
 			continue
 		}
-		if wait := c.due.Sub(now); wait > 0 {
+		wait := c.due.Sub(now)
+		if !l.x.connected(key.server) {
+			wait = lastPause // it is not started for that, but read when it is there for something else
+		}
+		if wait > 0 {
 			if next == 0 || wait < next {
 				next = wait
 			}
@@ -98,7 +102,7 @@ func (l *childLists) beginDue(now time.Time) (readings []<-chan struct{}, next t
 		}
 		c.pause = min(max(2*c.pause, tellPause), lastPause)
 		c.due = now.Add(c.pause)
-		readings = append(readings, l.begin(key, c))
+		readings = append(readings, l.begin(key, c, true))
 	}
 	return readings, next
 }
@@ -131,6 +135,12 @@ func (l *childLists) untold() (notices []string) {
 		}
 	}
 	return notices
+}
+
+// connected says whether a server is there, so that to ask it something starts nothing.
+func (x *exposure) connected(server string) bool {
+	entry, ok := x.e.core.Directory().Lookup(server)
+	return ok && entry.Status().Connected
 }
 
 func (x *exposure) shows(kind listKind) bool {

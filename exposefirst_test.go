@@ -168,3 +168,25 @@ func TestWhoIsLate(t *testing.T) {
 	x.mu.Unlock()
 	want("at last", listResources)
 }
+
+// A list that may have changed is read while its server is there, and does not start it.
+func TestAListThatChangedStartsNoServer(t *testing.T) {
+	t.Parallel()
+	e, _ := firstLists(t)
+	l := e.expose.lists
+	changed := listKey{"b", listResources}
+	l.mu.Lock()
+	l.lists[changed] = &childList{read: true, stale: true}
+	l.mu.Unlock()
+	if readings, next := l.beginDue(time.Now()); len(readings) > 0 || next != lastPause {
+		t.Errorf("it is read, or looked at again in %s", next)
+	}
+	if err := e.contact(t.Context(), "b", false); err != nil {
+		t.Fatal(err)
+	}
+	readings, _ := l.beginDue(time.Now())
+	if len(readings) != 1 {
+		t.Fatalf("%d lists are read", len(readings))
+	}
+	<-readings[0]
+}

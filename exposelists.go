@@ -89,7 +89,7 @@ func (l *childLists) refresh(ctx context.Context, server, hash string, kind list
 		l.mu.Unlock()
 		return
 	}
-	reading := l.begin(key, c)
+	reading := l.begin(key, c, false)
 	l.mu.Unlock()
 	select {
 	case <-reading:

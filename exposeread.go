@@ -44,15 +44,16 @@ const (
 
 var listSeed = maphash.MakeSeed()
 
-// begin begins a reading where none is under way. l.mu is held.
-func (l *childLists) begin(key listKey, c *childList) <-chan struct{} {
+// begin begins a reading where none is under way. upkeep says that no client waits for it.
+// l.mu is held.
+func (l *childLists) begin(key listKey, c *childList, upkeep bool) <-chan struct{} {
 	if c.reading != nil {
 		return c.reading
 	}
 	done := make(chan struct{})
 	c.reading, c.again = done, false
 	l.x.work.Go(func() {
-		items, size, err := l.read(key)
+		items, size, err := l.read(key, upkeep)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.keep(key, c, items, size, err)
@@ -103,7 +104,7 @@ func (l *childLists) keep(key listKey, c *childList, items []listItem, size int,
 }
 
 // read reads all pages of a list.
-func (l *childLists) read(key listKey) (items []listItem, size int, failure *Error) {
+func (l *childLists) read(key listKey, upkeep bool) (items []listItem, size int, failure *Error) {
 	kind := &listKinds[key.kind]
 	ctx, cancel := context.WithTimeout(l.x.ctx, listPatience)
 	defer cancel()
@@ -112,7 +113,7 @@ func (l *childLists) read(key listKey) (items []listItem, size int, failure *Err
 	params := json.RawMessage(nil)
 	truncated := ""
 	for pages := 1; ; pages++ {
-		result, err := l.x.e.askServer(ctx, key.server, kind.method, params)
+		result, err := l.x.e.askServer(ctx, key.server, kind.method, params, upkeep)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -160,10 +161,10 @@ var errListFull = errors.New("the list is full")
 
 // askServer runs one request of the host's own at a server: in the trace it is of no
 // client's request.
-func (e *Engine) askServer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *Error) {
+func (e *Engine) askServer(ctx context.Context, server, method string, params json.RawMessage, upkeep bool) (json.RawMessage, *Error) {
 	id := front.NextCall()
 	port := make(answerPort, 1)
-	call := &messages.Call{ID: id, Server: server, Method: method, Params: params, Idempotent: true, Reply: port}
+	call := &messages.Call{ID: id, Server: server, Method: method, Params: params, Upkeep: upkeep, Idempotent: true, Reply: port}
 	e.core.Ask(call)
 	select {
 	case a := <-port:

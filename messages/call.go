@@ -72,6 +72,9 @@ type Call struct {
 	// or nil.
 	Params json.RawMessage
 
+	// Upkeep says that the host itself asks, so that what it shows of the server is true:
+	// nobody uses the server, which idles as long as it did before.
+	Upkeep     bool
 	Timeout    time.Duration // 0: the server's
 	Idempotent bool          // annotated read-only or idempotent: safe to repeat
 	Attempt    uint8         // how often it was repeated; 0 for the first

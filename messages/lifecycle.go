@@ -62,6 +62,7 @@ type (
 		Lease       uint64
 		KeepAlive   bool
 		IdleTimeout time.Duration // 0: the pool's
+		Since       time.Time     // when it was last used
 	}
 	// IdleChanged says that an idle connection is to be treated otherwise than
 	// its Unused said. It has been idle since then.

@@ -120,6 +120,8 @@ type instance struct {
 	ending     bool          // it failed, and the pool was told that its place comes free
 	stuck      bool          // it has left something behind that does not end
 	keep       bool          // somebody is subscribed to what it has
+	used       bool          // somebody has used it since it was idle last, other than for upkeep
+	rested     time.Time     // when it fell idle after that; zero: it never did
 	// noRoom is why the system refused its start, while it waits for another
 	// connection's end.
 	noRoom *messages.Error
@@ -307,6 +309,9 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 	}
 	b.recovered(ctx, in, m.Answered)
 	in.keep, in.contact = m.Keep, false
+	if in.used || in.rested.IsZero() {
+		in.used, in.rested = false, time.Now()
+	}
 	in.phase = phaseIdle
 	b.idle = append(b.idle, in)
 	b.entry.active.Store(b.anyBusy())
@@ -327,7 +332,7 @@ func (b *breakerActor) onIdle(ctx *kernel.Context, m *messages.ConnectionIdle) {
 // unused tells the pool that an instance is idle.
 func (b *breakerActor) unused(ctx *kernel.Context, in *instance) {
 	keepAlive, timeout := b.patience(in)
-	ctx.Send(b.pool, &messages.Unused{Lease: in.lease, KeepAlive: keepAlive, IdleTimeout: timeout})
+	ctx.Send(b.pool, &messages.Unused{Lease: in.lease, KeepAlive: keepAlive, IdleTimeout: timeout, Since: in.rested})
 }
 
 // patience is how the pool is to treat an instance while it is idle.
@@ -344,7 +349,7 @@ func (b *breakerActor) onFree(ctx *kernel.Context, m *messages.ConnectionFree) {
 	if in == nil || in.phase != phaseIdle || !in.keep {
 		return
 	}
-	in.keep = false
+	in.keep, in.rested = false, time.Now()
 	ctx.Send(b.pool, &messages.Used{Lease: in.lease})
 	if b.ephemeral() {
 		ctx.After(ephemeralGrace, &ephemeralDue{in.n})

@@ -38,6 +38,7 @@ func (b *breakerActor) give(ctx *kernel.Context, in *instance, call *messages.Ca
 	b.busy(ctx, in, false)
 	b.wanted(ctx, in)
 	in.dispatched++
+	in.used = in.used || !call.Upkeep
 	if in.phase == phaseWaiting {
 		call.Since = time.Now()
 		if in.fresh {

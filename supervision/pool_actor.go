@@ -124,7 +124,7 @@ func (p *poolActor) Receive(ctx *kernel.Context, msg any) {
 	case *messages.Wanted:
 		p.apply(ctx, p.pool.Wanted(now, m.Lease))
 	case *messages.Unused:
-		p.apply(ctx, p.pool.Idle(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
+		p.apply(ctx, p.pool.Idle(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout, Since: m.Since}))
 	case *messages.IdleChanged:
 		p.apply(ctx, p.pool.IdleChanged(now, m.Lease, IdleOptions{KeepAlive: m.KeepAlive, IdleTimeout: m.IdleTimeout}))
 	case *reserveFrom:

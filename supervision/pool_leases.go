@@ -54,6 +54,9 @@ func (p *Pool) makeIdle(l *lease, now time.Time, opts IdleOptions) {
 	p.busy.add(l.server, -1)
 	p.lastIdle++
 	l.state, l.opts, l.since, l.idleSeq = leaseIdle, opts, now, p.lastIdle
+	if !opts.Since.IsZero() {
+		l.since = opts.Since
+	}
 	l.order = p.idleList(opts).PushBack(l)
 	p.scheduleSweep(l)
 }

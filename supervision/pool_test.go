@@ -319,6 +319,21 @@ func TestPoolIdleSweep(t *testing.T) {
 	expect(t, p.Tick(at(230*time.Second)), "evict 5 idle")
 }
 
+// What is done with a connection that counts as no use lengthens its idle time by nothing.
+func TestPoolIdleSince(t *testing.T) {
+	cfg := config(5)
+	cfg.IdleTimeout, cfg.Min = time.Minute, 0
+	p := filled(t, cfg)
+	for i := uint64(1); i <= 2; i++ {
+		p.Idle(at(time.Second), i, supervision.IdleOptions{Since: at(time.Second)})
+		p.Used(at(50*time.Second), i)
+	}
+	p.Idle(at(51*time.Second), 1, supervision.IdleOptions{Since: at(time.Second)})
+	expect(t, p.Tick(at(61*time.Second-1)), "")
+	expect(t, p.Tick(at(61*time.Second)), "evict 1 idle")
+	expect(t, p.Idle(at(70*time.Second), 2, supervision.IdleOptions{Since: at(time.Second)}), "evict 2 idle") // it is over already
+}
+
 func TestPoolSweepKeepsMin(t *testing.T) {
 	cfg := config(3)
 	cfg.IdleTimeout, cfg.Min = time.Second, 2

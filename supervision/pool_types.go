@@ -101,6 +101,8 @@ type IdleOptions struct {
 	// IdleTimeout is its own idle timeout; 0: the pool's, or none where
 	// KeepAlive is set.
 	IdleTimeout time.Duration
+	// Since is when its idle time began; zero: now.
+	Since time.Time
 }
 
 // PoolReport is the pool's numbers and what bounds them.
