@@ -80,7 +80,7 @@ func (c *connection) onJudged(ctx *kernel.Context, m *messages.Judged) {
 	c.judged(ctx, m)
 	if c.relist.verdict == m.Verdict {
 		c.relist.judged()
-		if m.Err != nil && c.relist.refused() {
+		if m.Fault && c.relist.refused() { // what the index itself fails at is not for it again
 			c.relist.again = true
 		}
 		c.verdictOver(ctx)

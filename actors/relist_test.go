@@ -157,6 +157,18 @@ func TestNoListingBeforeTheVerdict(t *testing.T) {
 	lists(3)
 }
 
+// TestAListThatTheIndexDoesNotTake is read again where it is the child's fault. What the
+// index itself fails at is not: it would fail again, and bears that a few times only.
+func TestAListThatTheIndexDoesNotTake(t *testing.T) {
+	for _, fault := range []bool{false, true} {
+		c := &connection{ready: true, relist: relisting{read: 3, before: 2, verdict: 1}, listing: &listing{}}
+		c.onJudged(nil, &messages.Judged{Verdict: 1, Err: &messages.Error{}, Fault: fault})
+		if c.relist.again || c.relist.read == 2 != fault {
+			t.Errorf("the child's fault: %v: %+v", fault, c.relist)
+		}
+	}
+}
+
 // TestNoListingBeforeTheVerdictForCalls: calls that the gate holds bring about no
 // listing before the verdict on the last one, and one at once then.
 func TestNoListingBeforeTheVerdictForCalls(t *testing.T) {

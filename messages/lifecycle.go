@@ -265,6 +265,7 @@ type Judged struct {
 	Verdict uint64
 	Listed  *Toolset // nil where Err is not
 	Err     *Error
+	Fault   bool // that of a [Cataloged]
 }
 
 // Status is what is publicly known of a server at one moment.

@@ -142,7 +142,7 @@ func (b *breakerActor) busy(ctx *kernel.Context, in *instance, contact bool) {
 func (b *breakerActor) onCataloged(ctx *kernel.Context, m *messages.Cataloged) {
 	in := b.instances[m.Instance]
 	if in != nil && m.Verdict != 0 {
-		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Listed: m.Listed, Err: m.Err})
+		ctx.Send(in.pid, &messages.Judged{Verdict: m.Verdict, Listed: m.Listed, Err: m.Err, Fault: m.Fault})
 	}
 	if in != nil {
 		b.tried(in, m)
